@@ -1,0 +1,328 @@
+//! The command line, declared once: help, completions and the reference are made from it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use outlive::{SessionName, Signal, Stdin, Stream};
+
+/// Background processes for AI agents and people.
+///
+/// A job outlives the program, terminal and connection that started it, and outlive itself. Start a command and get a
+/// handle at once; read what it prints; wait for its end; stop it with everything it started.
+#[derive(Debug, Parser)]
+#[command(name = "outlive", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = "A JOB is an id (vite-3f9c), the beginning of one, or a name.\n\
+Jobs live in $OUTLIVE_HOME, else $XDG_STATE_HOME/outlive, else ~/.local/state/outlive.")]
+pub(crate) struct Arguments {
+    /// Print JSON: for scripts and other programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// The session to start jobs in, and whose jobs to see
+    ///
+    /// Without it, `run` starts in $OUTLIVE_SESSION, else in `default`, and all other commands see all sessions.
+    #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
+    pub(crate) session: Option<SessionName>,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(Run),
+    List(List),
+    Show(Show),
+    Logs(Logs),
+    Wait(Wait),
+    Send(Send),
+    Kill(Kill),
+    Remove(Remove),
+    Gc(Gc),
+    Doctor(Doctor),
+    Completions(Completions),
+    /// Print a page of the reference
+    #[command(hide = true)]
+    Reference(Reference),
+}
+
+/// Start a command and return at once
+///
+/// Prints the job's id. One argument is a line for the shell; after `--` come a program and its arguments as they are.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive run 'npm run dev' --name web\n  \
+outlive run -- cargo test --workspace\n  \
+outlive run --wait -- make          # stream the output, exit with make's code")]
+pub(crate) struct Run {
+    /// A line for the shell, as one argument
+    #[arg(value_name = "LINE")]
+    pub(crate) line: Vec<OsString>,
+
+    /// A program and its arguments, as they are
+    #[arg(last = true, value_name = "PROGRAM ARGS")]
+    pub(crate) argv: Vec<OsString>,
+
+    /// What to call it; need not be unique
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+
+    /// The directory to start in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+
+    /// Add a variable to the environment; may be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub(crate) env: Vec<(String, OsString)>,
+
+    /// Remove a variable from the environment; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unset: Vec<String>,
+
+    /// The shell for LINE; without it bash, else sh
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) shell: Option<PathBuf>,
+
+    /// End it after so long; `none` for never
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
+    pub(crate) timeout: Option<Timeout>,
+
+    /// How long it has to end once it was asked to
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// What it reads: nothing, or what `outlive send` writes
+    #[arg(long, value_name = "null|open", default_value = "null")]
+    pub(crate) stdin: StdinChoice,
+
+    /// How much of its output is kept, such as 100M; `off` for all
+    #[arg(long, value_name = "SIZE", value_parser = parse_cap)]
+    pub(crate) output_cap: Option<Cap>,
+
+    /// Stream its output and exit with its code; with a duration, wait only so long
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "none", value_parser = parse_timeout)]
+    pub(crate) wait: Option<Timeout>,
+}
+
+/// List jobs, the newest last
+#[derive(Debug, Args)]
+#[command(visible_alias = "ps")]
+pub(crate) struct List {
+    /// Only jobs of which something still runs
+    #[arg(long)]
+    pub(crate) live: bool,
+}
+
+/// Show all that is known of a job
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Which job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// Show the values of variables, too
+    #[arg(long)]
+    pub(crate) show_env: bool,
+}
+
+/// Print what a job printed
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Which job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// Only the last lines
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    pub(crate) lines: Option<u64>,
+
+    /// Go on until the job's last process is gone
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    /// Only one stream
+    #[arg(long, value_name = "stdout|stderr")]
+    pub(crate) stream: Option<StreamChoice>,
+}
+
+/// Wait until jobs have ended
+///
+/// Exits with 0 however they ended; with 4 when the time is over, and the jobs go on.
+#[derive(Debug, Args)]
+pub(crate) struct Wait {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+
+    /// Until all have ended (this is the default)
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Until the first has ended
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) any: bool,
+
+    /// Wait at most so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Write to a job's standard input
+///
+/// The job must have been started with `--stdin open`.
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// Which job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// What to write; a newline is added. Without it, or with `-`, standard input is copied as it is
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: Option<OsString>,
+
+    /// Do not add a newline
+    #[arg(short = 'n', long)]
+    pub(crate) no_newline: bool,
+
+    /// Then close its standard input
+    #[arg(long)]
+    pub(crate) eof: bool,
+}
+
+/// End jobs with everything they started
+///
+/// Sends TERM to every process of the job, then, after the grace, KILL until nothing is left. With `--signal` alone it
+/// sends that signal and no more.
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+
+    /// Send this signal; with --grace, in place of TERM
+    #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
+    pub(crate) signal: Option<Signal>,
+
+    /// How long it has before KILL; without it the job's own grace
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// KILL at once
+    #[arg(long, short, conflicts_with_all = ["signal", "grace"])]
+    pub(crate) force: bool,
+}
+
+/// Remove ended jobs with their output
+#[derive(Debug, Args)]
+#[command(visible_alias = "rm")]
+pub(crate) struct Remove {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}
+
+/// Remove now what the configuration no longer keeps
+#[derive(Debug, Args)]
+pub(crate) struct Gc {}
+
+/// Examine the store, and put what is damaged out of the way
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {}
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// For which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reference {
+    /// Which page
+    pub(crate) page: Page,
+}
+
+/// A page of the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Page {
+    /// Every command.
+    Cli,
+    /// Every exit status.
+    ExitStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StdinChoice {
+    /// /dev/null.
+    Null,
+    /// A pipe.
+    Open,
+}
+
+impl From<StdinChoice> for Stdin {
+    fn from(choice: StdinChoice) -> Self {
+        match choice {
+            StdinChoice::Null => Self::Null,
+            StdinChoice::Open => Self::Open,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StreamChoice {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl From<StreamChoice> for Stream {
+    fn from(choice: StreamChoice) -> Self {
+        match choice {
+            StreamChoice::Stdout => Self::Stdout,
+            StreamChoice::Stderr => Self::Stderr,
+        }
+    }
+}
+
+/// A time that may be `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timeout(pub(crate) Option<Duration>);
+
+/// A size that may be `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cap(pub(crate) Option<u64>);
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    outlive::duration::parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn parse_timeout(text: &str) -> Result<Timeout, String> {
+    if text == "none" { Ok(Timeout(None)) } else { parse_duration(text).map(|limit| Timeout(Some(limit))) }
+}
+
+fn parse_cap(text: &str) -> Result<Cap, String> {
+    if text == "off" {
+        return Ok(Cap(None));
+    }
+    outlive::duration::parse_size(text).map(|bytes| Cap(Some(bytes))).map_err(|error| error.to_string())
+}
+
+fn parse_session(text: &str) -> Result<SessionName, String> {
+    SessionName::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_signal(text: &str) -> Result<Signal, String> {
+    Signal::parse(text)
+        .ok_or_else(|| "no such signal: give a name such as TERM, or a number from 1 to 64".to_owned())
+}
+
+fn parse_variable(text: &str) -> Result<(String, OsString), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,161 @@
+//! `outlive run`: start a job, and wait for it where that was asked.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use outlive::{
+    Followed, Follower, Job, JobObject, Piece, Request, SessionName, Started, Status, Stream, WaitStatus,
+};
+
+use crate::args::{Run, Timeout};
+use crate::commands::Context;
+use crate::failure::{FAILED, Failure};
+use crate::render::{ending, note, print, print_json};
+
+pub(crate) fn run(context: &Context, arguments: Run) -> Result<ExitCode, Failure> {
+    let wait = arguments.wait;
+    let request = request(context, arguments)?;
+    if wait.is_some() {
+        outlive_sys::signal::catch_interrupt();
+    }
+    let started = context.store.start(&request)?;
+    if let Some(warning) = &started.warning {
+        note(&format!("outlive: warning: {warning}"));
+    }
+    match wait {
+        Some(limit) => follow(context, &started.job, limit),
+        None => announce(context, &started),
+    }
+}
+
+fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
+    let hint = "one argument is a line for the shell; a program and its arguments come after --: outlive run -- sleep 300";
+    let mut request = match (arguments.line.as_slice(), arguments.argv.is_empty()) {
+        ([line], true) => Request::shell(line),
+        ([], false) => Request::argv(arguments.argv),
+        ([], true) => return Err(Failure::usage("run: there is no command to run", hint)),
+        (_, true) => return Err(Failure::usage("run: the line is more than one argument", hint)),
+        (_, false) => return Err(Failure::usage("run: give a line or a program after --, not both", hint)),
+    };
+    let session = match &context.session {
+        Some(session) => session.clone(),
+        None => inherited_session(),
+    };
+    request = request.session(session).stdin(arguments.stdin.into());
+    if let Some(name) = arguments.name {
+        request = request.name(name);
+    }
+    if let Some(cwd) = arguments.cwd {
+        request = request.cwd(cwd);
+    }
+    for (name, value) in arguments.env {
+        request = request.env(name, value);
+    }
+    for name in arguments.unset {
+        request = request.unset(name);
+    }
+    if let Some(shell) = arguments.shell {
+        request = request.with_shell(shell);
+    }
+    if let Some(Timeout(timeout)) = arguments.timeout {
+        request = request.timeout(timeout);
+    }
+    if let Some(grace) = arguments.grace {
+        request = request.grace(grace);
+    }
+    if let Some(cap) = arguments.output_cap {
+        request = request.output_cap(cap.0);
+    }
+    Ok(request)
+}
+
+/// Inside a job, new jobs belong to its session.
+fn inherited_session() -> SessionName {
+    std::env::var("OUTLIVE_SESSION").ok().and_then(|name| SessionName::parse(&name).ok()).unwrap_or_default()
+}
+
+fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
+    let job = &started.job;
+    if context.is_json {
+        let mut object = JobObject::new(job, &job.state(&context.store));
+        // What was true when it was started, even if it has ended since.
+        object.pid = Some(started.pid);
+        return print_json(&object);
+    }
+    // The id alone, so that `job=$(outlive run …)` is all a script needs.
+    print(&format!("{}\n", job.id()));
+    if io::stdout().is_terminal() {
+        note(&format!("running as pid {}; outlive logs -f {}", started.pid, job.id()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Streams both streams to our own and takes the command's exit status.
+fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Failure> {
+    let deadline = limit.0.map(|limit| Instant::now() + limit);
+    let failed = |error: io::Error| Failure::other("run", &error);
+    let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?;
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // While others linger there is no end of the output, but the main process's end is all that is waited for.
+        let state = job.state(&context.store);
+        let is_over = state.status.has_ended();
+        match follower.next(if is_over { Some(Duration::ZERO) } else { left }).map_err(failed)? {
+            Followed::Piece(piece) => write(job, &piece),
+            Followed::End => return finish(context, job),
+            Followed::Nothing if is_over => return finish(context, job),
+            Followed::Nothing if outlive_sys::signal::interrupted() => {
+                note(&format!(
+                    "\noutlive: no longer waiting; {0} goes on. Stop it with: outlive kill {0}",
+                    job.id()
+                ));
+                return Ok(ExitCode::from(130));
+            }
+            Followed::Nothing if left.is_some_and(|left| left.is_zero()) => {
+                let message = format!("run: {} is still running", job.id());
+                return Err(Failure::timed_out(
+                    message,
+                    format!("it goes on; wait for it with: outlive wait {}", job.id()),
+                ));
+            }
+            Followed::Nothing => {}
+        }
+    }
+}
+
+fn write(job: &Job, piece: &Piece) {
+    let written = match piece {
+        Piece::Output { stream: Some(Stream::Stderr), bytes, .. } => io::stderr().write_all(bytes),
+        Piece::Output { bytes, .. } => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+        Piece::Gone { from, to } => {
+            note(&format!("outlive: bytes {from} to {to} are no longer kept"));
+            Ok(())
+        }
+    };
+    if written.is_err() {
+        note(&format!(
+            "outlive: nobody reads the output any more; {0} goes on. Stop it with: outlive kill {0}",
+            job.id()
+        ));
+        std::process::exit(i32::from(FAILED));
+    }
+}
+
+/// Exits as the command did.
+fn finish(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
+    let state = job.state(&context.store);
+    job.mark_seen();
+    let object = JobObject::new(job, &state);
+    if context.is_json {
+        print_json(&object)?;
+    } else if !matches!(state.status, Status::Completed | Status::Failed) {
+        note(&format!("outlive: {}", ending(&object)));
+    }
+    let code = match state.outcome.map(|outcome| outcome.wait_status) {
+        Some(WaitStatus::Exited { code }) => u8::try_from(code).unwrap_or(FAILED),
+        Some(WaitStatus::Signaled { signal, .. }) => u8::try_from(128 + signal).unwrap_or(FAILED),
+        Some(WaitStatus::Unknown) | None => FAILED,
+    };
+    Ok(ExitCode::from(code))
+}

@@ -1,0 +1,250 @@
+//! What went wrong, for people and for scripts: what, why, and what to do next.
+//!
+//! One table gives each kind its stable code and its exit status; `docs/reference/exit-status.md` is made from it.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use outlive::{ConfigError, ControlError, FindError, RemoveError, StartError, StoreError};
+use serde::Serialize;
+
+/// Exit status: something failed.
+pub(crate) const FAILED: u8 = 1;
+/// Exit status: the command line makes no sense.
+pub(crate) const USAGE: u8 = 2;
+/// Exit status: no such job.
+pub(crate) const NOT_FOUND: u8 = 3;
+/// Exit status: the time to wait was over.
+pub(crate) const TIMED_OUT: u8 = 4;
+/// Exit status: a limit is reached.
+pub(crate) const LIMIT: u8 = 5;
+/// Exit status: the program could not be executed.
+pub(crate) const CANNOT_START: u8 = 126;
+/// Exit status: there is no such program.
+pub(crate) const NO_PROGRAM: u8 = 127;
+
+/// Every exit status with its meaning, for the reference.
+pub(crate) const TABLE: &[(&str, &str)] = &[
+    ("0", "done. For `wait`: the jobs have ended, however they did"),
+    ("1", "failed: the store, a keeper or a job refused; the message says which"),
+    ("2", "the command line makes no sense"),
+    ("3", "no such job, or the reference fits several"),
+    ("4", "the time to wait was over; the jobs go on"),
+    ("5", "a limit is reached"),
+    ("126", "`run`: the program is there and could not be started"),
+    ("127", "`run`: there is no such program"),
+    ("other", "`run --wait`: the command's own; 128 + n if signal n ended it"),
+];
+
+/// What went wrong.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: &'static str,
+    exit: u8,
+    message: String,
+    hint: Option<String>,
+    /// The job it is about, for scripts.
+    job: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Wrapped<'a> {
+    error: Object<'a>,
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    code: &'a str,
+    message: &'a str,
+    hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<&'a str>,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code: "usage", exit: USAGE, message: message.into(), hint: Some(hint.into()), job: None }
+    }
+
+    pub(crate) fn other(what: &str, error: &dyn Error) -> Self {
+        Self {
+            code: "failed",
+            exit: FAILED,
+            message: format!("{what}: {}", chain(error)),
+            hint: None,
+            job: None,
+        }
+    }
+
+    pub(crate) fn timed_out(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: "timed_out",
+            exit: TIMED_OUT,
+            message: message.into(),
+            hint: Some(hint.into()),
+            job: None,
+        }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Tells the user, and returns the exit status.
+    pub(crate) fn report(&self, is_json: bool) -> ExitCode {
+        use std::io::Write;
+        let mut stderr = std::io::stderr().lock();
+        let hint = self.hint.as_deref();
+        let told = if is_json {
+            let error = Object { code: self.code, message: &self.message, hint, job: self.job.as_deref() };
+            let json = serde_json::to_string(&Wrapped { error }).unwrap_or_default();
+            writeln!(stderr, "{json}")
+        } else {
+            let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+            write!(stderr, "outlive: {}\n{hint}", self.message)
+        };
+        // With standard error closed there is nobody left to tell; the exit status still does.
+        drop(told);
+        ExitCode::from(self.exit)
+    }
+}
+
+/// Joins an error and its causes.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {}", io_text(cause));
+        source = cause.source();
+    }
+    text
+}
+
+/// The system's words without its "(os error 2)".
+fn io_text(error: &(dyn Error + 'static)) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::other("store", &error);
+        match &error {
+            StoreError::NoHome | StoreError::Relative(_) => {
+                failure.hint("set OUTLIVE_HOME to an absolute path")
+            }
+            StoreError::Version { .. } => {
+                failure.hint("update outlive, or set OUTLIVE_HOME to another directory")
+            }
+            StoreError::Config(ConfigError::Parse { .. }) => {
+                Self { code: "config", ..failure }.hint("docs/guide/configuration.md has every key")
+            }
+            StoreError::Io { path, .. } => failure
+                .hint(format!("{} must be a directory that you own, on a disk with room", path.display())),
+            StoreError::Config(_) => failure,
+        }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let failure = Self::other("run", &error);
+        match &error {
+            StartError::Request(_) => Self { code: "usage", exit: USAGE, ..failure }.hint("outlive run --help has examples"),
+            StartError::Limit(_) => Self { code: "limit_reached", exit: LIMIT, ..failure }
+                .hint("end one with `outlive kill JOB`, or raise [limits] in config.toml; `outlive list` shows them"),
+            StartError::NeverStarted { job, why } => Self {
+                code: "not_started",
+                exit: if why.is_not_found() { NO_PROGRAM } else { CANNOT_START },
+                job: Some(job.to_string()),
+                ..failure
+            }
+            .hint(start_hint(why.step.as_str(), job.as_str())),
+            StartError::NoKeeper => failure.hint("install outlive-keeper beside outlive, or set OUTLIVE_KEEPER to its path"),
+            StartError::Silent { job } => {
+                Self { job: Some(job.to_string()), ..failure }.hint(format!("`outlive show {job}` tells what became of it"))
+            }
+            StartError::Store { .. } => failure.hint("`outlive doctor` examines the store; `outlive gc` makes room"),
+            StartError::Keeper { .. } | StartError::KeeperVersion { .. } => {
+                failure.hint("install outlive and outlive-keeper of the same version side by side")
+            }
+        }
+    }
+}
+
+fn start_hint(step: &str, job: &str) -> String {
+    match step {
+        "exec" => "give a program that is in PATH or a path to one; a line for the shell goes in quotes: outlive run 'LINE'".to_owned(),
+        "directory" => "give an existing directory with --cwd".to_owned(),
+        _ => format!("`outlive show {job}` has the record"),
+    }
+}
+
+impl From<FindError> for Failure {
+    fn from(error: FindError) -> Self {
+        let message = chain(&error);
+        match &error {
+            FindError::Unknown(_) => Self {
+                code: "not_found",
+                exit: NOT_FOUND,
+                message: format!("{message}: there is none of this id, name or prefix"),
+                hint: Some("`outlive list` shows all jobs".to_owned()),
+                job: None,
+            },
+            FindError::Ambiguous { .. } => Self {
+                code: "ambiguous",
+                exit: NOT_FOUND,
+                message,
+                hint: Some("give more of the id".to_owned()),
+                job: None,
+            },
+            FindError::Damaged { id, .. } => Self {
+                code: "damaged",
+                exit: FAILED,
+                message,
+                hint: Some("`outlive doctor` moves it out of the way".to_owned()),
+                job: Some(id.to_string()),
+            },
+            FindError::Store(_) => Self::other("store", &error).hint("`outlive doctor` examines it"),
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn control(what: &str, error: &ControlError) -> Self {
+        let failure = Self::other(what, error);
+        match error {
+            ControlError::Ended(job) => {
+                Self { code: "ended", ..failure }.hint(format!("`outlive logs {job}` has what it printed"))
+            }
+            ControlError::Orphaned(job) => {
+                Self { code: "orphaned", ..failure }.hint(format!("`outlive show {job}` has its pid"))
+            }
+            ControlError::Elsewhere(_) => {
+                Self { code: "elsewhere", ..failure }.hint("ask from the host or container that started it")
+            }
+            ControlError::Unreachable { job, .. } => Self { code: "unreachable", ..failure }
+                .hint(format!("is its keeper stopped? `outlive show {job}` has the pid")),
+            ControlError::Refused { code, .. } if code == "stdin_closed" => {
+                Self { code: "stdin_closed", ..failure }
+                    .hint("start the job with `outlive run --stdin open`; after --eof it stays closed")
+            }
+            ControlError::NotReading { .. } => Self { code: "not_reading", ..failure }
+                .hint("what was taken will reach the command when it reads; send the rest later"),
+            ControlError::Version { .. } | ControlError::Refused { .. } => failure,
+        }
+    }
+
+    pub(crate) fn remove(error: &RemoveError) -> Self {
+        let failure = Self::other("remove", error);
+        match error {
+            RemoveError::Live(job) => {
+                Self { code: "live", ..failure }.hint(format!("end it first: outlive kill {job}"))
+            }
+            RemoveError::Elsewhere(_) => Self { code: "elsewhere", ..failure }
+                .hint("remove it from the host or container that started it"),
+            RemoveError::Io { .. } => failure,
+        }
+    }
+}

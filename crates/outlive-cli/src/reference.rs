@@ -1,0 +1,44 @@
+//! The reference pages that are made from the declarations: `docs/reference/`.
+
+use std::fmt::Write;
+
+use clap::{Command, CommandFactory};
+
+use crate::args::{Arguments, Page};
+use crate::failure::TABLE;
+
+/// Returns a page.
+pub(crate) fn page(page: Page) -> String {
+    match page {
+        Page::Cli => cli(),
+        Page::ExitStatus => exit_status(),
+    }
+}
+
+fn cli() -> String {
+    let mut command = Arguments::command().max_term_width(100).term_width(100);
+    command.build();
+    let mut text = "# The command line\n\nMade from the declarations in `crates/outlive-cli/src/args.rs`; `./test bless` makes it anew.\n".to_owned();
+    section(&mut text, "outlive", &mut command.clone());
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
+        section(&mut text, &format!("outlive {}", verb.get_name()), &mut verb.clone());
+    }
+    text
+}
+
+fn section(text: &mut String, title: &str, command: &mut Command) {
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    write!(text, "\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end())
+        .expect("writing to a string cannot fail");
+}
+
+fn exit_status() -> String {
+    let mut text = "# Exit statuses\n\nMade from the table in `crates/outlive-cli/src/failure.rs`; `./test bless` makes it anew.\n\n\
+        | status | meaning |\n| --- | --- |\n"
+        .to_owned();
+    for (status, meaning) in TABLE {
+        writeln!(text, "| {status} | {meaning} |").expect("writing to a string cannot fail");
+    }
+    text
+}

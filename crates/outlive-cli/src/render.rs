@@ -1,0 +1,156 @@
+//! Output for people: aligned, coloured on a terminal only.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use outlive::{JobObject, State, Status};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Prints text to standard output. A reader that has gone away is nobody's failure: the program ends quietly.
+pub(crate) fn print(text: &str) {
+    print_bytes(text.as_bytes());
+}
+
+pub(crate) fn print_bytes(bytes: &[u8]) {
+    let mut stdout = io::stdout().lock();
+    if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// Prints a note to standard error.
+pub(crate) fn note(text: &str) {
+    let mut stderr = io::stderr().lock();
+    // With standard error closed there is nobody to tell.
+    writeln!(stderr, "{text}").ok();
+}
+
+/// Prints a value as JSON in one line.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitCode, Failure> {
+    let json = serde_json::to_string(value).map_err(|error| Failure::other("json", &error))?;
+    print(&format!("{json}\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells whether standard output is to be coloured.
+pub(crate) fn is_coloured() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Returns the width to keep to; none where nothing is to be cut.
+pub(crate) fn width() -> Option<usize> {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    columns.or_else(|| outlive_sys::terminal::columns(&stdout)).or(Some(80))
+}
+
+/// The word for a job's state, with what is special about it.
+pub(crate) fn status_text(state: &State) -> String {
+    let mut text = state.status.to_string();
+    for (holds, word) in [
+        (state.is_lingering, "lingering"),
+        (state.is_orphaned, "orphaned"),
+        (state.is_elsewhere, "elsewhere"),
+    ] {
+        if holds {
+            text.push_str(", ");
+            text.push_str(word);
+        }
+    }
+    text
+}
+
+/// Colours a text as the status calls for.
+pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> String {
+    let code = match status {
+        Status::Starting | Status::Running => "36",
+        Status::Completed => "32",
+        Status::Failed | Status::Lost => "31",
+        Status::Killed | Status::TimedOut => "33",
+    };
+    if is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// Tells in one line how a job ended: `tests-3f9c failed: exited with 1 after 42s`.
+pub(crate) fn ending(job: &JobObject) -> String {
+    let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    let after = job.runtime_ms.map(outlive::duration::format_duration).map(|time| format!(" after {time}"));
+    format!("{} {}{reason}{}", job.job, job.status, after.unwrap_or_default())
+}
+
+/// Makes a text harmless in one line: control characters become visible.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+/// Cuts a text to a width, marking the cut.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// Aligns rows into columns; the last one takes the rest of the width.
+pub(crate) fn table(
+    rows: &[Vec<String>],
+    width: Option<usize>,
+    mut paint: impl FnMut(usize, usize, &str) -> String,
+) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let mut used = 0;
+        for (column, cell) in row.iter().enumerate() {
+            let is_last = column + 1 == row.len();
+            let room = if is_last {
+                width.map_or(usize::MAX, |width| width.saturating_sub(used).max(10))
+            } else {
+                widths[column]
+            };
+            let cell = cut(cell, room);
+            let padding = if is_last { 0 } else { widths[column] - cell.chars().count() + 2 };
+            text.push_str(&paint(number, column, &cell));
+            text.push_str(&" ".repeat(padding));
+            used += widths[column] + 2;
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_align_and_the_last_is_cut() {
+        let rows = vec![
+            vec!["a".to_owned(), "bb".to_owned(), "x".repeat(30)],
+            vec!["aaa".to_owned(), "b".to_owned(), "y".to_owned()],
+        ];
+        let text = table(&rows, Some(20), |_, _, cell| cell.to_owned());
+        assert_eq!(text, format!("a    bb  {}…\naaa  b   y\n", "x".repeat(10)));
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(one_line("a\nb\x1b[31mc\u{9b}"), "a b\u{fffd}[31mc\u{fffd}");
+    }
+}

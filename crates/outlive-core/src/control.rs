@@ -1,0 +1,254 @@
+//! The conversation between a front end and a keeper.
+//!
+//! The keeper speaks first, with a [`Hello`]; then each request is answered once, in order. A front end of a later
+//! version talks to an old keeper in the highest version that both have.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Nonce;
+use crate::wire::{Reader, WireError, Writer};
+
+/// The longest piece of input in one request; longer input is sent in pieces.
+pub const MAX_INPUT: usize = 64 << 10;
+
+/// What this build speaks.
+pub const SPOKEN: Versions = Versions { min: 1, max: 1 };
+
+/// A range of protocol versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// The oldest.
+    pub min: u32,
+    /// The newest.
+    pub max: u32,
+}
+
+impl Versions {
+    /// Returns the highest version that both have.
+    pub fn common(self, other: Self) -> Option<u32> {
+        let highest = self.max.min(other.max);
+        (highest >= self.min && highest >= other.min).then_some(highest)
+    }
+}
+
+/// The keeper's first word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// What it speaks.
+    pub versions: Versions,
+    /// Whose keeper it is.
+    pub nonce: Nonce,
+}
+
+const HELLO: u8 = 1;
+const SIGNAL: u8 = 16;
+const KILL: u8 = 17;
+const INPUT: u8 = 18;
+const EOF: u8 = 19;
+const SIGNALLED: u8 = 64;
+const ACCEPTED: u8 = 65;
+const REFUSED: u8 = 66;
+
+impl Hello {
+    /// Returns the frame.
+    pub fn to_frame(&self) -> Vec<u8> {
+        Writer::new(HELLO).u32(self.versions.min).u32(self.versions.max).bytes(&self.nonce.0).finish()
+    }
+
+    /// Reads a frame's contents.
+    ///
+    /// # Errors
+    ///
+    /// If it is not well formed.
+    pub fn parse(contents: &[u8]) -> Result<Self, WireError> {
+        let (kind, mut reader) = Reader::new(contents)?;
+        if kind != HELLO {
+            return Err(WireError::Type(kind));
+        }
+        let versions = Versions { min: reader.u32()?, max: reader.u32()? };
+        let nonce = Nonce(reader.bytes()?.try_into().map_err(|_| WireError::Value)?);
+        Ok(Self { versions, nonce })
+    }
+}
+
+/// What a front end asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Send this signal to every process of the job, and no more.
+    Signal {
+        /// Its number.
+        signal: i32,
+        /// Who asks, in words.
+        by: String,
+    },
+    /// End the job: a signal, a grace, then SIGKILL until nothing is left. Answered when that is so.
+    Kill {
+        /// The first signal; SIGKILL ends it at once.
+        signal: i32,
+        /// How long it has; none: the job's own grace.
+        grace_ms: Option<u64>,
+        /// Who asks, in words.
+        by: String,
+    },
+    /// Write this to the command's standard input. Answered when the keeper has it; it waits while its buffer is full.
+    Input(Vec<u8>),
+    /// Close the command's standard input when what was written before is through.
+    Eof,
+}
+
+impl Request {
+    /// Returns the frame.
+    pub fn to_frame(&self) -> Vec<u8> {
+        match self {
+            Self::Signal { signal, by } => Writer::new(SIGNAL).i32(*signal).bytes(by.as_bytes()).finish(),
+            Self::Kill { signal, grace_ms, by } => {
+                Writer::new(KILL).i32(*signal).option_u64(*grace_ms).bytes(by.as_bytes()).finish()
+            }
+            Self::Input(bytes) => Writer::new(INPUT).bytes(bytes).finish(),
+            Self::Eof => Writer::new(EOF).finish(),
+        }
+    }
+
+    /// Reads a frame's contents.
+    ///
+    /// # Errors
+    ///
+    /// If it is not well formed or not known.
+    pub fn parse(contents: &[u8]) -> Result<Self, WireError> {
+        let (kind, mut reader) = Reader::new(contents)?;
+        Ok(match kind {
+            SIGNAL => Self::Signal { signal: reader.i32()?, by: reader.text()? },
+            KILL => Self::Kill { signal: reader.i32()?, grace_ms: reader.option_u64()?, by: reader.text()? },
+            INPUT => Self::Input(reader.bytes()?.to_vec()),
+            EOF => Self::Eof,
+            other => return Err(WireError::Type(other)),
+        })
+    }
+}
+
+/// A process that was not, or not yet, ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survivor {
+    /// Its pid.
+    pub pid: i32,
+    /// Why it is still there, in words.
+    pub why: String,
+}
+
+/// What the keeper answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// So many processes were signalled, and these are left of those that should be gone.
+    Signalled {
+        /// How many.
+        count: u32,
+        /// What is left.
+        survivors: Vec<Survivor>,
+    },
+    /// Done.
+    Accepted,
+    /// Not done.
+    Refused {
+        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`.
+        code: String,
+        /// The reason for people.
+        message: String,
+    },
+}
+
+impl Reply {
+    /// Returns the frame.
+    pub fn to_frame(&self) -> Vec<u8> {
+        match self {
+            Self::Signalled { count, survivors } => survivors
+                .iter()
+                .fold(Writer::new(SIGNALLED).u32(*count).u32(survivors.len() as u32), |writer, survivor| {
+                    writer.i32(survivor.pid).bytes(survivor.why.as_bytes())
+                })
+                .finish(),
+            Self::Accepted => Writer::new(ACCEPTED).finish(),
+            Self::Refused { code, message } => {
+                Writer::new(REFUSED).bytes(code.as_bytes()).bytes(message.as_bytes()).finish()
+            }
+        }
+    }
+
+    /// Reads a frame's contents.
+    ///
+    /// # Errors
+    ///
+    /// If it is not well formed or not known.
+    pub fn parse(contents: &[u8]) -> Result<Self, WireError> {
+        let (kind, mut reader) = Reader::new(contents)?;
+        Ok(match kind {
+            SIGNALLED => {
+                let (count, length) = (reader.u32()?, reader.u32()?);
+                let survivors = (0..length)
+                    .map(|_| Ok(Survivor { pid: reader.i32()?, why: reader.text()? }))
+                    .collect::<Result<_, WireError>>()?;
+                Self::Signalled { count, survivors }
+            }
+            ACCEPTED => Self::Accepted,
+            REFUSED => Self::Refused { code: reader.text()?, message: reader.text()? },
+            other => return Err(WireError::Type(other)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::first_frame;
+    use proptest::prelude::*;
+
+    fn contents(frame: &[u8]) -> &[u8] {
+        first_frame(frame).unwrap().expect("a whole frame").0
+    }
+
+    #[test]
+    fn messages_come_back() {
+        for request in [
+            Request::Signal { signal: 10, by: "cli".into() },
+            Request::Kill { signal: 15, grace_ms: Some(1), by: String::new() },
+            Request::Kill { signal: 9, grace_ms: None, by: "x".into() },
+            Request::Input(vec![0, 255, b'\n']),
+            Request::Eof,
+        ] {
+            assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
+        }
+        for reply in [
+            Reply::Signalled { count: 3, survivors: vec![Survivor { pid: 9, why: "state D".into() }] },
+            Reply::Accepted,
+            Reply::Refused { code: "stdin_closed".into(), message: "m".into() },
+        ] {
+            assert_eq!(Reply::parse(contents(&reply.to_frame())), Ok(reply));
+        }
+        let hello = Hello { versions: SPOKEN, nonce: Nonce([1; 16]) };
+        assert_eq!(Hello::parse(contents(&hello.to_frame())), Ok(hello));
+    }
+
+    #[test]
+    fn fields_of_a_later_version_are_ignored() {
+        let mut frame = Request::Eof.to_frame();
+        frame.extend(b"later");
+        let length = (frame.len() - 4) as u32;
+        frame[..4].copy_from_slice(&length.to_le_bytes());
+        assert_eq!(Request::parse(contents(&frame)), Ok(Request::Eof));
+    }
+
+    #[test]
+    fn the_highest_common_version_is_spoken() {
+        let range = |min, max| Versions { min, max };
+        assert_eq!(range(1, 3).common(range(2, 5)), Some(3));
+        assert_eq!(range(1, 1).common(range(2, 5)), None);
+        assert_eq!(range(4, 5).common(range(1, 3)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = (Request::parse(&bytes).is_ok(), Reply::parse(&bytes).is_ok(), Hello::parse(&bytes).is_ok());
+            let _ = first_frame(&bytes).is_ok();
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Names of things: job ids, session names, nonces.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rawtext::from_hex;
+
+/// The digits of an id's random part: no letter that is taken for another.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// The longest slug: an id is typed and read aloud.
+const SLUG: usize = 20;
+
+/// Why a name was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing was given.
+    #[error("it is empty")]
+    Empty,
+    /// More than the limit.
+    #[error("it is longer than {0} bytes")]
+    TooLong(usize),
+    /// A character that is not allowed.
+    #[error(
+        "{0:?} is not allowed in it; letters, digits, '-', '_' and '.' are, and it begins with a letter or digit"
+    )]
+    Character(char),
+}
+
+/// The id of a job: a word that says what it is, and four characters that make it unique, `vite-3f9c`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JobId(String);
+
+impl JobId {
+    /// The longest id.
+    pub const MAX: usize = 48;
+
+    /// Makes an id from what people call the thing (its name, or its program) and random bits.
+    pub fn generate(hint: &str, random: u32) -> Self {
+        let tail: String =
+            (0..4).map(|place| ALPHABET[(random >> (5 * place)) as usize & 31] as char).collect();
+        Self(format!("{}-{tail}", slug(hint)))
+    }
+
+    /// Takes an id as it stands.
+    ///
+    /// # Errors
+    ///
+    /// If it could not be the name of a job's directory.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if text.len() > Self::MAX {
+            return Err(NameError::TooLong(Self::MAX));
+        }
+        let allowed = |(place, c): (usize, char)| {
+            c.is_ascii_lowercase() || c.is_ascii_digit() || (place > 0 && c == '-')
+        };
+        match text.char_indices().find(|&at| !allowed(at)) {
+            Some((_, character)) => Err(NameError::Character(character)),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Reduces any text to a short lower-case word.
+fn slug(hint: &str) -> String {
+    let mut slug = String::new();
+    for c in hint.chars() {
+        if slug.len() >= SLUG {
+            break;
+        }
+        if c.is_ascii_alphanumeric() {
+            slug.push(c.to_ascii_lowercase());
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug = slug.trim_end_matches('-');
+    if slug.is_empty() { "job".to_owned() } else { slug.to_owned() }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+impl TryFrom<String> for JobId {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<JobId> for String {
+    fn from(id: JobId) -> Self {
+        id.0
+    }
+}
+
+/// The name of a session.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionName(String);
+
+impl SessionName {
+    /// The longest name.
+    pub const MAX: usize = 64;
+
+    /// Takes a name as it stands.
+    ///
+    /// # Errors
+    ///
+    /// If it could not be the name of a directory, or could be mistaken for something else.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if text.len() > Self::MAX {
+            return Err(NameError::TooLong(Self::MAX));
+        }
+        let allowed = |(place, c): (usize, char)| {
+            c.is_ascii_alphanumeric() || (place > 0 && matches!(c, '-' | '_' | '.'))
+        };
+        match text.char_indices().find(|&at| !allowed(at)) {
+            Some((_, character)) => Err(NameError::Character(character)),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for SessionName {
+    /// Whose jobs they are that a person starts outside any session.
+    fn default() -> Self {
+        Self("default".to_owned())
+    }
+}
+
+impl fmt::Display for SessionName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+impl TryFrom<String> for SessionName {
+    type Error = NameError;
+    fn try_from(text: String) -> Result<Self, NameError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<SessionName> for String {
+    fn from(name: SessionName) -> Self {
+        name.0
+    }
+}
+
+/// 128 random bits that no other job ever has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Nonce(pub [u8; 16]);
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// The text is not 32 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not 32 hexadecimal digits")]
+pub struct NonceError;
+
+impl TryFrom<String> for Nonce {
+    type Error = NonceError;
+    fn try_from(text: String) -> Result<Self, NonceError> {
+        from_hex(&text).and_then(|bytes| bytes.try_into().ok()).map(Self).ok_or(NonceError)
+    }
+}
+
+impl From<Nonce> for String {
+    fn from(nonce: Nonce) -> Self {
+        nonce.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_id_says_what_it_is() {
+        assert_eq!(JobId::generate("vite", 0).as_str(), "vite-0000");
+        assert_eq!(JobId::generate("/usr/bin/My Prog!", u32::MAX).as_str(), "usr-bin-my-prog-zzzz");
+        assert_eq!(JobId::generate("…", 1).as_str(), "job-1000");
+        assert_eq!(JobId::generate("", 32).as_str(), "job-0100");
+    }
+
+    proptest! {
+        #[test]
+        fn any_hint_makes_a_valid_id(hint in ".*", random: u32) {
+            let id = JobId::generate(&hint, random);
+            prop_assert_eq!(JobId::parse(id.as_str()), Ok(id));
+        }
+
+        #[test]
+        fn a_nonce_comes_back(bytes: [u8; 16]) {
+            prop_assert_eq!(Nonce::try_from(Nonce(bytes).to_string()), Ok(Nonce(bytes)));
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_directory_is_no_name() {
+        for text in ["", ".", "..", "../x", "a/b", "-a", ".hidden", "a b", "a\0", "a@b", &"x".repeat(65)] {
+            assert!(SessionName::parse(text).is_err(), "{text:?}");
+            assert!(JobId::parse(text).is_err(), "{text:?}");
+        }
+        assert!(JobId::parse("Upper").is_err());
+        assert!(SessionName::parse("My.project_1-a").is_ok());
+    }
+}

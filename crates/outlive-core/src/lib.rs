@@ -1,0 +1,47 @@
+//! What outlive's parts have in common: words, formats, protocol, views of text.
+//!
+//! Nothing here opens a file, asks the clock or blocks: bytes and values in, values and bytes out. The formats are those
+//! of `docs/on-disk-format.md`, and that page decides.
+
+pub mod control;
+pub mod duration;
+pub mod id;
+pub mod index;
+pub mod launch;
+pub mod lines;
+pub mod meta;
+pub mod outcome;
+pub mod rawtext;
+pub mod segment;
+pub mod spec;
+pub mod status;
+pub mod timestamp;
+pub mod wire;
+
+mod checksum;
+
+/// The format version of the store and of every file in it.
+pub const FORMAT: u32 = 1;
+
+/// The version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Names of the files in a job's directory.
+pub mod file {
+    /// What was asked.
+    pub const SPEC: &str = "spec.json";
+    /// The snapshot for people and tools.
+    pub const META: &str = "meta.json";
+    /// The outcome and closed records.
+    pub const OUTCOME: &str = "outcome";
+    /// The index of the output.
+    pub const INDEX: &str = "out.idx";
+    /// Held by the keeper for as long as it lives.
+    pub const LOCK: &str = "lock";
+    /// Held by the keeper until the outcome is written.
+    pub const DONE: &str = "done";
+    /// The keeper's socket.
+    pub const CONTROL: &str = "ctl";
+    /// There once somebody was told the outcome.
+    pub const SEEN: &str = "seen";
+}

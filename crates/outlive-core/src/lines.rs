@@ -1,0 +1,173 @@
+//! From chunks of two streams to lines.
+//!
+//! A line belongs to one stream and may come in pieces, with pieces of the other stream between. Its number is that of
+//! its newline among all newlines of the log.
+
+use memchr::memchr;
+
+use crate::index::{Before, Stream};
+use crate::timestamp::Timestamp;
+
+/// The most of a line that is held in memory; what is beyond it is counted.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// A line, or the unfinished end of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// From 1, never shifting. An unfinished line has the number that it would get if it were ended next.
+    pub number: u64,
+    /// Whose it is.
+    pub stream: Stream,
+    /// When its end was read; unknown where the index is lost.
+    pub time: Option<Timestamp>,
+    /// Its bytes without the newline, at most [`MAX_LINE`].
+    pub text: Vec<u8>,
+    /// How many more bytes it has.
+    pub cut_bytes: u64,
+    /// Whether its newline has come.
+    pub is_ended: bool,
+}
+
+/// Puts lines together.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    number: u64,
+    open: [Open; 2],
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    text: Vec<u8>,
+    cut_bytes: u64,
+    time: Option<Timestamp>,
+}
+
+impl Open {
+    fn push(&mut self, bytes: &[u8]) {
+        let room = MAX_LINE - self.text.len().min(MAX_LINE);
+        let (kept, cut) = bytes.split_at(room.min(bytes.len()));
+        self.text.extend_from_slice(kept);
+        self.cut_bytes += cut.len() as u64;
+    }
+}
+
+impl Assembler {
+    /// Begins at a place before which there was this; the beginnings of its unfinished lines are given with
+    /// [`Assembler::resume`].
+    pub fn at(before: &Before) -> Self {
+        Self { number: before.all_lines(), open: Default::default() }
+    }
+
+    /// Gives the beginning of an unfinished line, and how much of it is left out.
+    pub fn resume(&mut self, stream: Stream, bytes: &[u8], cut_bytes: u64) {
+        let open = &mut self.open[stream.index()];
+        open.push(bytes);
+        open.cut_bytes += cut_bytes;
+    }
+
+    /// Takes the next bytes and hands on each line that they end.
+    pub fn push(
+        &mut self,
+        stream: Stream,
+        time: Option<Timestamp>,
+        mut bytes: &[u8],
+        mut emit: impl FnMut(Line),
+    ) {
+        while let Some(at) = memchr(b'\n', bytes) {
+            let open = &mut self.open[stream.index()];
+            open.push(&bytes[..at]);
+            self.number += 1;
+            let ended = std::mem::take(open);
+            emit(Line {
+                number: self.number,
+                stream,
+                time,
+                text: ended.text,
+                cut_bytes: ended.cut_bytes,
+                is_ended: true,
+            });
+            bytes = &bytes[at + 1..];
+        }
+        if !bytes.is_empty() {
+            let open = &mut self.open[stream.index()];
+            open.push(bytes);
+            open.time = time;
+        }
+    }
+
+    /// Returns the unfinished lines, standard output's first.
+    pub fn unfinished(&self) -> Vec<Line> {
+        let mut number = self.number;
+        let mut lines = Vec::new();
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let open = &self.open[stream.index()];
+            if !open.text.is_empty() || open.cut_bytes > 0 {
+                number += 1;
+                lines.push(Line {
+                    number,
+                    stream,
+                    time: open.time,
+                    text: open.text.clone(),
+                    cut_bytes: open.cut_bytes,
+                    is_ended: false,
+                });
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn assemble(chunks: &[(Stream, Vec<u8>)]) -> (Vec<Line>, Vec<Line>) {
+        let mut assembler = Assembler::default();
+        let mut lines = Vec::new();
+        for (stream, bytes) in chunks {
+            assembler.push(*stream, None, bytes, |line| lines.push(line));
+        }
+        (lines, assembler.unfinished())
+    }
+
+    #[test]
+    fn a_line_in_two_pieces_is_whole() {
+        let (lines, rest) = assemble(&[
+            (Stream::Stdout, b"one\ntw".to_vec()),
+            (Stream::Stderr, b"error\nmore".to_vec()),
+            (Stream::Stdout, b"o\n".to_vec()),
+        ]);
+        let seen: Vec<_> =
+            lines.iter().map(|line| (line.number, line.stream, line.text.as_slice())).collect();
+        assert_eq!(
+            seen,
+            [(1, Stream::Stdout, &b"one"[..]), (2, Stream::Stderr, b"error"), (3, Stream::Stdout, b"two")]
+        );
+        assert_eq!(rest.len(), 1);
+        assert_eq!((rest[0].number, rest[0].text.as_slice(), rest[0].is_ended), (4, &b"more"[..], false));
+    }
+
+    #[test]
+    fn a_huge_line_is_cut_and_counted() {
+        let (lines, _) =
+            assemble(&[(Stream::Stdout, vec![b'x'; MAX_LINE + 5]), (Stream::Stdout, b"yz\n".to_vec())]);
+        assert_eq!((lines[0].text.len(), lines[0].cut_bytes), (MAX_LINE, 7));
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_lines(
+            pieces in prop::collection::vec((any::<bool>(), prop::collection::vec(prop_oneof![Just(b'\n'), any::<u8>()], 0..30)), 0..8),
+            cut in 1usize..7,
+        ) {
+            let stream = |out: bool| if out { Stream::Stdout } else { Stream::Stderr };
+            let whole: Vec<_> = pieces.iter().map(|(out, bytes)| (stream(*out), bytes.clone())).collect();
+            let split: Vec<_> = whole
+                .iter()
+                .flat_map(|(stream, bytes)| bytes.chunks(cut).map(|part| (*stream, part.to_vec())))
+                .collect();
+            prop_assert_eq!(assemble(&whole), assemble(&split));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The snapshot for people and tools: `meta.json`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::Versions;
+use crate::id::{JobId, Nonce};
+use crate::outcome::{Closed, Outcome};
+use crate::spec::Process;
+use crate::status::Status;
+use crate::timestamp::Timestamp;
+
+/// What is known of a job that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Always [`crate::FORMAT`].
+    pub format: u32,
+    /// The id.
+    pub job: JobId,
+    /// As in the spec.
+    pub nonce: Nonce,
+    /// The word at the time of writing.
+    pub status: Status,
+    /// The keeper; none if it never came to write this.
+    pub keeper: Option<Process>,
+    /// The main process; none if the command was never executed.
+    pub command: Option<Process>,
+    /// When it was started.
+    #[serde(rename = "started_us")]
+    pub started: Option<Timestamp>,
+    /// The same by the boot clock.
+    pub started_boot_us: Option<u64>,
+    /// What the keeper speaks.
+    pub protocol: Versions,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// When its last process was gone.
+    pub closed: Option<Closed>,
+}
+
+impl Meta {
+    /// Reads the contents of `meta.json`; `None` if they are damaged or of another job or format.
+    pub fn parse(nonce: Nonce, bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice::<Self>(bytes)
+            .ok()
+            .filter(|meta| meta.format == crate::FORMAT && meta.nonce == nonce)
+    }
+
+    /// Returns the contents of `meta.json`.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).expect("a snapshot has only string keys and finite numbers");
+        bytes.push(b'\n');
+        bytes
+    }
+}

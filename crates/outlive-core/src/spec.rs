@@ -1,0 +1,189 @@
+//! What was asked for: `spec.json`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{JobId, Nonce, SessionName};
+use crate::rawtext::RawText;
+use crate::timestamp::Timestamp;
+
+/// How the command is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Output and errors through two pipes.
+    #[default]
+    Pipe,
+}
+
+/// What the command reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stdin {
+    /// `/dev/null`: it ends at once.
+    #[default]
+    Null,
+    /// A pipe that the keeper owns; it ends when somebody says so.
+    Open,
+}
+
+/// Where a pid means something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// The machine.
+    pub machine: String,
+    /// Its boot.
+    pub boot: String,
+    /// The pid namespace.
+    pub pid_namespace: String,
+}
+
+/// A process of that host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// The number.
+    pub pid: i32,
+    /// When it was started, in clock ticks since boot: without it the number means nothing.
+    pub start_time: u64,
+}
+
+/// Who asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Starter {
+    /// The process.
+    pub pid: i32,
+    /// When that was started.
+    pub start_time: u64,
+    /// Its user.
+    pub uid: u32,
+}
+
+/// What was asked for. Never changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    /// Always [`crate::FORMAT`].
+    pub format: u32,
+    /// The id.
+    pub job: JobId,
+    /// What no other job ever has.
+    pub nonce: Nonce,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Whose it is.
+    pub session: SessionName,
+    /// The program and its arguments, as executed.
+    pub argv: Vec<RawText>,
+    /// The line, where a shell runs it.
+    pub shell_line: Option<RawText>,
+    /// The directory, absolute.
+    pub cwd: RawText,
+    /// Additions to the starter's environment.
+    #[serde(default)]
+    pub env_set: BTreeMap<String, RawText>,
+    /// Removals from it.
+    #[serde(default)]
+    pub env_unset: Vec<String>,
+    /// How the command is connected.
+    pub mode: Mode,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// How long it may run.
+    pub timeout_ms: Option<u64>,
+    /// How long it has to end once it was asked to.
+    pub grace_ms: u64,
+    /// How much of its output is kept.
+    pub output_cap_bytes: Option<u64>,
+    /// When it was asked for.
+    #[serde(rename = "created_us")]
+    pub created: Timestamp,
+    /// Where its pids mean something.
+    pub host: Host,
+    /// Who asked.
+    pub starter: Starter,
+    /// The job that it was started from.
+    pub parent: Option<JobId>,
+    /// The version that wrote this.
+    pub outlive: String,
+}
+
+/// Why a `spec.json` cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// Not the JSON that it should be.
+    #[error("spec.json cannot be read")]
+    Json(#[from] serde_json::Error),
+    /// Of another format version.
+    #[error("spec.json has format {0}, and this version reads {format}", format = crate::FORMAT)]
+    Format(u32),
+    /// Copied or renamed by somebody else.
+    #[error("spec.json is of job {0}, not of this directory")]
+    Foreign(JobId),
+}
+
+impl Spec {
+    /// Reads the contents of a job's `spec.json`.
+    ///
+    /// # Errors
+    ///
+    /// If it is damaged, of another format, or does not belong to `job`.
+    pub fn parse(job: &JobId, bytes: &[u8]) -> Result<Self, SpecError> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        // First the version alone: a later format may lack fields that this one needs.
+        let version: Version = serde_json::from_slice(bytes)?;
+        if version.format != crate::FORMAT {
+            return Err(SpecError::Format(version.format));
+        }
+        let spec: Self = serde_json::from_slice(bytes)?;
+        if spec.job != *job {
+            return Err(SpecError::Foreign(spec.job));
+        }
+        Ok(spec)
+    }
+
+    /// Returns the command for people: the shell line, or the arguments, quoted where needed.
+    pub fn command_line(&self) -> String {
+        match &self.shell_line {
+            Some(line) => line.to_lossy(),
+            None => {
+                self.argv.iter().map(|argument| quote(&argument.to_lossy())).collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+}
+
+/// Quotes a word for a shell where it needs it.
+pub fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_only_where_needed() {
+        for (word, quoted) in
+            [("a", "a"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("--x=1", "--x=1")]
+        {
+            assert_eq!(quote(word), quoted);
+        }
+    }
+
+    #[test]
+    fn another_format_is_told_apart_from_damage() {
+        let job = JobId::parse("a-1").unwrap();
+        assert!(matches!(Spec::parse(&job, br#"{"format":2,"new":1}"#), Err(SpecError::Format(2))));
+        for bytes in [&b""[..], b"{", b"{}", b"null", b"\xff", br#"{"format":1}"#] {
+            assert!(matches!(Spec::parse(&job, bytes), Err(SpecError::Json(_))), "{bytes:?}");
+        }
+    }
+}

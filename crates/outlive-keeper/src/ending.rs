@@ -1,0 +1,227 @@
+//! From the end of the main process to the end of the job.
+//!
+//! Exit is not end of file. When the main process is gone, what is in the pipes is drained, the outcome is written,
+//! synced and announced, whoever else still runs. The job is closed when its last process is gone.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use outlive_core::index::Stream;
+use outlive_core::outcome::{
+    CLOSED_AT, Cause, Closed, FILE_BYTES, OUTCOME_AT, Outcome, SLOT_BYTES, Usage, WaitStatus,
+};
+use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::spawn::{self, Reap, Reaped};
+use outlive_sys::{clock, durable, lock, pipe};
+
+use crate::killing::{self, Killing};
+use crate::start::{Keeper, live_path};
+
+/// How far a job is on its way to its end.
+pub(crate) struct Ending {
+    main_pid: i32,
+    /// The main process, once it was reaped.
+    pub(crate) main: Option<Reaped>,
+    /// Why it was asked to end, if it was. The first cause stays.
+    pub(crate) cause: Option<Cause>,
+    /// The last signal that somebody sent without asking for the end, and who.
+    pub(crate) last_signal: Option<(i32, String)>,
+    pub(crate) killing: Option<Killing>,
+    /// The outcome is being synced apart from the loop; readable when that is done.
+    pub(crate) syncing: Option<OwnedFd>,
+    /// The outcome was announced.
+    pub(crate) is_announced: bool,
+    /// The closed record is written.
+    pub(crate) is_closed: bool,
+}
+
+impl Ending {
+    pub(crate) fn new(main_pid: i32) -> Self {
+        Self {
+            main_pid,
+            main: None,
+            cause: None,
+            last_signal: None,
+            killing: None,
+            syncing: None,
+            is_announced: false,
+            is_closed: false,
+        }
+    }
+
+    pub(crate) fn syncing_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.syncing.as_ref().map(AsFd::as_fd)
+    }
+
+    fn cause_of(&self, main: &Reaped) -> Cause {
+        match (&self.cause, &self.last_signal, main.status) {
+            (Some(cause), ..) => cause.clone(),
+            (None, Some((sent, by)), spawn::WaitStatus::Signaled { signal, .. }) if *sent == signal => {
+                Cause::Kill { by: by.clone() }
+            }
+            _ => Cause::Natural,
+        }
+    }
+}
+
+impl Keeper {
+    /// Reaps every child that has ended, and acts on it.
+    pub(crate) fn reap(&mut self, buffer: &mut [u8]) {
+        self.child_ends.clear();
+        let mut main_ended = false;
+        let is_tree_empty = loop {
+            match spawn::reap_any() {
+                Reap::Ended(reaped) => {
+                    if reaped.pid == self.ending.main_pid && self.ending.main.is_none() {
+                        self.ending.main = Some(reaped);
+                        main_ended = true;
+                    }
+                }
+                Reap::None => break true,
+                Reap::Running => break false,
+            }
+        };
+        if main_ended {
+            self.drain(buffer);
+        }
+        if self.ending.main.is_some() {
+            // Children may be left that are other jobs' keepers only: they are not of this job.
+            let is_tree_empty = is_tree_empty || killing::members().is_empty();
+            if main_ended {
+                self.record_outcome(is_tree_empty);
+            } else if is_tree_empty && self.ending.is_announced {
+                self.drain(buffer);
+                self.close();
+            }
+        }
+    }
+
+    /// Reads what the pipes hold at this moment. All that the main process wrote is among it; what a survivor writes
+    /// without end is not waited for.
+    fn drain(&mut self, buffer: &mut [u8]) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let held = self.outputs[stream.index()].as_ref().map_or(0, pipe::capacity);
+            let mut drained = 0;
+            while drained < held {
+                match self.read_output(stream, buffer) {
+                    0 => break,
+                    count => drained += count,
+                }
+            }
+        }
+    }
+
+    /// Writes the outcome, and sees to its sync and announcement.
+    fn record_outcome(&mut self, is_tree_empty: bool) {
+        let Some(main) = self.ending.main else { return };
+        let now = Timestamp(clock::wall_us());
+        // The gap must be in the index before the totals claim it.
+        self.recorder.settle_gap(now);
+        let outcome = Outcome {
+            wait_status: match main.status {
+                spawn::WaitStatus::Exited(code) => WaitStatus::Exited { code },
+                spawn::WaitStatus::Signaled { signal, core } => WaitStatus::Signaled { signal, core },
+            },
+            cause: self.ending.cause_of(&main),
+            ended: now,
+            runtime_ms: Some(clock::boot_us().saturating_sub(self.started_boot_us) / 1000),
+            usage: Some(Usage {
+                user_ms: main.usage.user_ms,
+                system_ms: main.usage.system_ms,
+                max_rss_bytes: main.usage.max_rss_bytes,
+            }),
+            totals: self.recorder.totals(),
+        };
+        self.deadline_us = None;
+        self.meta.status = Status::of(&outcome);
+        if is_tree_empty {
+            let slots = both_slots(&outcome, now);
+            self.meta.closed = Closed::from_slot(&slots[CLOSED_AT as usize..]);
+            self.ending.is_closed = self.outcome.write_all_at(&slots, OUTCOME_AT).is_ok();
+            self.meta.outcome = Some(outcome);
+            // Nothing is left to drain: whoever the sync holds up waits for it anyway.
+            self.outcome.sync_data().ok();
+            self.announce();
+        } else {
+            self.outcome.write_all_at(&outcome.to_slot(), OUTCOME_AT).ok();
+            self.meta.outcome = Some(outcome);
+            match sync_apart(&self.outcome) {
+                Some(finished) => self.ending.syncing = Some(finished),
+                None => {
+                    self.outcome.sync_data().ok();
+                    self.announce();
+                }
+            }
+        }
+    }
+
+    /// The sync that was done apart is over.
+    pub(crate) fn synced(&mut self, buffer: &mut [u8]) {
+        self.ending.syncing = None;
+        self.announce();
+        // The log too, so that what the outcome says was printed survives; nobody waits for it.
+        if let Some([index, log]) = self.recorder.files() {
+            sync_apart(&index);
+            sync_apart(&log);
+        }
+        if killing::members().is_empty() {
+            self.drain(buffer);
+            self.close();
+        }
+    }
+
+    /// Lets everybody know.
+    fn announce(&mut self) {
+        if self.ending.is_closed {
+            durable::remove(&self.dir, &live_path(&self.live_mark)).ok();
+        }
+        self.write_meta();
+        if let Some(done) = self.done.take() {
+            lock::unlock(&done).ok();
+        }
+        self.ending.is_announced = true;
+    }
+
+    /// Writes the closed record: the last process of the job is gone.
+    fn close(&mut self) {
+        let now = Timestamp(clock::wall_us());
+        self.recorder.settle_gap(now);
+        let closed = Closed { closed: now, totals: self.recorder.totals() };
+        self.outcome.write_all_at(&closed.to_slot(), CLOSED_AT).ok();
+        self.meta.closed = Some(closed);
+        durable::remove(&self.dir, &live_path(&self.live_mark)).ok();
+        self.write_meta();
+        self.ending.is_closed = true;
+    }
+
+    /// Replaces the snapshot. It is a convenience: a full disk costs the snapshot and nothing else.
+    pub(crate) fn write_meta(&self) {
+        durable::replace(&self.dir, outlive_core::file::META, &self.meta.to_bytes()).ok();
+    }
+}
+
+/// Returns the whole outcome file of a job that ended and is closed.
+pub(crate) fn both_slots(outcome: &Outcome, now: Timestamp) -> [u8; FILE_BYTES as usize] {
+    let mut slots = [0; FILE_BYTES as usize];
+    slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());
+    slots[CLOSED_AT as usize..].copy_from_slice(&Closed { closed: now, totals: outcome.totals }.to_slot());
+    slots
+}
+
+/// Syncs a file in a short-lived thread: a disk may take seconds, and survivors go on writing. Returns a descriptor that
+/// becomes readable when it is done; `None` if there is no room for a thread.
+fn sync_apart(file: &File) -> Option<OwnedFd> {
+    let file = file.try_clone().ok()?;
+    let (finished, mut finish) = pipe::new().ok().map(|(reading, writing)| (reading, File::from(writing)))?;
+    std::thread::Builder::new()
+        .stack_size(64 << 10)
+        .spawn(move || {
+            file.sync_data().ok();
+            finish.write_all(b".").ok();
+        })
+        .ok()?;
+    Some(finished)
+}

@@ -1,0 +1,40 @@
+//! The keeper: the tiny process that owns one job.
+//!
+//! It holds the command's pipes, writes what comes out of them to the log, keeps the deadline, carries out requests from
+//! its socket, and writes the outcome. It records and controls, and everything else (lines, views, notices, statistics)
+//! is derived by readers from what it recorded.
+//!
+//! # Theory of operation
+//!
+//! One thread, one `poll`. Everything that can fail is done before the command is executed ([`start`](crate)). After that
+//! nothing may stop the loop: a full disk costs output and is counted, a slow client waits, a sync happens apart while
+//! anything is left to drain. An idle keeper sleeps in `poll` without a timeout.
+//!
+//! What is deliberately not here: parsing of JSON, knowledge of sessions and limits, an async runtime, emulation of a
+//! terminal, and any decision that a reader can make later.
+
+mod clients;
+mod ending;
+mod input;
+mod killing;
+mod recorder;
+mod start;
+mod supervise;
+
+/// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
+/// is to be one.
+pub const PROGRAM: &str = "outlive-keeper";
+
+/// Is the keeper of one job until the job is closed.
+///
+/// The program must have been started by the library, which hands it four descriptors: the job's `lock` and `done`, its
+/// directory, and the socket with the launch request. To be called before anything else.
+pub fn run() -> std::process::ExitCode {
+    match start::start() {
+        Ok(keeper) => {
+            keeper.supervise();
+            std::process::ExitCode::SUCCESS
+        }
+        Err(code) => std::process::ExitCode::from(code),
+    }
+}

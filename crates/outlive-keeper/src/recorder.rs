@@ -1,0 +1,147 @@
+//! Writing output to the log and its index.
+//!
+//! Order: first the index record, then the bytes, so that a byte in the log always has its stream. What cannot be written
+//! is counted and recorded as a gap as soon as there is room again; the command is never made to wait for the disk.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use outlive_core::index::{Chunker, RECORD_BYTES, Record, Stream};
+use outlive_core::outcome::Totals;
+use outlive_core::timestamp::Timestamp;
+use outlive_core::{file, segment};
+use outlive_sys::durable;
+
+/// A cap is kept in this many segments, so that dropping the oldest costs at most this part of it.
+const SEGMENTS: u64 = 8;
+
+/// Segments are not made smaller than this, however small the cap.
+const SMALLEST_SEGMENT: u64 = 64 << 10;
+
+pub(crate) struct Recorder {
+    index: File,
+    index_end: u64,
+    log: File,
+    /// First offsets of the segments that are there, the current one last.
+    segments: VecDeque<u64>,
+    chunker: Chunker,
+    cap: Option<u64>,
+    /// Bytes that were lost and of which the index does not yet say so.
+    unrecorded: u64,
+}
+
+impl Recorder {
+    /// Makes the first segment and the index.
+    pub(crate) fn create(dir: &OwnedFd, cap: Option<u64>) -> Result<Self, (&'static str, io::Error)> {
+        let index = durable::create_new(dir, file::INDEX).map_err(|error| (file::INDEX, error))?;
+        let log = durable::create_new(dir, &segment::name(0)).map_err(|error| ("the log", error))?;
+        Ok(Self {
+            index,
+            index_end: 0,
+            log,
+            segments: VecDeque::from([0]),
+            chunker: Chunker::default(),
+            cap,
+            unrecorded: 0,
+        })
+    }
+
+    /// Records what was read from a stream.
+    pub(crate) fn record(&mut self, dir: impl AsFd, stream: Stream, bytes: &[u8], now: Timestamp) {
+        let kept = self.keep(stream, bytes, now);
+        self.unrecorded += (bytes.len() - kept) as u64;
+        self.rotate(dir);
+    }
+
+    /// Returns how many of the bytes could be kept.
+    fn keep(&mut self, stream: Stream, bytes: &[u8], now: Timestamp) -> usize {
+        if !self.settle_gap(now) {
+            return 0;
+        }
+        if let Some(record) = self.chunker.record_for(stream, now)
+            && !self.append(&record)
+        {
+            return 0;
+        }
+        let mut kept = 0;
+        while kept < bytes.len() {
+            let place = self.chunker.end - self.segments.back().copied().unwrap_or(0);
+            match self.log.write_at(&bytes[kept..], place) {
+                Ok(0) => break,
+                Ok(written) => {
+                    self.chunker.wrote(stream, &bytes[kept..kept + written]);
+                    kept += written;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        kept
+    }
+
+    /// Writes the record of what was lost, if anything was; `false` if there is still no room.
+    pub(crate) fn settle_gap(&mut self, now: Timestamp) -> bool {
+        if self.unrecorded == 0 {
+            return true;
+        }
+        let gap = self.chunker.gap(self.unrecorded, now);
+        let settled = self.append(&gap);
+        if settled {
+            self.unrecorded = 0;
+        }
+        settled
+    }
+
+    /// Appends a record to the index; `false` if there is no room. A part of a record that was written is overwritten
+    /// by the next attempt, and ignored by readers until then.
+    fn append(&mut self, record: &Record) -> bool {
+        let appended = self.index.write_all_at(&record.to_bytes(), self.index_end).is_ok();
+        if appended {
+            self.index_end += RECORD_BYTES as u64;
+            self.chunker.began(record);
+        }
+        appended
+    }
+
+    /// Begins a new segment where the current one is full, and drops the oldest ones beyond the cap.
+    fn rotate(&mut self, dir: impl AsFd) {
+        let Some(cap) = self.cap else { return };
+        let size = (cap / SEGMENTS).max(SMALLEST_SEGMENT);
+        let (end, current) = (self.chunker.end, self.segments.back().copied().unwrap_or(0));
+        if end - current < size {
+            return;
+        }
+        // Without room for a new segment the current one grows on: a cap passed is better than output lost.
+        let Ok(next) = durable::create_new(&dir, &segment::name(end)) else { return };
+        self.log = next;
+        self.segments.push_back(end);
+        while self.segments.len() > 1 && end - self.segments[0] > cap - size.min(cap) {
+            if durable::remove(&dir, &segment::name(self.segments[0])).is_err() {
+                break;
+            }
+            self.segments.pop_front();
+        }
+    }
+
+    /// Returns what was printed so far.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = self.chunker.before.totals(self.chunker.end);
+        totals.dropped_bytes += self.unrecorded;
+        totals
+    }
+
+    /// Returns handles for syncing the log apart from the loop.
+    pub(crate) fn files(&self) -> Option<[File; 2]> {
+        Some([self.index.try_clone().ok()?, self.log.try_clone().ok()?])
+    }
+
+    /// Waits until the log is on the disk.
+    pub(crate) fn sync(&self) {
+        // The outcome is already safe; if the log cannot be synced, there is nobody to tell and nothing to do.
+        self.index.sync_data().ok();
+        self.log.sync_data().ok();
+    }
+}

@@ -1,0 +1,310 @@
+//! From a launch request to a running command.
+//!
+//! Everything that can fail happens before the command is executed, and whatever fails becomes the job's outcome.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use outlive_core::control::SPOKEN;
+use outlive_core::file;
+use outlive_core::launch::{Launch, LaunchError, LaunchReply, VERSION};
+use outlive_core::meta::Meta;
+use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
+use outlive_core::rawtext::RawText;
+use outlive_core::spec::{Process, Stdin};
+use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
+use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::region::Region;
+use outlive_sys::signal::ChildEnds;
+use outlive_sys::spawn::{Command, Failure, Step};
+use outlive_sys::{clock, detach, durable, pipe, signal, socket, spawn};
+
+use crate::clients::Client;
+use crate::ending::Ending;
+use crate::input::Input;
+use crate::recorder::Recorder;
+
+/// The descriptor of the job's lock in every keeper, by which keepers know each other.
+pub(crate) const LOCK_FD: i32 = detach::FIRST_FD;
+
+/// How long the starter may take to say what it wants.
+const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
+
+/// The keeper of a running command.
+pub(crate) struct Keeper {
+    /// Held until the keeper ends; never used otherwise.
+    _lock: OwnedFd,
+    /// Held until the outcome is written.
+    pub(crate) done: Option<OwnedFd>,
+    pub(crate) dir: OwnedFd,
+    pub(crate) live_mark: String,
+    pub(crate) outcome: File,
+    pub(crate) recorder: Recorder,
+    /// Standard output and error, while somebody may write to them.
+    pub(crate) outputs: [Option<OwnedFd>; 2],
+    pub(crate) input: Input,
+    pub(crate) listener: OwnedFd,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) child_ends: ChildEnds,
+    pub(crate) meta: Meta,
+    pub(crate) started_boot_us: u64,
+    pub(crate) deadline_us: Option<u64>,
+    pub(crate) grace_ms: u64,
+    pub(crate) ending: Ending,
+}
+
+/// What the starter handed over.
+struct Handed {
+    lock: OwnedFd,
+    done: OwnedFd,
+    dir: OwnedFd,
+    starter: UnixStream,
+}
+
+/// Starts the command; an error is the exit status of a keeper that has nothing to keep.
+pub(crate) fn start() -> Result<Keeper, u8> {
+    let [lock, done, dir, starter] = detach::inherited().ok_or(2)?;
+    signal::block_all();
+    let umask = spawn::set_umask(0o077);
+    let mut handed = Handed { lock, done, dir, starter: UnixStream::from(starter) };
+    let contents = receive(&mut handed.starter);
+    let launch = match contents.as_ref().map(|contents| Launch::parse(&contents[HEADER..])) {
+        Some(Ok(launch)) => launch,
+        Some(Err(LaunchError::Version(_))) => {
+            handed.starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
+            return Err(3);
+        }
+        // The starter died, or is not one of ours: there is no job to speak of but the intent in the store.
+        Some(Err(LaunchError::Wire(_))) | None => {
+            let never = NeverStarted { step: "launch".into(), ..NeverStarted::default() };
+            write_never_started(&handed.dir, never);
+            return Err(4);
+        }
+    };
+    match keep(handed, &launch, umask) {
+        Ok(keeper) => Ok(keeper),
+        Err((handed, never)) => {
+            write_never_started(&handed.dir, never.clone());
+            durable::remove(&handed.dir, &live_path(&launch.live_mark)).ok();
+            drop((handed.done, handed.lock));
+            let mut starter = handed.starter;
+            starter.write_all(&LaunchReply::NotStarted(never).to_frame()).ok();
+            Err(5)
+        }
+    }
+}
+
+/// Returns the mark's path, seen from the job's directory.
+pub(crate) fn live_path(mark: &str) -> String {
+    format!("../../live/{mark}")
+}
+
+/// Reads the frame with the launch request, header included.
+///
+/// Into a mapping of its own: the environment is large, and is not needed once the command runs.
+fn receive(starter: &mut UnixStream) -> Option<Region> {
+    starter.set_read_timeout(Some(LAUNCH_LIMIT)).ok()?;
+    let mut header = [0; HEADER];
+    starter.read_exact(&mut header).ok()?;
+    let length = u32::from_le_bytes(header) as usize;
+    if length > MAX_FRAME {
+        return None;
+    }
+    let mut region = Region::new(HEADER + length).ok()?;
+    region[..HEADER].copy_from_slice(&header);
+    starter.read_exact(&mut region[HEADER..]).ok()?;
+    Some(region)
+}
+
+/// Does all that can fail, then executes the command.
+fn keep(handed: Handed, launch: &Launch<'_>, umask: u32) -> Result<Keeper, (Handed, NeverStarted)> {
+    macro_rules! attempt {
+        ($what:expr, $result:expr) => {
+            match $result {
+                Ok(value) => value,
+                Err(error) => return Err((handed, store_failure($what, &error))),
+            }
+        };
+    }
+    spawn::adopt_orphans();
+    let outcome = attempt!(file::OUTCOME, durable::open_rw(&handed.dir, file::OUTCOME));
+    let recorder = match Recorder::create(&handed.dir, launch.output_cap_bytes) {
+        Ok(recorder) => recorder,
+        Err((what, error)) => return Err((handed, store_failure(what, &error))),
+    };
+    let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
+    let child_ends = attempt!("the signal descriptor", ChildEnds::new());
+    let (stdout, stdout_end) = attempt!("a pipe", pipe::new());
+    let (stderr, stderr_end) = attempt!("a pipe", pipe::new());
+    attempt!("a pipe", pipe::set_nonblocking(&stdout));
+    attempt!("a pipe", pipe::set_nonblocking(&stderr));
+    let (stdin, stdin_end) = match launch.stdin {
+        Stdin::Null => (None, attempt!("/dev/null", File::open("/dev/null")).into()),
+        Stdin::Open => {
+            let (reading, writing) = attempt!("a pipe", pipe::new());
+            attempt!("a pipe", pipe::set_nonblocking(&writing));
+            (Some(writing), reading)
+        }
+    };
+
+    let (started, started_boot_us) = (Timestamp(clock::wall_us()), clock::boot_us());
+    let stdio = [stdin_end.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()];
+    let child = match execute(launch, stdio, umask) {
+        Ok(child) => child,
+        Err(never) => return Err((handed, never)),
+    };
+    drop((stdin_end, stdout_end, stderr_end));
+
+    let me = ProcessId::current();
+    let command = Process { pid: child.id.pid, start_time: child.id.start_time };
+    let meta = Meta {
+        format: outlive_core::FORMAT,
+        job: launch.job.clone(),
+        nonce: launch.nonce,
+        status: Status::Running,
+        keeper: Some(Process { pid: me.pid, start_time: me.start_time }),
+        command: Some(command),
+        started: Some(started),
+        started_boot_us: Some(started_boot_us),
+        protocol: SPOKEN,
+        outcome: None,
+        closed: None,
+    };
+    let Handed { lock, done, dir, mut starter } = handed;
+    let keeper = Keeper {
+        _lock: lock,
+        done: Some(done),
+        dir,
+        live_mark: launch.live_mark.clone(),
+        outcome,
+        recorder,
+        outputs: [Some(stdout), Some(stderr)],
+        input: Input::new(stdin),
+        listener,
+        clients: Vec::new(),
+        child_ends,
+        meta,
+        started_boot_us,
+        deadline_us: launch
+            .timeout_ms
+            .map(|limit| started_boot_us.saturating_add(limit.saturating_mul(1000))),
+        grace_ms: launch.grace_ms,
+        ending: Ending::new(command.pid),
+    };
+    keeper.write_meta();
+    // A starter that died meanwhile changes nothing.
+    starter.write_all(&LaunchReply::Started(command).to_frame()).ok();
+    Ok(keeper)
+}
+
+fn execute(
+    launch: &Launch<'_>,
+    stdio: [std::os::fd::BorrowedFd<'_>; 3],
+    umask: u32,
+) -> Result<spawn::Child, NeverStarted> {
+    let strings =
+        |parts: &[&[u8]]| parts.iter().map(|part| CString::new(*part)).collect::<Result<Vec<_>, _>>();
+    let nul = |_| NeverStarted {
+        step: "exec".into(),
+        detail: Some("an argument or variable holds a NUL byte".into()),
+        ..NeverStarted::default()
+    };
+    let candidates = strings(&launch.candidates).map_err(nul)?;
+    let argv = strings(&launch.argv).map_err(nul)?;
+    let environment = strings(&launch.environment).map_err(nul)?;
+    let directory = CString::new(launch.cwd).map_err(nul)?;
+    let command = Command {
+        candidates: &candidates,
+        argv: &argv,
+        environment: &environment,
+        directory: &directory,
+        stdio,
+        umask,
+    };
+    spawn::start(&command).map_err(|failure| explain(&failure, launch))
+}
+
+/// Puts a failed start into facts that a reader can make a sentence of.
+fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
+    const ENOENT: i32 = 2;
+    const ENOEXEC: i32 = 8;
+    let never = |step: &str, path: &[u8]| NeverStarted {
+        step: step.into(),
+        errno: Some(failure.errno),
+        path: Some(RawText::from(path)),
+        detail: None,
+    };
+    match failure.step {
+        Step::Fork => NeverStarted { path: None, ..never("fork", b"") },
+        Step::Session => NeverStarted { path: None, ..never("session", b"") },
+        Step::Stdio => NeverStarted { path: None, ..never("stdio", b"") },
+        Step::Directory => never("directory", launch.cwd),
+        Step::Exec => {
+            let candidates = launch.candidates.iter().copied();
+            // A program that is there and still "not found" names an interpreter that is not.
+            let missing = |path: &&[u8]| failure.errno == ENOENT && interpreter(path).is_some();
+            if let Some(path) = candidates.clone().find(missing) {
+                let detail = interpreter(path).map(|name| format!("its interpreter {name} does not exist"));
+                return NeverStarted { detail, ..never("exec", path) };
+            }
+            if failure.errno == ENOENT {
+                // What was asked for says more than the last place where it was looked for.
+                return never("exec", launch.argv.first().copied().unwrap_or_default());
+            }
+            let path = candidates.clone().nth(failure.candidate).unwrap_or_default();
+            let detail = (failure.errno == ENOEXEC)
+                .then(|| "it is no program and has no #! line; let a shell run it".to_owned());
+            NeverStarted { detail, ..never("exec", path) }
+        }
+    }
+}
+
+/// Returns the interpreter that an existing file needs: the one in its `#!` line, else its dynamic loader.
+fn interpreter(path: &[u8]) -> Option<String> {
+    use std::os::unix::ffi::OsStrExt;
+    let mut head = [0; 256];
+    let count =
+        File::open(std::ffi::OsStr::from_bytes(path)).and_then(|mut file| file.read(&mut head)).ok()?;
+    let line = head[..count].split(|&byte| byte == b'\n').next()?;
+    match line.strip_prefix(b"#!") {
+        Some(rest) => {
+            let word = rest.trim_ascii_start().split(|byte| byte.is_ascii_whitespace()).next()?;
+            Some(String::from_utf8_lossy(word).into_owned())
+        }
+        None => Some("(its dynamic loader)".to_owned()),
+    }
+}
+
+fn store_failure(what: &str, error: &std::io::Error) -> NeverStarted {
+    NeverStarted {
+        step: "store".into(),
+        errno: error.raw_os_error(),
+        path: Some(RawText::from(what)),
+        detail: None,
+    }
+}
+
+/// Writes the outcome of a job whose command was never executed. If not even that is possible, readers find a free lock
+/// and no outcome, which says the same.
+fn write_never_started(dir: &OwnedFd, never: NeverStarted) {
+    use std::os::unix::fs::FileExt;
+    let now = Timestamp(clock::wall_us());
+    let outcome = Outcome {
+        wait_status: WaitStatus::Unknown,
+        cause: Cause::NeverStarted(never),
+        ended: now,
+        runtime_ms: None,
+        usage: None,
+        totals: Totals::default(),
+    };
+    if let Ok(file) = durable::open_rw(dir, file::OUTCOME) {
+        let slots = crate::ending::both_slots(&outcome, now);
+        file.write_all_at(&slots, OUTCOME_AT).and_then(|()| file.sync_data()).ok();
+    }
+}

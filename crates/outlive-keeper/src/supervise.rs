@@ -1,0 +1,299 @@
+//! The keeper's loop.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use outlive_core::control::{Hello, Reply, Request, SPOKEN};
+use outlive_core::index::Stream;
+use outlive_core::outcome::Cause;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::pipe::{self, Attempt};
+use outlive_sys::poll::{PollFd, PollFlags, poll};
+use outlive_sys::region::Region;
+use outlive_sys::signal::Signal;
+use outlive_sys::{clock, socket};
+
+use crate::clients::{Client, MAX_CLIENTS, Waiting};
+use crate::killing::{self, Killing};
+use crate::start::Keeper;
+
+/// What one read takes at most; as much as a grown pipe holds.
+const BUFFER: usize = 256 << 10;
+
+/// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
+/// memory for pipes, so a quiet job must not take it.
+const HOT_AFTER: u32 = 4;
+
+/// After so long without output the buffer is given back and pipes shrink again.
+const QUIET_US: u64 = 1_000_000;
+
+/// What the loop remembers between two turns.
+struct Turn {
+    buffer: Region,
+    /// When the buffer is to be given back; none if it is.
+    release_us: Option<u64>,
+    full_reads: [u32; 2],
+    is_grown: [bool; 2],
+}
+
+/// What `poll` had to tell.
+#[derive(Default)]
+struct News {
+    child_ended: bool,
+    connection: bool,
+    outputs: [bool; 2],
+    input: bool,
+    synced: bool,
+    clients: Vec<(usize, bool)>,
+}
+
+impl Keeper {
+    /// Runs until the job is closed.
+    pub(crate) fn supervise(mut self) {
+        // Without memory for a buffer there is nothing to keep; the job's lock is freed and readers see it.
+        let Ok(buffer) = Region::new(BUFFER) else { return };
+        let mut turn = Turn { buffer, release_us: None, full_reads: [0; 2], is_grown: [false; 2] };
+        while !self.ending.is_closed {
+            let news = self.wait(&turn);
+            self.output(&news, &mut turn);
+            if news.child_ended {
+                self.reap(&mut turn.buffer);
+            }
+            if news.synced {
+                self.synced(&mut turn.buffer);
+            }
+            if news.input {
+                self.input.flush();
+            }
+            self.serve(&news);
+            if news.connection {
+                self.accept();
+            }
+            self.timers(&mut turn);
+        }
+        self.answer_killed(&[]);
+        // Last, because nobody waits for it: what was printed survives a loss of power too.
+        self.recorder.sync();
+    }
+
+    fn wait(&self, turn: &Turn) -> News {
+        let mut fds = vec![PollFd::new(&self.child_ends, PollFlags::IN)];
+        let mut add = |fd, flags| {
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+            fds.len() - 1
+        };
+        let listener = (self.clients.len() <= MAX_CLIENTS).then(|| add(self.listener.as_fd(), PollFlags::IN));
+        let outputs =
+            [0, 1].map(|index| self.outputs[index].as_ref().map(|fd| add(fd.as_fd(), PollFlags::IN)));
+        let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
+        let syncing = self.ending.syncing_fd().map(|fd| add(fd, PollFlags::IN));
+        let first_client = self.clients.len();
+        let clients: Vec<usize> = (0..first_client)
+            .map(|index| {
+                let client = &self.clients[index];
+                let mut flags = PollFlags::empty();
+                flags.set(PollFlags::IN, client.waiting == Waiting::No);
+                flags.set(PollFlags::OUT, client.has_unsent());
+                add(client.fd(), flags)
+            })
+            .collect();
+        // Out of memory is the only way to fail; trying again is the only answer.
+        if poll(&mut fds, self.next_timer(turn)).is_err() {
+            return News::default();
+        }
+        let told = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
+        News {
+            child_ended: told(Some(0)),
+            connection: told(listener),
+            outputs: outputs.map(told),
+            input: told(input),
+            synced: told(syncing),
+            clients: clients
+                .iter()
+                .enumerate()
+                .filter(|&(_, &at)| !fds[at].revents().is_empty())
+                .map(|(index, &at)| (index, fds[at].revents().intersects(PollFlags::HUP | PollFlags::ERR)))
+                .collect(),
+        }
+    }
+
+    /// Returns how long to sleep: without limit when nothing is due.
+    fn next_timer(&self, turn: &Turn) -> Option<Duration> {
+        let killing = self.ending.killing.as_ref().map(Killing::next_us);
+        let next = [self.deadline_us, killing, turn.release_us].into_iter().flatten().min()?;
+        Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
+    }
+
+    fn output(&mut self, news: &News, turn: &mut Turn) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let index = stream.index();
+            if !news.outputs[index] {
+                continue;
+            }
+            let count = self.read_output(stream, &mut turn.buffer);
+            let is_full = count >= pipe::DEFAULT_CAPACITY;
+            turn.full_reads[index] = if is_full { turn.full_reads[index] + 1 } else { 0 };
+            if turn.full_reads[index] == HOT_AFTER
+                && !turn.is_grown[index]
+                && let Some(fd) = &self.outputs[index]
+            {
+                turn.is_grown[index] = pipe::resize(fd, BUFFER);
+            }
+            turn.release_us = Some(0);
+        }
+        if turn.release_us == Some(0) {
+            turn.release_us = Some(clock::boot_us() + QUIET_US);
+        }
+    }
+
+    /// Reads once from a stream and records it; returns how much it was. An end of file closes it.
+    pub(crate) fn read_output(&mut self, stream: Stream, buffer: &mut [u8]) -> usize {
+        let Some(fd) = &self.outputs[stream.index()] else { return 0 };
+        match pipe::try_read(fd, buffer) {
+            Attempt::Moved(count) => {
+                let now = Timestamp(clock::wall_us());
+                self.recorder.record(&self.dir, stream, &buffer[..count], now);
+                count
+            }
+            Attempt::WouldBlock => 0,
+            Attempt::Closed => {
+                self.outputs[stream.index()] = None;
+                0
+            }
+            // Nothing is known to cause it. Keep the pipe open so that the command is not hit by a broken pipe.
+            Attempt::Failed(_) => 0,
+        }
+    }
+
+    fn accept(&mut self) {
+        let hello = Hello { versions: SPOKEN, nonce: self.meta.nonce };
+        // One at a time: the next turn takes the next.
+        let Ok(Some(stream)) = socket::accept(&self.listener) else { return };
+        if let Some(client) = Client::new(stream, &hello) {
+            self.clients.push(client);
+        }
+        if self.clients.len() > MAX_CLIENTS
+            && let Some(idle) = self.clients.iter().position(|client| client.waiting == Waiting::No)
+        {
+            self.clients.remove(idle);
+        }
+    }
+
+    fn serve(&mut self, news: &News) {
+        for &(index, is_hung_up) in &news.clients {
+            let Some(client) = self.clients.get_mut(index) else { continue };
+            if client.has_unsent() {
+                client.flush();
+            }
+            if client.waiting == Waiting::No {
+                client.receive();
+            } else if is_hung_up {
+                client.is_gone = true;
+            }
+        }
+        for index in 0..self.clients.len() {
+            while let Some(request) = self.clients[index].next_request() {
+                self.carry_out(index, request);
+            }
+        }
+        self.take_waiting_input();
+        if self.clients.iter().any(|client| client.is_gone) {
+            self.clients.retain(|client| !client.is_gone);
+        }
+    }
+
+    fn carry_out(&mut self, index: usize, request: Request) {
+        let refused =
+            |code: &str, message: &str| Reply::Refused { code: code.into(), message: message.into() };
+        let reply = match request {
+            Request::Signal { signal, by } => match Signal::from_number(signal) {
+                Some(signal) => {
+                    self.ending.last_signal = Some((signal.number(), by));
+                    let sent = killing::send(signal);
+                    Reply::Signalled { count: sent.count, survivors: sent.refused }
+                }
+                None => refused("bad_signal", "there is no such signal"),
+            },
+            Request::Kill { signal, grace_ms, by } => match Signal::from_number(signal) {
+                Some(signal) => {
+                    self.kill(signal, grace_ms, Cause::Kill { by });
+                    self.clients[index].waiting = Waiting::Killed;
+                    return;
+                }
+                None => refused("bad_signal", "there is no such signal"),
+            },
+            Request::Input(bytes) if self.input.is_open() => {
+                self.clients[index].waiting = Waiting::Room(bytes);
+                return;
+            }
+            Request::Eof if self.input.is_open() => {
+                self.input.end();
+                Reply::Accepted
+            }
+            Request::Input(_) | Request::Eof => {
+                refused("stdin_closed", "the command's standard input is not open")
+            }
+        };
+        self.clients[index].reply(&reply);
+    }
+
+    /// Takes the input that clients wait to write, as far as there is room.
+    fn take_waiting_input(&mut self) {
+        for client in &mut self.clients {
+            let Waiting::Room(bytes) = &client.waiting else { continue };
+            if !self.input.is_open() {
+                let message = "the command's standard input was closed".to_owned();
+                client.reply(&Reply::Refused { code: "stdin_closed".into(), message });
+            } else if self.input.has_room_for(bytes.len()) {
+                self.input.push(bytes);
+                client.reply(&Reply::Accepted);
+            }
+        }
+    }
+
+    /// Begins to end the tree, or hastens an end that has begun.
+    fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
+        if self.ending.main.is_none() {
+            self.ending.cause.get_or_insert(cause);
+        }
+        let (grace_ms, now_us) = (grace_ms.unwrap_or(self.grace_ms), clock::boot_us());
+        match &mut self.ending.killing {
+            Some(killing) => killing.hasten(signal, grace_ms, now_us),
+            None => self.ending.killing = Some(Killing::begin(signal, grace_ms, now_us)),
+        }
+    }
+
+    fn timers(&mut self, turn: &mut Turn) {
+        let now_us = clock::boot_us();
+        if self.deadline_us.is_some_and(|deadline| now_us >= deadline) {
+            self.deadline_us = None;
+            self.kill(Signal::TERM, None, Cause::Timeout);
+        }
+        if let Some(killing) = &mut self.ending.killing
+            && now_us >= killing.next_us()
+        {
+            let survivors = killing.step(now_us);
+            if !survivors.is_empty() {
+                self.answer_killed(&survivors);
+            }
+        }
+        if turn.release_us.is_some_and(|release| now_us >= release) {
+            turn.release_us = None;
+            turn.buffer.release();
+            for (index, is_grown) in turn.is_grown.iter_mut().enumerate() {
+                if let Some(fd) = self.outputs[index].as_ref().filter(|_| *is_grown) {
+                    *is_grown = !pipe::resize(fd, pipe::DEFAULT_CAPACITY);
+                }
+                turn.full_reads[index] = 0;
+            }
+        }
+    }
+
+    /// Answers those who wait for the end of the tree.
+    fn answer_killed(&mut self, survivors: &[outlive_core::control::Survivor]) {
+        let count = self.ending.killing.as_ref().map_or(0, |killing| killing.signalled);
+        for client in self.clients.iter_mut().filter(|client| client.waiting == Waiting::Killed) {
+            client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Starting a program that belongs to nobody.
+//!
+//! The program is no descendant of the caller (its parent ends at once) and leads its own session: of all forms, only
+//! this one survives every agent client that was tried. It inherits nothing but the descriptors that it is handed.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::region::Region;
+use crate::vfork::{SignalsBlocked, errno, vfork};
+
+/// The first descriptor that is handed over; 0, 1 and 2 are `/dev/null`.
+pub const FIRST_FD: RawFd = 3;
+
+/// The most descriptors that can be handed over.
+pub const MAX_FDS: usize = 8;
+
+/// Sources lie from here on, so that no `dup2` hits a source that is still needed.
+const SOURCES_FROM: RawFd = FIRST_FD + MAX_FDS as RawFd;
+
+struct Plan {
+    program: *const c_char,
+    argv: *const *const c_char,
+    null: RawFd,
+    sources: [RawFd; MAX_FDS],
+    count: usize,
+    inner_stack: *mut c_void,
+    error: c_int,
+}
+
+/// Starts `program` with `arguments` (its own name first), an empty environment, and `fds` as descriptors 3, 4, 5…
+///
+/// Returns when the program has been executed. All signals are blocked in it; the caller's directory, umask and limits
+/// are inherited.
+///
+/// # Errors
+///
+/// If the program cannot be executed, or no process can be made.
+///
+/// # Panics
+///
+/// If more than [`MAX_FDS`] descriptors are given.
+pub fn start(program: &CStr, arguments: &[CString], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    assert!(fds.len() <= MAX_FDS, "at most {MAX_FDS} descriptors can be handed over");
+    let argv: Vec<*const c_char> =
+        arguments.iter().map(|argument| argument.as_ptr()).chain([std::ptr::null()]).collect();
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let null = above_targets(null.as_raw_fd())?;
+    let moved = fds.iter().map(|fd| above_targets(fd.as_raw_fd())).collect::<io::Result<Vec<_>>>()?;
+    let mut sources = [-1; MAX_FDS];
+    for (source, fd) in sources.iter_mut().zip(&moved) {
+        *source = fd.as_raw_fd();
+    }
+    let mut stack = Region::new(INNER_STACK)?;
+    // SAFETY: one past the end of our own mapping; only used as the top of a stack that grows down.
+    let inner_stack = unsafe { stack.as_mut_ptr().add(INNER_STACK) };
+    let mut plan = Plan {
+        program: program.as_ptr(),
+        argv: argv.as_ptr(),
+        null: null.as_raw_fd(),
+        sources,
+        count: fds.len(),
+        inner_stack: inner_stack.cast(),
+        error: 0,
+    };
+    let blocked = SignalsBlocked::new();
+    // No signal is sent to the caller when the go-between ends: a library must not disturb its host's SIGCHLD.
+    // SAFETY: `go_between` only makes system calls and ends in `_exit`; signals are blocked.
+    let made = unsafe { vfork(go_between, &mut plan, 0, false) };
+    drop(blocked);
+    let made = made?;
+    reap_clone(made.pid);
+    match plan.error {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+const INNER_STACK: usize = 32 * 1024;
+
+/// The go-between: makes the real process and ends, which leaves that process without a parent.
+extern "C" fn go_between(plan: *mut c_void) -> c_int {
+    let plan = plan.cast::<Plan>();
+    // SAFETY: `plan` is the caller's, which waits. The stack is given for this one use. The inner child shares memory
+    // and stops this process until it has executed or ended. Only system calls are made.
+    unsafe {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        if libc::clone(become_program, (*plan).inner_stack, flags, plan.cast()) < 0 {
+            (*plan).error = errno();
+        }
+        libc::_exit(0)
+    }
+}
+
+extern "C" fn become_program(plan: *mut c_void) -> c_int {
+    let plan = plan.cast::<Plan>();
+    // SAFETY: `plan` and what it points to outlive this, because the caller waits. Only system calls are made, and the
+    // descriptor table is this process's own copy.
+    unsafe {
+        libc::setsid();
+        for target in 0..FIRST_FD {
+            if libc::dup2((*plan).null, target) < 0 {
+                return fail(plan);
+            }
+        }
+        let mut next = FIRST_FD;
+        for index in 0..(*plan).count {
+            if libc::dup2((*plan).sources[index], next) < 0 {
+                return fail(plan);
+            }
+            next += 1;
+        }
+        close_from(next);
+        let environment: [*const c_char; 1] = [std::ptr::null()];
+        libc::execve((*plan).program, (*plan).argv, environment.as_ptr());
+        fail(plan)
+    }
+}
+
+/// # Safety
+///
+/// Only for [`become_program`], with the plan that it was given.
+unsafe fn fail(plan: *mut Plan) -> c_int {
+    // SAFETY: see `become_program`.
+    unsafe {
+        (*plan).error = errno();
+        libc::_exit(127)
+    }
+}
+
+/// Closes all descriptors from `first` on.
+fn close_from(first: RawFd) {
+    // SAFETY: closing descriptors of this process, which owns nothing but what lies below `first`.
+    unsafe {
+        #[cfg(target_os = "linux")]
+        if libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0 {
+            return;
+        }
+        let mut limit = std::mem::zeroed::<libc::rlimit>();
+        libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        let limit = c_int::try_from(limit.rlim_cur).unwrap_or(65_536).min(1 << 20);
+        for fd in first..limit {
+            libc::close(fd);
+        }
+    }
+}
+
+/// Duplicates `fd` above all targets, close-on-exec.
+fn above_targets(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: duplicates a descriptor that the caller holds open; the result is new and ours.
+    unsafe {
+        let copy = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, SOURCES_FROM);
+        if copy < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(OwnedFd::from_raw_fd(copy))
+    }
+}
+
+/// Reaps the go-between, which has ended or is about to.
+fn reap_clone(pid: i32) {
+    loop {
+        // SAFETY: waits for our own child; the status is not asked for. ECHILD (somebody else's wait was faster) is fine.
+        let reaped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
+        if reaped >= 0 || errno() != libc::EINTR {
+            return;
+        }
+    }
+}
+
+/// Takes over the `N` descriptors that [`start`] handed to this program; `None` if they are not all open, or were
+/// taken before.
+///
+/// They are made close-on-exec, so that they go no further. To be called first thing: until then nothing else may have
+/// been opened, so that the numbers can only be the starter's.
+pub fn inherited<const N: usize>() -> Option<[OwnedFd; N]> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return None;
+    }
+    let fds: [RawFd; N] = std::array::from_fn(|index| FIRST_FD + index as RawFd);
+    // SAFETY: only asks whether each number is an open descriptor, and sets a flag on it.
+    let open = fds.iter().all(|&fd| unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0);
+    // SAFETY: the descriptors are open and were handed to this program; the flag above makes sure they are taken once.
+    open.then(|| fds.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }))
+}

@@ -1,0 +1,168 @@
+//! Files that must be whole, or survive.
+//!
+//! All names are relative to an open directory, so that a store that is moved or removed under a keeper's feet cannot
+//! make it write elsewhere.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+/// Opens a directory to reach what is in it.
+///
+/// # Errors
+///
+/// If it is not there, is no directory, or may not be read.
+pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Makes a new file, for its owner only; an old one of that name is an error.
+///
+/// # Errors
+///
+/// If the name is taken, or the file system is full or read-only.
+pub fn create_new(dir: impl AsFd, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+/// Opens an existing file for reading and writing.
+///
+/// # Errors
+///
+/// If it is not there or may not be written.
+pub fn open_rw(dir: impl AsFd, name: &str) -> io::Result<File> {
+    Ok(File::from(openat(dir, name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?))
+}
+
+/// Opens an existing file for reading.
+///
+/// # Errors
+///
+/// If it is not there or may not be read.
+pub fn open_ro(dir: impl AsFd, name: &str) -> io::Result<File> {
+    Ok(File::from(openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+}
+
+/// Reserves room for the first `bytes` of a file, which read as zeros, so that writing them later cannot fail for want of it.
+///
+/// # Errors
+///
+/// If there is no room.
+pub fn preallocate(file: &File, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            use std::os::unix::fs::FileExt;
+            let zeros = vec![0u8; usize::try_from(bytes).unwrap_or(0)];
+            file.write_all_at(&zeros, 0)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Replaces a file: readers see the old contents or the new, never a part.
+///
+/// # Durability
+///
+/// Written, not synced.
+///
+/// # Errors
+///
+/// If the file system is full or read-only; the old file is then still there.
+pub fn replace(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    let temporary = format!("{name}.{}.tmp", std::process::id());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let written = openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(io::Error::from)
+        .and_then(|fd| File::from(fd).write_all(contents))
+        .and_then(|()| Ok(renameat(&dir, &temporary, &dir, name)?));
+    if written.is_err() {
+        remove(&dir, &temporary).ok();
+    }
+    written
+}
+
+/// Removes a file; that it is not there is no error.
+///
+/// # Errors
+///
+/// If the file system is read-only.
+pub fn remove(dir: impl AsFd, name: &str) -> io::Result<()> {
+    match unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Renames a directory or file unless the new name is taken; `false` if it is.
+///
+/// # Errors
+///
+/// If the old name is not there, or the file system is read-only.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
+        // A file system that cannot promise it. A directory in the way is then refused only where it has files in it,
+        // which every job has.
+        Err(Errno::INVAL | Errno::NOSYS) => match rustix::fs::rename(from, to) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
+            Err(error) => Err(error.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Names the file system type that a path is on, where the kernel tells.
+pub fn file_system(path: &Path) -> Option<&'static str> {
+    let magic = rustix::fs::statfs(path).ok()?.f_type;
+    Some(match u64::try_from(magic).ok()? & 0xffff_ffff {
+        0xef53 => "ext4",
+        0x0102_1994 => "tmpfs",
+        0x9123_683e => "btrfs",
+        0x5846_5342 => "xfs",
+        0x2fc1_2fc1 => "zfs",
+        0x794c_7630 => "overlay",
+        0x6969 => "nfs",
+        0xff53_4d42 | 0xfe53_4d42 => "smb",
+        0x6573_5546 => "fuse",
+        0x0102_1997 => "9p",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_name_is_not_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let (a, b) = (home.path().join("a"), home.path().join("b"));
+        std::fs::create_dir(&a).unwrap();
+        std::fs::create_dir(&b).unwrap();
+        assert!(!rename_new(&a, &b).unwrap());
+        std::fs::remove_dir(&b).unwrap();
+        assert!(rename_new(&a, &b).unwrap());
+        assert!(rename_new(&a, &b).is_err());
+    }
+
+    #[test]
+    fn replacing_leaves_no_temporary_file() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = open_dir(home.path()).unwrap();
+        replace(&dir, "f", b"one").unwrap();
+        replace(&dir, "f", b"two").unwrap();
+        assert_eq!(std::fs::read(home.path().join("f")).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
+    }
+}

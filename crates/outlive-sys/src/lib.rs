@@ -1,0 +1,25 @@
+//! The operating system, made safe for outlive.
+//!
+//! This is the only crate of the workspace with `unsafe` in it. It owns what differs from kernel to kernel (spawning,
+//! identity of processes, process trees, locks, durable files, sockets, kernel notifications) and nothing that is
+//! outlive's own business: it knows no job, no store and no format.
+//!
+//! Everything here is synchronous, and every function that can block says so.
+
+pub mod clock;
+pub mod detach;
+pub mod durable;
+pub mod identity;
+pub mod lock;
+pub mod pipe;
+pub mod poll;
+pub mod random;
+pub mod region;
+pub mod signal;
+pub mod socket;
+pub mod spawn;
+pub mod terminal;
+pub mod tree;
+pub mod watch;
+
+mod vfork;

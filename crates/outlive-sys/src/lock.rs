@@ -1,0 +1,86 @@
+//! Advisory locks on whole files (`flock`).
+//!
+//! A lock belongs to the open file description, so it passes to a process that inherits the descriptor and is freed by
+//! the kernel when the last holder is gone, however it died. That is what makes it the truth about a keeper's life.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Any number of holders, none exclusive.
+    Shared,
+    /// One holder.
+    Exclusive,
+}
+
+/// Takes the lock without waiting; `false` if somebody else holds it.
+///
+/// # Errors
+///
+/// If the file system does not support locks.
+pub fn try_lock(file: impl AsFd, kind: Kind) -> io::Result<bool> {
+    let operation = match kind {
+        Kind::Shared => FlockOperation::NonBlockingLockShared,
+        Kind::Exclusive => FlockOperation::NonBlockingLockExclusive,
+    };
+    loop {
+        match flock(&file, operation) {
+            Ok(()) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits, without limit, until a shared lock is had.
+///
+/// # Errors
+///
+/// If the file system does not support locks.
+pub fn wait_shared(file: impl AsFd) -> io::Result<()> {
+    loop {
+        match flock(&file, FlockOperation::LockShared) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Takes the lock exclusively, waiting at most `limit`; `false` if it was not to be had.
+///
+/// The kernel offers no lock with a deadline, so this tries again, ever less often. Only the short store lock is taken
+/// in this way.
+///
+/// # Errors
+///
+/// If the file system does not support locks.
+pub fn lock_within(file: &File, limit: Duration) -> io::Result<bool> {
+    let deadline = Instant::now() + limit;
+    let mut pause = Duration::from_micros(100);
+    while !try_lock(file, Kind::Exclusive)? {
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+    Ok(true)
+}
+
+/// Frees the lock, for all who share this open file description.
+///
+/// # Errors
+///
+/// If the descriptor is not one that can be locked.
+pub fn unlock(file: impl AsFd) -> io::Result<()> {
+    Ok(flock(&file, FlockOperation::Unlock)?)
+}

@@ -1,0 +1,93 @@
+//! Pipes between the keeper and its command.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// Makes a pipe, close-on-exec at both ends; `(reading end, writing end)`.
+///
+/// # Errors
+///
+/// If there are no descriptors left.
+pub fn new() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC)?)
+}
+
+/// Makes our end non-blocking. The other end, in the command, stays blocking: the flag belongs to the end.
+///
+/// # Errors
+///
+/// If the descriptor is invalid.
+pub fn set_nonblocking(fd: impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(&fd)?;
+    Ok(fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// Asks for a larger (or smaller) kernel buffer; `false` where the user's allowance or the kernel does not permit it.
+pub fn resize(fd: impl AsFd, bytes: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::pipe::fcntl_setpipe_size(fd, bytes).is_ok();
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (fd, bytes);
+        false
+    }
+}
+
+/// What one attempt to read or write without blocking came to.
+#[derive(Debug)]
+pub enum Attempt {
+    /// So many bytes were moved.
+    Moved(usize),
+    /// Nothing can be moved now.
+    WouldBlock,
+    /// The other side is gone: end of file when reading, a broken pipe when writing.
+    Closed,
+    /// Anything else.
+    Failed(io::Error),
+}
+
+/// Reads once from a non-blocking descriptor.
+pub fn try_read(fd: impl AsFd, buffer: &mut [u8]) -> Attempt {
+    loop {
+        return match rustix::io::read(&fd, &mut *buffer) {
+            Ok(0) => Attempt::Closed,
+            Ok(n) => Attempt::Moved(n),
+            Err(Errno::INTR) => continue,
+            Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
+            // A terminal's master says EIO when its last user is gone.
+            Err(Errno::IO | Errno::CONNRESET) => Attempt::Closed,
+            Err(error) => Attempt::Failed(error.into()),
+        };
+    }
+}
+
+/// Writes once to a non-blocking descriptor.
+pub fn try_write(fd: impl AsFd, bytes: &[u8]) -> Attempt {
+    loop {
+        return match rustix::io::write(&fd, bytes) {
+            Ok(n) => Attempt::Moved(n),
+            Err(Errno::INTR) => continue,
+            Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
+            Err(Errno::PIPE | Errno::CONNRESET) => Attempt::Closed,
+            Err(error) => Attempt::Failed(error.into()),
+        };
+    }
+}
+
+/// Returns how many bytes the kernel holds for this pipe at most.
+pub fn capacity(fd: impl AsFd) -> usize {
+    #[cfg(target_os = "linux")]
+    return rustix::pipe::fcntl_getpipe_size(fd).unwrap_or(DEFAULT_CAPACITY);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = fd;
+        DEFAULT_CAPACITY
+    }
+}
+
+/// What a new pipe holds.
+pub const DEFAULT_CAPACITY: usize = 64 << 10;

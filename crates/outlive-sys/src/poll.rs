@@ -1,0 +1,38 @@
+//! Waiting for several descriptors at once.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::event::Timespec;
+pub use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+/// Waits until a descriptor has something to tell or `limit` is over; `None` waits without limit.
+///
+/// An interruption by a signal counts as nothing to tell. Returns how many descriptors have news.
+///
+/// # Errors
+///
+/// If the kernel is out of memory or a descriptor is invalid.
+pub fn poll(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<usize> {
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    match rustix::event::poll(fds, limit.as_ref()) {
+        Ok(ready) => Ok(ready),
+        Err(Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until `fd` can be read or is closed; `false` if `limit` was over first.
+///
+/// # Errors
+///
+/// As [`poll`].
+pub fn readable(fd: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<bool> {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    Ok(poll(&mut fds, limit)? > 0)
+}

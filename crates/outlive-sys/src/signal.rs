@@ -1,0 +1,199 @@
+//! Signals: their names, and how a single-threaded program hears of them.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The signals with a name, without their `SIG`.
+///
+/// Real-time signals have no name of their own; they are given by number.
+const NAMES: &[(&str, libc::c_int)] = &[
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("ILL", libc::SIGILL),
+    ("TRAP", libc::SIGTRAP),
+    ("ABRT", libc::SIGABRT),
+    ("BUS", libc::SIGBUS),
+    ("FPE", libc::SIGFPE),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("SEGV", libc::SIGSEGV),
+    ("USR2", libc::SIGUSR2),
+    ("PIPE", libc::SIGPIPE),
+    ("ALRM", libc::SIGALRM),
+    ("TERM", libc::SIGTERM),
+    #[cfg(target_os = "linux")]
+    ("STKFLT", libc::SIGSTKFLT),
+    ("CHLD", libc::SIGCHLD),
+    ("CONT", libc::SIGCONT),
+    ("STOP", libc::SIGSTOP),
+    ("TSTP", libc::SIGTSTP),
+    ("TTIN", libc::SIGTTIN),
+    ("TTOU", libc::SIGTTOU),
+    ("URG", libc::SIGURG),
+    ("XCPU", libc::SIGXCPU),
+    ("XFSZ", libc::SIGXFSZ),
+    ("VTALRM", libc::SIGVTALRM),
+    ("PROF", libc::SIGPROF),
+    ("WINCH", libc::SIGWINCH),
+    ("IO", libc::SIGIO),
+    #[cfg(target_os = "linux")]
+    ("PWR", libc::SIGPWR),
+    ("SYS", libc::SIGSYS),
+];
+
+/// The highest signal number that can be sent.
+pub const MAX: i32 = 64;
+
+/// A signal that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal(i32);
+
+impl Signal {
+    /// Asks a process to end.
+    pub const TERM: Self = Self(libc::SIGTERM);
+    /// Ends a process.
+    pub const KILL: Self = Self(libc::SIGKILL);
+    /// Lets a stopped process go on.
+    pub const CONT: Self = Self(libc::SIGCONT);
+
+    /// Takes a number from 1 to [`MAX`].
+    pub fn from_number(number: i32) -> Option<Self> {
+        (1..=MAX).contains(&number).then_some(Self(number))
+    }
+
+    /// Takes a name (`TERM`, `SIGTERM`, `term`) or a number.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(number) = text.parse() {
+            return Self::from_number(number);
+        }
+        let upper = text.to_ascii_uppercase();
+        let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+        let name = match name {
+            "IOT" => "ABRT",
+            "POLL" => "IO",
+            "CLD" => "CHLD",
+            other => other,
+        };
+        NAMES.iter().find(|(known, _)| *known == name).map(|&(_, number)| Self(number))
+    }
+
+    /// Returns the number.
+    pub fn number(self) -> i32 {
+        self.0
+    }
+
+    /// Returns `SIGTERM` and the like; a real-time signal is `signal 40`.
+    pub fn name(self) -> String {
+        match NAMES.iter().find(|&&(_, number)| number == self.0) {
+            Some((name, _)) => format!("SIG{name}"),
+            None => format!("signal {}", self.0),
+        }
+    }
+}
+
+/// Returns all names that [`Signal::parse`] knows, without `SIG`.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|&(name, _)| name)
+}
+
+/// Blocks all signals in this thread; what is to be heard is read from [`ChildEnds`].
+pub fn block_all() {
+    // SAFETY: `sigfillset` initialises the set that `pthread_sigmask` then reads; the old mask is not asked for.
+    unsafe {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(set.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Says when a child has ended: a descriptor that becomes readable.
+#[derive(Debug)]
+pub struct ChildEnds(OwnedFd);
+
+impl ChildEnds {
+    /// Starts to listen. All signals must be blocked (see [`block_all`]).
+    ///
+    /// # Errors
+    ///
+    /// If there are no descriptors left.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: the set is initialised by `sigemptyset`; a descriptor that `signalfd` returns is new and ours.
+        unsafe {
+            let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Self(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Forgets what was told; the caller then reaps until nothing is left.
+    pub fn clear(&self) {
+        let mut buffer = [0u8; 128];
+        while let crate::pipe::Attempt::Moved(_) = crate::pipe::try_read(&self.0, &mut buffer) {}
+    }
+}
+
+impl AsFd for ChildEnds {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Lets Ctrl-C set a flag in place of ending this program; the flag is asked for with [`interrupted`].
+///
+/// Blocking calls are interrupted by it. The second Ctrl-C ends the program as ever.
+pub fn catch_interrupt() {
+    extern "C" fn note(_: libc::c_int) {
+        INTERRUPTED.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+    // SAFETY: the handler only stores to an atomic, which is async-signal-safe; the struct is fully initialised.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note as *const () as usize;
+        action.sa_flags = libc::SA_RESETHAND;
+        libc::sigemptyset(&mut action.sa_mask);
+        libc::sigaction(libc::SIGINT, &action, std::ptr::null_mut());
+    }
+}
+
+/// Tells whether Ctrl-C came since [`catch_interrupt`].
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(std::sync::atomic::Ordering::SeqCst)
+}
+
+static INTERRUPTED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Ends this program when it writes to a closed pipe, as other command-line programs do.
+pub fn default_broken_pipe() {
+    // SAFETY: sets a default disposition; no handler runs.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_agree() {
+        for (name, number) in NAMES {
+            for text in [name.to_string(), format!("SIG{name}"), name.to_lowercase(), number.to_string()] {
+                assert_eq!(Signal::parse(&text), Some(Signal(*number)), "{text}");
+            }
+            assert_eq!(Signal(*number).name(), format!("SIG{name}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_signal_is_refused() {
+        for text in ["", "0", "-1", "65", "SIG", "TERMINATE", "9x"] {
+            assert_eq!(Signal::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Starting the command of a job.
+//!
+//! The command gets a session of its own, the three descriptors it is given, every signal at its default (a keeper that
+//! was started under `nohup` has some ignored, and the standard library would pass that on), and nothing else.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::identity::{Handle, ProcessId};
+use crate::vfork::{SignalsBlocked, errno, vfork};
+
+/// What is to be started.
+#[derive(Debug)]
+pub struct Command<'a> {
+    /// The places where the program may be, tried in this order as `execvp` does.
+    pub candidates: &'a [CString],
+    /// The arguments, the program's name first.
+    pub argv: &'a [CString],
+    /// The environment, `NAME=value` each.
+    pub environment: &'a [CString],
+    /// The directory that the command starts in.
+    pub directory: &'a CString,
+    /// Standard input, output and error.
+    pub stdio: [BorrowedFd<'a>; 3],
+    /// The file mode creation mask.
+    pub umask: u32,
+}
+
+/// The step at which a start failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// No process could be made.
+    Fork,
+    /// Its own session.
+    Session,
+    /// Standard input, output and error.
+    Stdio,
+    /// The working directory.
+    Directory,
+    /// Executing the program.
+    Exec,
+}
+
+/// Why a command could not be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// Where.
+    pub step: Step,
+    /// The kernel's reason.
+    pub errno: i32,
+    /// For [`Step::Exec`]: which of the candidates the reason is about.
+    pub candidate: usize,
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub struct Child {
+    /// Who it is.
+    pub id: ProcessId,
+    /// Held so that a signal reaches it and nobody else.
+    pub handle: Handle,
+}
+
+struct Plan {
+    candidates: *const *const c_char,
+    candidate_count: usize,
+    argv: *const *const c_char,
+    environment: *const *const c_char,
+    directory: *const c_char,
+    stdio: [RawFd; 3],
+    umask: libc::mode_t,
+    failure: Option<Failure>,
+}
+
+/// Starts a command; returns when its program has been executed.
+///
+/// # Errors
+///
+/// The step at which it failed; then nothing runs and nothing is left to reap.
+pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
+    let fork_failure = |error: &io::Error| Failure {
+        step: Step::Fork,
+        errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
+        candidate: 0,
+    };
+    let pointers = |strings: &[CString]| -> Vec<*const c_char> {
+        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let candidates = pointers(command.candidates);
+    let argv = pointers(command.argv);
+    let environment = pointers(command.environment);
+    let mut plan = Plan {
+        candidates: candidates.as_ptr(),
+        candidate_count: command.candidates.len(),
+        argv: argv.as_ptr(),
+        environment: environment.as_ptr(),
+        directory: command.directory.as_ptr(),
+        stdio: command.stdio.map(|fd| fd.as_raw_fd()),
+        umask: command.umask,
+        failure: None,
+    };
+    let blocked = SignalsBlocked::new();
+    // SAFETY: `become_command` only makes system calls and ends in `execve` or `_exit`; signals are blocked.
+    let made = unsafe { vfork(become_command, &mut plan, libc::SIGCHLD, true) };
+    drop(blocked);
+    let made = made.map_err(|error| fork_failure(&error))?;
+    if let Some(failure) = plan.failure {
+        reap(made.pid);
+        return Err(failure);
+    }
+    // The child cannot be reaped before we do it, so its pid still means it and `/proc` still knows it.
+    let id = ProcessId::of(made.pid).unwrap_or(ProcessId { pid: made.pid, start_time: 0 });
+    let handle = match made.pidfd {
+        Some(fd) => Handle::from_fd(fd),
+        None => return Err(Failure { step: Step::Fork, errno: libc::ENOSYS, candidate: 0 }),
+    };
+    Ok(Child { id, handle })
+}
+
+extern "C" fn become_command(plan: *mut c_void) -> c_int {
+    let plan = plan.cast::<Plan>();
+    // SAFETY: `plan` and what it points to outlive this, because the caller is stopped until this process executes or
+    // ends. Only system calls are made. Descriptors, directory, umask and signal table are this process's own copies.
+    unsafe {
+        if libc::setsid() < 0 {
+            fail(plan, Step::Session, 0)
+        }
+        // The sources are close-on-exec descriptors above 2 (the keeper's own 0, 1 and 2 are /dev/null), so no
+        // `dup2` overwrites one that is still needed.
+        for target in 0..3 {
+            if libc::dup2((*plan).stdio[target as usize], target) < 0 {
+                fail(plan, Step::Stdio, 0)
+            }
+        }
+        default_signals();
+        libc::umask((*plan).umask);
+        if libc::chdir((*plan).directory) < 0 {
+            fail(plan, Step::Directory, 0)
+        }
+        execute(plan)
+    }
+}
+
+/// # Safety
+///
+/// Only for [`become_command`].
+unsafe fn execute(plan: *mut Plan) -> ! {
+    // As `execvp` does: a candidate that is not there is passed over, one that may not be executed is remembered.
+    let mut remembered = (libc::ENOENT, 0);
+    // SAFETY: see `become_command`; the candidates are `candidate_count` pointers to strings.
+    unsafe {
+        for index in 0..(*plan).candidate_count {
+            libc::execve(*(*plan).candidates.add(index), (*plan).argv, (*plan).environment);
+            match errno() {
+                libc::ENOENT | libc::ENOTDIR if (*plan).candidate_count > 1 => {}
+                libc::EACCES if (*plan).candidate_count > 1 => remembered = (libc::EACCES, index),
+                other => {
+                    remembered = (other, index);
+                    break;
+                }
+            }
+        }
+        (*plan).failure = Some(Failure { step: Step::Exec, errno: remembered.0, candidate: remembered.1 });
+        libc::_exit(127)
+    }
+}
+
+/// # Safety
+///
+/// Only for [`become_command`].
+unsafe fn fail(plan: *mut Plan, step: Step, candidate: usize) -> ! {
+    // SAFETY: see `become_command`.
+    unsafe {
+        (*plan).failure = Some(Failure { step, errno: errno(), candidate });
+        libc::_exit(127)
+    }
+}
+
+/// Gives every signal its default action and unblocks all.
+fn default_signals() {
+    // SAFETY: sets dispositions and the mask of the calling process, with initialised structures. Numbers that may not
+    // be set (KILL, STOP, the C library's own) are refused by the kernel or the library, which is what we want.
+    unsafe {
+        let mut default: libc::sigaction = std::mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        for number in 1..=crate::signal::MAX {
+            libc::sigaction(number, &default, std::ptr::null_mut());
+        }
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+fn reap(pid: i32) {
+    // SAFETY: reaps our own child, which has ended; the status is not asked for.
+    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } < 0 && errno() == libc::EINTR {}
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitStatus {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By a signal.
+    Signaled {
+        /// Which.
+        signal: i32,
+        /// Whether a core was dumped.
+        core: bool,
+    },
+}
+
+/// What a process and its reaped children used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user_ms: u64,
+    /// Processor time in the kernel.
+    pub system_ms: u64,
+    /// The largest resident set of any one of them.
+    pub max_rss_bytes: u64,
+}
+
+/// A child that was reaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaped {
+    /// Its pid, which from now on may mean another process.
+    pub pid: i32,
+    /// How it ended.
+    pub status: WaitStatus,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// Whether any child is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reap {
+    /// One that had ended.
+    Ended(Reaped),
+    /// There are children, and none of them has ended.
+    Running,
+    /// There are no children.
+    None,
+}
+
+/// Reaps one child that has ended, adopted ones too, without waiting.
+pub fn reap_any() -> Reap {
+    loop {
+        let mut status = 0;
+        // SAFETY: both out-parameters are valid for writing; an all-zero `rusage` is a valid one.
+        let (pid, usage) = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            (libc::wait4(-1, &mut status, libc::WNOHANG, &mut usage), usage)
+        };
+        match pid {
+            0 => return Reap::Running,
+            -1 if errno() == libc::EINTR => {}
+            -1 => return Reap::None,
+            pid => {
+                let status = if libc::WIFEXITED(status) {
+                    WaitStatus::Exited(libc::WEXITSTATUS(status))
+                } else if libc::WIFSIGNALED(status) {
+                    WaitStatus::Signaled { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
+                } else {
+                    continue;
+                };
+                return Reap::Ended(Reaped { pid, status, usage: convert(&usage) });
+            }
+        }
+    }
+}
+
+fn convert(usage: &libc::rusage) -> Usage {
+    let millis = |time: libc::timeval| {
+        u64::try_from(time.tv_sec).unwrap_or(0) * 1000 + u64::try_from(time.tv_usec).unwrap_or(0) / 1000
+    };
+    // Linux counts kilobytes, macOS bytes.
+    let unit = if cfg!(target_os = "linux") { 1024 } else { 1 };
+    Usage {
+        user_ms: millis(usage.ru_utime),
+        system_ms: millis(usage.ru_stime),
+        max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * unit,
+    }
+}
+
+/// Makes this program the parent of all its descendants whose own parent ends; `false` where the system has no such thing.
+pub fn adopt_orphans() -> bool {
+    #[cfg(target_os = "linux")]
+    return rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_ok();
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// Sets the file mode creation mask and returns the old one.
+pub fn set_umask(mask: u32) -> u32 {
+    // SAFETY: `umask` cannot fail.
+    unsafe { libc::umask(mask) }
+}
+
+/// Leaves the directory that this program was started in.
+pub fn leave_directory() {
+    let left = rustix::process::chdir("/");
+    debug_assert!(left.is_ok());
+}

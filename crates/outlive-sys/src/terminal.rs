@@ -1,0 +1,14 @@
+//! What a front end needs to know about its own terminal.
+
+use std::os::fd::AsFd;
+
+/// Tells whether `fd` is a terminal.
+pub fn is_terminal(fd: impl AsFd) -> bool {
+    rustix::termios::isatty(fd)
+}
+
+/// Returns the terminal's width in columns, if `fd` is one that knows it.
+pub fn columns(fd: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(fd).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}

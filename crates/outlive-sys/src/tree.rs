@@ -1,0 +1,136 @@
+//! The processes below another one.
+//!
+//! A keeper adopts orphans, so every process of its job is below it for as long as it lives. Between looking and
+//! signalling a process may end and its pid be given away; each one is therefore pinned and looked at again first.
+
+use std::collections::HashMap;
+use std::fs;
+
+use crate::identity::{Handle, ProcessId, Stat};
+use crate::signal::Signal;
+
+/// One process of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Who.
+    pub id: ProcessId,
+    /// The parent's pid.
+    pub parent: i32,
+    /// The state letter of `/proc`.
+    pub state: char,
+}
+
+/// Lists all live processes below `root` (without it), parents before children.
+///
+/// `enter` says of each whether it belongs; where it does not, neither does anything below it.
+pub fn below(root: i32, mut enter: impl FnMut(&Member) -> bool) -> Vec<Member> {
+    let mut everyone: Option<HashMap<i32, Vec<i32>>> = None;
+    let mut found: Vec<Member> = Vec::new();
+    let mut open = vec![root];
+    while let Some(parent) = open.pop() {
+        let children = match children_of(parent) {
+            Some(children) => children,
+            // A kernel without /proc/PID/task/TID/children: look at every process, once.
+            None => everyone.get_or_insert_with(all_by_parent).get(&parent).cloned().unwrap_or_default(),
+        };
+        for pid in children {
+            let Some(stat) = Stat::read(pid) else { continue };
+            let member = Member { id: stat.id, parent: stat.parent, state: stat.state };
+            // The list may be older than the process: only one whose parent is still here belongs.
+            if stat.parent != parent || found.iter().any(|known| known.id == member.id) {
+                continue;
+            }
+            if stat.has_ended() {
+                // It no longer runs, but its own children may not have been handed on yet.
+                open.push(pid);
+            } else if enter(&member) {
+                open.push(pid);
+                found.push(member);
+            }
+        }
+    }
+    found
+}
+
+/// Sends `signal` to a member if it is still the same process; `false` if it is gone.
+///
+/// # Errors
+///
+/// If it may not be signalled: it runs as another user.
+pub fn signal(member: &Member, signal: Signal) -> std::io::Result<bool> {
+    let Some(handle) = Handle::open(member.id) else { return Ok(false) };
+    match handle.signal(signal) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the arguments that a process was started with.
+pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    if bytes.is_empty() { Vec::new() } else { bytes.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect() }
+}
+
+/// Returns what a descriptor of another process of ours refers to.
+pub fn descriptor(pid: i32, fd: i32) -> Option<std::path::PathBuf> {
+    fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()
+}
+
+fn children_of(pid: i32) -> Option<Vec<i32>> {
+    let mut children = Vec::new();
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Some(children);
+    };
+    for thread in threads.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => {
+                children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()))
+            }
+            // The thread ended meanwhile, or the kernel does not have the file at all.
+            Err(_) if thread.path().exists() => return None,
+            Err(_) => {}
+        }
+    }
+    Some(children)
+}
+
+fn all_by_parent() -> HashMap<i32, Vec<i32>> {
+    let mut by_parent: HashMap<i32, Vec<i32>> = HashMap::new();
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+        if let Some(stat) = Stat::read(pid) {
+            by_parent.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    by_parent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_found_and_signalled_and_then_gone() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let me = i32::try_from(std::process::id()).unwrap();
+        let found = below(me, |_| true);
+        let member = found.iter().find(|member| member.id.pid == pid).expect("the child is listed").clone();
+        assert!(all_by_parent()[&me].contains(&pid));
+        assert!(signal(&member, Signal::KILL).unwrap());
+        child.wait().unwrap();
+        assert!(!signal(&member, Signal::KILL).unwrap());
+    }
+
+    #[test]
+    fn what_is_not_entered_is_not_listed() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let me = i32::try_from(std::process::id()).unwrap();
+        assert!(!below(me, |member| member.id.pid != pid).iter().any(|member| member.id.pid == pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

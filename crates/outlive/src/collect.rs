@@ -1,0 +1,154 @@
+//! Retention: which ended jobs go, and when.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use outlive_core::id::JobId;
+use outlive_sys::{durable, lock};
+
+use crate::job::Job;
+use crate::store::Store;
+
+/// How often front ends collect in passing.
+const EVERY: Duration = Duration::from_secs(600);
+
+/// What is left in `new/` after so long is a crash's.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// What a collection did.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// The jobs that were removed.
+    pub removed: Vec<JobId>,
+    /// The bytes that they had.
+    pub bytes: u64,
+    /// The jobs that stay, live ones too.
+    pub kept: usize,
+}
+
+/// An ended job as retention sees it.
+struct Candidate {
+    job: Job,
+    age: Duration,
+    idle: Duration,
+    is_seen: bool,
+    bytes: u64,
+}
+
+impl Store {
+    /// Collects if nobody has for a while; called by whoever starts a job.
+    pub(crate) fn collect_in_passing(&self) -> io::Result<()> {
+        let is_due = match fs::metadata(self.root().join("collected")).and_then(|data| data.modified()) {
+            Ok(last) => last.elapsed().is_ok_and(|age| age >= EVERY),
+            Err(_) => true,
+        };
+        if is_due {
+            self.collect()?;
+        }
+        Ok(())
+    }
+
+    /// Removes what the configuration no longer keeps.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn collect(&self) -> io::Result<Collected> {
+        let lock = self.lock()?;
+        if !lock.is_held {
+            return Ok(Collected::default());
+        }
+        let stamp = self.root().join("collected");
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(stamp)?
+            .set_modified(SystemTime::now())?;
+        self.sweep_marks();
+        self.sweep_new();
+        let mut collected = Collected::default();
+        let mut candidates = Vec::new();
+        for job in self.list(None)?.jobs {
+            match self.candidate(job) {
+                Some(candidate) => candidates.push(candidate),
+                None => collected.kept += 1,
+            }
+        }
+        for candidate in self.expired(candidates, &mut collected.kept) {
+            if self.remove(&candidate.job).is_ok() {
+                collected.bytes += candidate.bytes;
+                collected.removed.push(candidate.job.id().clone());
+            }
+        }
+        Ok(collected)
+    }
+
+    fn candidate(&self, job: Job) -> Option<Candidate> {
+        let state = job.state(self);
+        if state.is_live() || state.is_elsewhere {
+            return None;
+        }
+        let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(state.outcome?.ended.0);
+        let age = ended.elapsed().unwrap_or_default();
+        let idle = last_access(job.path())
+            .and_then(|access| access.elapsed().ok())
+            .map_or(age, |idle| idle.min(age));
+        Some(Candidate { age, idle, is_seen: job.is_seen(), bytes: disk_bytes(job.path()), job })
+    }
+
+    /// Picks those that go. The oldest go first where a count or a sum decides.
+    fn expired(&self, mut candidates: Vec<Candidate>, kept: &mut usize) -> Vec<Candidate> {
+        let rules = &self.config().retention;
+        candidates.sort_by_key(|candidate| candidate.age);
+        let (mut jobs, mut bytes) = (0, 0);
+        let mut expired = Vec::new();
+        for candidate in candidates {
+            let is_old = candidate.age >= rules.max_age
+                || (candidate.is_seen && candidate.age >= rules.keep)
+                || rules.max_idle.is_some_and(|limit| candidate.idle >= limit);
+            let is_surplus = rules.max_jobs.is_some_and(|limit| jobs >= limit)
+                || rules.max_bytes.is_some_and(|limit| bytes + candidate.bytes > limit);
+            if is_old || is_surplus {
+                expired.push(candidate);
+            } else {
+                jobs += 1;
+                bytes += candidate.bytes;
+                *kept += 1;
+            }
+        }
+        expired
+    }
+
+    /// Removes what crashed starters and removers left in `new/`.
+    fn sweep_new(&self) {
+        for entry in fs::read_dir(self.new_dir()).into_iter().flatten().flatten() {
+            let is_stale = entry
+                .metadata()
+                .and_then(|data| data.modified())
+                .is_ok_and(|time| time.elapsed().is_ok_and(|age| age >= STALE));
+            // A starter that was stopped half-way still holds its lock.
+            let is_held = durable::open_dir(&entry.path())
+                .and_then(|dir| durable::open_ro(&dir, outlive_core::file::LOCK))
+                .and_then(|file| lock::try_lock(&file, lock::Kind::Shared))
+                .is_ok_and(|is_free| !is_free);
+            if is_stale && !is_held {
+                fs::remove_dir_all(entry.path()).ok();
+            }
+        }
+    }
+}
+
+fn disk_bytes(path: &Path) -> u64 {
+    let files = fs::read_dir(path).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
+}
+
+/// When somebody last read the job: its log, or its outcome's being told.
+fn last_access(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path.join(outlive_core::file::SEEN)).and_then(|data| data.modified()).ok()
+}

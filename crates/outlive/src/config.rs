@@ -1,0 +1,231 @@
+//! `config.toml`: limits, defaults and retention.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outlive_core::duration::{parse_duration, parse_size};
+use serde::Deserialize;
+
+/// What can be configured; see `docs/guide/configuration.md`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// How many jobs may be live.
+    pub limits: Limits,
+    /// What a job gets that asks for nothing else.
+    pub job: JobDefaults,
+    /// How long ended jobs stay.
+    pub retention: Retention,
+}
+
+/// How many jobs may be live at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// In one session.
+    pub session: usize,
+    /// In the store.
+    pub total: usize,
+}
+
+/// What a job gets that asks for nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobDefaults {
+    /// The shell for a command line; none: bash, else sh.
+    pub shell: Option<PathBuf>,
+    /// How long it may run.
+    pub timeout: Option<Duration>,
+    /// How long it has to end once it was asked to.
+    pub grace: Duration,
+    /// How much of its output is kept.
+    pub output_cap: Option<u64>,
+}
+
+/// How long ended jobs stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// At least so long after its end, once somebody was told of it.
+    pub keep: Duration,
+    /// At most so long, told or not.
+    pub max_age: Duration,
+    /// At most so many ended jobs.
+    pub max_jobs: Option<usize>,
+    /// At most so long after somebody last read it.
+    pub max_idle: Option<Duration>,
+    /// At most so much output of ended jobs in all.
+    pub max_bytes: Option<u64>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limits: Limits { session: 50, total: 200 },
+            job: JobDefaults {
+                shell: None,
+                timeout: None,
+                grace: Duration::from_secs(5),
+                output_cap: Some(100 << 20),
+            },
+            retention: Retention {
+                keep: Duration::from_secs(3600),
+                max_age: Duration::from_secs(7 * 86_400),
+                max_jobs: None,
+                max_idle: None,
+                max_bytes: Some(20 << 30),
+            },
+        }
+    }
+}
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file is there and cannot be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It is not the TOML that it should be.
+    #[error("{path}: {message}")]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// Where and why.
+        message: String,
+    },
+}
+
+/// The file as it is written; everything is optional.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    limits: FileLimits,
+    job: FileJob,
+    retention: FileRetention,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileLimits {
+    session: Option<usize>,
+    total: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileJob {
+    shell: Option<PathBuf>,
+    timeout: Option<String>,
+    grace: Option<String>,
+    output_cap: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileRetention {
+    keep: Option<String>,
+    max_age: Option<String>,
+    max_jobs: Option<usize>,
+    max_idle: Option<String>,
+    max_bytes: Option<String>,
+}
+
+impl Config {
+    /// Reads a file; one that is not there gives the defaults.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, holds a key that is not known, or a value that has no sense.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                Self::parse(&text).map_err(|message| ConfigError::Parse { path: path.to_owned(), message })
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let mut config = Self::default();
+        config.limits.session = file.limits.session.unwrap_or(config.limits.session);
+        config.limits.total = file.limits.total.unwrap_or(config.limits.total);
+        config.job.shell = file.job.shell;
+        set_optional(&mut config.job.timeout, "job.timeout", file.job.timeout, duration)?;
+        set(&mut config.job.grace, "job.grace", file.job.grace, duration)?;
+        set_optional(&mut config.job.output_cap, "job.output_cap", file.job.output_cap, size)?;
+        let retention = file.retention;
+        set(&mut config.retention.keep, "retention.keep", retention.keep, duration)?;
+        set(&mut config.retention.max_age, "retention.max_age", retention.max_age, duration)?;
+        config.retention.max_jobs = retention.max_jobs;
+        set_optional(&mut config.retention.max_idle, "retention.max_idle", retention.max_idle, duration)?;
+        set_optional(&mut config.retention.max_bytes, "retention.max_bytes", retention.max_bytes, size)?;
+        Ok(config)
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).map_err(|error| error.to_string())
+}
+
+fn set<T>(
+    field: &mut T,
+    key: &str,
+    text: Option<String>,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    if let Some(text) = text {
+        *field = parse(&text).map_err(|error| format!("{key} = {text:?}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// As [`set`], for what can be switched off.
+fn set_optional<T>(
+    field: &mut Option<T>,
+    key: &str,
+    text: Option<String>,
+    parse: fn(&str) -> Result<T, String>,
+) -> Result<(), String> {
+    match text {
+        Some(off) if off == "off" => *field = None,
+        Some(text) => *field = Some(parse(&text).map_err(|error| format!("{key} = {text:?}: {error}"))?),
+        None => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_stays_as_it_is() {
+        assert_eq!(Config::parse(""), Ok(Config::default()));
+        let config =
+            Config::parse("[limits]\nsession = 7\n[job]\noutput_cap = \"off\"\ntimeout = \"10m\"").unwrap();
+        assert_eq!(config.limits, Limits { session: 7, total: 200 });
+        assert_eq!(config.job.output_cap, None);
+        assert_eq!(config.job.timeout, Some(Duration::from_secs(600)));
+        assert_eq!(config.retention, Config::default().retention);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, named) in [
+            ("[limits]\nsesion = 7", "sesion"),
+            ("[job]\ngrace = \"soon\"", "job.grace"),
+            ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
+            ("limits = 3", "limits"),
+        ] {
+            let message = Config::parse(text).unwrap_err();
+            assert!(message.contains(named), "{message}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Asking a job's keeper to do something.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor};
+use outlive_core::file;
+use outlive_core::id::JobId;
+use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_sys::signal::Signal;
+use outlive_sys::socket;
+
+use crate::job::Job;
+use crate::state::State;
+use crate::store::Store;
+
+/// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How to end a job.
+#[derive(Debug, Clone, Default)]
+pub struct Kill {
+    /// The first signal; TERM if nothing is said.
+    pub signal: Option<Signal>,
+    /// How long it has before SIGKILL; the job's own grace if nothing is said.
+    pub grace: Option<Duration>,
+    /// SIGKILL at once.
+    pub force: bool,
+    /// Who asks, for the record.
+    pub by: String,
+}
+
+/// What ending a job came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Killed {
+    /// The job had ended before, and nothing of it was left.
+    pub was_over: bool,
+    /// How many processes were signalled.
+    pub signalled: u32,
+    /// What is left, and why.
+    pub survivors: Vec<Survivor>,
+}
+
+/// Why a keeper could not be asked, or refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The job has ended.
+    #[error("job {0} has ended")]
+    Ended(JobId),
+    /// Its keeper died; the command goes on without one.
+    #[error("the keeper of {0} is gone, and the command runs on without it")]
+    Orphaned(JobId),
+    /// Another host or pid namespace has it.
+    #[error("job {0} belongs to another host or pid namespace and is never signalled from here")]
+    Elsewhere(JobId),
+    /// The keeper cannot be reached or does not answer.
+    #[error("the keeper of {job} does not answer")]
+    Unreachable {
+        /// Which job.
+        job: JobId,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The keeper speaks no version that this library does.
+    #[error("the keeper of {job} speaks control protocol {min} to {max}, and this version {ours_min} to {ours_max}", ours_min = SPOKEN.min, ours_max = SPOKEN.max)]
+    Version {
+        /// Which job.
+        job: JobId,
+        /// Its oldest.
+        min: u32,
+        /// Its newest.
+        max: u32,
+    },
+    /// The keeper refused.
+    #[error("{message}")]
+    Refused {
+        /// A stable word.
+        code: String,
+        /// For people.
+        message: String,
+    },
+    /// The command does not read what was written to it.
+    #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
+    NotReading {
+        /// How many bytes it or its keeper has.
+        accepted: u64,
+    },
+}
+
+impl Store {
+    /// Ends a job: signal, grace, SIGKILL until nothing is left. Returns when that is so, or says what is left. A job
+    /// that has ended is a success.
+    ///
+    /// # Errors
+    ///
+    /// If its keeper cannot be reached.
+    pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Ok(Killed { was_over: true, signalled: 0, survivors: Vec::new() });
+        }
+        let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
+        let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().grace_ms));
+        let request = Request::Kill {
+            signal: signal.number(),
+            grace_ms: kill.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
+            by: kill.by.clone(),
+        };
+        let answer =
+            Connection::open(self, job, &state).and_then(|mut keeper| keeper.ask(&request, grace + PATIENCE));
+        match answer {
+            Ok(Reply::Signalled { count, survivors }) => {
+                Ok(Killed { was_over: false, signalled: count, survivors })
+            }
+            Ok(other) => Err(unexpected(job, &other)),
+            // It ended while it was being asked, which is what was wanted.
+            Err(ControlError::Unreachable { .. }) if !job.state(self).is_live() => {
+                Ok(Killed { was_over: false, signalled: 0, survivors: Vec::new() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends one signal to every process of a job, and no more; returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or its keeper cannot be reached.
+    pub fn signal(&self, job: &Job, signal: Signal, by: &str) -> Result<Killed, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        let request = Request::Signal { signal: signal.number(), by: by.to_owned() };
+        match Connection::open(self, job, &state)?.ask(&request, PATIENCE)? {
+            Reply::Signalled { count, survivors } => {
+                Ok(Killed { was_over: false, signalled: count, survivors })
+            }
+            other => Err(unexpected(job, &other)),
+        }
+    }
+
+    /// Writes to a job's standard input. Returns when the keeper has it all: it is then written whatever becomes of the
+    /// caller.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, its input is not open, or it has not read for `limit`.
+    pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
+        let mut keeper = self.input_connection(job)?;
+        let mut accepted = 0;
+        for piece in bytes.chunks(MAX_INPUT) {
+            match keeper.ask(&Request::Input(piece.to_vec()), limit) {
+                Ok(Reply::Accepted) => accepted += piece.len() as u64,
+                Ok(other) => return Err(unexpected(job, &other)),
+                Err(ControlError::Unreachable { source, .. })
+                    if source.kind() == io::ErrorKind::WouldBlock =>
+                {
+                    return Err(ControlError::NotReading { accepted });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a job's standard input once all that was written is through.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or its input is not open.
+    pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
+        match self.input_connection(job)?.ask(&Request::Eof, PATIENCE)? {
+            Reply::Accepted => Ok(()),
+            other => Err(unexpected(job, &other)),
+        }
+    }
+
+    fn input_connection<'a>(&self, job: &'a Job) -> Result<Connection<'a>, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        Connection::open(self, job, &state)
+    }
+}
+
+fn unexpected(job: &Job, reply: &Reply) -> ControlError {
+    match reply {
+        Reply::Refused { code, message } => {
+            ControlError::Refused { code: code.clone(), message: message.clone() }
+        }
+        _ => ControlError::Unreachable {
+            job: job.id().clone(),
+            source: io::Error::new(io::ErrorKind::InvalidData, "an answer to another question"),
+        },
+    }
+}
+
+/// A conversation with a keeper.
+struct Connection<'a> {
+    job: &'a Job,
+    stream: UnixStream,
+}
+
+impl<'a> Connection<'a> {
+    fn open(store: &Store, job: &'a Job, state: &State) -> Result<Self, ControlError> {
+        if state.is_elsewhere || store.host().pid_namespace != job.spec().host.pid_namespace {
+            return Err(ControlError::Elsewhere(job.id().clone()));
+        }
+        if state.is_orphaned {
+            return Err(ControlError::Orphaned(job.id().clone()));
+        }
+        let stream = socket::connect_in(job.dir(), file::CONTROL, PATIENCE)
+            .map_err(|error| unreachable(job, error))?;
+        let mut connection = Self { job, stream };
+        let hello = connection.receive()?;
+        let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
+        if hello.nonce != job.spec().nonce {
+            return Err(unreachable(
+                job,
+                io::Error::new(io::ErrorKind::InvalidData, "the keeper of another job answers"),
+            ));
+        }
+        match SPOKEN.common(hello.versions) {
+            Some(_) => Ok(connection),
+            None => Err(ControlError::Version {
+                job: job.id().clone(),
+                min: hello.versions.min,
+                max: hello.versions.max,
+            }),
+        }
+    }
+
+    /// Asks, and waits at most `limit` for the answer.
+    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
+        let asked = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
+        asked
+            .and_then(|()| self.stream.write_all(&request.to_frame()))
+            .map_err(|error| unreachable(self.job, error))?;
+        let contents = self.receive()?;
+        Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, ControlError> {
+        let mut receive = || {
+            let mut header = [0; HEADER];
+            self.stream.read_exact(&mut header)?;
+            let length = u32::from_le_bytes(header) as usize;
+            if length > MAX_FRAME {
+                return Err(io::Error::from(io::ErrorKind::InvalidData));
+            }
+            let mut contents = vec![0; length];
+            self.stream.read_exact(&mut contents)?;
+            Ok(contents)
+        };
+        receive().map_err(|error| unreachable(self.job, error))
+    }
+}
+
+fn unreachable(job: &Job, source: io::Error) -> ControlError {
+    ControlError::Unreachable { job: job.id().clone(), source }
+}

@@ -1,0 +1,140 @@
+//! Looking for what is wrong with a store, and putting it out of the way.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use outlive_sys::{durable, lock};
+
+use crate::find::Damaged;
+use crate::store::Store;
+
+/// One thing that was found.
+#[derive(Debug)]
+pub struct Finding {
+    /// What it is about.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub problem: String,
+    /// What was done about it, if anything.
+    pub action: Option<String>,
+}
+
+/// What an examination found.
+#[derive(Debug)]
+pub struct Examination {
+    /// The jobs that are well.
+    pub jobs: usize,
+    /// Of them, those that are live.
+    pub live: usize,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+/// Names that belong into the store's directory.
+const KNOWN: &[&str] = &[
+    "version",
+    "lock",
+    "collected",
+    "config.toml",
+    "new",
+    "jobs",
+    "live",
+    "quarantine",
+    "sessions",
+    "spool",
+    "templates",
+    "agents",
+];
+
+impl Store {
+    /// Examines the store. What is damaged and not held by a keeper is moved to `quarantine/`, where nothing is lost and
+    /// nothing is in the way.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read at all.
+    pub fn examine(&self) -> io::Result<Examination> {
+        let mut findings = Vec::new();
+        if let Some(kind @ ("nfs" | "smb" | "9p" | "fuse")) = durable::file_system(self.root()) {
+            findings.push(Finding {
+                path: self.root().to_owned(),
+                problem: format!("the store is on {kind}, where locks may not hold between hosts"),
+                action: None,
+            });
+        }
+        for entry in fs::read_dir(self.root())?.flatten() {
+            let name = entry.file_name();
+            if !KNOWN.iter().any(|known| name == OsStr::new(known)) {
+                let problem = "it does not belong to the store".to_owned();
+                findings.push(Finding { path: entry.path(), problem, action: None });
+            }
+        }
+        let listing = self.list(None)?;
+        for damaged in &listing.damaged {
+            findings.push(self.quarantine_job(damaged));
+        }
+        let mut live = 0;
+        for job in &listing.jobs {
+            let state = job.state(self);
+            live += usize::from(state.is_live());
+            if state.is_orphaned {
+                findings.push(Finding {
+                    path: job.path().to_owned(),
+                    problem: "its keeper died; the command goes on, and its output is not recorded"
+                        .to_owned(),
+                    action: None,
+                });
+            }
+            if state.is_elsewhere {
+                let problem = "it belongs to another host or pid namespace".to_owned();
+                findings.push(Finding { path: job.path().to_owned(), problem, action: None });
+            }
+        }
+        self.sweep_marks();
+        Ok(Examination { jobs: listing.jobs.len(), live, findings })
+    }
+
+    fn quarantine_job(&self, damaged: &Damaged) -> Finding {
+        let path = self.jobs().join(&damaged.name);
+        let mut problem = damaged.error.to_string();
+        let mut source = std::error::Error::source(&damaged.error);
+        while let Some(cause) = source {
+            problem = format!("{problem}: {cause}");
+            source = cause.source();
+        }
+        let is_newer =
+            matches!(&damaged.error, crate::job::DamageError::Spec(outlive_core::spec::SpecError::Format(_)));
+        let action = if is_newer {
+            Some("left alone: a later version wrote it".to_owned())
+        } else if is_held(&path) {
+            Some("left alone: a keeper still holds it".to_owned())
+        } else {
+            match self.move_to_quarantine(&path, &damaged.name) {
+                Ok(to) => Some(format!("moved to {}", to.display())),
+                Err(error) => Some(format!("could not be moved to quarantine: {error}")),
+            }
+        };
+        Finding { path, problem, action }
+    }
+
+    fn move_to_quarantine(&self, path: &Path, name: &OsStr) -> io::Result<PathBuf> {
+        for number in 1..10_000 {
+            let mut place = name.to_owned();
+            place.push(format!(".{number}"));
+            let to = self.quarantine().join(place);
+            if durable::rename_new(path, &to)? {
+                return Ok(to);
+            }
+        }
+        Err(io::Error::from(io::ErrorKind::AlreadyExists))
+    }
+}
+
+fn is_held(path: &Path) -> bool {
+    durable::open_dir(path)
+        .and_then(|dir| durable::open_ro(&dir, outlive_core::file::LOCK))
+        .and_then(|file| lock::try_lock(&file, lock::Kind::Shared))
+        .is_ok_and(|is_free| !is_free)
+}

@@ -1,0 +1,136 @@
+//! Finding jobs: by id, by unique prefix, by name.
+
+use std::fs;
+use std::io;
+
+use outlive_core::id::{JobId, SessionName};
+
+use crate::job::{DamageError, Job};
+use crate::store::Store;
+
+/// What was found below `jobs/`.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The jobs, the oldest first.
+    pub jobs: Vec<Job>,
+    /// What is there and cannot be used.
+    pub damaged: Vec<Damaged>,
+}
+
+/// A directory that cannot be used.
+#[derive(Debug)]
+pub struct Damaged {
+    /// Its name.
+    pub name: std::ffi::OsString,
+    /// What is wrong with it.
+    pub error: DamageError,
+}
+
+/// Why a job was not found.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// There is none.
+    #[error("no job {0:?}")]
+    Unknown(String),
+    /// There are several.
+    #[error("{reference:?} is not one job but {}", list(.candidates))]
+    Ambiguous {
+        /// What was asked for.
+        reference: String,
+        /// What it could be.
+        candidates: Vec<JobId>,
+    },
+    /// It is there and cannot be used.
+    #[error("job {id} is damaged")]
+    Damaged {
+        /// Which.
+        id: JobId,
+        /// What is wrong with it.
+        source: DamageError,
+    },
+    /// The store cannot be read.
+    #[error("cannot read the store")]
+    Store(#[from] io::Error),
+}
+
+/// Names at most five.
+fn list(candidates: &[JobId]) -> String {
+    let mut names: Vec<String> = candidates.iter().take(5).map(ToString::to_string).collect();
+    if candidates.len() > names.len() {
+        names.push(format!("{} more", candidates.len() - names.len()));
+    }
+    names.join(", ")
+}
+
+impl Store {
+    /// Opens a job by its whole id; `None` if there is none.
+    pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
+        Job::open(self.jobs().join(id.as_str()), id)
+    }
+
+    /// Lists all jobs, of one session or of all.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read. A damaged job is no error: it is listed as such and hides nothing.
+    pub fn list(&self, session: Option<&SessionName>) -> io::Result<Listing> {
+        let mut listing = Listing::default();
+        for entry in fs::read_dir(self.jobs())? {
+            let name = entry?.file_name();
+            let job = match name.to_str().and_then(|name| JobId::parse(name).ok()) {
+                Some(id) => self.open_job(&id),
+                None => Err(DamageError::Name(name.clone())),
+            };
+            match job {
+                Ok(Some(job)) if session.is_none_or(|session| job.spec().session == *session) => {
+                    listing.jobs.push(job);
+                }
+                Ok(_) => {}
+                Err(error) => listing.damaged.push(Damaged { name, error }),
+            }
+        }
+        listing.jobs.sort_by(|a, b| (a.spec().created, a.id()).cmp(&(b.spec().created, b.id())));
+        Ok(listing)
+    }
+
+    /// Finds a job: by its id, else by its name, else by a prefix of its id.
+    ///
+    /// Of several jobs of one name the live one is meant, and if none is live the newest.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, there are several, or it is damaged.
+    pub fn find(&self, reference: &str, session: Option<&SessionName>) -> Result<Job, FindError> {
+        let is_visible = |job: &Job| session.is_none_or(|session| job.spec().session == *session);
+        if let Ok(id) = JobId::parse(reference) {
+            match self.open_job(&id) {
+                Ok(Some(job)) if is_visible(&job) => return Ok(job),
+                Ok(_) => {}
+                Err(source) => return Err(FindError::Damaged { id, source }),
+            }
+        }
+        let jobs = self.list(session)?.jobs;
+        let named = jobs.iter().any(|job| job.spec().name.as_deref() == Some(reference));
+        let mut matching: Vec<Job> = jobs
+            .into_iter()
+            .filter(|job| match named {
+                true => job.spec().name.as_deref() == Some(reference),
+                false => !reference.is_empty() && job.id().as_str().starts_with(reference),
+            })
+            .collect();
+        if named && matching.len() > 1 {
+            let (mut live, mut ended): (Vec<_>, Vec<_>) =
+                matching.into_iter().partition(|job| job.state(self).is_live());
+            matching =
+                if live.is_empty() { ended.pop().into_iter().collect() } else { std::mem::take(&mut live) };
+        }
+        match matching.len() {
+            0 => Err(FindError::Unknown(reference.to_owned())),
+            1 => Ok(matching.remove(0)),
+            _ => Err(FindError::Ambiguous {
+                reference: reference.to_owned(),
+                candidates: matching.iter().map(|job| job.id().clone()).collect(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Following output as it comes.
+//!
+//! The kernel wakes a follower when the log is written; a timer serves only where the user's allowance of watches is used
+//! up. Followers cost the keeper nothing.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use outlive_sys::watch::Watch;
+
+use crate::job::Job;
+use crate::output::{Output, Piece};
+use crate::store::Store;
+
+/// Follows one job's output from a place in its log.
+#[derive(Debug)]
+pub struct Follower<'a> {
+    store: &'a Store,
+    job: &'a Job,
+    output: Output,
+    watch: Watch,
+    /// Where the next piece begins.
+    position: u64,
+}
+
+/// What a follower has to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Followed {
+    /// More output.
+    Piece(Piece),
+    /// There will be no more: the last process of the job is gone, or nobody records it any longer.
+    End,
+    /// Nothing came within the time.
+    Nothing,
+}
+
+impl<'a> Follower<'a> {
+    /// Begins at an offset of the log.
+    ///
+    /// # Errors
+    ///
+    /// If the job's directory cannot be read.
+    pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
+        // Watching begins before the first look, so that nothing is missed between the two.
+        let watch = Watch::new(job.path());
+        Ok(Self { store, job, output: Output::open(job)?, watch, position })
+    }
+
+    /// Returns where the next piece begins.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns the next piece, waiting at most `limit` for it; may return [`Followed::Nothing`] earlier when a signal
+    /// came.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Followed> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        loop {
+            if let Some(piece) = self.read()? {
+                return Ok(Followed::Piece(piece));
+            }
+            // The state first, then the log once more: nothing is written after the job is closed.
+            let state = self.job.state(self.store);
+            self.output.refresh()?;
+            if let Some(piece) = self.read()? {
+                return Ok(Followed::Piece(piece));
+            }
+            if !state.is_elsewhere && (!state.is_live() || state.is_orphaned) {
+                return Ok(Followed::End);
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) || outlive_sys::signal::interrupted() {
+                return Ok(Followed::Nothing);
+            }
+            self.watch.wait(left)?;
+            self.output.refresh()?;
+        }
+    }
+
+    fn read(&mut self) -> io::Result<Option<Piece>> {
+        let piece = self.output.piece(self.position)?;
+        match &piece {
+            Some(Piece::Output { bytes, .. }) => self.position += bytes.len() as u64,
+            Some(Piece::Gone { to, .. }) => self.position = *to,
+            None => {}
+        }
+        Ok(piece)
+    }
+}

@@ -1,0 +1,129 @@
+//! One job in the store.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use outlive_core::file;
+use outlive_core::id::JobId;
+use outlive_core::meta::Meta;
+use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
+use outlive_core::spec::{Spec, SpecError};
+use outlive_sys::{durable, lock};
+
+/// A job that was found or started.
+#[derive(Debug)]
+pub struct Job {
+    path: PathBuf,
+    dir: OwnedFd,
+    spec: Spec,
+}
+
+/// Why a job's directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DamageError {
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its intent is damaged or of another version.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The name is not a job's.
+    #[error("{0:?} is not the name of a job")]
+    Name(std::ffi::OsString),
+}
+
+impl Job {
+    /// Opens the directory of a job; `None` if there is none.
+    pub(crate) fn open(path: PathBuf, id: &JobId) -> Result<Option<Self>, DamageError> {
+        let dir = match durable::open_dir(&path) {
+            Ok(dir) => dir,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(DamageError::Io { path, source }),
+        };
+        let bytes = match read(&dir, file::SPEC) {
+            Ok(bytes) => bytes,
+            // Removed between the two looks: it is gone, not damaged.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
+            Err(source) => return Err(DamageError::Io { path: path.join(file::SPEC), source }),
+        };
+        let spec = Spec::parse(id, &bytes)?;
+        Ok(Some(Self { path, dir, spec }))
+    }
+
+    pub(crate) fn of(path: PathBuf, dir: OwnedFd, spec: Spec) -> Self {
+        Self { path, dir, spec }
+    }
+
+    /// Returns its id.
+    pub fn id(&self) -> &JobId {
+        &self.spec.job
+    }
+
+    /// Returns what was asked.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Returns its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    /// Reads the two records; an empty, torn or missing one is `None`.
+    pub(crate) fn records(&self) -> (Option<Outcome>, Option<Closed>) {
+        let mut bytes = [0; FILE_BYTES as usize];
+        let Ok(file) = durable::open_ro(&self.dir, file::OUTCOME) else { return (None, None) };
+        let mut read = 0;
+        while let Ok(count @ 1..) = file.read_at(&mut bytes[read..], read as u64) {
+            read += count;
+        }
+        (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]))
+    }
+
+    /// Reads the snapshot; a damaged or missing one is `None`.
+    pub(crate) fn meta(&self) -> Option<Meta> {
+        Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
+    }
+
+    /// Tells whether the keeper lives: whether somebody holds the job's lock.
+    pub(crate) fn is_kept(&self) -> bool {
+        durable::open_ro(&self.dir, file::LOCK)
+            .and_then(|file| lock::try_lock(&file, lock::Kind::Shared))
+            .is_ok_and(|is_free| !is_free)
+    }
+
+    /// Opens the file whose lock waiters wait for.
+    pub(crate) fn done_file(&self) -> io::Result<File> {
+        durable::open_ro(&self.dir, file::DONE)
+    }
+
+    /// Tells whether somebody was told the outcome.
+    pub fn is_seen(&self) -> bool {
+        durable::open_ro(&self.dir, file::SEEN).is_ok()
+    }
+
+    /// Notes that somebody was told the outcome, which lets retention begin.
+    pub fn mark_seen(&self) {
+        // On a full or read-only disk the job merely stays longer.
+        durable::create_new(&self.dir, file::SEEN).ok();
+    }
+}
+
+fn read(dir: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    durable::open_ro(dir, name)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,78 @@
+//! Background processes that outlive their starter.
+//!
+//! Start a command and get a handle at once; read what it prints; wait for its end; stop it with everything it started.
+//! The job goes on whatever becomes of the program that started it, and the next program finds it.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use outlive::{Request, Store, Until};
+//!
+//! let store = Store::open()?;
+//! let started = store.start(&Request::shell("make -j4 test").name("tests"))?;
+//! println!("{} runs as {}", started.job.id(), started.pid);
+//!
+//! // Later, in this program or in any other:
+//! let job = store.find("tests", None)?;
+//! let waited = store.wait(std::slice::from_ref(&job), Until::All, Some(Duration::from_secs(60)));
+//! println!("{}", waited.states[0].status);
+//! for line in outlive::Output::open(&job)?.tail(20, None)? {
+//!     println!("{}", String::from_utf8_lossy(&line.text));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Theory of operation
+//!
+//! There is no daemon. Each job has a *keeper*, a tiny process that owns its pipes and writes down what happens; the
+//! *store*, a directory, is the registry, and any program that opens it is an equal front end. Nothing that a front end
+//! holds in memory matters: it can be killed at any instant.
+//!
+//! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
+
+mod collect;
+mod config;
+mod control;
+mod doctor;
+mod find;
+mod follow;
+mod job;
+mod keeper;
+mod limits;
+mod object;
+mod output;
+mod remove;
+mod request;
+mod start;
+mod state;
+mod store;
+mod survival;
+mod wait;
+
+pub use collect::Collected;
+pub use config::{Config, ConfigError, JobDefaults, Limits, Retention};
+pub use control::{ControlError, Kill, Killed};
+pub use doctor::{Examination, Finding};
+pub use find::{Damaged, FindError, Listing};
+pub use follow::{Followed, Follower};
+pub use job::{DamageError, Job};
+pub use limits::LimitError;
+pub use object::{JobObject, OutputObject, reason, signal_name};
+pub use output::{Output, Piece};
+pub use remove::RemoveError;
+pub use request::{Request, RequestError};
+pub use start::{StartError, Started};
+pub use state::State;
+pub use store::{Store, StoreError};
+pub use survival::Survival;
+pub use wait::{Until, Waited};
+
+pub use outlive_core::control::Survivor;
+pub use outlive_core::duration;
+pub use outlive_core::id::{JobId, NameError, Nonce, SessionName};
+pub use outlive_core::index::Stream;
+pub use outlive_core::lines::Line;
+pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
+pub use outlive_core::spec::{Mode, Spec, Stdin};
+pub use outlive_core::status::Status;
+pub use outlive_core::timestamp::Timestamp;
+pub use outlive_sys::signal::Signal;

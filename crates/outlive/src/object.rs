@@ -1,0 +1,174 @@
+//! The one documented object for a job, for scripts and other programs.
+
+use serde::Serialize;
+
+use outlive_core::id::JobId;
+use outlive_core::outcome::{Cause, Totals, WaitStatus};
+use outlive_core::spec::Mode;
+use outlive_core::status::Status;
+use outlive_sys::signal::Signal;
+
+use crate::job::Job;
+use crate::output::Output;
+use crate::state::State;
+
+/// A job as scripts see it. Times are RFC 3339 with milliseconds; unknown is `null`, never 0.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobObject {
+    /// Its id.
+    pub job: JobId,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Whose it is.
+    pub session: String,
+    /// The group it was started in.
+    pub group: Option<String>,
+    /// The command for people.
+    pub command: String,
+    /// Its directory.
+    pub cwd: String,
+    /// How it is connected.
+    pub mode: Mode,
+    /// The native word.
+    pub status: Status,
+    /// Others of the job go on though its main process has ended.
+    pub lingering: bool,
+    /// Its keeper died, and it goes on.
+    pub orphaned: bool,
+    /// Another host or pid namespace has it.
+    pub elsewhere: bool,
+    /// The main process.
+    pub pid: Option<i32>,
+    /// The code that it exited with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<String>,
+    /// Why it ended.
+    pub cause: Option<&'static str>,
+    /// The same in words.
+    pub reason: Option<String>,
+    /// When it was started.
+    pub started_at: Option<String>,
+    /// When its main process ended.
+    pub ended_at: Option<String>,
+    /// How long it has run, or ran.
+    pub runtime_ms: Option<u64>,
+    /// What it printed, in numbers.
+    pub output: OutputObject,
+    /// The job that it was started from.
+    pub parent: Option<JobId>,
+}
+
+/// What a job printed, in numbers.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct OutputObject {
+    /// All bytes.
+    pub bytes: u64,
+    /// Lines of both streams.
+    pub lines: u64,
+    /// Lines of standard output.
+    pub stdout_lines: u64,
+    /// Lines of standard error.
+    pub stderr_lines: u64,
+    /// Bytes that could not be kept.
+    pub dropped_bytes: u64,
+}
+
+impl From<Totals> for OutputObject {
+    fn from(totals: Totals) -> Self {
+        Self {
+            bytes: totals.bytes,
+            lines: totals.stdout_lines + totals.stderr_lines,
+            stdout_lines: totals.stdout_lines,
+            stderr_lines: totals.stderr_lines,
+            dropped_bytes: totals.dropped_bytes,
+        }
+    }
+}
+
+impl JobObject {
+    /// Describes a job in the state it was found in.
+    pub fn new(job: &Job, state: &State) -> Self {
+        let spec = job.spec();
+        let totals = match (&state.closed, &state.outcome) {
+            (Some(closed), _) => closed.totals,
+            (None, Some(outcome)) if !state.is_lingering => outcome.totals,
+            _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
+        };
+        let meta = state.meta.as_ref();
+        let (exit_code, signal) = match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
+            Some(WaitStatus::Exited { code }) => (Some(code), None),
+            Some(WaitStatus::Signaled { signal, .. }) => (None, Some(signal_name(signal))),
+            Some(WaitStatus::Unknown) | None => (None, None),
+        };
+        Self {
+            job: spec.job.clone(),
+            name: spec.name.clone(),
+            session: spec.session.to_string(),
+            group: None,
+            command: spec.command_line(),
+            cwd: spec.cwd.to_lossy(),
+            mode: spec.mode,
+            status: state.status,
+            lingering: state.is_lingering,
+            orphaned: state.is_orphaned,
+            elsewhere: state.is_elsewhere,
+            pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
+            exit_code,
+            signal,
+            cause: state.outcome.as_ref().map(|outcome| cause_word(&outcome.cause)),
+            reason: reason(state),
+            started_at: meta.and_then(|meta| meta.started).map(|started| started.to_string()),
+            ended_at: state.outcome.as_ref().map(|outcome| outcome.ended.to_string()),
+            runtime_ms: state.runtime_ms(),
+            output: totals.into(),
+            parent: spec.parent.clone(),
+        }
+    }
+}
+
+/// Returns the name of a signal by its number.
+pub fn signal_name(number: i32) -> String {
+    Signal::from_number(number).map_or_else(|| format!("signal {number}"), Signal::name)
+}
+
+fn cause_word(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Natural => "natural",
+        Cause::Timeout => "timeout",
+        Cause::Kill { .. } => "kill",
+        Cause::Oom => "oom",
+        Cause::NeverStarted(_) => "never_started",
+        Cause::Lost { .. } => "lost",
+    }
+}
+
+/// Tells in words how a job ended, or what is odd about one that has not.
+pub fn reason(state: &State) -> Option<String> {
+    let Some(outcome) = &state.outcome else {
+        return match (state.is_orphaned, state.is_elsewhere) {
+            (true, _) => {
+                Some("its keeper died; the command goes on, and its output is not recorded".to_owned())
+            }
+            (_, true) => Some("it belongs to another host or pid namespace".to_owned()),
+            _ => None,
+        };
+    };
+    let status = match outcome.wait_status {
+        WaitStatus::Exited { code } => format!("exited with {code}"),
+        WaitStatus::Signaled { signal, core: false } => format!("ended by {}", signal_name(signal)),
+        WaitStatus::Signaled { signal, core: true } => {
+            format!("ended by {}, core dumped", signal_name(signal))
+        }
+        WaitStatus::Unknown => "its exit status is not known".to_owned(),
+    };
+    Some(match &outcome.cause {
+        Cause::Natural => status,
+        Cause::Timeout => format!("its time was over; {status}"),
+        Cause::Kill { by } if by.is_empty() => format!("killed; {status}"),
+        Cause::Kill { by } => format!("killed by {by}; {status}"),
+        Cause::Oom => format!("out of memory; {status}"),
+        Cause::NeverStarted(never) => never.sentence(),
+        Cause::Lost { why } => why.clone(),
+    })
+}

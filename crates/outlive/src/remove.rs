@@ -1,0 +1,57 @@
+//! Removing a job from the store.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use outlive_core::id::JobId;
+use outlive_sys::durable;
+
+use crate::job::Job;
+use crate::store::Store;
+
+/// Why a job was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    /// Something of it still runs.
+    #[error("job {0} is still live")]
+    Live(JobId),
+    /// Another host or pid namespace has it.
+    #[error("job {0} belongs to another host or pid namespace")]
+    Elsewhere(JobId),
+    /// The store cannot be written.
+    #[error("cannot remove {path}")]
+    Io {
+        /// What.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Store {
+    /// Removes a job that has ended, with its output; no reader ever sees half of it. One that is gone is a success.
+    ///
+    /// # Errors
+    ///
+    /// If something of it still runs, or the store cannot be written.
+    pub fn remove(&self, job: &Job) -> Result<(), RemoveError> {
+        let state = job.state(self);
+        if state.is_elsewhere {
+            return Err(RemoveError::Elsewhere(job.id().clone()));
+        }
+        if state.is_live() {
+            return Err(RemoveError::Live(job.id().clone()));
+        }
+        let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), std::process::id()));
+        let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };
+        match durable::rename_new(job.path(), &gone) {
+            Ok(_) => {}
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        }
+        fs::remove_file(self.live().join(format!("{}@{}", job.id(), job.spec().session))).ok();
+        fs::remove_dir_all(&gone).map_err(failed)
+    }
+}

@@ -1,0 +1,324 @@
+//! Starting a job.
+//!
+//! The order is that of `docs/on-disk-format.md`: a crash at any step leaves nothing, or a whole intent.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outlive_core::id::{JobId, Nonce};
+use outlive_core::launch::{Launch, LaunchReply};
+use outlive_core::outcome::{FILE_BYTES, NeverStarted};
+use outlive_core::rawtext::RawText;
+use outlive_core::spec::{Mode, Spec, Starter};
+use outlive_core::timestamp::Timestamp;
+use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_core::{FORMAT, VERSION, file};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::{clock, durable, lock, random, socket};
+
+use crate::job::Job;
+use crate::keeper;
+use crate::limits::LimitError;
+use crate::request::{Request, RequestError, Resolved};
+use crate::store::Store;
+
+/// How long a keeper may take to say that the command runs; a directory on a dead network file system takes longer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often a new id is drawn before giving up: four characters are unique among a thousand jobs at the first draw.
+const DRAWS: usize = 100;
+
+/// A job that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// The job.
+    pub job: Job,
+    /// Its main process.
+    pub pid: i32,
+    /// What the caller should know, such as that a limit is near.
+    pub warning: Option<String>,
+}
+
+/// Why a job could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The request makes no sense.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Too many jobs are live.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// The store cannot be written.
+    #[error("cannot prepare the job in {path}")]
+    Store {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// There is no program to keep it.
+    #[error("there is no outlive-keeper beside this program or in PATH")]
+    NoKeeper,
+    /// The keeper's program cannot be executed.
+    #[error("cannot execute the keeper {program}")]
+    Keeper {
+        /// Which program.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No keeper takes this library's request.
+    #[error("the keeper {program} is of another version (it takes launch request {version})")]
+    KeeperVersion {
+        /// Which program.
+        program: PathBuf,
+        /// What it takes.
+        version: u32,
+    },
+    /// The command was never executed; the job is in the store and says the same.
+    #[error("{}", .why.sentence())]
+    NeverStarted {
+        /// The job.
+        job: JobId,
+        /// Why.
+        why: NeverStarted,
+    },
+    /// The keeper does not answer; the job is in the store and may still start.
+    #[error("the keeper of {job} has not answered within 30 s")]
+    Silent {
+        /// The job.
+        job: JobId,
+    },
+}
+
+/// A job that is in the store, its locks held by us.
+struct Prepared {
+    spec: Spec,
+    path: PathBuf,
+    lock: File,
+    done: File,
+    dir: OwnedFd,
+    live_mark: String,
+}
+
+impl Store {
+    /// Starts a job and returns at once; the job goes on whatever becomes of the caller.
+    ///
+    /// # Durability
+    ///
+    /// When this returns, the job is in the store (written, not synced) and its command was executed.
+    ///
+    /// # Errors
+    ///
+    /// If the request makes no sense, a limit is reached, the store cannot be written or the command cannot be executed.
+    pub fn start(&self, request: &Request) -> Result<Started, StartError> {
+        let path = request.path();
+        let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
+        let (prepared, warning) = self.prepare(request, &resolved)?;
+        let reply = self.launch(request, &resolved, &prepared);
+        let job = prepared.spec.job.clone();
+        match reply? {
+            Answer::Started(pid) => {
+                let job = Job::of(prepared.path, prepared.dir, prepared.spec);
+                // Others' garbage is not this caller's failure.
+                self.collect_in_passing().ok();
+                Ok(Started { job, pid, warning })
+            }
+            Answer::Not(why) => Err(StartError::NeverStarted { job, why }),
+            Answer::Silent => Err(StartError::Silent { job }),
+        }
+    }
+
+    /// Puts a whole intent into the store.
+    fn prepare(
+        &self,
+        request: &Request,
+        resolved: &Resolved,
+    ) -> Result<(Prepared, Option<String>), StartError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StartError::Store { path, source }
+        };
+        let store_lock = self.lock().map_err(failed(self.root()))?;
+        let warning = self.check_limits(&request.session)?;
+        for _ in 0..DRAWS {
+            let nonce = random::bytes16();
+            let draw = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);
+            let id = JobId::generate(&resolved.hint, draw);
+            let new = self.new_dir().join(id.as_str());
+            match DirBuilder::new().mode(0o700).create(&new) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(failed(&new)(error)),
+            }
+            let spec = self.spec(request, resolved, id, Nonce(random::bytes16()));
+            match self.fill(&new, spec) {
+                Ok(Some(prepared)) => {
+                    drop(store_lock);
+                    return Ok((prepared, warning));
+                }
+                Ok(None) => {
+                    fs::remove_dir_all(&new).ok();
+                }
+                Err(error) => {
+                    fs::remove_dir_all(&new).ok();
+                    return Err(failed(&new)(error));
+                }
+            }
+        }
+        Err(failed(&self.jobs())(io::Error::from(io::ErrorKind::AlreadyExists)))
+    }
+
+    /// Fills the new directory and renames it into place; `None` if the id is taken.
+    fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
+        let dir = durable::open_dir(new)?;
+        let lock = durable::create_new(&dir, file::LOCK)?;
+        let done = durable::create_new(&dir, file::DONE)?;
+        for held in [&lock, &done] {
+            if !lock::try_lock(held, lock::Kind::Exclusive)? {
+                return Err(io::Error::from(io::ErrorKind::WouldBlock));
+            }
+        }
+        durable::preallocate(&durable::create_new(&dir, file::OUTCOME)?, FILE_BYTES)?;
+        let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
+        durable::create_new(&dir, file::SPEC)?.write_all(&json)?;
+        let live_mark = format!("{}@{}", spec.job, spec.session);
+        let mark = self.live().join(&live_mark);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark)?;
+        let path = self.jobs().join(spec.job.as_str());
+        match durable::rename_new(new, &path) {
+            Ok(true) => Ok(Some(Prepared { spec, path, lock, done, dir, live_mark })),
+            other => {
+                fs::remove_file(&mark).ok();
+                other.map(|_| None)
+            }
+        }
+    }
+
+    fn spec(&self, request: &Request, resolved: &Resolved, job: JobId, nonce: Nonce) -> Spec {
+        let me = ProcessId::current();
+        let defaults = &self.config().job;
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Spec {
+            format: FORMAT,
+            job,
+            nonce,
+            name: request.name.clone(),
+            session: request.session.clone(),
+            argv: resolved.argv.clone(),
+            shell_line: resolved.shell_line.clone(),
+            cwd: RawText::from(resolved.cwd.as_os_str().as_bytes()),
+            env_set: request
+                .env_set
+                .iter()
+                .map(|(name, value)| (name.clone(), RawText::from(value.as_bytes())))
+                .collect(),
+            env_unset: request.env_unset.clone(),
+            mode: Mode::Pipe,
+            stdin: request.stdin,
+            timeout_ms: request.timeout.unwrap_or(defaults.timeout).map(millis),
+            grace_ms: millis(request.grace.unwrap_or(defaults.grace)),
+            output_cap_bytes: request.output_cap.unwrap_or(defaults.output_cap),
+            created: Timestamp(clock::wall_us()),
+            host: self.host().clone(),
+            starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
+            parent: std::env::var("OUTLIVE_JOB").ok().and_then(|id| JobId::parse(&id).ok()),
+            outlive: VERSION.to_owned(),
+        }
+    }
+
+    /// Executes a keeper and tells it what to do.
+    fn launch(
+        &self,
+        request: &Request,
+        resolved: &Resolved,
+        prepared: &Prepared,
+    ) -> Result<Answer, StartError> {
+        let spec = &prepared.spec;
+        let environment = request
+            .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
+        let frame = Launch {
+            job: spec.job.clone(),
+            nonce: spec.nonce,
+            live_mark: prepared.live_mark.clone(),
+            candidates: resolved.candidates.iter().map(Vec::as_slice).collect(),
+            argv: spec.argv.iter().map(|argument| argument.0.as_slice()).collect(),
+            environment: environment.iter().map(Vec::as_slice).collect(),
+            cwd: &spec.cwd.0,
+            stdin: spec.stdin,
+            timeout_ms: spec.timeout_ms,
+            grace_ms: spec.grace_ms,
+            output_cap_bytes: spec.output_cap_bytes,
+        }
+        .to_frame();
+        let mut failure = StartError::NoKeeper;
+        for program in self.keeper.candidates() {
+            match talk(&program, prepared, &frame) {
+                Ok(Talk::Answer(answer)) => return Ok(answer),
+                Ok(Talk::OtherVersion(version)) => failure = StartError::KeeperVersion { program, version },
+                Err(source) => failure = StartError::Keeper { program, source },
+            }
+        }
+        // Nothing was started: the intent is taken back whole.
+        fs::remove_file(self.live().join(&prepared.live_mark)).ok();
+        fs::remove_dir_all(&prepared.path).ok();
+        Err(failure)
+    }
+}
+
+enum Answer {
+    Started(i32),
+    Not(NeverStarted),
+    Silent,
+}
+
+enum Talk {
+    Answer(Answer),
+    OtherVersion(u32),
+}
+
+fn talk(program: &Path, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
+    let (mut ours, theirs) = socket::pair()?;
+    let fds = [prepared.lock.as_fd(), prepared.done.as_fd(), prepared.dir.as_fd(), theirs.as_fd()];
+    keeper::execute(program, prepared.spec.job.as_str(), &fds)?;
+    drop(theirs);
+    ours.set_read_timeout(Some(ANSWER_LIMIT))?;
+    ours.set_write_timeout(Some(ANSWER_LIMIT))?;
+    // A keeper that does not take the request says so before it has read it all.
+    let sent = ours.write_all(frame);
+    match receive(&mut ours) {
+        Ok(contents) => Ok(match LaunchReply::parse(&contents).map_err(io::Error::other)? {
+            LaunchReply::Started(process) => Talk::Answer(Answer::Started(process.pid)),
+            LaunchReply::NotStarted(never) => Talk::Answer(Answer::Not(never)),
+            LaunchReply::OtherVersion(version) => Talk::OtherVersion(version),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Talk::Answer(Answer::Silent)),
+        Err(_) => {
+            // It died. What it got to is in the store, or nowhere.
+            let detail = sent.err().map(|error| error.to_string());
+            Ok(Talk::Answer(Answer::Not(NeverStarted {
+                step: "keeper".into(),
+                detail,
+                ..NeverStarted::default()
+            })))
+        }
+    }
+}
+
+fn receive(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header)?;
+    let length = u32::from_le_bytes(header) as usize;
+    if length > MAX_FRAME {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    let mut contents = vec![0; length];
+    stream.read_exact(&mut contents)?;
+    Ok(contents)
+}

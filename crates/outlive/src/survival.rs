@@ -1,0 +1,71 @@
+//! What a job survives here, and what it does not: said, not hidden.
+
+use std::fs;
+
+/// What could end a job, and whether it survives it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Survival {
+    /// The end of the program, terminal or connection that started it.
+    pub starter: &'static str,
+    /// The user's logout.
+    pub logout: String,
+    /// The stop of the service or container that it runs in.
+    pub surroundings: String,
+    /// A restart of the machine.
+    pub restart: &'static str,
+}
+
+impl Survival {
+    /// Finds out for jobs that are started from here.
+    pub fn here() -> Self {
+        let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self {
+            starter: "yes",
+            logout: logout(&cgroups),
+            surroundings: surroundings(&cgroups),
+            restart: "no: the job is then reported as lost, its output stays",
+        }
+    }
+}
+
+/// Where systemd's logind is told to kill a user's processes, a login session takes its jobs with it.
+fn logout(cgroups: &str) -> String {
+    if !fs::exists("/run/systemd/system").unwrap_or(false) || !cgroups.contains("session-") {
+        return "yes".to_owned();
+    }
+    let is_yes = |line: &str| line.trim().eq_ignore_ascii_case("killuserprocesses=yes");
+    let files = ["/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf"]
+        .into_iter()
+        .map(std::path::PathBuf::from);
+    let parts =
+        fs::read_dir("/etc/systemd/logind.conf.d").into_iter().flatten().flatten().map(|entry| entry.path());
+    let kills =
+        files.chain(parts).any(|path| fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_yes)));
+    if kills { "no: logind has KillUserProcesses=yes".to_owned() } else { "yes".to_owned() }
+}
+
+fn surroundings(cgroups: &str) -> String {
+    let unit = cgroups
+        .split(['/', '\n'])
+        .rev()
+        .find(|part| part.ends_with(".service") && !part.starts_with("user@"));
+    if let Some(unit) = unit {
+        return format!("no: it ends when the unit {unit} is stopped");
+    }
+    let is_container = fs::exists("/.dockerenv").unwrap_or(false)
+        || fs::exists("/run/.containerenv").unwrap_or(false)
+        || ["docker", "containerd", "kubepods", "libpod", "lxc"].iter().any(|name| cgroups.contains(name));
+    if is_container { "no: it ends with its container".to_owned() } else { "yes: it runs in none".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_and_a_container_are_named() {
+        assert!(surroundings("0::/system.slice/agent.service\n").contains("agent.service"));
+        assert!(surroundings("0::/kubepods/pod1/x\n").starts_with("no: it ends with its container"));
+        assert!(!surroundings("0::/user.slice/user-1.slice/user@1.service/app.slice\n").contains("user@1"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Waiting for jobs to end.
+//!
+//! The keeper holds a job's `done` lock until the outcome is written, and the kernel frees it should the keeper die: a
+//! waiter blocks on that lock. A lock cannot be waited for with a deadline or together with others, so a thread waits for
+//! it, one per job and program however many callers wait, and wakes them all.
+
+use std::collections::HashSet;
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use outlive_core::id::Nonce;
+use outlive_sys::identity::{Handle, ProcessId};
+use outlive_sys::{lock, poll};
+use std::os::fd::AsFd;
+
+use crate::job::Job;
+use crate::state::State;
+use crate::store::Store;
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// The first of the jobs has ended.
+    Any,
+    /// All of them have.
+    All,
+}
+
+/// What waiting came to.
+#[derive(Debug)]
+pub struct Waited {
+    /// The state of each job, in the order given.
+    pub states: Vec<State>,
+    /// False if the time was over first.
+    pub is_reached: bool,
+}
+
+/// Jobs that a thread of this program watches.
+static WATCHED: LazyLock<(Mutex<HashSet<Nonce>>, Condvar)> = LazyLock::new(Default::default);
+
+/// A thread that waits on a lock needs next to nothing.
+const STACK: usize = 64 << 10;
+
+impl Store {
+    /// Waits until the main process of any or all of `jobs` has ended, at most `limit`.
+    pub fn wait(&self, jobs: &[Job], until: Until, limit: Option<Duration>) -> Waited {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        if let ([job], None) = (jobs, limit) {
+            return Waited { states: vec![self.wait_here(job)], is_reached: true };
+        }
+        let (watched, changed) = &*WATCHED;
+        let mut guard = watched.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let states: Vec<State> = jobs.iter().map(|job| job.state(self)).collect();
+            let is_reached = match until {
+                Until::Any => states.iter().any(|state| state.status.has_ended()),
+                Until::All => states.iter().all(|state| state.status.has_ended()),
+            };
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if is_reached || left.is_some_and(|left| left.is_zero()) {
+                return Waited { states, is_reached };
+            }
+            for (job, state) in jobs.iter().zip(&states) {
+                if !state.status.has_ended() && guard.insert(job.spec().nonce) && !watch(job) {
+                    guard.remove(&job.spec().nonce);
+                }
+            }
+            // Where no thread could be made, look again now and then.
+            let nap = if guard.is_empty() { Duration::from_millis(100) } else { Duration::from_secs(3600) };
+            let nap = left.map_or(nap, |left| left.min(nap));
+            (guard, _) = changed.wait_timeout(guard, nap).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits for one job without limit, in this thread.
+    fn wait_here(&self, job: &Job) -> State {
+        loop {
+            let state = job.state(self);
+            if state.status.has_ended() {
+                return state;
+            }
+            block(job);
+        }
+    }
+}
+
+/// Watches a job in a thread of its own; `false` if there is none to be had.
+fn watch(job: &Job) -> bool {
+    let Ok(Some(job)) = Job::open(job.path().to_owned(), job.id()) else { return false };
+    let thread = std::thread::Builder::new().name(format!("wait {}", job.id())).stack_size(STACK);
+    let watched = thread.spawn(move || {
+        block(&job);
+        let (watched, changed) = &*WATCHED;
+        watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&job.spec().nonce);
+        changed.notify_all();
+    });
+    watched.is_ok()
+}
+
+/// Blocks until the job's main process may have ended.
+fn block(job: &Job) {
+    let is_free = job.done_file().and_then(lock::wait_shared).is_ok();
+    if is_free && job.records().0.is_some() {
+        return;
+    }
+    // The keeper is dead and has said nothing; its command may go on.
+    let command = job.meta().and_then(|meta| meta.command);
+    let command = command
+        .and_then(|process| Handle::open(ProcessId { pid: process.pid, start_time: process.start_time }));
+    match command {
+        Some(handle) => drop(poll::readable(handle.as_fd(), None)),
+        // Somebody else is about to write down what is known.
+        None => std::thread::sleep(Duration::from_millis(1)),
+    }
+}
