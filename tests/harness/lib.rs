@@ -1,0 +1,355 @@
+//! What every test stands on: a temporary home, the real `outlive`, and the certainty that nothing is left behind.
+//!
+//! A [`Home`] has a store of its own and a cleared environment. Every command that it runs has a hard limit. When it is
+//! dropped, it ends its jobs by id and then asserts that no process of any of them is left.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on must stop loudly")]
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use outlive::Config;
+use serde_json::Value;
+
+/// No command of a test may take longer.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// A temporary home with a store of its own.
+#[derive(Debug)]
+pub struct Home {
+    dir: Option<tempfile::TempDir>,
+    path: PathBuf,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+#[must_use = "a test that does not look proves nothing"]
+pub struct Done {
+    /// The exit code; 128 + n for signal n.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    what: String,
+}
+
+impl Home {
+    /// Makes one, in the fastest place that takes sockets and locks.
+    pub fn new() -> Self {
+        Self::in_dir(&std::env::temp_dir())
+    }
+
+    /// Makes one below a directory.
+    pub fn in_dir(parent: &Path) -> Self {
+        let dir = tempfile::Builder::new().prefix("outlive-").tempdir_in(parent).unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        Self { dir: Some(dir), path }
+    }
+
+    /// Returns the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the store's directory.
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// Returns the directory of a job.
+    pub fn job_dir(&self, job: &str) -> PathBuf {
+        self.store().join("jobs").join(job)
+    }
+
+    /// Writes the store's configuration.
+    pub fn configure(&self, toml: &str) {
+        std::fs::create_dir_all(self.store()).unwrap();
+        std::fs::write(self.store().join("config.toml"), toml).unwrap();
+    }
+
+    /// Opens the store through the library, with the real keeper.
+    pub fn open(&self) -> outlive::Store {
+        let config = Config::load(&self.store().join("config.toml")).unwrap();
+        outlive::Store::open_at(&self.store(), config).unwrap().with_keeper(binary("outlive-keeper"))
+    }
+
+    /// Returns a command with the environment of this home: nothing of the caller's but what is needed to run.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut directories = vec![binary("outlive").parent().unwrap().to_owned()];
+        directories.extend(std::env::split_paths(&path));
+        command
+            .env_clear()
+            .env("PATH", std::env::join_paths(directories).unwrap())
+            .env("HOME", &self.path)
+            .env("OUTLIVE_HOME", self.store())
+            .env("LC_ALL", "C")
+            .current_dir(&self.path)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Returns the real `outlive` with arguments, not yet run.
+    pub fn outlive<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>) -> Command {
+        let mut command = self.command(binary("outlive"));
+        command.args(arguments);
+        command
+    }
+
+    /// Runs `outlive` to its end.
+    pub fn run<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>) -> Done {
+        finish(self.outlive(arguments), b"")
+    }
+
+    /// Runs `outlive` with this on its standard input.
+    pub fn run_with_input<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>, input: &[u8]) -> Done {
+        finish(self.outlive(arguments), input)
+    }
+
+    /// Runs `outlive --json`, which must succeed, and returns what it printed.
+    pub fn json<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>) -> Value {
+        let mut command = self.outlive(["--json"]);
+        command.args(arguments);
+        finish(command, b"").ok().json()
+    }
+
+    /// Starts a program as it is and returns the job's id.
+    pub fn start<T: AsRef<OsStr>>(&self, argv: impl IntoIterator<Item = T>) -> String {
+        self.start_with(&[], argv)
+    }
+
+    /// Starts a program with options of `run`, and returns the job's id.
+    pub fn start_with<T: AsRef<OsStr>>(&self, options: &[&str], argv: impl IntoIterator<Item = T>) -> String {
+        let mut command = self.outlive(["run"]);
+        command.args(options).arg("--").args(argv);
+        finish(command, b"").ok().text().trim_end().to_owned()
+    }
+
+    /// Starts a line for the shell and returns the job's id.
+    pub fn start_line(&self, line: &str) -> String {
+        self.run(["run", line]).ok().text().trim_end().to_owned()
+    }
+
+    /// Waits for the end of a job and returns its object.
+    pub fn wait(&self, job: &str) -> Value {
+        self.json(["wait", "--timeout", "50s", job])[0].take()
+    }
+
+    /// Returns the object of a job.
+    pub fn show(&self, job: &str) -> Value {
+        self.json(["show", job])
+    }
+
+    /// Returns all that a job printed.
+    pub fn logs(&self, job: &str) -> Vec<u8> {
+        self.run(["logs", job]).ok().stdout
+    }
+
+    /// Waits until a job's output contains this text.
+    pub fn wait_for_output(&self, job: &str, text: &str) {
+        let contains = || {
+            let logs = self.logs(job);
+            logs.windows(text.len()).any(|window| window == text.as_bytes())
+        };
+        until(&format!("{job} prints {text:?}"), contains);
+    }
+
+    /// Lists the live processes that belong to this home: keepers of its store and all that has its environment.
+    pub fn processes(&self) -> Vec<i32> {
+        let mine = std::process::id().cast_signed();
+        all_processes().into_iter().filter(|&pid| pid != mine && self.owns(pid)).collect()
+    }
+
+    /// Lists the keepers of this home's store.
+    pub fn keepers(&self) -> Vec<i32> {
+        all_processes().into_iter().filter(|&pid| self.is_keeper(pid)).collect()
+    }
+
+    fn is_keeper(&self, pid: i32) -> bool {
+        std::fs::read_link(format!("/proc/{pid}/fd/3")).is_ok_and(|path| {
+            path.starts_with(self.store()) && path.file_name() == Some(OsStr::new("lock"))
+        })
+    }
+
+    fn owns(&self, pid: i32) -> bool {
+        let wanted = format!("OUTLIVE_HOME={}", self.store().display());
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        self.is_keeper(pid) || environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
+    }
+
+    fn end_jobs(&self) {
+        let live = finish(self.outlive(["--json", "list", "--live"]), b"");
+        let jobs: Vec<Value> = serde_json::from_slice(&live.stdout).unwrap_or_default();
+        let ids: Vec<&str> = jobs.iter().filter_map(|job| job["job"].as_str()).collect();
+        for ids in ids.chunks(100) {
+            let mut command = self.outlive(["kill", "--force"]);
+            command.args(ids);
+            drop(finish(command, b""));
+        }
+    }
+}
+
+impl Default for Home {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.store().join("version").exists() {
+            self.end_jobs();
+        }
+        if std::thread::panicking() {
+            // The test has failed already; its home stays for whoever looks into it, its processes do not.
+            for pid in self.processes() {
+                signal(pid, "KILL");
+            }
+            let kept = self.dir.take().map(tempfile::TempDir::keep);
+            report(&format!("the home of the failed test stays in {kept:?}"));
+            return;
+        }
+        until("nothing is left", || self.processes().is_empty());
+    }
+}
+
+impl Done {
+    /// Asserts success.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        self.code(0)
+    }
+
+    /// Asserts an exit code.
+    #[track_caller]
+    pub fn code(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}\nstdout: {}\nstderr: {}", self.what, self.text(), self.error());
+        self
+    }
+
+    /// Returns standard output as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Returns standard error as text.
+    pub fn error(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// Returns standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.text()))
+    }
+
+    /// Returns standard error as JSON.
+    #[track_caller]
+    pub fn error_json(&self) -> Value {
+        serde_json::from_slice(&self.stderr).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.error()))
+    }
+}
+
+/// Returns a binary of this build: `outlive`, `outlive-keeper` or one of the fake programs.
+pub fn binary(name: &str) -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let directory = here.ancestors().find(|path| path.join("outlive-keeper").is_file());
+    let path = directory.expect("build the binaries first: cargo build --workspace --bins").join(name);
+    assert!(path.is_file(), "{} is not built: cargo build --workspace --bins", path.display());
+    path
+}
+
+/// Runs a command to its end, with this on its standard input; one that takes longer than [`LIMIT`] is killed.
+pub fn finish(mut command: Command, input: &[u8]) -> Done {
+    let what = format!("{command:?}");
+    if !input.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let input = child.stdin.take().map(|mut stdin| {
+        let input = input.to_vec();
+        // A program that does not read its input may end before it is written.
+        std::thread::spawn(move || drop(stdin.write_all(&input)))
+    });
+    let collect = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).unwrap();
+            bytes
+        })
+    };
+    let stdout = collect(Box::new(child.stdout.take().unwrap()));
+    let stderr = collect(Box::new(child.stderr.take().unwrap()));
+    let code = end_within(&mut child, LIMIT).unwrap_or_else(|| panic!("{what} takes longer than {LIMIT:?}"));
+    if let Some(thread) = input {
+        thread.join().unwrap();
+    }
+    Done { code, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap(), what }
+}
+
+/// Waits for a child; kills it and returns `None` if it takes longer.
+pub fn end_within(child: &mut Child, limit: Duration) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt;
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
+        }
+        if Instant::now() >= deadline {
+            child.kill().ok();
+            child.wait().ok();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Looks until something is so; panics if it is not within [`LIMIT`].
+#[track_caller]
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Tells whether a process runs: it is there and has not ended.
+pub fn is_running(pid: i32) -> bool {
+    outlive_sys::identity::Stat::read(pid).is_some_and(|stat| !stat.has_ended())
+}
+
+/// Lists all processes that run.
+pub fn all_processes() -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|&pid| is_running(pid)).collect()
+}
+
+/// Sends a signal by name to one process of the test's own.
+pub fn signal(pid: i32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, "--", &pid.to_string()]).stderr(Stdio::null()).status();
+    sent.unwrap();
+}
+
+/// Returns a field of a JSON object as a pid.
+#[track_caller]
+pub fn pid(object: &Value, field: &str) -> i32 {
+    i32::try_from(object[field].as_i64().unwrap_or_else(|| panic!("no {field} in {object}"))).unwrap()
+}
+
+/// Returns byte `at` of the pattern that the program `writes` writes: every value occurs, newlines too, and no two
+/// neighbouring kilobytes are alike.
+pub fn pattern(at: u64) -> u8 {
+    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+/// Says something in the test's own output.
+pub fn report(text: &str) {
+    let mut stderr = std::io::stderr().lock();
+    writeln!(stderr, "{text}").ok();
+}

@@ -1,0 +1,1 @@
+//! Many front ends at the same time.

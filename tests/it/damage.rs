@@ -1,0 +1,1 @@
+//! A damaged store: quarantined, reported, in nobody's way.

@@ -1,0 +1,1 @@
+//! A job of another boot, host or pid namespace is never signalled.

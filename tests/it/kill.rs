@@ -1,0 +1,1 @@
+//! Ending a job with everything it started, and nothing else.

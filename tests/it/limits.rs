@@ -1,0 +1,1 @@
+//! How many jobs may be live.

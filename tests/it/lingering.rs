@@ -1,0 +1,1 @@
+//! Exit is not end of file: processes that the command leaves behind.

@@ -1,0 +1,1 @@
+//! Hundreds of jobs at once.

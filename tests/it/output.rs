@@ -1,0 +1,1 @@
+//! Bytes in are bytes in the log.

@@ -1,0 +1,1 @@
+//! Generated pages are up to date, and every module is listed.

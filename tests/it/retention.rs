@@ -1,0 +1,1 @@
+//! How long ended jobs stay.

@@ -1,0 +1,1 @@
+//! Starting a job: a handle at once, whatever the starter is like.
