@@ -84,13 +84,14 @@ impl Before {
         }
     }
 
-    /// Returns the totals of a log that ends at `end`.
-    pub fn totals(&self, end: u64) -> Totals {
+    /// Returns the totals of a log that ends at `end` and has so many index records.
+    pub fn totals(&self, end: u64, index_records: u64) -> Totals {
         Totals {
             bytes: end,
             stdout_lines: self.lines[0],
             stderr_lines: self.lines[1],
             dropped_bytes: self.dropped,
+            index_records,
         }
     }
 }

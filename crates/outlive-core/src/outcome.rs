@@ -116,6 +116,9 @@ pub struct Totals {
     pub stderr_lines: u64,
     /// Bytes that could not be kept.
     pub dropped_bytes: u64,
+    /// Records in the index: whoever finds fewer knows that it is damaged.
+    #[serde(default)]
+    pub index_records: u64,
 }
 
 /// What it used.
@@ -186,6 +189,8 @@ struct Flat {
     stdout_lines: u64,
     stderr_lines: u64,
     dropped_bytes: u64,
+    #[serde(default)]
+    index_records: u64,
 }
 
 impl From<Outcome> for Flat {
@@ -233,6 +238,7 @@ impl From<Outcome> for Flat {
             stdout_lines: outcome.totals.stdout_lines,
             stderr_lines: outcome.totals.stderr_lines,
             dropped_bytes: outcome.totals.dropped_bytes,
+            index_records: outcome.totals.index_records,
         }
     }
 }
@@ -283,6 +289,7 @@ impl From<Flat> for Outcome {
                 stdout_lines: flat.stdout_lines,
                 stderr_lines: flat.stderr_lines,
                 dropped_bytes: flat.dropped_bytes,
+                index_records: flat.index_records,
             },
         }
     }
@@ -365,7 +372,13 @@ mod tests {
         ];
         (status, cause, any::<u64>(), any::<Option<u64>>()).prop_map(
             |(wait_status, cause, ended, runtime_ms)| {
-                let totals = Totals { bytes: u64::MAX, stdout_lines: 1, stderr_lines: 2, dropped_bytes: 3 };
+                let totals = Totals {
+                    bytes: u64::MAX,
+                    stdout_lines: 1,
+                    stderr_lines: 2,
+                    dropped_bytes: 3,
+                    index_records: 4,
+                };
                 let usage = runtime_ms.map(|ms| Usage { user_ms: ms, system_ms: 5, max_rss_bytes: 6 });
                 Outcome { wait_status, cause, ended: Timestamp(ended), runtime_ms, usage, totals }
             },
@@ -414,6 +427,7 @@ mod tests {
                 stdout_lines: u64::MAX,
                 stderr_lines: u64::MAX,
                 dropped_bytes: u64::MAX,
+                index_records: u64::MAX,
             },
         };
         assert!(Outcome::from_slot(&outcome.to_slot()).is_some());

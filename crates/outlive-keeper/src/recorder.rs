@@ -128,7 +128,7 @@ impl Recorder {
 
     /// Returns what was printed so far.
     pub(crate) fn totals(&self) -> Totals {
-        let mut totals = self.chunker.before.totals(self.chunker.end);
+        let mut totals = self.chunker.before.totals(self.chunker.end, self.index_end / RECORD_BYTES as u64);
         totals.dropped_bytes += self.unrecorded;
         totals
     }

@@ -3,22 +3,33 @@
 //! Start a command and get a handle at once; read what it prints; wait for its end; stop it with everything it started.
 //! The job goes on whatever becomes of the program that started it, and the next program finds it.
 //!
-//! ```no_run
+//! ```standalone_crate
 //! use std::time::Duration;
 //! use outlive::{Request, Store, Until};
 //!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # if std::env::args_os().next().is_some_and(|name| name == outlive_keeper::PROGRAM) {
+//! #     outlive_keeper::run();
+//! #     return Ok(());
+//! # }
+//! # let home = tempfile::tempdir()?;
+//! # // A store of its own, and no keeper beside this program: it is its own. Yours: `let store = Store::open()?;`
+//! # let store = Store::open_at(home.path(), Default::default())?.with_self_as_keeper();
+//! # /*
 //! let store = Store::open()?;
-//! let started = store.start(&Request::shell("make -j4 test").name("tests"))?;
+//! # */
+//! let started = store.start(&Request::shell("echo 12 passed; exit 3").name("tests"))?;
 //! println!("{} runs as {}", started.job.id(), started.pid);
 //!
 //! // Later, in this program or in any other:
 //! let job = store.find("tests", None)?;
 //! let waited = store.wait(std::slice::from_ref(&job), Until::All, Some(Duration::from_secs(60)));
-//! println!("{}", waited.states[0].status);
-//! for line in outlive::Output::open(&job)?.tail(20, None)? {
-//!     println!("{}", String::from_utf8_lossy(&line.text));
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! assert_eq!(waited.states[0].status.word(), "failed");
+//! let lines = outlive::Output::open(&job)?.tail(20, None)?;
+//! assert_eq!(lines[0].text, b"12 passed");
+//! store.remove(&job)?;
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! # Theory of operation

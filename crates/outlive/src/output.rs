@@ -108,7 +108,7 @@ impl Output {
 
     /// Counts what was printed.
     pub fn totals(&self) -> Totals {
-        self.before_end().totals(self.end())
+        self.before_end().totals(self.end(), self.records)
     }
 
     /// Returns what came before the end.
