@@ -30,6 +30,14 @@ pub(crate) struct Arguments {
     pub(crate) verb: Verb,
 }
 
+/// Lists the verbs by name.
+pub(crate) fn verbs() -> impl Iterator<Item = String> {
+    use clap::CommandFactory;
+    let command = Arguments::command();
+    let names: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    names.into_iter()
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -301,11 +309,15 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_timeout(text: &str) -> Result<Timeout, String> {
-    if text == "none" { Ok(Timeout(None)) } else { parse_duration(text).map(|limit| Timeout(Some(limit))) }
+    if text == "none" || text == "off" {
+        Ok(Timeout(None))
+    } else {
+        parse_duration(text).map(|limit| Timeout(Some(limit)))
+    }
 }
 
 fn parse_cap(text: &str) -> Result<Cap, String> {
-    if text == "off" {
+    if text == "off" || text == "none" {
         return Ok(Cap(None));
     }
     outlive::duration::parse_size(text).map(|bytes| Cap(Some(bytes))).map_err(|error| error.to_string())

@@ -52,8 +52,9 @@ struct Wrapped<'a> {
     error: Object<'a>,
 }
 
+/// A failure as scripts see it.
 #[derive(Serialize)]
-struct Object<'a> {
+pub(crate) struct Object<'a> {
     code: &'a str,
     message: &'a str,
     hint: Option<&'a str>,
@@ -86,22 +87,36 @@ impl Failure {
         }
     }
 
+    /// Names the job that it is about.
+    pub(crate) fn about(mut self, job: &outlive::JobId) -> Self {
+        self.job = Some(job.to_string());
+        self
+    }
+
     fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Returns the object for scripts.
+    pub(crate) fn object(&self) -> Object<'_> {
+        Object {
+            code: self.code,
+            message: &self.message,
+            hint: self.hint.as_deref(),
+            job: self.job.as_deref(),
+        }
     }
 
     /// Tells the user, and returns the exit status.
     pub(crate) fn report(&self, is_json: bool) -> ExitCode {
         use std::io::Write;
         let mut stderr = std::io::stderr().lock();
-        let hint = self.hint.as_deref();
         let told = if is_json {
-            let error = Object { code: self.code, message: &self.message, hint, job: self.job.as_deref() };
-            let json = serde_json::to_string(&Wrapped { error }).unwrap_or_default();
+            let json = serde_json::to_string(&Wrapped { error: self.object() }).unwrap_or_default();
             writeln!(stderr, "{json}")
         } else {
-            let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+            let hint = self.hint.as_deref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
             write!(stderr, "outlive: {}\n{hint}", self.message)
         };
         // With standard error closed there is nobody left to tell; the exit status still does.

@@ -26,21 +26,30 @@ fn main() -> ExitCode {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return print_help(&error);
         }
-        Err(error) if wants_json => {
-            let message = error.to_string();
-            let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            return Failure::usage(message, "outlive --help tells what there is").report(true);
-        }
-        Err(error) => {
-            error.print().ok();
-            return ExitCode::from(failure::USAGE);
-        }
+        Err(error) => return misused(&error).report(wants_json),
     };
     let is_json = arguments.json;
     match commands::run(arguments) {
         Ok(code) => code,
         Err(failure) => failure.report(is_json),
     }
+}
+
+/// Puts a usage error into the form that all errors have.
+fn misused(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("For more information"));
+    let first =
+        lines.next().unwrap_or_default().trim_start_matches("error: ").trim_end_matches(':').to_owned();
+    let rest: Vec<&str> = lines
+        .by_ref()
+        .take_while(|line| !line.starts_with("Usage:"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let what = if rest.is_empty() { first } else { format!("{first}: {}", rest.join("; ")) };
+    let verb = std::env::args().nth(1).filter(|verb| !verb.starts_with('-')).map(|verb| format!(" {verb}"));
+    let verb = verb.filter(|verb| args::verbs().any(|known| known == verb.trim_start())).unwrap_or_default();
+    Failure::usage(what, format!("outlive{verb} --help tells what there is"))
 }
 
 fn print_help(error: &clap::Error) -> ExitCode {

@@ -194,6 +194,11 @@ impl Chunker {
         self.before.dropped = record.before.dropped;
     }
 
+    /// Makes the next byte begin a chunk, whatever came before it.
+    pub fn interrupt(&mut self) {
+        self.current = None;
+    }
+
     /// Notes that these bytes were written.
     pub fn wrote(&mut self, stream: Stream, bytes: &[u8]) {
         self.before.advance(stream, self.end, bytes);

@@ -16,8 +16,8 @@ pub const MAX_LINE: usize = 1 << 20;
 pub struct Line {
     /// From 1, never shifting. An unfinished line has the number that it would get if it were ended next.
     pub number: u64,
-    /// Whose it is.
-    pub stream: Stream,
+    /// Whose it is; unknown where the index is lost.
+    pub stream: Option<Stream>,
     /// When its end was read; unknown where the index is lost.
     pub time: Option<Timestamp>,
     /// Its bytes without the newline, at most [`MAX_LINE`].
@@ -32,7 +32,15 @@ pub struct Line {
 #[derive(Debug, Default)]
 pub struct Assembler {
     number: u64,
-    open: [Open; 2],
+    /// Standard output's, standard error's, and that of bytes whose stream is not known.
+    open: [Open; LANES.len()],
+}
+
+/// The order in which unfinished lines are told.
+const LANES: [Option<Stream>; 3] = [Some(Stream::Stdout), Some(Stream::Stderr), None];
+
+fn lane(stream: Option<Stream>) -> usize {
+    stream.map_or(2, Stream::index)
 }
 
 #[derive(Debug, Default)]
@@ -68,13 +76,13 @@ impl Assembler {
     /// Takes the next bytes and hands on each line that they end.
     pub fn push(
         &mut self,
-        stream: Stream,
+        stream: Option<Stream>,
         time: Option<Timestamp>,
         mut bytes: &[u8],
         mut emit: impl FnMut(Line),
     ) {
         while let Some(at) = memchr(b'\n', bytes) {
-            let open = &mut self.open[stream.index()];
+            let open = &mut self.open[lane(stream)];
             open.push(&bytes[..at]);
             self.number += 1;
             let ended = std::mem::take(open);
@@ -89,7 +97,7 @@ impl Assembler {
             bytes = &bytes[at + 1..];
         }
         if !bytes.is_empty() {
-            let open = &mut self.open[stream.index()];
+            let open = &mut self.open[lane(stream)];
             open.push(bytes);
             open.time = time;
         }
@@ -99,8 +107,8 @@ impl Assembler {
     pub fn unfinished(&self) -> Vec<Line> {
         let mut number = self.number;
         let mut lines = Vec::new();
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let open = &self.open[stream.index()];
+        for stream in LANES {
+            let open = &self.open[lane(stream)];
             if !open.text.is_empty() || open.cut_bytes > 0 {
                 number += 1;
                 lines.push(Line {
@@ -126,7 +134,7 @@ mod tests {
         let mut assembler = Assembler::default();
         let mut lines = Vec::new();
         for (stream, bytes) in chunks {
-            assembler.push(*stream, None, bytes, |line| lines.push(line));
+            assembler.push(Some(*stream), None, bytes, |line| lines.push(line));
         }
         (lines, assembler.unfinished())
     }
@@ -139,7 +147,7 @@ mod tests {
             (Stream::Stdout, b"o\n".to_vec()),
         ]);
         let seen: Vec<_> =
-            lines.iter().map(|line| (line.number, line.stream, line.text.as_slice())).collect();
+            lines.iter().map(|line| (line.number, line.stream.unwrap(), line.text.as_slice())).collect();
         assert_eq!(
             seen,
             [(1, Stream::Stdout, &b"one"[..]), (2, Stream::Stderr, b"error"), (3, Stream::Stdout, b"two")]

@@ -16,6 +16,7 @@ pub const CLOSED_AT: u64 = 2048;
 pub const SLOT_BYTES: usize = 2048;
 
 const HEADER: usize = 16;
+const SLOT_FORMAT: u16 = 1;
 const OUTCOME_MAGIC: &[u8; 4] = b"OUTL";
 const CLOSED_MAGIC: &[u8; 4] = b"CLSD";
 
@@ -301,9 +302,22 @@ impl Outcome {
         slot(OUTCOME_MAGIC, self)
     }
 
-    /// Reads the slot at [`OUTCOME_AT`]; `None` if it is empty or torn.
+    /// Reads the slot at [`OUTCOME_AT`]; `None` if it is empty or torn. What a later version wrote is an outcome that
+    /// cannot be understood here, and so `lost`; it is not an empty slot.
     pub fn from_slot(bytes: &[u8]) -> Option<Self> {
-        unslot(OUTCOME_MAGIC, bytes)
+        match unslot(OUTCOME_MAGIC, bytes)? {
+            Slot::Known(outcome) => Some(outcome),
+            Slot::Later(format) => Some(Self {
+                wait_status: WaitStatus::Unknown,
+                cause: Cause::Lost {
+                    why: format!("a later version of outlive recorded its end, in format {format}"),
+                },
+                ended: Timestamp(0),
+                runtime_ms: None,
+                usage: None,
+                totals: Totals::default(),
+            }),
+        }
     }
 }
 
@@ -315,7 +329,10 @@ impl Closed {
 
     /// Reads the slot at [`CLOSED_AT`]; `None` if it is empty or torn.
     pub fn from_slot(bytes: &[u8]) -> Option<Self> {
-        unslot(CLOSED_MAGIC, bytes)
+        match unslot(CLOSED_MAGIC, bytes)? {
+            Slot::Known(closed) => Some(closed),
+            Slot::Later(_) => Some(Self { closed: Timestamp(0), totals: Totals::default() }),
+        }
     }
 }
 
@@ -324,21 +341,36 @@ fn slot(magic: &[u8; 4], value: &impl Serialize) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     assert!(payload.len() <= SLOT_BYTES - HEADER, "texts in records are bounded");
     slot[0..4].copy_from_slice(magic);
-    slot[4..6].copy_from_slice(&1u16.to_le_bytes());
+    slot[4..6].copy_from_slice(&SLOT_FORMAT.to_le_bytes());
     slot[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     slot[12..16].copy_from_slice(&crc32(&payload).to_le_bytes());
     slot[HEADER..HEADER + payload.len()].copy_from_slice(&payload);
     slot
 }
 
-fn unslot<T: for<'de> Deserialize<'de>>(magic: &[u8; 4], bytes: &[u8]) -> Option<T> {
+/// A whole record.
+enum Slot<T> {
+    /// Of this format.
+    Known(T),
+    /// Of a later one.
+    Later(u16),
+}
+
+fn unslot<T: for<'de> Deserialize<'de>>(magic: &[u8; 4], bytes: &[u8]) -> Option<Slot<T>> {
     let header = bytes.get(..HEADER)?;
     let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    if &header[0..4] != magic || u16::from_le_bytes([header[4], header[5]]) != 1 {
+    if &header[0..4] != magic {
         return None;
     }
     let payload = bytes.get(HEADER..)?.get(..usize::try_from(word(8)).ok()?)?;
-    (crc32(payload) == word(12)).then(|| serde_json::from_slice(payload).ok())?
+    if crc32(payload) != word(12) {
+        return None;
+    }
+    match u16::from_le_bytes([header[4], header[5]]) {
+        SLOT_FORMAT => serde_json::from_slice(payload).ok().map(Slot::Known),
+        format if format > SLOT_FORMAT && !payload.is_empty() => Some(Slot::Later(format)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -406,6 +438,15 @@ mod tests {
             prop_assert_eq!(Outcome::from_slot(&bytes), None);
             prop_assert_eq!(Closed::from_slot(&bytes), None);
         }
+    }
+
+    #[test]
+    fn a_record_of_a_later_version_is_an_end_that_is_not_understood() {
+        let closed = Closed { closed: Timestamp(7), totals: Totals::default() };
+        let mut slot = slot(OUTCOME_MAGIC, &closed);
+        slot[4] = 2;
+        let outcome = Outcome::from_slot(&slot).expect("not an empty slot");
+        assert!(matches!(outcome.cause, Cause::Lost { why } if why.contains("later version")));
     }
 
     #[test]

@@ -140,7 +140,9 @@ impl Keeper {
         if is_tree_empty {
             let slots = both_slots(&outcome, now);
             self.meta.closed = Closed::from_slot(&slots[CLOSED_AT as usize..]);
-            self.ending.is_closed = self.outcome.write_all_at(&slots, OUTCOME_AT).is_ok();
+            // A disk that takes not even this leaves the job without an outcome: readers will say `lost`.
+            self.outcome.write_all_at(&slots, OUTCOME_AT).ok();
+            self.ending.is_closed = true;
             self.meta.outcome = Some(outcome);
             // Nothing is left to drain: whoever the sync holds up waits for it anyway.
             self.outcome.sync_data().ok();
@@ -148,7 +150,7 @@ impl Keeper {
         } else {
             self.outcome.write_all_at(&outcome.to_slot(), OUTCOME_AT).ok();
             self.meta.outcome = Some(outcome);
-            match sync_apart(&self.outcome) {
+            match sync_apart(self.outcome.try_clone().into_iter().collect()) {
                 Some(finished) => self.ending.syncing = Some(finished),
                 None => {
                     self.outcome.sync_data().ok();
@@ -163,10 +165,7 @@ impl Keeper {
         self.ending.syncing = None;
         self.announce();
         // The log too, so that what the outcome says was printed survives; nobody waits for it.
-        if let Some([index, log]) = self.recorder.files() {
-            sync_apart(&index);
-            sync_apart(&log);
-        }
+        sync_apart(self.recorder.files(&self.dir));
         if killing::members().is_empty() {
             self.drain(buffer);
             self.close();
@@ -211,15 +210,16 @@ pub(crate) fn both_slots(outcome: &Outcome, now: Timestamp) -> [u8; FILE_BYTES a
     slots
 }
 
-/// Syncs a file in a short-lived thread: a disk may take seconds, and survivors go on writing. Returns a descriptor that
+/// Syncs files in a short-lived thread: a disk may take seconds, and survivors go on writing. Returns a descriptor that
 /// becomes readable when it is done; `None` if there is no room for a thread.
-fn sync_apart(file: &File) -> Option<OwnedFd> {
-    let file = file.try_clone().ok()?;
+fn sync_apart(files: Vec<File>) -> Option<OwnedFd> {
     let (finished, mut finish) = pipe::new().ok().map(|(reading, writing)| (reading, File::from(writing)))?;
     std::thread::Builder::new()
         .stack_size(64 << 10)
         .spawn(move || {
-            file.sync_data().ok();
+            for file in &files {
+                file.sync_data().ok();
+            }
             finish.write_all(b".").ok();
         })
         .ok()?;

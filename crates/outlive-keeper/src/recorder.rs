@@ -19,7 +19,7 @@ use outlive_sys::durable;
 const SEGMENTS: u64 = 8;
 
 /// Segments are not made smaller than this, however small the cap.
-const SMALLEST_SEGMENT: u64 = 64 << 10;
+const SMALLEST_SEGMENT: u64 = 4 << 10;
 
 pub(crate) struct Recorder {
     index: File,
@@ -50,10 +50,14 @@ impl Recorder {
     }
 
     /// Records what was read from a stream.
-    pub(crate) fn record(&mut self, dir: impl AsFd, stream: Stream, bytes: &[u8], now: Timestamp) {
-        let kept = self.keep(stream, bytes, now);
-        self.unrecorded += (bytes.len() - kept) as u64;
-        self.rotate(dir);
+    pub(crate) fn record(&mut self, dir: impl AsFd, stream: Stream, mut bytes: &[u8], now: Timestamp) {
+        while !bytes.is_empty() {
+            let room = usize::try_from(self.segment_room(&dir)).unwrap_or(usize::MAX);
+            let (part, rest) = bytes.split_at(room.min(bytes.len()));
+            let kept = self.keep(stream, part, now);
+            self.unrecorded += (part.len() - kept) as u64;
+            bytes = rest;
+        }
     }
 
     /// Returns how many of the bytes could be kept.
@@ -106,24 +110,28 @@ impl Recorder {
         appended
     }
 
-    /// Begins a new segment where the current one is full, and drops the oldest ones beyond the cap.
-    fn rotate(&mut self, dir: impl AsFd) {
-        let Some(cap) = self.cap else { return };
+    /// Returns how much the current segment takes, after beginning a new one where it is full and dropping the oldest
+    /// ones beyond the cap.
+    fn segment_room(&mut self, dir: impl AsFd) -> u64 {
+        let Some(cap) = self.cap else { return u64::MAX };
         let size = (cap / SEGMENTS).max(SMALLEST_SEGMENT);
         let (end, current) = (self.chunker.end, self.segments.back().copied().unwrap_or(0));
         if end - current < size {
-            return;
+            return size - (end - current);
         }
         // Without room for a new segment the current one grows on: a cap passed is better than output lost.
-        let Ok(next) = durable::create_new(&dir, &segment::name(end)) else { return };
+        let Ok(next) = durable::create_new(&dir, &segment::name(end)) else { return u64::MAX };
         self.log = next;
         self.segments.push_back(end);
-        while self.segments.len() > 1 && end - self.segments[0] > cap - size.min(cap) {
+        // A chunk begins with its segment, so that whoever reads from the first segment that is left knows where it is.
+        self.chunker.interrupt();
+        while self.segments.len() > 2 && end - self.segments[0] > cap {
             if durable::remove(&dir, &segment::name(self.segments[0])).is_err() {
                 break;
             }
             self.segments.pop_front();
         }
+        size
     }
 
     /// Returns what was printed so far.
@@ -133,15 +141,10 @@ impl Recorder {
         totals
     }
 
-    /// Returns handles for syncing the log apart from the loop.
-    pub(crate) fn files(&self) -> Option<[File; 2]> {
-        Some([self.index.try_clone().ok()?, self.log.try_clone().ok()?])
-    }
-
-    /// Waits until the log is on the disk.
-    pub(crate) fn sync(&self) {
-        // The outcome is already safe; if the log cannot be synced, there is nobody to tell and nothing to do.
-        self.index.sync_data().ok();
-        self.log.sync_data().ok();
+    /// Opens all that must be synced: the index and every segment.
+    pub(crate) fn files(&self, dir: impl AsFd) -> Vec<File> {
+        let segments =
+            self.segments.iter().filter_map(|&start| durable::open_ro(&dir, &segment::name(start)).ok());
+        self.index.try_clone().into_iter().chain(segments).collect()
     }
 }

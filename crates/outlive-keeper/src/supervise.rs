@@ -73,7 +73,9 @@ impl Keeper {
         }
         self.answer_killed(&[]);
         // Last, because nobody waits for it: what was printed survives a loss of power too.
-        self.recorder.sync();
+        for file in self.recorder.files(&self.dir) {
+            file.sync_data().ok();
+        }
     }
 
     fn wait(&self, turn: &Turn) -> News {

@@ -101,26 +101,30 @@ impl Store {
         Some(Candidate { age, idle, is_seen: job.is_seen(), bytes: disk_bytes(job.path()), job })
     }
 
-    /// Picks those that go. The oldest go first where a count or a sum decides.
+    /// Picks those that go: first those whose time is over, then the oldest until the count and the sum are kept.
     fn expired(&self, mut candidates: Vec<Candidate>, kept: &mut usize) -> Vec<Candidate> {
         let rules = &self.config().retention;
-        candidates.sort_by_key(|candidate| candidate.age);
-        let (mut jobs, mut bytes) = (0, 0);
-        let mut expired = Vec::new();
-        for candidate in candidates {
-            let is_old = candidate.age >= rules.max_age
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.age));
+        let is_old = |candidate: &Candidate| {
+            candidate.age >= rules.max_age
                 || (candidate.is_seen && candidate.age >= rules.keep)
-                || rules.max_idle.is_some_and(|limit| candidate.idle >= limit);
-            let is_surplus = rules.max_jobs.is_some_and(|limit| jobs >= limit)
-                || rules.max_bytes.is_some_and(|limit| bytes + candidate.bytes > limit);
-            if is_old || is_surplus {
-                expired.push(candidate);
-            } else {
-                jobs += 1;
-                bytes += candidate.bytes;
-                *kept += 1;
-            }
-        }
+                || rules.max_idle.is_some_and(|limit| candidate.idle >= limit)
+        };
+        let (mut expired, mut rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_old);
+        let mut bytes: u64 = rest.iter().map(|candidate| candidate.bytes).sum();
+        let surplus = rest
+            .iter()
+            .enumerate()
+            .take_while(|(place, candidate)| {
+                let left = rest.len() - place;
+                let goes = rules.max_jobs.is_some_and(|limit| left > limit)
+                    || rules.max_bytes.is_some_and(|limit| bytes > limit);
+                bytes -= candidate.bytes;
+                goes
+            })
+            .count();
+        expired.extend(rest.drain(..surplus));
+        *kept += rest.len();
         expired
     }
 
@@ -148,7 +152,7 @@ fn disk_bytes(path: &Path) -> u64 {
     files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
 }
 
-/// When somebody last read the job: its log, or its outcome's being told.
+/// When somebody last looked at the job after its end.
 fn last_access(path: &Path) -> Option<SystemTime> {
     fs::metadata(path.join(outlive_core::file::SEEN)).and_then(|data| data.modified()).ok()
 }

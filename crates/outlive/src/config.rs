@@ -194,7 +194,7 @@ fn set_optional<T>(
     parse: fn(&str) -> Result<T, String>,
 ) -> Result<(), String> {
     match text {
-        Some(off) if off == "off" => *field = None,
+        Some(off) if off == "off" || off == "none" => *field = None,
         Some(text) => *field = Some(parse(&text).map_err(|error| format!("{key} = {text:?}: {error}"))?),
         None => {}
     }

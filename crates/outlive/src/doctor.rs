@@ -19,6 +19,14 @@ pub struct Finding {
     pub problem: String,
     /// What was done about it, if anything.
     pub action: Option<String>,
+    /// Nothing more needs to be done.
+    pub is_handled: bool,
+}
+
+impl Finding {
+    fn open(path: &Path, problem: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), problem: problem.into(), action: None, is_handled: false }
+    }
 }
 
 /// What an examination found.
@@ -58,17 +66,13 @@ impl Store {
     pub fn examine(&self) -> io::Result<Examination> {
         let mut findings = Vec::new();
         if let Some(kind @ ("nfs" | "smb" | "9p" | "fuse")) = durable::file_system(self.root()) {
-            findings.push(Finding {
-                path: self.root().to_owned(),
-                problem: format!("the store is on {kind}, where locks may not hold between hosts"),
-                action: None,
-            });
+            let problem = format!("the store is on {kind}, where locks may not hold between hosts");
+            findings.push(Finding::open(self.root(), problem));
         }
         for entry in fs::read_dir(self.root())?.flatten() {
             let name = entry.file_name();
             if !KNOWN.iter().any(|known| name == OsStr::new(known)) {
-                let problem = "it does not belong to the store".to_owned();
-                findings.push(Finding { path: entry.path(), problem, action: None });
+                findings.push(Finding::open(&entry.path(), "it does not belong to the store"));
             }
         }
         let listing = self.list(None)?;
@@ -80,19 +84,17 @@ impl Store {
             let state = job.state(self);
             live += usize::from(state.is_live());
             if state.is_orphaned {
-                findings.push(Finding {
-                    path: job.path().to_owned(),
-                    problem: "its keeper died; the command goes on, and its output is not recorded"
-                        .to_owned(),
-                    action: None,
-                });
+                let problem = "its keeper died; the command goes on, and its output is not recorded";
+                findings.push(Finding::open(job.path(), problem));
             }
             if state.is_elsewhere {
-                let problem = "it belongs to another host or pid namespace".to_owned();
-                findings.push(Finding { path: job.path().to_owned(), problem, action: None });
+                findings.push(Finding::open(job.path(), "it belongs to another host or pid namespace"));
             }
         }
-        self.sweep_marks();
+        // Under the lock: a job that is being prepared has its mark before it has its place.
+        if self.lock()?.is_held {
+            self.sweep_marks();
+        }
         Ok(Examination { jobs: listing.jobs.len(), live, findings })
     }
 
@@ -106,17 +108,17 @@ impl Store {
         }
         let is_newer =
             matches!(&damaged.error, crate::job::DamageError::Spec(outlive_core::spec::SpecError::Format(_)));
-        let action = if is_newer {
-            Some("left alone: a later version wrote it".to_owned())
+        let (action, is_handled) = if is_newer {
+            ("left alone: another version wrote it".to_owned(), true)
         } else if is_held(&path) {
-            Some("left alone: a keeper still holds it".to_owned())
+            ("left alone: a keeper still holds it".to_owned(), false)
         } else {
             match self.move_to_quarantine(&path, &damaged.name) {
-                Ok(to) => Some(format!("moved to {}", to.display())),
-                Err(error) => Some(format!("could not be moved to quarantine: {error}")),
+                Ok(to) => (format!("moved to {}", to.display()), true),
+                Err(error) => (format!("could not be moved to quarantine: {error}"), false),
             }
         };
-        Finding { path, problem, action }
+        Finding { path, problem, action: Some(action), is_handled }
     }
 
     fn move_to_quarantine(&self, path: &Path, name: &OsStr) -> io::Result<PathBuf> {

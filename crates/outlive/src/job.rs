@@ -114,10 +114,12 @@ impl Job {
         durable::open_ro(&self.dir, file::SEEN).is_ok()
     }
 
-    /// Notes that somebody was told the outcome, which lets retention begin.
+    /// Notes that somebody was told the outcome or looked at the ended job again, which is what retention goes by.
     pub fn mark_seen(&self) {
         // On a full or read-only disk the job merely stays longer.
-        durable::create_new(&self.dir, file::SEEN).ok();
+        let seen =
+            durable::create_new(&self.dir, file::SEEN).or_else(|_| durable::open_rw(&self.dir, file::SEEN));
+        seen.and_then(|file| file.set_modified(std::time::SystemTime::now())).ok();
     }
 }
 

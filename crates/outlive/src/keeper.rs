@@ -21,23 +21,19 @@ pub(crate) struct KeeperProgram {
 }
 
 impl KeeperProgram {
-    /// Lists the programs to try, the best first: a program of another build may refuse, and then the next is tried.
-    pub(crate) fn candidates(&self) -> Vec<PathBuf> {
-        if let Some(given) = &self.given {
-            return vec![given.clone()];
-        }
-        if let Some(named) = std::env::var_os("OUTLIVE_KEEPER").filter(|path| !path.is_empty()) {
-            return vec![PathBuf::from(named)];
-        }
-        let mut candidates = Vec::new();
+    /// Lists the programs to try, the best first: one of another build may refuse, and then the next is tried. `PATH` is
+    /// searched only when it comes to that.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = PathBuf> {
+        let named = || std::env::var_os("OUTLIVE_KEEPER").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let chosen = self.given.clone().or_else(named);
+        let is_open = chosen.is_none();
         let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(PROGRAM)));
-        candidates.extend(beside.filter(|path| path.exists()));
-        if self.can_be_self {
-            // Also when this program's file was replaced or deleted since it was started.
-            candidates.push(PathBuf::from("/proc/self/exe"));
-        }
-        candidates.extend(in_path(OsStr::new(PROGRAM), std::env::var_os("PATH").as_deref()));
-        candidates
+        // This program's own file may have been replaced or deleted since it was started; this name still means it.
+        let own = self.can_be_self.then(|| PathBuf::from("/proc/self/exe"));
+        let elsewhere =
+            std::iter::once_with(|| in_path(OsStr::new(PROGRAM), std::env::var_os("PATH").as_deref()));
+        let found = beside.into_iter().filter(|path| path.exists()).chain(own).chain(elsewhere.flatten());
+        chosen.into_iter().chain(found.filter(move |_| is_open))
     }
 }
 

@@ -3,6 +3,7 @@
 //! The log holds raw bytes once, the index says which stream they are of and when they came; everything else is derived
 //! here. Nothing that a reader does is noticed by the keeper.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,7 +25,10 @@ const PIECE: u64 = 256 << 10;
 pub struct Output {
     path: PathBuf,
     index: Option<File>,
-    records: u64,
+    /// How many records of the index are good, as far as is known: one that turns out bad ends them.
+    records: Cell<u64>,
+    /// Records are missing or bad: where the last good one's chunk ends is not known.
+    is_damaged: Cell<bool>,
     /// First offset and length of each segment, in order.
     segments: Vec<(u64, u64)>,
     /// The segment that was read last.
@@ -42,6 +46,8 @@ pub enum Piece {
         time: Option<Timestamp>,
         /// Where they begin.
         offset: u64,
+        /// How many bytes were printed right before them and could not be kept.
+        lost_before: u64,
         /// The bytes.
         bytes: Vec<u8>,
     },
@@ -61,9 +67,20 @@ impl Output {
     ///
     /// If the job's directory cannot be read.
     pub fn open(job: &Job) -> io::Result<Self> {
-        let mut output =
-            Self { path: job.path().to_owned(), index: None, records: 0, segments: Vec::new(), open: None };
+        let mut output = Self {
+            path: job.path().to_owned(),
+            index: None,
+            records: Cell::new(0),
+            is_damaged: Cell::new(false),
+            segments: Vec::new(),
+            open: None,
+        };
         output.refresh()?;
+        let (outcome, closed) = job.records();
+        let totals = closed.map(|closed| closed.totals).or(outcome.map(|outcome| outcome.totals));
+        if totals.is_some_and(|totals| totals.index_records > output.records.get()) {
+            output.is_damaged.set(true);
+        }
         Ok(output)
     }
 
@@ -88,10 +105,13 @@ impl Output {
             self.index = File::open(self.path.join(file::INDEX)).ok();
         }
         let length = self.index.as_ref().and_then(|index| index.metadata().ok()).map_or(0, |data| data.len());
-        self.records = length / RECORD_BYTES as u64;
-        // The last records may be torn or damaged; those before them are good.
-        while self.records > 0 && self.record(self.records - 1).is_none() {
-            self.records -= 1;
+        let records = length / RECORD_BYTES as u64;
+        if !self.is_damaged.get() || records < self.records.get() {
+            self.records.set(records);
+        }
+        // The last record may be in the middle of being written; then none of its bytes were there either.
+        if records > 0 && !self.is_damaged.get() && self.read_record(records - 1).is_none() {
+            self.records.set(records - 1);
         }
         Ok(())
     }
@@ -108,12 +128,12 @@ impl Output {
 
     /// Counts what was printed.
     pub fn totals(&self) -> Totals {
-        self.before_end().totals(self.end(), self.records)
+        self.before_end().totals(self.end(), self.records.get())
     }
 
     /// Returns what came before the end.
     fn before_end(&self) -> Before {
-        let Some(last) = self.records.checked_sub(1).and_then(|last| self.record(last)) else {
+        let Some(last) = self.records.get().checked_sub(1).and_then(|last| self.record(last)) else {
             return self.count_from(Before::default(), Stream::Stdout, self.start());
         };
         match last.kind {
@@ -137,8 +157,20 @@ impl Output {
         before
     }
 
-    /// Reads the index record with this number; `None` if it is damaged.
+    /// Reads the index record with this number. A bad one ends the index: nothing after it can be trusted.
     fn record(&self, number: u64) -> Option<Record> {
+        if number >= self.records.get() {
+            return None;
+        }
+        let record = self.read_record(number);
+        if record.is_none() {
+            self.records.set(number);
+            self.is_damaged.set(true);
+        }
+        record
+    }
+
+    fn read_record(&self, number: u64) -> Option<Record> {
         let mut bytes = [0; RECORD_BYTES];
         self.index.as_ref()?.read_exact_at(&mut bytes, number * RECORD_BYTES as u64).ok()?;
         Record::from_bytes(&bytes)
@@ -146,7 +178,7 @@ impl Output {
 
     /// Returns the number of the last record for which `is_before` holds, given that it holds for all before it.
     fn last_record(&self, is_before: impl Fn(&Record) -> bool) -> Option<u64> {
-        let (mut low, mut high) = (0, self.records);
+        let (mut low, mut high) = (0, self.records.get());
         while low < high {
             let middle = low + (high - low) / 2;
             if self.record(middle).is_some_and(|record| is_before(&record)) {
@@ -189,13 +221,8 @@ impl Output {
         if offset >= self.end() {
             return Ok(None);
         }
-        let number = self.last_record(|record| record.offset <= offset);
-        let record = number.and_then(|number| self.record(number)).filter(|record| record.kind != Kind::Gap);
-        let next = number.map_or(0, |number| number + 1);
-        let chunk_end =
-            if next < self.records { self.record(next).map(|record| record.offset) } else { None };
-        let length = chunk_end.unwrap_or(self.end()).min(self.end()).saturating_sub(offset).min(PIECE);
-        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let chunk = self.chunk_at(offset);
+        let mut bytes = vec![0; usize::try_from((chunk.end - offset).min(PIECE)).unwrap_or(0)];
         self.keep_open(offset);
         let count = match self.read_at(&mut bytes, offset) {
             Ok(count) => count,
@@ -210,11 +237,44 @@ impl Output {
             return Ok(None);
         }
         bytes.truncate(count);
-        let stream = record.and_then(|record| match record.kind {
-            Kind::Output(stream) => Some(stream),
-            Kind::Gap => None,
-        });
-        Ok(Some(Piece::Output { stream, time: record.map(|record| record.time), offset, bytes }))
+        let lost_before = if chunk.start == offset { chunk.lost_before } else { 0 };
+        Ok(Some(Piece::Output { stream: chunk.stream, time: chunk.time, offset, lost_before, bytes }))
+    }
+
+    /// Finds out what the index says of the byte at `offset`, which is in the log.
+    fn chunk_at(&self, offset: u64) -> Chunk {
+        let number = self.last_record(|record| record.offset <= offset);
+        let next = number.map_or(0, |number| number + 1);
+        let chunk_end = self.record(next).map(|record| record.offset);
+        let end = chunk_end.unwrap_or(self.end()).clamp(offset + 1, self.end());
+        // Looking at the next record may have shown that the index is damaged; then this chunk's end is not known.
+        let is_trusted = chunk_end.is_some() || !self.is_damaged.get();
+        match number.and_then(|number| Some((number, self.record(number)?))) {
+            Some((number, record)) if is_trusted => Chunk {
+                start: record.offset,
+                end,
+                stream: match record.kind {
+                    Kind::Output(stream) => Some(stream),
+                    Kind::Gap => None,
+                },
+                time: Some(record.time),
+                lost_before: self.lost_before(number, &record),
+            },
+            _ => Chunk { start: offset, end, stream: None, time: None, lost_before: 0 },
+        }
+    }
+
+    /// Returns how many bytes the gap right before this record stands for.
+    fn lost_before(&self, number: u64, record: &Record) -> u64 {
+        let before = number.checked_sub(1).and_then(|number| self.record(number));
+        match before {
+            Some(gap) if gap.kind == Kind::Gap => {
+                let known = number.checked_sub(2).and_then(|number| self.record(number));
+                record.before.dropped
+                    - known.map_or(0, |known| known.before.dropped).min(record.before.dropped)
+            }
+            _ => 0,
+        }
     }
 
     /// Keeps the segment with `offset` open between reads.
@@ -238,14 +298,15 @@ impl Output {
             Some(stream) => before.lines[stream.index()],
             None => before.all_lines(),
         };
-        let is_wanted = |candidate: Stream| stream.is_none_or(|stream| stream == candidate);
+        let is_wanted = |candidate: Option<Stream>| stream.is_none() || candidate == stream;
         let unfinished = [Stream::Stdout, Stream::Stderr]
             .into_iter()
-            .filter(|&open| is_wanted(open) && before.open[open.index()].is_some())
+            .filter(|&open| is_wanted(Some(open)) && before.open[open.index()].is_some())
             .count() as u64;
         let skipped = (lines_of(&before) + unfinished).saturating_sub(count);
-        let from = self.last_record(|record| lines_of(&record.before) <= skipped).unwrap_or(0);
-        let mut lines = self.lines_from_record(from)?;
+        let from = self.last_record(|record| lines_of(&record.before) <= skipped);
+        let from = from.and_then(|number| self.record(number)).map_or(0, |record| record.offset);
+        let mut lines = self.lines_from(from.max(self.start()))?;
         lines.retain(|line| is_wanted(line.stream));
         let surplus = lines.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         lines.drain(..surplus);
@@ -259,24 +320,10 @@ impl Output {
     ///
     /// If the log cannot be read.
     pub fn assembler_at(&mut self, offset: u64) -> io::Result<Assembler> {
-        let Some(record) =
-            self.last_record(|record| record.offset <= offset).and_then(|number| self.record(number))
-        else {
+        let number = self.last_record(|record| record.offset <= offset);
+        let Some(record) = number.and_then(|number| self.record(number)) else {
             return Ok(Assembler::default());
         };
-        let mut assembler = self.assembler_before(&record)?;
-        let mut place = record.offset;
-        while place < offset {
-            let Some(Piece::Output { stream, time, bytes, .. }) = self.piece(place)? else { break };
-            let length = (bytes.len() as u64).min(offset - place);
-            let part = &bytes[..usize::try_from(length).unwrap_or(0)];
-            assembler.push(stream.unwrap_or(Stream::Stdout), time, part, |_| {});
-            place += length;
-        }
-        Ok(assembler)
-    }
-
-    fn assembler_before(&mut self, record: &Record) -> io::Result<Assembler> {
         let mut assembler = Assembler::at(&record.before);
         for stream in [Stream::Stdout, Stream::Stderr] {
             if let Some(open) = record.before.open[stream.index()] {
@@ -284,21 +331,26 @@ impl Output {
                 assembler.resume(stream, &bytes, cut);
             }
         }
+        let mut place = record.offset;
+        while place < offset {
+            let Some(Piece::Output { stream, time, bytes, .. }) = self.piece(place)? else { break };
+            let length = (bytes.len() as u64).min(offset - place);
+            let part = &bytes[..usize::try_from(length).unwrap_or(0)];
+            assembler.push(stream, time, part, |_| {});
+            place += length;
+        }
         Ok(assembler)
     }
 
-    /// Returns all lines that end at or after the record with this number, unfinished ones included.
-    fn lines_from_record(&mut self, number: u64) -> io::Result<Vec<Line>> {
+    /// Returns all lines that end after `offset`, unfinished ones included.
+    fn lines_from(&mut self, mut offset: u64) -> io::Result<Vec<Line>> {
+        let mut assembler = self.assembler_at(offset)?;
         let mut lines = Vec::new();
-        let (mut assembler, mut offset) = match self.record(number) {
-            Some(record) => (self.assembler_before(&record)?, record.offset),
-            None => (Assembler::default(), self.start()),
-        };
         while let Some(piece) = self.piece(offset)? {
             match piece {
                 Piece::Output { stream, time, bytes, .. } => {
                     offset += bytes.len() as u64;
-                    assembler.push(stream.unwrap_or(Stream::Stdout), time, &bytes, |line| lines.push(line));
+                    assembler.push(stream, time, &bytes, |line| lines.push(line));
                 }
                 Piece::Gone { to, .. } => offset = to,
             }
@@ -307,7 +359,7 @@ impl Output {
         Ok(lines)
     }
 
-    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are, too.
+    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, too.
     fn stream_bytes(&mut self, stream: Stream, from: u64, to: u64) -> io::Result<(Vec<u8>, u64)> {
         let (mut collected, mut cut) = (Vec::new(), 0);
         let mut offset = from;
@@ -316,16 +368,45 @@ impl Output {
                 Some(Piece::Output { stream: of, bytes, .. }) => {
                     let length = (bytes.len() as u64).min(to - offset);
                     if of == Some(stream) {
-                        let room = (MAX_LINE - collected.len()).min(length as usize);
+                        let room = (MAX_LINE - collected.len()).min(usize::try_from(length).unwrap_or(0));
                         collected.extend_from_slice(&bytes[..room]);
                         cut += length - room as u64;
                     }
                     offset += length;
                 }
-                Some(Piece::Gone { to, .. }) => offset = to,
+                Some(Piece::Gone { to: there, .. }) => {
+                    let end = there.min(to);
+                    cut += self.stream_length(stream, offset, end);
+                    offset = end;
+                }
                 None => break,
             }
         }
         Ok((collected, cut))
     }
+
+    /// Returns how many bytes of one stream there were in a range, by the index alone.
+    fn stream_length(&self, stream: Stream, from: u64, to: u64) -> u64 {
+        let mut number = self.last_record(|record| record.offset <= from);
+        let mut length = 0;
+        while let Some(record) =
+            number.and_then(|number| self.record(number)).filter(|record| record.offset < to)
+        {
+            number = number.map(|number| number + 1);
+            let end = number.and_then(|number| self.record(number)).map_or(to, |next| next.offset);
+            if record.kind == Kind::Output(stream) {
+                length += end.min(to).saturating_sub(record.offset.max(from));
+            }
+        }
+        length
+    }
+}
+
+/// What the index says of a place in the log.
+struct Chunk {
+    start: u64,
+    end: u64,
+    stream: Option<Stream>,
+    time: Option<Timestamp>,
+    lost_before: u64,
 }

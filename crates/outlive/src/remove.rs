@@ -43,10 +43,13 @@ impl Store {
         if state.is_live() {
             return Err(RemoveError::Live(job.id().clone()));
         }
-        let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), std::process::id()));
+        // The nonce makes the place new, even if an earlier attempt was cut short.
+        let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce));
         let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };
         match durable::rename_new(job.path(), &gone) {
-            Ok(_) => {}
+            Ok(true) => {}
+            // Two who remove at the same time: the other one has it.
+            Ok(false) => return Ok(()),
             // Somebody else was faster.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),

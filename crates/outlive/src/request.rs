@@ -137,6 +137,9 @@ pub enum RequestError {
     /// The caller's own directory is gone.
     #[error("the current directory no longer exists")]
     NoDirectory,
+    /// More than any kernel takes.
+    #[error("the arguments and the environment have {0} bytes, more than any program can be given")]
+    TooLarge(usize),
     /// A name that cannot be shown in one line.
     #[error("the name must be 1 to 100 characters without control characters")]
     Name,

@@ -258,7 +258,11 @@ impl Store {
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;
-        for program in self.keeper.candidates() {
+        let is_sendable = frame.len() - HEADER <= MAX_FRAME;
+        if !is_sendable {
+            failure = RequestError::TooLarge(frame.len()).into();
+        }
+        for program in self.keeper.candidates().filter(|_| is_sendable) {
             match talk(&program, prepared, &frame) {
                 Ok(Talk::Answer(answer)) => return Ok(answer),
                 Ok(Talk::OtherVersion(version)) => failure = StartError::KeeperVersion { program, version },

@@ -48,6 +48,8 @@ impl State {
     pub fn runtime_ms(&self) -> Option<u64> {
         match &self.outcome {
             Some(outcome) => outcome.runtime_ms,
+            // Another machine's clock cannot be compared with ours.
+            None if self.is_elsewhere => None,
             None => {
                 let started = self.meta.as_ref()?.started_boot_us?;
                 Some(clock::boot_us().saturating_sub(started) / 1000)

@@ -65,7 +65,12 @@ impl Store {
     /// If it cannot be made or read, or is of a later version, or the configuration is wrong.
     pub fn open() -> Result<Self, StoreError> {
         let root = default_root()?;
-        let config = Config::load(&config_path(&root))?;
+        let path = config_path(&root);
+        if std::env::var_os("OUTLIVE_CONFIG").is_some_and(|named| named == path && !path.exists()) {
+            let source = io::Error::from(io::ErrorKind::NotFound);
+            return Err(ConfigError::Read { path, source }.into());
+        }
+        let config = Config::load(&path)?;
         Self::open_at(&root, config)
     }
 
@@ -111,7 +116,7 @@ impl Store {
 
     /// Returns the program that would keep the next job; `None` if there is none.
     pub fn keeper_program(&self) -> Option<PathBuf> {
-        self.keeper.candidates().into_iter().next()
+        self.keeper.candidates().next()
     }
 
     /// Returns where it is.

@@ -60,13 +60,15 @@ impl Store {
             if is_reached || left.is_some_and(|left| left.is_zero()) {
                 return Waited { states, is_reached };
             }
+            let mut is_watched = true;
             for (job, state) in jobs.iter().zip(&states) {
                 if !state.status.has_ended() && guard.insert(job.spec().nonce) && !watch(job) {
                     guard.remove(&job.spec().nonce);
+                    is_watched = false;
                 }
             }
             // Where no thread could be made, look again now and then.
-            let nap = if guard.is_empty() { Duration::from_millis(100) } else { Duration::from_secs(3600) };
+            let nap = if is_watched { Duration::from_secs(3600) } else { Duration::from_millis(100) };
             let nap = left.map_or(nap, |left| left.min(nap));
             (guard, _) = changed.wait_timeout(guard, nap).unwrap_or_else(PoisonError::into_inner);
         }

@@ -29,7 +29,7 @@ struct FindingObject {
 
 pub(crate) fn run(context: &Context) -> Result<ExitCode, Failure> {
     let examination = context.store.examine().map_err(|error| Failure::other("doctor", &error))?;
-    let is_open = examination.findings.iter().any(|finding| finding.action.is_none());
+    let is_open = examination.findings.iter().any(|finding| !finding.is_handled);
     let report = Report {
         store: context.store.root().display().to_string(),
         version: env!("CARGO_PKG_VERSION"),

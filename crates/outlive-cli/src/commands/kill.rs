@@ -6,7 +6,7 @@ use outlive::{ControlError, Job, Killed};
 use serde::Serialize;
 
 use crate::args::Kill;
-use crate::commands::Context;
+use crate::commands::{Context, each};
 use crate::failure::{FAILED, Failure};
 use crate::render::{note, print, print_json};
 
@@ -27,13 +27,8 @@ struct SurvivorObject {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failure> {
-    let jobs = arguments
-        .jobs
-        .iter()
-        .map(|reference| context.store.find(reference, context.session.as_ref()))
-        .collect::<Result<Vec<Job>, _>>()?;
     let mut answers = Vec::new();
-    for job in &jobs {
+    let code = each(context, &arguments.jobs, |job| {
         let killed = kill(context, job, arguments)?;
         if !context.is_json {
             print(&format!("{} {}\n", job.id(), words(&killed, arguments)));
@@ -52,12 +47,13 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
                 .map(|survivor| SurvivorObject { pid: survivor.pid, why: survivor.why })
                 .collect(),
         });
-    }
+        Ok(())
+    })?;
     let has_survivors = answers.iter().any(|answer| !answer.survivors.is_empty());
     if context.is_json {
         print_json(&answers)?;
     }
-    Ok(if has_survivors { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    Ok(if has_survivors { ExitCode::from(FAILED) } else { code })
 }
 
 fn kill(context: &Context, job: &Job, arguments: &Kill) -> Result<Killed, Failure> {

@@ -32,7 +32,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         return print_json(&objects);
     }
     if jobs.is_empty() {
-        note("no jobs; start one with: outlive run 'LINE'");
+        note(if arguments.live { "no live jobs" } else { "no jobs; start one with: outlive run 'LINE'" });
         return Ok(ExitCode::SUCCESS);
     }
     let has_sessions = jobs.iter().any(|(job, _)| job.spec().session != jobs[0].0.spec().session);

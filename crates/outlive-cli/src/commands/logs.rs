@@ -15,7 +15,7 @@ use crate::render::{note, print, print_bytes};
 #[derive(Serialize)]
 struct LineObject<'a> {
     line: u64,
-    stream: Stream,
+    stream: Option<Stream>,
     time: Option<String>,
     text: &'a str,
     /// Bytes that the line has beyond what is shown.
@@ -49,9 +49,12 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     loop {
         let limit = if arguments.follow { None } else { Some(std::time::Duration::ZERO) };
         match follower.next(limit).map_err(failed)? {
-            Followed::Piece(Piece::Output { stream: of, time, bytes, .. }) => {
+            Followed::Piece(Piece::Output { stream: of, time, bytes, lost_before, .. }) => {
+                if lost_before > 0 {
+                    note(&format!("outlive: {lost_before} bytes could not be kept here"));
+                }
                 if context.is_json {
-                    assembler.push(of.unwrap_or(Stream::Stdout), time, &bytes, |line| printer.line(&line));
+                    assembler.push(of, time, &bytes, |line| printer.line(&line));
                 } else {
                     printer.bytes(of, &bytes);
                 }
@@ -68,6 +71,9 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
         }
     }
     printer.finish();
+    if job.state(&context.store).status.has_ended() {
+        job.mark_seen();
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,8 +85,8 @@ struct Printer {
 }
 
 impl Printer {
-    fn is_wanted(&self, stream: Stream) -> bool {
-        self.stream.is_none_or(|wanted| wanted == stream)
+    fn is_wanted(&self, stream: Option<Stream>) -> bool {
+        self.stream.is_none() || self.stream == stream
     }
 
     fn line(&mut self, line: &Line) {
@@ -110,7 +116,7 @@ impl Printer {
     }
 
     fn bytes(&mut self, stream: Option<Stream>, bytes: &[u8]) {
-        if stream.is_none_or(|stream| self.is_wanted(stream)) {
+        if self.is_wanted(stream) {
             print_bytes(bytes);
             self.ends_in_newline = bytes.ends_with(b"\n");
         }

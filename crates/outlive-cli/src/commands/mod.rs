@@ -14,7 +14,7 @@ mod wait;
 
 use std::process::ExitCode;
 
-use outlive::{SessionName, Store};
+use outlive::{Job, SessionName, Store};
 
 use crate::args::{Arguments, Verb};
 use crate::failure::Failure;
@@ -53,4 +53,26 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Verb::Doctor(_) => doctor::run(&context),
         Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Does something to each of several jobs. All must exist before anything is done to one; after that, what fails for one
+/// is told and does not keep the others from theirs. Returns the first failure's exit status.
+pub(crate) fn each(
+    context: &Context,
+    references: &[String],
+    mut act: impl FnMut(&Job) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let find = |reference: &String| context.store.find(reference, context.session.as_ref());
+    let jobs = references.iter().map(find).collect::<Result<Vec<Job>, _>>()?;
+    let mut code = ExitCode::SUCCESS;
+    let mut has_failed = false;
+    for job in &jobs {
+        if let Err(failure) = act(job) {
+            let reported = failure.report(context.is_json);
+            if !std::mem::replace(&mut has_failed, true) {
+                code = reported;
+            }
+        }
+    }
+    Ok(code)
 }

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use outlive::Job;
 use serde::Serialize;
 
 use crate::args::Remove;
-use crate::commands::Context;
+use crate::commands::{Context, each};
 use crate::failure::Failure;
 use crate::render::print_json;
 
@@ -16,16 +15,14 @@ struct Removed {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Failure> {
-    let jobs = arguments
-        .jobs
-        .iter()
-        .map(|reference| context.store.find(reference, context.session.as_ref()))
-        .collect::<Result<Vec<Job>, _>>()?;
-    for job in &jobs {
+    let mut removed = Vec::new();
+    let code = each(context, &arguments.jobs, |job| {
         context.store.remove(job).map_err(|error| Failure::remove(&error))?;
-    }
+        removed.push(job.id().clone());
+        Ok(())
+    })?;
     if context.is_json {
-        return print_json(&Removed { removed: jobs.iter().map(|job| job.id().clone()).collect() });
+        print_json(&Removed { removed })?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }

@@ -40,7 +40,7 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     };
     let session = match &context.session {
         Some(session) => session.clone(),
-        None => inherited_session(),
+        None => inherited_session()?,
     };
     request = request.session(session).stdin(arguments.stdin.into());
     if let Some(name) = arguments.name {
@@ -71,8 +71,16 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
 }
 
 /// Inside a job, new jobs belong to its session.
-fn inherited_session() -> SessionName {
-    std::env::var("OUTLIVE_SESSION").ok().and_then(|name| SessionName::parse(&name).ok()).unwrap_or_default()
+fn inherited_session() -> Result<SessionName, Failure> {
+    match std::env::var("OUTLIVE_SESSION") {
+        Ok(name) if !name.is_empty() => SessionName::parse(&name).map_err(|error| {
+            Failure::usage(
+                format!("run: OUTLIVE_SESSION={name:?}: {error}"),
+                "unset it, or give --session NAME",
+            )
+        }),
+        _ => Ok(SessionName::default()),
+    }
 }
 
 fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
@@ -102,6 +110,8 @@ fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Fail
         let state = job.state(&context.store);
         let is_over = state.status.has_ended();
         match follower.next(if is_over { Some(Duration::ZERO) } else { left }).map_err(failed)? {
+            // A script that wants the object reads the output with `logs`.
+            Followed::Piece(_) if context.is_json => {}
             Followed::Piece(piece) => write(job, &piece),
             Followed::End => return finish(context, job),
             Followed::Nothing if is_over => return finish(context, job),
@@ -114,10 +124,8 @@ fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Fail
             }
             Followed::Nothing if left.is_some_and(|left| left.is_zero()) => {
                 let message = format!("run: {} is still running", job.id());
-                return Err(Failure::timed_out(
-                    message,
-                    format!("it goes on; wait for it with: outlive wait {}", job.id()),
-                ));
+                let hint = format!("it goes on; wait for it with: outlive wait {}", job.id());
+                return Err(Failure::timed_out(message, hint).about(job.id()));
             }
             Followed::Nothing => {}
         }
@@ -125,6 +133,9 @@ fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Fail
 }
 
 fn write(job: &Job, piece: &Piece) {
+    if let Piece::Output { lost_before: lost @ 1.., .. } = piece {
+        note(&format!("outlive: {lost} bytes could not be kept here"));
+    }
     let written = match piece {
         Piece::Output { stream: Some(Stream::Stderr), bytes, .. } => io::stderr().write_all(bytes),
         Piece::Output { bytes, .. } => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use outlive::ControlError;
 use serde::Serialize;
 
 use crate::args::Send;
@@ -49,7 +50,14 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                     Err(error) => return Err(Failure::other("send", &error)),
                 };
-                context.store.write_stdin(&job, &buffer[..count], LIMIT).map_err(failed)?;
+                context.store.write_stdin(&job, &buffer[..count], LIMIT).map_err(|error| {
+                    failed(match error {
+                        ControlError::NotReading { accepted } => {
+                            ControlError::NotReading { accepted: bytes + accepted }
+                        }
+                        other => other,
+                    })
+                })?;
                 bytes += count as u64;
             }
         }
