@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use outlive::{ConfigError, ControlError, FindError, RemoveError, StartError, StoreError};
 use serde::Serialize;
 
+use crate::render::one_line;
+
 /// Exit status: something failed.
 pub(crate) const FAILED: u8 = 1;
 /// Exit status: the command line makes no sense.
@@ -23,6 +25,9 @@ pub(crate) const CANNOT_START: u8 = 126;
 /// Exit status: there is no such program.
 pub(crate) const NO_PROGRAM: u8 = 127;
 
+/// Exit status: Ctrl-C ended the waiting.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Every exit status with its meaning, for the reference.
 pub(crate) const TABLE: &[(&str, &str)] = &[
     ("0", "done. For `wait`: the jobs have ended, however they did"),
@@ -33,6 +38,7 @@ pub(crate) const TABLE: &[(&str, &str)] = &[
     ("5", "a limit is reached"),
     ("126", "`run`: the program is there and could not be started"),
     ("127", "`run`: there is no such program"),
+    ("130", "`run --wait`: Ctrl-C ended the waiting; the job goes on"),
     ("other", "`run --wait`: the command's own; 128 + n if signal n ended it"),
 ];
 
@@ -117,7 +123,8 @@ impl Failure {
             writeln!(stderr, "{json}")
         } else {
             let hint = self.hint.as_deref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-            write!(stderr, "outlive: {}\n{hint}", self.message)
+            let message = if self.code == "config" { self.message.clone() } else { one_line(&self.message) };
+            write!(stderr, "outlive: {message}\n{hint}")
         };
         // With standard error closed there is nobody left to tell; the exit status still does.
         drop(told);

@@ -47,8 +47,9 @@ fn misused(error: &clap::Error) -> Failure {
         .filter(|line| !line.is_empty())
         .collect();
     let what = if rest.is_empty() { first } else { format!("{first}: {}", rest.join("; ")) };
-    let verb = std::env::args().nth(1).filter(|verb| !verb.starts_with('-')).map(|verb| format!(" {verb}"));
-    let verb = verb.filter(|verb| args::verbs().any(|known| known == verb.trim_start())).unwrap_or_default();
+    let verbs: Vec<String> = args::verbs().collect();
+    let verb = std::env::args().skip(1).find(|argument| verbs.contains(argument));
+    let verb = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
     Failure::usage(what, format!("outlive{verb} --help tells what there is"))
 }
 

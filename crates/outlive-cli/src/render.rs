@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use outlive::{JobObject, State, Status};
 use serde::Serialize;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::failure::Failure;
 
@@ -80,7 +81,7 @@ pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> String {
 pub(crate) fn ending(job: &JobObject) -> String {
     let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let after = job.runtime_ms.map(outlive::duration::format_duration).map(|time| format!(" after {time}"));
-    format!("{} {}{reason}{}", job.job, job.status, after.unwrap_or_default())
+    one_line(&format!("{} {}{reason}{}", job.job, job.status, after.unwrap_or_default()))
 }
 
 /// Makes a text harmless in one line: control characters become visible.
@@ -96,10 +97,15 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// Cuts a text to a width, marking the cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if text.width() <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    let mut used = 1;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
 }
 
 /// Aligns rows into columns; the last one takes the rest of the width.
@@ -111,7 +117,7 @@ pub(crate) fn table(
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| {
-            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
         })
         .collect();
     let mut text = String::new();
@@ -125,7 +131,7 @@ pub(crate) fn table(
                 widths[column]
             };
             let cell = cut(cell, room);
-            let padding = if is_last { 0 } else { widths[column] - cell.chars().count() + 2 };
+            let padding = if is_last { 0 } else { widths[column] - cell.width() + 2 };
             text.push_str(&paint(number, column, &cell));
             text.push_str(&" ".repeat(padding));
             used += widths[column] + 2;

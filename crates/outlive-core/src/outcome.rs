@@ -196,6 +196,17 @@ struct Flat {
 
 impl From<Outcome> for Flat {
     fn from(outcome: Outcome) -> Self {
+        Self::shortened(outcome, LENGTHS[0])
+    }
+}
+
+/// The longest text in a record, and what is tried next if a record with such texts does not fit its slot. The last fits
+/// even where every character is escaped.
+const LENGTHS: [usize; 3] = [900, 300, 90];
+
+impl Flat {
+    /// Cuts every text to a length.
+    fn shortened(outcome: Outcome, length: usize) -> Self {
         let (exited, signal, core) = match outcome.wait_status {
             WaitStatus::Exited { code } => (Some(code), None, None),
             WaitStatus::Signaled { signal, core } => (None, Some(signal), Some(core)),
@@ -207,17 +218,21 @@ impl From<Outcome> for Flat {
             Cause::Timeout => "timeout",
             Cause::Oom => "oom",
             Cause::Kill { by: who } => {
-                by = Some(shorten(&who));
+                by = Some(shorten(&who, length));
                 "kill"
             }
             Cause::Lost { why: reason } => {
-                why = Some(shorten(&reason));
+                why = Some(shorten(&reason, length));
                 "lost"
             }
             Cause::NeverStarted(facts) => {
                 never = facts;
                 "never_started"
             }
+        };
+        let shorten_path = |path: RawText| match path.0.get(..length) {
+            Some(begin) if path.0.len() > length => RawText([begin, MORE.as_bytes()].concat()),
+            _ => path,
         };
         Self {
             exited,
@@ -226,10 +241,10 @@ impl From<Outcome> for Flat {
             cause: cause.to_owned(),
             by,
             why,
-            step: (cause == "never_started").then_some(never.step),
+            step: (cause == "never_started").then(|| shorten(&never.step, length)),
             errno: never.errno,
-            path: never.path.map(|path| RawText(path.0.into_iter().take(LONGEST).collect())),
-            detail: never.detail.as_deref().map(shorten),
+            path: never.path.map(shorten_path),
+            detail: never.detail.as_deref().map(|detail| shorten(detail, length)),
             ended_us: outcome.ended,
             runtime_ms: outcome.runtime_ms,
             user_ms: outcome.usage.map(|usage| usage.user_ms),
@@ -244,12 +259,15 @@ impl From<Outcome> for Flat {
     }
 }
 
-/// The longest text in a record: even where every byte is escaped, it all fits its slot.
-const LONGEST: usize = 120;
+/// Says that a text goes on.
+const MORE: &str = "…";
 
-fn shorten(text: &str) -> String {
-    let end = (0..=LONGEST.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    text[..end].to_owned()
+fn shorten(text: &str, length: usize) -> String {
+    if text.len() <= length {
+        return text.to_owned();
+    }
+    let end = (0..=length).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    format!("{}{MORE}", &text[..end])
 }
 
 impl From<Flat> for Outcome {
@@ -299,7 +317,8 @@ impl From<Flat> for Outcome {
 impl Outcome {
     /// Returns the slot to be written at [`OUTCOME_AT`].
     pub fn to_slot(&self) -> [u8; SLOT_BYTES] {
-        slot(OUTCOME_MAGIC, self)
+        let slots = LENGTHS.iter().map(|&length| slot(OUTCOME_MAGIC, &Flat::shortened(self.clone(), length)));
+        slots.flatten().next().expect("the shortest texts fit")
     }
 
     /// Reads the slot at [`OUTCOME_AT`]; `None` if it is empty or torn. What a later version wrote is an outcome that
@@ -324,7 +343,7 @@ impl Outcome {
 impl Closed {
     /// Returns the slot to be written at [`CLOSED_AT`].
     pub fn to_slot(&self) -> [u8; SLOT_BYTES] {
-        slot(CLOSED_MAGIC, self)
+        slot(CLOSED_MAGIC, self).expect("a closed record has only numbers")
     }
 
     /// Reads the slot at [`CLOSED_AT`]; `None` if it is empty or torn.
@@ -336,16 +355,19 @@ impl Closed {
     }
 }
 
-fn slot(magic: &[u8; 4], value: &impl Serialize) -> [u8; SLOT_BYTES] {
+/// Makes a slot; `None` if the value is too long for it.
+fn slot(magic: &[u8; 4], value: &impl Serialize) -> Option<[u8; SLOT_BYTES]> {
     let payload = serde_json::to_vec(value).expect("a record has only string keys and finite numbers");
     let mut slot = [0; SLOT_BYTES];
-    assert!(payload.len() <= SLOT_BYTES - HEADER, "texts in records are bounded");
+    if payload.len() > SLOT_BYTES - HEADER {
+        return None;
+    }
     slot[0..4].copy_from_slice(magic);
     slot[4..6].copy_from_slice(&SLOT_FORMAT.to_le_bytes());
     slot[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     slot[12..16].copy_from_slice(&crc32(&payload).to_le_bytes());
     slot[HEADER..HEADER + payload.len()].copy_from_slice(&payload);
-    slot
+    Some(slot)
 }
 
 /// A whole record.
@@ -389,7 +411,7 @@ mod tests {
             .prop_map(|(step, errno, path, detail)| {
                 let path = path.map(|mut path| {
                     path.retain(|&byte| byte != 0);
-                    path.truncate(LONGEST);
+                    path.truncate(90);
                     RawText(path)
                 });
                 Cause::NeverStarted(NeverStarted { step, errno, path, detail })
@@ -443,7 +465,7 @@ mod tests {
     #[test]
     fn a_record_of_a_later_version_is_an_end_that_is_not_understood() {
         let closed = Closed { closed: Timestamp(7), totals: Totals::default() };
-        let mut slot = slot(OUTCOME_MAGIC, &closed);
+        let mut slot = slot(OUTCOME_MAGIC, &closed).unwrap();
         slot[4] = 2;
         let outcome = Outcome::from_slot(&slot).expect("not an empty slot");
         assert!(matches!(outcome.cause, Cause::Lost { why } if why.contains("later version")));

@@ -1,7 +1,9 @@
 //! Signals: their names, and how a single-threaded program hears of them.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The signals with a name, without their `SIG`.
 ///
@@ -144,14 +146,23 @@ impl AsFd for ChildEnds {
     }
 }
 
-/// Lets Ctrl-C set a flag in place of ending this program; the flag is asked for with [`interrupted`].
-///
-/// Blocking calls are interrupted by it. The second Ctrl-C ends the program as ever.
+/// Lets Ctrl-C be noted in place of ending this program; it is asked for with [`interrupted`], and whoever waits with
+/// [`crate::watch::Watch`] is woken by it. The second Ctrl-C ends the program as ever.
 pub fn catch_interrupt() {
     extern "C" fn note(_: libc::c_int) {
-        INTERRUPTED.store(true, std::sync::atomic::Ordering::SeqCst);
+        INTERRUPTED.store(true, Ordering::SeqCst);
+        let fd = WAKE.load(Ordering::SeqCst);
+        // SAFETY: `write` is async-signal-safe; the pipe is never closed. If it is full, it is readable, which is all.
+        unsafe {
+            libc::write(fd, b".".as_ptr().cast(), 1);
+        }
     }
-    // SAFETY: the handler only stores to an atomic, which is async-signal-safe; the struct is fully initialised.
+    INTERRUPT.get_or_init(|| {
+        let (reading, writing) = crate::pipe::new().ok()?;
+        WAKE.store(writing.into_raw_fd(), Ordering::SeqCst);
+        Some(reading)
+    });
+    // SAFETY: the handler only stores to atomics and writes to a pipe; the struct is fully initialised.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = note as *const () as usize;
@@ -163,18 +174,18 @@ pub fn catch_interrupt() {
 
 /// Tells whether Ctrl-C came since [`catch_interrupt`].
 pub fn interrupted() -> bool {
-    INTERRUPTED.load(std::sync::atomic::Ordering::SeqCst)
+    INTERRUPTED.load(Ordering::SeqCst)
 }
 
-static INTERRUPTED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-/// Ends this program when it writes to a closed pipe, as other command-line programs do.
-pub fn default_broken_pipe() {
-    // SAFETY: sets a default disposition; no handler runs.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-    }
+/// Returns a descriptor that is readable once Ctrl-C came; none if nobody catches it.
+pub(crate) fn interrupt_fd() -> Option<BorrowedFd<'static>> {
+    INTERRUPT.get()?.as_ref().map(AsFd::as_fd)
 }
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static INTERRUPT: OnceLock<Option<OwnedFd>> = OnceLock::new();
+/// The writing end of the pipe behind [`interrupt_fd`].
+static WAKE: AtomicI32 = AtomicI32::new(-1);
 
 #[cfg(test)]
 mod tests {

@@ -178,13 +178,44 @@ unsafe fn fail(plan: *mut Plan, step: Step, candidate: usize) -> ! {
 }
 
 /// Gives every signal its default action and unblocks all.
+///
+/// By the kernel's own calls: the C library keeps two signals to itself, and whoever started us may have left them ignored.
+#[cfg(target_os = "linux")]
 fn default_signals() {
-    // SAFETY: sets dispositions and the mask of the calling process, with initialised structures. Numbers that may not
-    // be set (KILL, STOP, the C library's own) are refused by the kernel or the library, which is what we want.
+    /// The kernel's action structure, which begins with the handler; all zeros is the default action.
+    const DEFAULT: [u64; 4] = [0; 4];
+    const MASK_BYTES: usize = size_of::<u64>();
+    let none = 0u64;
+    // SAFETY: the kernel reads no more than the given structures, which are as large as its own, and writes nothing.
+    // Numbers that may not be set (KILL, STOP) are refused, which is what we want.
+    unsafe {
+        for number in 1..=crate::signal::MAX {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                number,
+                DEFAULT.as_ptr(),
+                std::ptr::null::<u64>(),
+                MASK_BYTES,
+            );
+        }
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const none,
+            std::ptr::null::<u64>(),
+            MASK_BYTES,
+        );
+    }
+}
+
+/// Gives every signal its default action and unblocks all.
+#[cfg(not(target_os = "linux"))]
+fn default_signals() {
+    // SAFETY: sets dispositions and the mask of the calling process, with initialised structures.
     unsafe {
         let mut default: libc::sigaction = std::mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;
-        for number in 1..=crate::signal::MAX {
+        for number in 1..32 {
             libc::sigaction(number, &default, std::ptr::null_mut());
         }
         let mut none = std::mem::zeroed();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::fs::inotify;
 
-use crate::poll::readable;
+use crate::poll::{PollFd, PollFlags, poll};
 
 /// Wakes up when a file in a directory is written, made, renamed or closed by its writer.
 ///
@@ -49,7 +49,7 @@ impl Watch {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    /// Waits for a change, at most `limit`; may also return without one.
+    /// Waits for a change, at most `limit`; may also return without one, and does when Ctrl-C was caught.
     ///
     /// # Errors
     ///
@@ -57,7 +57,11 @@ impl Watch {
     pub fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
         match &self.inotify {
             Some(fd) => {
-                if readable(fd.as_fd(), limit)? {
+                let interrupt =
+                    crate::signal::interrupt_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                let mut fds: Vec<PollFd<'_>> =
+                    [PollFd::new(fd, PollFlags::IN)].into_iter().chain(interrupt).collect();
+                if poll(&mut fds, limit)? > 0 {
                     self.clear();
                 }
             }

@@ -1,16 +1,18 @@
 //! `outlive run`: start a job, and wait for it where that was asked.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
     Followed, Follower, Job, JobObject, Piece, Request, SessionName, Started, Status, Stream, WaitStatus,
 };
+use outlive_sys::signal::interrupted;
 
 use crate::args::{Run, Timeout};
 use crate::commands::Context;
-use crate::failure::{FAILED, Failure};
+use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: Run) -> Result<ExitCode, Failure> {
@@ -112,16 +114,11 @@ fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Fail
         match follower.next(if is_over { Some(Duration::ZERO) } else { left }).map_err(failed)? {
             // A script that wants the object reads the output with `logs`.
             Followed::Piece(_) if context.is_json => {}
-            Followed::Piece(piece) => write(job, &piece),
+            Followed::Piece(piece) if write(job, &piece) => {}
+            Followed::Piece(_) => return Ok(let_go(job)),
             Followed::End => return finish(context, job),
             Followed::Nothing if is_over => return finish(context, job),
-            Followed::Nothing if outlive_sys::signal::interrupted() => {
-                note(&format!(
-                    "\noutlive: no longer waiting; {0} goes on. Stop it with: outlive kill {0}",
-                    job.id()
-                ));
-                return Ok(ExitCode::from(130));
-            }
+            Followed::Nothing if interrupted() => return Ok(let_go(job)),
             Followed::Nothing if left.is_some_and(|left| left.is_zero()) => {
                 let message = format!("run: {} is still running", job.id());
                 let hint = format!("it goes on; wait for it with: outlive wait {}", job.id());
@@ -132,25 +129,55 @@ fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Fail
     }
 }
 
-fn write(job: &Job, piece: &Piece) {
-    if let Piece::Output { lost_before: lost @ 1.., .. } = piece {
-        note(&format!("outlive: {lost} bytes could not be kept here"));
-    }
+/// Ctrl-C ends the waiting, never the job.
+fn let_go(job: &Job) -> ExitCode {
+    note(&format!("\noutlive: no longer waiting; {0} goes on. Stop it with: outlive kill {0}", job.id()));
+    ExitCode::from(INTERRUPTED)
+}
+
+/// Passes a piece on; `false` if Ctrl-C came while it waited for the reader.
+fn write(job: &Job, piece: &Piece) -> bool {
     let written = match piece {
-        Piece::Output { stream: Some(Stream::Stderr), bytes, .. } => io::stderr().write_all(bytes),
-        Piece::Output { bytes, .. } => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+        Piece::Output { stream, bytes, lost_before, .. } => {
+            if *lost_before > 0 {
+                note(&format!("outlive: {lost_before} bytes could not be kept here"));
+            }
+            match stream {
+                Some(Stream::Stderr) => write_all(io::stderr(), bytes),
+                _ => write_all(io::stdout(), bytes),
+            }
+        }
         Piece::Gone { from, to } => {
             note(&format!("outlive: bytes {from} to {to} are no longer kept"));
             Ok(())
         }
     };
-    if written.is_err() {
-        note(&format!(
-            "outlive: nobody reads the output any more; {0} goes on. Stop it with: outlive kill {0}",
-            job.id()
-        ));
-        std::process::exit(i32::from(FAILED));
+    match written {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+        Err(_) => {
+            let id = job.id();
+            note(&format!(
+                "outlive: nobody reads the output any more; {id} goes on. Stop it with: outlive kill {id}"
+            ));
+            std::process::exit(i32::from(FAILED));
+        }
     }
+}
+
+fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match outlive_sys::terminal::write_once(&to, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        // A write that was cut short by the signal says how much it wrote, not that it was cut short.
+        if interrupted() && !bytes.is_empty() {
+            return Err(io::Error::from(io::ErrorKind::Interrupted));
+        }
+    }
+    Ok(())
 }
 
 /// Exits as the command did.
