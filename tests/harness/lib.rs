@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on must stop loudly")]
 
+mod terminal;
+
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use outlive::Config;
 use serde_json::Value;
+
+pub use terminal::Terminal;
 
 /// No command of a test may take longer.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -26,7 +30,6 @@ pub struct Home {
 
 /// What a command came to.
 #[derive(Debug)]
-#[must_use = "a test that does not look proves nothing"]
 pub struct Done {
     /// The exit code; 128 + n for signal n.
     pub code: i32,
@@ -102,11 +105,13 @@ impl Home {
     }
 
     /// Runs `outlive` to its end.
+    #[must_use = "a test that does not look proves nothing"]
     pub fn run<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>) -> Done {
         finish(self.outlive(arguments), b"")
     }
 
     /// Runs `outlive` with this on its standard input.
+    #[must_use = "a test that does not look proves nothing"]
     pub fn run_with_input<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>, input: &[u8]) -> Done {
         finish(self.outlive(arguments), input)
     }
@@ -265,6 +270,7 @@ pub fn binary(name: &str) -> PathBuf {
 }
 
 /// Runs a command to its end, with this on its standard input; one that takes longer than [`LIMIT`] is killed.
+#[must_use = "a test that does not look proves nothing"]
 pub fn finish(mut command: Command, input: &[u8]) -> Done {
     let what = format!("{command:?}");
     if !input.is_empty() {
@@ -340,6 +346,14 @@ pub fn signal(pid: i32, name: &str) {
 #[track_caller]
 pub fn pid(object: &Value, field: &str) -> i32 {
     i32::try_from(object[field].as_i64().unwrap_or_else(|| panic!("no {field} in {object}"))).unwrap()
+}
+
+/// Tells whether a process sleeps in the kernel and has open what is called so: a waiter that has begun to wait.
+pub fn waits_with_open(pid: i32, name: &str) -> bool {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let is_open = links.any(|link| link.as_os_str().to_string_lossy().contains(name));
+    is_open && outlive_sys::identity::Stat::read(pid).is_some_and(|stat| stat.state == 'S')
 }
 
 /// Returns byte `at` of the pattern that the program `writes` writes: every value occurs, newlines too, and no two

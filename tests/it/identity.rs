@@ -1,1 +1,269 @@
 //! A job of another boot, host or pid namespace is never signalled.
+//!
+//! Proves S3-68, S3-76 and S3-77 (what nobody could see the end of is `lost`), S0-106 (a command that lost its keeper is
+//! not lost sight of) and, against S0-140 and S3-77, that a job is found again by any front end.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use outlive_sys::identity::Stat;
+use outlive_tests::{Home, LIMIT, binary, end_within, finish, is_running, pid, report, signal, until};
+use serde_json::{Value, json};
+
+fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut value: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+/// A running job whose spec says something else for a while.
+struct Disguised<'a> {
+    home: &'a Home,
+    job: String,
+    command: i32,
+    spec: Vec<u8>,
+}
+
+impl<'a> Disguised<'a> {
+    fn new(home: &'a Home, field: &str) -> Self {
+        let job = home.start(["sleep", "300"]);
+        let command = pid(&home.show(&job), "pid");
+        let path = home.job_dir(&job).join("spec.json");
+        let spec = fs::read(&path).unwrap();
+        edit(&path, |spec| {
+            assert!(spec["host"][field].is_string());
+            spec["host"][field] = json!("of somebody else");
+        });
+        Self { home, job, command, spec }
+    }
+}
+
+impl Drop for Disguised<'_> {
+    /// Lets the home find and end it.
+    fn drop(&mut self) {
+        fs::write(self.home.job_dir(&self.job).join("spec.json"), &self.spec).unwrap();
+    }
+}
+
+/// Kills the keeper of a job, which then is an orphan; returns the command's pid.
+fn orphan(home: &Home, job: &str) -> i32 {
+    let shown = home.show(job);
+    let keeper = pid(&shown, "keeper_pid");
+    signal(keeper, "KILL");
+    until("its keeper is gone", || !is_running(keeper));
+    pid(&shown, "pid")
+}
+
+/// Ends a command that has no keeper, and waits until it is gone.
+fn end(command: i32) {
+    signal(command, "KILL");
+    until("the command is gone", || !is_running(command));
+}
+
+#[test]
+fn a_job_of_another_host_or_pid_namespace_is_listed_and_nothing_more() {
+    let home = Home::new();
+    for field in ["machine", "pid_namespace"] {
+        let disguised = Disguised::new(&home, field);
+        let job = disguised.job.as_str();
+        let shown = home.show(job);
+        assert_eq!((&shown["elsewhere"], &shown["status"]), (&true.into(), &"running".into()), "{field}: {shown}");
+        assert!(shown["exit_code"].is_null() && shown["cause"].is_null(), "{field}: {shown}");
+        assert!(shown["reason"].as_str().unwrap().contains("another host or pid namespace"), "{field}: {shown}");
+        assert!(home.run(["list"]).ok().text().contains("elsewhere"), "{field}");
+
+        for arguments in [["kill", job].as_slice(), &["kill", "--force", job], &["kill", "--signal", "INT", job]] {
+            let mut command = vec!["--json"];
+            command.extend(arguments);
+            let refused = home.run(command).code(1).error_json();
+            assert_eq!(refused["error"]["code"], "elsewhere", "{field}: {arguments:?}: {refused}");
+        }
+        assert_eq!(home.run(["--json", "remove", job]).code(1).error_json()["error"]["code"], "elsewhere", "{field}");
+        home.run(["wait", "--timeout", "50ms", job]).code(4);
+        let gone = home.json(["gc"])["removed"].take();
+        assert_eq!(gone, json!([]), "{field}");
+        let examined = home.run(["--json", "doctor"]);
+        assert!(examined.text().contains("another host or pid namespace"), "{field}: {}", examined.text());
+        assert!(home.job_dir(job).is_dir() && is_running(disguised.command), "{field}");
+        assert!(is_running(pid(&shown, "keeper_pid")), "{field}");
+
+        let job = job.to_owned();
+        drop(disguised);
+        assert_eq!(home.show(&job)["status"], "running", "{field}: somebody wrote to it");
+        home.run(["kill", "--force", &job]).ok();
+    }
+}
+
+#[test]
+fn a_job_elsewhere_is_not_recovered_from_here() {
+    let home = Home::new();
+    for field in ["machine", "pid_namespace"] {
+        let job = home.start(["sleep", "300"]);
+        let command = orphan(&home, &job);
+        end(command);
+        let path = home.job_dir(&job).join("spec.json");
+        let spec = fs::read(&path).unwrap();
+        edit(&path, |spec| spec["host"][field] = json!("of somebody else"));
+        let outcome = fs::read(home.job_dir(&job).join("outcome")).unwrap();
+        assert_eq!(home.show(&job)["elsewhere"], true, "{field}");
+        assert_eq!(fs::read(home.job_dir(&job).join("outcome")).unwrap(), outcome, "{field}");
+        // At home it is known what became of it.
+        fs::write(&path, spec).unwrap();
+        assert_eq!(home.show(&job)["status"], "lost", "{field}");
+    }
+}
+
+#[test]
+fn a_job_of_another_boot_is_lost_and_never_well() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let command = orphan(&home, &job);
+    edit(&home.job_dir(&job).join("spec.json"), |spec| spec["host"]["boot"] = json!("before this one"));
+    // Its number is in use in this boot, too: by somebody else, for all that is known.
+    assert!(is_running(command));
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["cause"]), (&"lost".into(), &"lost".into()));
+    assert!(shown["exit_code"].is_null() && shown["signal"].is_null() && shown["orphaned"] == false, "{shown}");
+    assert!(shown["reason"].as_str().unwrap().contains("restarted"), "{shown}");
+    assert_eq!(home.json(["kill", "--force", &job])[0]["already_ended"], true);
+    assert!(is_running(command), "a process of this boot was signalled for a job of another");
+    assert_eq!(home.wait(&job)["status"], "lost");
+    assert_eq!(home.json(["list", "--live"]), json!([]));
+    home.run(["remove", &job]).ok();
+    end(command);
+}
+
+#[test]
+fn an_outcome_that_was_recorded_before_a_reboot_stays_what_it_is() {
+    let home = Home::new();
+    let job = home.start_line("echo kept; exit 3");
+    home.wait(&job);
+    edit(&home.job_dir(&job).join("spec.json"), |spec| spec["host"]["boot"] = json!("before this one"));
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["exit_code"], &shown["lingering"]), (&"failed".into(), &3.into(), &false.into()));
+    assert_eq!(home.logs(&job), b"kept\n");
+    home.run(["remove", &job]).ok();
+}
+
+#[test]
+fn a_job_of_another_boot_is_never_signalled_even_if_a_keeper_answers() {
+    let home = Home::new();
+    let disguised = Disguised::new(&home, "boot");
+    let killed = home.run(["--json", "kill", "--force", &disguised.job]).ok().json();
+    assert_eq!((&killed[0]["already_ended"], &killed[0]["signalled"]), (&true.into(), &0.into()));
+    assert_ne!(home.show(&disguised.job)["status"], "completed");
+    assert!(is_running(disguised.command));
+}
+
+#[test]
+fn a_stranger_with_the_number_of_a_dead_command_is_not_taken_for_it() {
+    let home = Home::new();
+    let mut stranger = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
+    let stranger_pid = i32::try_from(stranger.id()).unwrap();
+    let job = home.start(["sleep", "300"]);
+    end(orphan(&home, &job));
+    edit(&home.job_dir(&job).join("meta.json"), |meta| {
+        let start_time = meta["command"]["start_time"].as_u64().unwrap();
+        assert_ne!(Stat::read(stranger_pid).map(|stat| stat.id.start_time), Some(start_time + 1_000_000));
+        meta["command"] = json!({"pid": stranger_pid, "start_time": start_time + 1_000_000});
+        meta["keeper"] = meta["command"].clone();
+    });
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["orphaned"]), (&"lost".into(), &false.into()));
+    for arguments in [["kill", &job].as_slice(), &["kill", "--force", &job], &["kill", "--signal", "TERM", &job]] {
+        assert_eq!(home.json(arguments)[0]["already_ended"], true);
+    }
+    let lives = stranger.try_wait().unwrap().is_none();
+    home.run(["remove", &job]).ok();
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    assert!(lives, "a stranger was signalled");
+}
+
+#[test]
+fn a_command_that_lost_its_keeper_is_running_until_it_ends_and_then_lost() {
+    let home = Home::new();
+    let job = home.start_line("echo before; exec sleep 300");
+    home.wait_for_output(&job, "before");
+    let command = orphan(&home, &job);
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["orphaned"]), (&"running".into(), &true.into()));
+    assert_eq!(pid(&shown, "pid"), command);
+    assert!(shown["keeper_pid"].is_null(), "{shown}");
+    assert!(shown["reason"].as_str().unwrap().contains("its keeper died"), "{shown}");
+    assert!(home.run(["list"]).ok().text().contains("orphaned"));
+    assert_eq!(home.run(["--json", "kill", &job]).code(1).error_json()["error"]["code"], "orphaned");
+    assert_eq!(home.run(["--json", "remove", &job]).code(1).error_json()["error"]["code"], "live");
+    assert_eq!(home.run(["--json", "send", &job, "x"]).code(1).error_json()["error"]["code"], "orphaned");
+    let examined = home.run(["--json", "doctor"]).code(1).json();
+    assert!(examined["findings"][0]["problem"].as_str().unwrap().contains("its keeper died"), "{examined}");
+    assert!(home.job_dir(&job).is_dir());
+
+    // Some wait in their own thread, some with a limit, some for several.
+    let other = home.start(["sleep", "300"]);
+    let wait = |arguments: &[&str]| home.outlive(["wait"]).args(arguments).stdout(Stdio::null()).spawn().unwrap();
+    let mut waiters =
+        [wait(&[&job]), wait(&["--timeout", "50s", &job]), wait(&["--any", &job, &other])];
+    home.run(["wait", "--timeout", "200ms", &job]).code(4);
+    assert!(waiters.iter_mut().all(|waiter| waiter.try_wait().unwrap().is_none()), "it has not ended yet");
+    end(command);
+    for mut waiter in waiters {
+        assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+    }
+    let ended = home.show(&job);
+    assert_eq!((&ended["status"], &ended["orphaned"], &ended["cause"]), (&"lost".into(), &false.into(), &"lost".into()));
+    assert!(ended["exit_code"].is_null() && ended["ended_at"].is_string(), "{ended}");
+    assert_eq!(home.logs(&job), b"before\n");
+    assert_eq!(home.json(["doctor"])["findings"], json!([]));
+    home.run(["remove", &job]).ok();
+}
+
+#[test]
+fn following_ends_when_nobody_records_any_longer() {
+    let home = Home::new();
+    let job = home.start_line("echo before; exec sleep 300");
+    home.wait_for_output(&job, "before");
+    let mut following = home.outlive(["logs", "-f", &job]).stdout(Stdio::null()).spawn().unwrap();
+    let command = orphan(&home, &job);
+    let code = end_within(&mut following, LIMIT);
+    end(command);
+    assert_eq!(code, Some(0));
+    assert_eq!(home.wait(&job)["status"], "lost");
+}
+
+#[test]
+fn what_a_dead_keeper_had_recorded_is_not_overwritten() {
+    let home = Home::new();
+    let job = home.start_line("sleep 300 & echo $!; exit 5");
+    let ended = home.wait(&job);
+    assert_eq!(ended["lingering"], true);
+    let survivor: i32 = String::from_utf8(home.logs(&job)).unwrap().trim().parse().unwrap();
+    orphan(&home, &job);
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["exit_code"]), (&"failed".into(), &5.into()));
+    assert_eq!((&shown["ended_at"], &shown["cause"]), (&ended["ended_at"], &ended["cause"]));
+    end(survivor);
+    assert_eq!(home.show(&job)["exit_code"], 5);
+}
+
+#[test]
+fn from_inside_a_new_pid_namespace_a_job_outside_is_elsewhere() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let command = pid(&home.show(&job), "pid");
+    let inside = |arguments: &[&str]| {
+        let mut unshare = home.command("unshare");
+        unshare.args(["--pid", "--fork", "--mount-proc"]).arg(binary("outlive")).arg("--json").args(arguments);
+        finish(unshare, b"")
+    };
+    let shown = inside(&["show", &job]);
+    if shown.code != 0 && shown.error().contains("unshare") {
+        report("skipped: making a pid namespace needs CAP_SYS_ADMIN, which this user lacks");
+        return;
+    }
+    assert_eq!(shown.json()["elsewhere"], true);
+    assert_eq!(inside(&["kill", "--force", &job]).code(1).error_json()["error"]["code"], "elsewhere");
+    assert!(is_running(command));
+    assert_eq!(home.show(&job)["status"], "running");
+}

@@ -1,1 +1,122 @@
 //! Generated pages are up to date, and every module is listed.
+//!
+//! Proves S0-163 (documentation) as far as it is generated, and the rules of the code: the keeper stays small, and only one
+//! crate holds `unsafe`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use outlive_tests::Home;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a member of it").to_owned()
+}
+
+/// Lists the Rust files below a directory.
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn assert_is_up_to_date(page: &str) {
+    let home = Home::new();
+    let made = home.run(["reference", page]).ok().text();
+    assert!(made.starts_with("# ") && made.lines().count() > 10, "{made}");
+    let path = workspace().join("docs/reference").join(format!("{page}.md"));
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == made, "{} is not what `outlive reference {page}` makes: ./test bless", path.display());
+}
+
+#[test]
+fn the_page_of_the_command_line_is_up_to_date() {
+    assert_is_up_to_date("cli");
+}
+
+#[test]
+fn the_page_of_exit_statuses_is_up_to_date() {
+    assert_is_up_to_date("exit-status");
+}
+
+#[test]
+fn every_module_of_the_tests_is_listed() {
+    let directory = workspace().join("tests/it");
+    let files = sources(&directory);
+    assert!(files.contains(&directory.join("reference.rs")));
+    for path in files.iter().filter(|path| !path.ends_with("it/main.rs")) {
+        // A part of a module is listed in that module, which has the name of the part's directory.
+        let above = path.parent().unwrap();
+        let list = if above == directory { directory.join("main.rs") } else { above.with_extension("rs") };
+        let listed = std::fs::read_to_string(&list).unwrap();
+        let line = format!("mod {};", path.file_stem().unwrap().to_str().unwrap());
+        assert!(listed.lines().any(|listed| listed == line), "{} lacks `{line}`", list.display());
+    }
+}
+
+#[test]
+fn every_module_of_the_tests_says_what_it_proves() {
+    for path in sources(&workspace().join("tests/it")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        assert!(header.len() > 1, "{} has no header that says what it proves", path.display());
+        assert!(!text.contains(concat!("#[", "ignore")), "{} ignores a test", path.display());
+    }
+}
+
+#[test]
+fn the_keeper_needs_little_and_no_async_runtime() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args([
+        "tree",
+        "--package",
+        "outlive-keeper",
+        "--edges",
+        "normal",
+        "--prefix",
+        "none",
+        "--offline",
+    ]);
+    let output = command.current_dir(workspace()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let crates: BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.contains("outlive-keeper") && crates.contains("outlive-sys"), "{crates:?}");
+    for runtime in
+        ["tokio", "async-std", "smol", "mio", "async-io", "async-executor", "futures", "futures-core"]
+    {
+        assert!(!crates.contains(runtime), "the keeper depends on {runtime}");
+    }
+    assert!(crates.len() <= 25, "the keeper depends on {} crates: {crates:?}", crates.len());
+}
+
+#[test]
+fn only_one_crate_holds_unsafe() {
+    // Taken apart, so that this file does not hold the word where code has it.
+    let word = concat!("un", "safe");
+    let forms = ["{", "fn", "impl", "extern", "trait"].map(|form| format!("{word} {form}"));
+    let mut holders = BTreeSet::new();
+    let mut files = 0;
+    for path in ["crates", "bench", "tests"].iter().flat_map(|name| sources(&workspace().join(name))) {
+        files += 1;
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let holds = code.into_iter().any(|line| {
+            forms.iter().any(|form| line.contains(form)) || line.contains(&format!("({word}_code"))
+        });
+        if holds {
+            let relative = path.strip_prefix(workspace()).unwrap();
+            holders.insert(relative.components().take(2).collect::<PathBuf>());
+        }
+    }
+    assert!(files > 50);
+    assert_eq!(holders, BTreeSet::from([PathBuf::from("crates/outlive-sys")]));
+}

@@ -1,1 +1,249 @@
 //! Waiting for jobs to end.
+//!
+//! Proves S3-8, S3-42, S3-61 and S3-87 (a caller may wait for the result), S3-68 (`lost` is a word of its own, never a success),
+//! and of S3-104 that one can wait for all or for any of several.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use outlive::Until;
+use outlive_tests::{Home, LIMIT, end_within, is_running, pid, signal, until, waits_with_open};
+use serde_json::{Value, json};
+
+/// A job that ends with this code when its input ends.
+fn start_ending_with(home: &Home, code: i32) -> String {
+    home.start_with(&["--stdin", "open"], ["sh", "-c", &format!("cat; exit {code}")])
+}
+
+/// Starts a waiter, and returns when it waits.
+fn waiter(home: &Home, arguments: &[&str]) -> Child {
+    let mut command = home.outlive(["wait"]);
+    let child =
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is built");
+    until("it waits", || waits_with_open(child.id().cast_signed(), "/done"));
+    child
+}
+
+/// Returns the code and the text of a waiter that has been answered.
+fn answer(mut child: Child) -> (Option<i32>, String) {
+    let code = end_within(&mut child, LIMIT);
+    let output = child.wait_with_output().expect("it has ended");
+    (code, String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_waiter_is_answered_when_the_job_ends() {
+    let home = Home::new();
+    let job = start_ending_with(&home, 7);
+    let waiting = waiter(&home, &[&job]);
+    home.run(["send", &job, "--eof"]).ok();
+    let (code, text) = answer(waiting);
+    assert_eq!(code, Some(0), "the waiting succeeded, however the job ended");
+    assert!(text.starts_with(&format!("{job} failed: exited with 7 after ")), "{text}");
+}
+
+#[test]
+fn what_has_ended_is_answered_at_once() {
+    let home = Home::new();
+    let jobs = [0, 7].map(|code| home.start_line(&format!("exit {code}")));
+    for _ in 0..2 {
+        let ended = home.json(["wait", "--timeout", "50s", &jobs[0], &jobs[1]]);
+        assert_eq!([&ended[0]["exit_code"], &ended[1]["exit_code"]], [&json!(0), &json!(7)]);
+    }
+    let first = home.json(["wait", "--any", &jobs[0]]);
+    assert_eq!(first[0]["status"], "completed");
+}
+
+#[test]
+fn all_means_all() {
+    let home = Home::new();
+    let jobs = [1, 2, 3].map(|code| start_ending_with(&home, code));
+    for options in [&[][..], &["--all"]] {
+        let timed_out =
+            home.run([&["wait", "--timeout", "1ms"], options, &jobs.each_ref().map(String::as_str)].concat());
+        assert_eq!(timed_out.code(4).text(), "");
+    }
+    let mut waiting = waiter(&home, &["--all", &jobs[0], &jobs[1], &jobs[2]]);
+    home.run(["send", &jobs[1], "--eof"]).ok();
+    assert_eq!(home.wait(&jobs[1])["exit_code"], 2);
+    home.run(["send", &jobs[0], "--eof"]).ok();
+    assert_eq!(home.wait(&jobs[0])["exit_code"], 1);
+    assert_eq!(waiting.try_wait().unwrap(), None, "one of them still runs");
+    home.run(["send", &jobs[2], "--eof"]).ok();
+    let (code, text) = answer(waiting);
+    assert_eq!(code, Some(0));
+    let first_words: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(first_words, jobs, "in the order asked for");
+}
+
+#[test]
+fn any_means_the_first() {
+    let home = Home::new();
+    let jobs = [1, 2, 3].map(|code| start_ending_with(&home, code));
+    let waiting = waiter(&home, &["--any", "--json", &jobs[0], &jobs[1], &jobs[2]]);
+    home.run(["send", &jobs[1], "--eof"]).ok();
+    let (code, text) = answer(waiting);
+    assert_eq!(code, Some(0));
+    let answered: Value = serde_json::from_str(&text).unwrap();
+    let states: Vec<&Value> = (0..3).map(|at| &answered[at]["status"]).collect();
+    assert_eq!(states, ["running", "failed", "running"]);
+    assert_eq!([&answered[0]["job"], &answered[2]["job"]], [&jobs[0], &jobs[2]]);
+    assert_eq!(home.show(&jobs[0])["status"], "running");
+}
+
+#[test]
+fn the_end_of_the_time_is_told_and_the_job_goes_on() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let begin = Instant::now();
+    let waited = home.run(["wait", "--timeout", "150ms", &job]).code(4);
+    assert!(begin.elapsed() >= Duration::from_millis(150));
+    assert_eq!(waited.text(), "");
+    assert!(waited.error().contains(&job) && waited.error().contains("\nhint: "), "{}", waited.error());
+    let waited = home.run(["--json", "wait", "--timeout", "1ms", &job]).code(4);
+    assert_eq!(waited.error_json()["error"]["code"], "timed_out");
+    assert!(is_running(pid(&home.show(&job), "pid")));
+}
+
+#[test]
+fn an_unknown_job_is_told_at_once_even_among_others() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    for arguments in [&["no-such-job"][..], &[job.as_str(), "no-such-job"], &["--any", "no-such-job", &job]] {
+        let error = home.run([&["--json", "wait"], arguments].concat()).code(3).error_json();
+        assert_eq!(error["error"]["code"], "not_found");
+        assert!(error["error"]["message"].as_str().unwrap().contains("no-such-job"));
+    }
+}
+
+#[test]
+fn a_command_that_ends_with_its_keeper_is_lost_and_waiters_are_told() {
+    let home = Home::new();
+    let job = home.start(["sh", "-c", "echo before; exec sleep 300"]);
+    home.wait_for_output(&job, "before");
+    let shown = home.show(&job);
+    let (keeper, command) = (pid(&shown, "keeper_pid"), pid(&shown, "pid"));
+    let waiting = [waiter(&home, &["--json", &job]), waiter(&home, &["--json", "--timeout", "50s", &job])];
+    // A keeper that is stopped cannot write down how its command ended.
+    signal(keeper, "STOP");
+    signal(command, "KILL");
+    until("the command is dead", || !is_running(command));
+    signal(keeper, "KILL");
+    for waiting in waiting {
+        let (code, text) = answer(waiting);
+        assert_eq!(code, Some(0), "{text}");
+        let ended: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&ended[0]["status"], &ended[0]["cause"]), (&json!("lost"), &json!("lost")));
+    }
+    let shown = home.show(&job);
+    assert_eq!(shown["status"], "lost");
+    assert_eq!(
+        (&shown["exit_code"], &shown["signal"], &shown["runtime_ms"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert!(shown["reason"].as_str().unwrap().contains("keeper died"));
+    assert_eq!(home.logs(&job), b"before\n", "what was recorded stays");
+    assert_eq!(home.json(["list", "--live"]), json!([]));
+}
+
+#[test]
+fn a_command_that_outlives_its_keeper_is_waited_for() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let shown = home.show(&job);
+    let command = pid(&shown, "pid");
+    let mut waiting =
+        [waiter(&home, &["--json", &job]), waiter(&home, &["--json", "--timeout", "50s", &job])];
+    signal(pid(&shown, "keeper_pid"), "KILL");
+    until("it is an orphan", || home.show(&job)["orphaned"] == true);
+    assert_eq!(home.show(&job)["status"], "running");
+    for waiting in &mut waiting {
+        assert_eq!(waiting.try_wait().unwrap(), None, "the command still runs");
+    }
+    signal(command, "KILL");
+    for waiting in waiting {
+        let (code, text) = answer(waiting);
+        assert_eq!(code, Some(0));
+        assert_eq!(
+            serde_json::from_str::<Value>(&text).unwrap()[0]["status"],
+            "lost",
+            "nobody saw how it ended"
+        );
+    }
+}
+
+/// Returns how often the threads of a process went to sleep, were put to sleep, and ran, in ticks.
+fn activity(pid: i32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
+    let of_task = |path: std::path::PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).expect("it is there");
+        let stat = std::fs::read_to_string(path.join("stat")).expect("it is there");
+        let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
+        let switches = switches.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
+        // After the name, which may hold anything, come the state and then numbers; 12 and 13 are the times.
+        let rest = stat.rsplit_once(')').expect("a name").1;
+        let times = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+        switches.chain(times).sum::<u64>()
+    };
+    tasks.map(|task| of_task(task.expect("it is there").path())).sum()
+}
+
+#[test]
+fn waiting_and_following_cost_nothing() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let mut follower = home.outlive(["logs", "-f", &job]).stdout(Stdio::null()).spawn().unwrap();
+    until("it follows", || waits_with_open(follower.id().cast_signed(), "inotify"));
+    let mut waiting = [waiter(&home, &[&job]), waiter(&home, &["--timeout", "10m", &job])];
+    let keeper = pid(&home.show(&job), "keeper_pid");
+    let all =
+        [keeper, follower.id().cast_signed(), waiting[0].id().cast_signed(), waiting[1].id().cast_signed()];
+    let measure = || all.map(activity);
+    // They settle: the last of the start may still be under way.
+    let mut before = measure();
+    until("all are at rest", || {
+        let now = measure();
+        std::mem::replace(&mut before, now) == now
+    });
+    let other = home.start(["sleep", "1"]);
+    assert_eq!(home.wait(&other)["exit_code"], 0);
+    assert_eq!(measure(), before, "while another job ran for a second");
+    for child in waiting.iter_mut().chain([&mut follower]) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn fifty_waiters_for_one_job_are_all_answered() {
+    let home = Home::new();
+    let job = start_ending_with(&home, 3);
+    let waiting: Vec<Child> = (0..50).map(|_| waiter(&home, &["--json", &job])).collect();
+    home.run(["send", &job, "--eof"]).ok();
+    for waiting in waiting {
+        let (code, text) = answer(waiting);
+        assert_eq!(code, Some(0));
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()[0]["exit_code"], 3);
+    }
+}
+
+#[test]
+fn many_threads_of_one_program_wait_at_once() {
+    let home = Home::new();
+    let job = start_ending_with(&home, 3);
+    let store = home.open();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..20)
+            .map(|number| {
+                let (store, reference) = (&store, job.as_str());
+                scope.spawn(move || {
+                    let found = store.find(reference, None).unwrap();
+                    let limit = (number % 2 == 0).then_some(LIMIT);
+                    store.wait(std::slice::from_ref(&found), Until::Any, limit).is_reached
+                })
+            })
+            .collect();
+        home.run(["send", &job, "--eof"]).ok();
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
+    });
+}

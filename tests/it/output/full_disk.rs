@@ -1,0 +1,133 @@
+//! A full disk: the command goes on, what was lost is counted, and recording resumes.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use outlive_tests::{Home, binary, report, until};
+
+use super::{has_gap, index};
+
+/// A small file system of its own, unmounted when the test is over.
+struct SmallDisk {
+    place: PathBuf,
+    _parent: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// Mounts one; `None`, with a word about it, where that is not permitted.
+    fn mount(size: &str) -> Option<Self> {
+        let parent = tempfile::tempdir().unwrap();
+        let place = parent.path().join("small");
+        fs::create_dir(&place).unwrap();
+        let options = format!("size={size},mode=0700");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "outlive-test"]).arg(&place).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self { place, _parent: parent }),
+            _ => {
+                report("skipped: mounting a tmpfs needs CAP_SYS_ADMIN, which this user lacks");
+                None
+            }
+        }
+    }
+
+    /// Fills it to the last page; removing the file that is returned makes room again.
+    fn fill(&self) -> PathBuf {
+        let path = self.place.join("filler");
+        let mut filler = File::create(&path).unwrap();
+        let page = [7; 4096];
+        while filler.write_all(&page).is_ok() {}
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(&self.place).status();
+        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
+fn exists(path: &Path) -> bool {
+    path.try_exists().unwrap()
+}
+
+#[test]
+fn a_command_ends_though_nothing_more_can_be_kept() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let home = Home::in_dir(&disk.place);
+    let writes = binary("writes").display().to_string();
+    let job = home.start_with(&["--output-cap", "off"], [&writes, "20000000", "stdout", "7"]);
+    let ended = home.wait(&job);
+    assert_eq!((&ended["status"], &ended["exit_code"]), (&"failed".into(), &7.into()));
+    let (kept, dropped) = (&ended["output"]["bytes"], &ended["output"]["dropped_bytes"]);
+    assert!(dropped.as_u64() > Some(10_000_000), "{ended}");
+    assert_eq!(kept.as_u64().unwrap() + dropped.as_u64().unwrap(), 20_000_000);
+    let kept = kept.as_u64().unwrap();
+    let log = home.logs(&job);
+    assert_eq!(log.len() as u64, kept);
+    assert!((0..).zip(&log).all(|(at, &byte)| byte == outlive_tests::pattern(at)), "what is kept is the beginning");
+
+    // A full disk keeps nobody from looking, and room is made by removing.
+    assert_eq!(home.json(["list"])[0]["status"], "failed");
+    home.run(["remove", &job]).ok();
+    let next = home.start(["echo", "again"]);
+    home.wait(&next);
+    assert_eq!(home.logs(&next), b"again\n");
+}
+
+#[test]
+fn a_running_job_is_recorded_again_once_there_is_room() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let signs = tempfile::tempdir().unwrap();
+    let home = Home::in_dir(&disk.place);
+    // A mebibyte does not fit into a pipe: once it is written, the keeper has taken nearly all of it.
+    let script = r#"echo first; read go; head -c 1048576 /dev/zero; : >"$0"; read go; echo second; read go; exit 3"#;
+    let sign = signs.path().join("written");
+    let job = home.start_with(&["--stdin", "open"], ["sh", "-c", script, sign.to_str().unwrap()]);
+    home.wait_for_output(&job, "first\n");
+    let filler = disk.fill();
+    home.run(["send", &job, "go"]).ok();
+    until("the command is not held up by the full disk", || exists(&sign));
+    assert_eq!(home.show(&job)["status"], "running");
+
+    fs::remove_file(filler).unwrap();
+    home.run(["send", &job, "go"]).ok();
+    home.wait_for_output(&job, "second\n");
+    let dropped = home.show(&job)["output"]["dropped_bytes"].as_u64().unwrap();
+    assert!(dropped > 0, "nothing is said to be lost");
+    assert!(has_gap(&index(&home.job_dir(&job))), "the index does not say where");
+    home.run(["send", &job, "go"]).ok();
+    let ended = home.wait(&job);
+    assert_eq!(ended["exit_code"], 3);
+    assert_eq!(ended["output"]["dropped_bytes"], dropped);
+    let bytes = ended["output"]["bytes"].as_u64().unwrap();
+    assert_eq!(bytes + dropped, 1_048_576 + 13);
+    assert_eq!(ended["output"]["lines"], 2);
+}
+
+#[test]
+fn the_outcome_is_recorded_on_a_disk_that_stays_full() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let home = Home::in_dir(&disk.place);
+    let job = home.start_with(&["--stdin", "open"], ["sh", "-c", "read go; head -c 300000 /dev/zero; exit 5"]);
+    let filler = disk.fill();
+    home.run(["send", &job, "go"]).ok();
+    let ended = home.wait(&job);
+    assert_eq!((&ended["status"], &ended["exit_code"]), (&"failed".into(), &5.into()));
+    assert!(ended["output"]["dropped_bytes"].as_u64() > Some(200_000), "{ended}");
+    let shown = home.show(&job);
+    assert!(shown["closed_at"].is_string(), "{shown}");
+
+    // Another job cannot be started, says so, and leaves nothing behind.
+    let refused = home.run(["--json", "run", "--", "true"]).code(1).error_json();
+    assert!(refused["error"]["message"].as_str().unwrap().contains("No space left"), "{refused}");
+    assert_eq!(home.json(["list"]).as_array().unwrap().len(), 1);
+    assert_eq!(fs::read_dir(home.store().join("new")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(home.store().join("live")).unwrap().count(), 0);
+    fs::remove_file(filler).unwrap();
+    let next = home.start(["echo", "again"]);
+    home.wait(&next);
+    assert_eq!(home.logs(&next), b"again\n");
+}
