@@ -45,6 +45,7 @@ const SIGNAL: u8 = 16;
 const KILL: u8 = 17;
 const INPUT: u8 = 18;
 const EOF: u8 = 19;
+const CLEAR: u8 = 20;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -94,6 +95,8 @@ pub enum Request {
     Input(Vec<u8>),
     /// Close the command's standard input when what was written before is through.
     Eof,
+    /// Forget the output so far. Offsets and line numbers go on from where they are.
+    Clear,
 }
 
 impl Request {
@@ -106,6 +109,7 @@ impl Request {
             }
             Self::Input(bytes) => Writer::new(INPUT).bytes(bytes).finish(),
             Self::Eof => Writer::new(EOF).finish(),
+            Self::Clear => Writer::new(CLEAR).finish(),
         }
     }
 
@@ -121,6 +125,7 @@ impl Request {
             KILL => Self::Kill { signal: reader.i32()?, grace_ms: reader.option_u64()?, by: reader.text()? },
             INPUT => Self::Input(reader.bytes()?.to_vec()),
             EOF => Self::Eof,
+            CLEAR => Self::Clear,
             other => return Err(WireError::Type(other)),
         })
     }
@@ -213,6 +218,7 @@ mod tests {
             Request::Kill { signal: 9, grace_ms: None, by: "x".into() },
             Request::Input(vec![0, 255, b'\n']),
             Request::Eof,
+            Request::Clear,
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }

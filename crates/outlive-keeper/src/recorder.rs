@@ -25,24 +25,37 @@ pub(crate) struct Recorder {
     index: File,
     index_end: u64,
     log: File,
-    /// First offsets of the segments that are there, the current one last.
-    segments: VecDeque<u64>,
+    /// The segments that are there, the current one last.
+    segments: VecDeque<Segment>,
     chunker: Chunker,
     cap: Option<u64>,
     /// Bytes that were lost and of which the index does not yet say so.
     unrecorded: u64,
 }
 
+/// A segment of the log.
+#[derive(Clone, Copy)]
+struct Segment {
+    /// The offset of its first byte.
+    start: u64,
+    /// Where in the index its first record is.
+    index_start: u64,
+}
+
+/// Room in the index is taken in such steps ahead of need, so that a gap can be recorded on a full disk.
+const INDEX_STEP: u64 = 4096;
+
 impl Recorder {
     /// Makes the first segment and the index.
     pub(crate) fn create(dir: &OwnedFd, cap: Option<u64>) -> Result<Self, (&'static str, io::Error)> {
         let index = durable::create_new(dir, file::INDEX).map_err(|error| (file::INDEX, error))?;
         let log = durable::create_new(dir, &segment::name(0)).map_err(|error| ("the log", error))?;
+        durable::reserve(&index, 0, INDEX_STEP);
         Ok(Self {
             index,
             index_end: 0,
             log,
-            segments: VecDeque::from([0]),
+            segments: VecDeque::from([Segment { start: 0, index_start: 0 }]),
             chunker: Chunker::default(),
             cap,
             unrecorded: 0,
@@ -72,7 +85,7 @@ impl Recorder {
         }
         let mut kept = 0;
         while kept < bytes.len() {
-            let place = self.chunker.end - self.segments.back().copied().unwrap_or(0);
+            let place = self.chunker.end - self.segment_start();
             match self.log.write_at(&bytes[kept..], place) {
                 Ok(0) => break,
                 Ok(written) => {
@@ -105,9 +118,16 @@ impl Recorder {
         let appended = self.index.write_all_at(&record.to_bytes(), self.index_end).is_ok();
         if appended {
             self.index_end += RECORD_BYTES as u64;
+            if self.index_end.is_multiple_of(INDEX_STEP) {
+                durable::reserve(&self.index, self.index_end, INDEX_STEP);
+            }
             self.chunker.began(record);
         }
         appended
+    }
+
+    fn segment_start(&self) -> u64 {
+        self.segments.back().map_or(0, |segment| segment.start)
     }
 
     /// Returns how much the current segment takes, after beginning a new one where it is full and dropping the oldest
@@ -115,23 +135,51 @@ impl Recorder {
     fn segment_room(&mut self, dir: impl AsFd) -> u64 {
         let Some(cap) = self.cap else { return u64::MAX };
         let size = (cap / SEGMENTS).max(SMALLEST_SEGMENT);
-        let (end, current) = (self.chunker.end, self.segments.back().copied().unwrap_or(0));
+        let (end, current) = (self.chunker.end, self.segment_start());
         if end - current < size {
             return size - (end - current);
         }
         // Without room for a new segment the current one grows on: a cap passed is better than output lost.
-        let Ok(next) = durable::create_new(&dir, &segment::name(end)) else { return u64::MAX };
+        if !self.begin_segment(&dir) {
+            return u64::MAX;
+        }
+        let surplus = self.segments.iter().take_while(|segment| end - segment.start > cap).count();
+        self.drop_segments(&dir, surplus.min(self.segments.len() - 2));
+        size
+    }
+
+    /// Begins a new segment; `false` if there is no room for one.
+    fn begin_segment(&mut self, dir: impl AsFd) -> bool {
+        let start = self.chunker.end;
+        let Ok(next) = durable::create_new(&dir, &segment::name(start)) else { return false };
         self.log = next;
-        self.segments.push_back(end);
+        self.segments.push_back(Segment { start, index_start: self.index_end });
         // A chunk begins with its segment, so that whoever reads from the first segment that is left knows where it is.
         self.chunker.interrupt();
-        while self.segments.len() > 2 && end - self.segments[0] > cap {
-            if durable::remove(&dir, &segment::name(self.segments[0])).is_err() {
+        true
+    }
+
+    /// Drops the oldest segments, and the part of the index that is about them.
+    fn drop_segments(&mut self, dir: impl AsFd, count: usize) {
+        for _ in 0..count {
+            let Some(oldest) = self.segments.front() else { break };
+            if durable::remove(&dir, &segment::name(oldest.start)).is_err() {
                 break;
             }
             self.segments.pop_front();
         }
-        size
+        if count > 0
+            && let Some(oldest) = self.segments.front().filter(|oldest| oldest.index_start > 0)
+        {
+            durable::forget_front(&self.index, oldest.index_start);
+        }
+    }
+
+    /// Forgets the output so far. Offsets and line numbers go on.
+    pub(crate) fn clear(&mut self, dir: impl AsFd) {
+        if self.chunker.end == self.segment_start() || self.begin_segment(&dir) {
+            self.drop_segments(&dir, self.segments.len() - 1);
+        }
     }
 
     /// Returns what was printed so far.
@@ -143,8 +191,8 @@ impl Recorder {
 
     /// Opens all that must be synced: the index and every segment.
     pub(crate) fn files(&self, dir: impl AsFd) -> Vec<File> {
-        let segments =
-            self.segments.iter().filter_map(|&start| durable::open_ro(&dir, &segment::name(start)).ok());
+        let open = |segment: &Segment| durable::open_ro(&dir, &segment::name(segment.start)).ok();
+        let segments = self.segments.iter().filter_map(open);
         self.index.try_clone().into_iter().chain(segments).collect()
     }
 }

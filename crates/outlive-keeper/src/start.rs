@@ -234,6 +234,7 @@ fn execute(
 fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
     const ENOENT: i32 = 2;
     const ENOEXEC: i32 = 8;
+    const EACCES: i32 = 13;
     let never = |step: &str, path: &[u8]| NeverStarted {
         step: step.into(),
         errno: Some(failure.errno),
@@ -258,11 +259,21 @@ fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
                 return never("exec", launch.argv.first().copied().unwrap_or_default());
             }
             let path = candidates.clone().nth(failure.candidate).unwrap_or_default();
+            // A directory of PATH that may not be searched hides nothing that is known to be there.
+            if failure.errno == EACCES && launch.candidates.len() > 1 && !is_there(path) {
+                let program = launch.argv.first().copied().unwrap_or_default();
+                return NeverStarted { errno: Some(ENOENT), ..never("exec", program) };
+            }
             let detail = (failure.errno == ENOEXEC)
                 .then(|| "it is no program and has no #! line; let a shell run it".to_owned());
             NeverStarted { detail, ..never("exec", path) }
         }
     }
+}
+
+fn is_there(path: &[u8]) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    std::path::Path::new(std::ffi::OsStr::from_bytes(path)).exists()
 }
 
 /// Returns the interpreter that an existing file needs: the one in its `#!` line, else its dynamic loader.

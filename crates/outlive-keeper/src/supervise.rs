@@ -232,6 +232,10 @@ impl Keeper {
                 self.input.end();
                 Reply::Accepted
             }
+            Request::Clear => {
+                self.recorder.clear(&self.dir);
+                Reply::Accepted
+            }
             Request::Input(_) | Request::Eof => {
                 refused("stdin_closed", "the command's standard input is not open")
             }

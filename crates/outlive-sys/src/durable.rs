@@ -21,6 +21,20 @@ pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
+/// Tells whether an open directory is the one at `path`.
+pub fn is_at(dir: impl AsFd, path: &Path) -> bool {
+    let (open, there) = (rustix::fs::fstat(dir), rustix::fs::stat(path));
+    matches!((open, there), (Ok(open), Ok(there)) if (open.st_dev, open.st_ino) == (there.st_dev, there.st_ino))
+}
+
+/// Tells whether somebody holds the lock `name` in the directory at `path`.
+pub fn is_held(path: &Path, name: &str) -> bool {
+    open_dir(path)
+        .and_then(|dir| open_ro(&dir, name))
+        .and_then(|file| crate::lock::try_lock(&file, crate::lock::Kind::Shared))
+        .is_ok_and(|is_free| !is_free)
+}
+
 /// Makes a new file, for its owner only; an old one of that name is an error.
 ///
 /// # Errors
@@ -63,6 +77,26 @@ pub fn preallocate(file: &File, bytes: u64) -> io::Result<()> {
             file.write_all_at(&zeros, 0)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Reserves room for the next bytes of a file without making it longer; where that is not possible, nothing is reserved.
+pub fn reserve(file: &File, offset: u64, bytes: u64) {
+    #[cfg(target_os = "linux")]
+    fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes).ok();
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, offset, bytes);
+}
+
+/// Gives the room of a file's first bytes back; they read as zeros, and nothing else moves. `false` where that is not
+/// possible.
+pub fn forget_front(file: &File, bytes: u64) -> bool {
+    #[cfg(target_os = "linux")]
+    return fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes).is_ok();
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, bytes);
+        false
     }
 }
 

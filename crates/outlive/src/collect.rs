@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use outlive_core::id::JobId;
-use outlive_sys::{durable, lock};
+use outlive_sys::durable;
 
 use crate::job::Job;
 use crate::store::Store;
@@ -136,10 +136,7 @@ impl Store {
                 .and_then(|data| data.modified())
                 .is_ok_and(|time| time.elapsed().is_ok_and(|age| age >= STALE));
             // A starter that was stopped half-way still holds its lock.
-            let is_held = durable::open_dir(&entry.path())
-                .and_then(|dir| durable::open_ro(&dir, outlive_core::file::LOCK))
-                .and_then(|file| lock::try_lock(&file, lock::Kind::Shared))
-                .is_ok_and(|is_free| !is_free);
+            let is_held = durable::is_held(&entry.path(), outlive_core::file::LOCK);
             if is_stale && !is_held {
                 fs::remove_dir_all(entry.path()).ok();
             }

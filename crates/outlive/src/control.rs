@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor};
 use outlive_core::file;
@@ -198,6 +198,21 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
     }
 }
 
+/// Connects to a keeper. One that is only just starting has no socket yet: that is waited for.
+fn connect(job: &Job) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match socket::connect_in(job.dir(), file::CONTROL, PATIENCE) {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && job.is_kept() && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
 /// A conversation with a keeper.
 struct Connection<'a> {
     job: &'a Job,
@@ -212,8 +227,7 @@ impl<'a> Connection<'a> {
         if state.is_orphaned {
             return Err(ControlError::Orphaned(job.id().clone()));
         }
-        let stream = socket::connect_in(job.dir(), file::CONTROL, PATIENCE)
-            .map_err(|error| unreachable(job, error))?;
+        let stream = connect(job).map_err(|error| unreachable(job, error))?;
         let mut connection = Self { job, stream };
         let hello = connection.receive()?;
         let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;

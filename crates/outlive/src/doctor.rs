@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use outlive_sys::{durable, lock};
+use outlive_sys::durable;
 
 use crate::find::Damaged;
 use crate::store::Store;
@@ -110,7 +110,7 @@ impl Store {
             matches!(&damaged.error, crate::job::DamageError::Spec(outlive_core::spec::SpecError::Format(_)));
         let (action, is_handled) = if is_newer {
             ("left alone: another version wrote it".to_owned(), true)
-        } else if is_held(&path) {
+        } else if durable::is_held(&path, outlive_core::file::LOCK) {
             ("left alone: a keeper still holds it".to_owned(), false)
         } else {
             match self.move_to_quarantine(&path, &damaged.name) {
@@ -132,11 +132,4 @@ impl Store {
         }
         Err(io::Error::from(io::ErrorKind::AlreadyExists))
     }
-}
-
-fn is_held(path: &Path) -> bool {
-    durable::open_dir(path)
-        .and_then(|dir| durable::open_ro(&dir, outlive_core::file::LOCK))
-        .and_then(|file| lock::try_lock(&file, lock::Kind::Shared))
-        .is_ok_and(|is_free| !is_free)
 }

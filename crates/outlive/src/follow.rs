@@ -21,6 +21,8 @@ pub struct Follower<'a> {
     watch: Watch,
     /// Where the next piece begins.
     position: u64,
+    /// The end of the main process is the end, whoever else goes on.
+    is_until_exit: bool,
 }
 
 /// What a follower has to tell.
@@ -43,7 +45,13 @@ impl<'a> Follower<'a> {
     pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
         // Watching begins before the first look, so that nothing is missed between the two.
         let watch = Watch::new(job.path());
-        Ok(Self { store, job, output: Output::open(job)?, watch, position })
+        Ok(Self { store, job, output: Output::open(job)?, watch, position, is_until_exit: false })
+    }
+
+    /// Ends with the main process: what others of the job print after that is not waited for.
+    pub fn until_exit(mut self) -> Self {
+        self.is_until_exit = true;
+        self
     }
 
     /// Returns where the next piece begins.
@@ -60,14 +68,21 @@ impl<'a> Follower<'a> {
     pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Followed> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
-            if let Some(piece) = self.read()? {
+            if !self.is_until_exit
+                && let Some(piece) = self.read(u64::MAX)?
+            {
                 return Ok(Followed::Piece(piece));
             }
             // The state first, then the log once more: nothing is written after the job is closed.
             let state = self.job.state(self.store);
             self.output.refresh()?;
-            if let Some(piece) = self.read()? {
+            let exit =
+                state.outcome.as_ref().filter(|_| self.is_until_exit).map(|outcome| outcome.totals.bytes);
+            if let Some(piece) = self.read(exit.unwrap_or(u64::MAX))? {
                 return Ok(Followed::Piece(piece));
+            }
+            if exit.is_some() {
+                return Ok(Followed::End);
             }
             if !state.is_elsewhere && (!state.is_live() || state.is_orphaned) {
                 return Ok(Followed::End);
@@ -81,8 +96,15 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn read(&mut self) -> io::Result<Option<Piece>> {
-        let piece = self.output.piece(self.position)?;
+    /// Reads the next piece, as far as `end`.
+    fn read(&mut self, end: u64) -> io::Result<Option<Piece>> {
+        if self.position >= end {
+            return Ok(None);
+        }
+        let mut piece = self.output.piece(self.position)?;
+        if let Some(Piece::Output { bytes, .. }) = &mut piece {
+            bytes.truncate(usize::try_from(end - self.position).unwrap_or(usize::MAX));
+        }
         match &piece {
             Some(Piece::Output { bytes, .. }) => self.position += bytes.len() as u64,
             Some(Piece::Gone { to, .. }) => self.position = *to,

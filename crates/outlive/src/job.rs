@@ -45,7 +45,10 @@ impl Job {
     pub(crate) fn open(path: PathBuf, id: &JobId) -> Result<Option<Self>, DamageError> {
         let dir = match durable::open_dir(&path) {
             Ok(dir) => dir,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // A link that leads nowhere is there all the same.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+                return Ok(None);
+            }
             Err(source) => return Err(DamageError::Io { path, source }),
         };
         let bytes = match read(&dir, file::SPEC) {
@@ -102,6 +105,11 @@ impl Job {
         durable::open_ro(&self.dir, file::LOCK)
             .and_then(|file| lock::try_lock(&file, lock::Kind::Shared))
             .is_ok_and(|is_free| !is_free)
+    }
+
+    /// Tells whether the job is no longer in the store though its directory is still open here.
+    pub fn is_removed(&self) -> bool {
+        !durable::is_at(&self.dir, &self.path)
     }
 
     /// Opens the file whose lock waiters wait for.

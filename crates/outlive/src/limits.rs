@@ -4,6 +4,8 @@ use std::fs;
 
 use outlive_core::id::{JobId, SessionName};
 
+use outlive_sys::durable;
+
 use crate::store::Store;
 
 /// From this part of a limit on, the caller is warned.
@@ -93,7 +95,7 @@ impl Store {
             let is_live = id.is_some_and(|id| match self.open_job(&id) {
                 Ok(Some(job)) => job.state(self).is_live(),
                 // A job that is being prepared has its mark before it has its place.
-                Ok(None) => self.new_dir().join(id.as_str()).exists(),
+                Ok(None) => durable::is_held(&self.new_dir().join(id.as_str()), outlive_core::file::LOCK),
                 // A damaged job may be running; it counts until doctor has seen to it.
                 Err(_) => true,
             });

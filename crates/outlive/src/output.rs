@@ -27,6 +27,8 @@ pub struct Output {
     index: Option<File>,
     /// How many records of the index are good, as far as is known: one that turns out bad ends them.
     records: Cell<u64>,
+    /// The first record that is there: those about what was dropped are forgotten, and read as zeros.
+    first_record: u64,
     /// Records are missing or bad: where the last good one's chunk ends is not known.
     is_damaged: Cell<bool>,
     /// First offset and length of each segment, in order.
@@ -71,6 +73,7 @@ impl Output {
             path: job.path().to_owned(),
             index: None,
             records: Cell::new(0),
+            first_record: 0,
             is_damaged: Cell::new(false),
             segments: Vec::new(),
             open: None,
@@ -113,7 +116,24 @@ impl Output {
         if records > 0 && !self.is_damaged.get() && self.read_record(records - 1).is_none() {
             self.records.set(records - 1);
         }
+        self.first_record = if self.start() > 0 { self.find_first_record() } else { 0 };
         Ok(())
+    }
+
+    /// Finds the first record that was not forgotten.
+    fn find_first_record(&self) -> u64 {
+        let is_forgotten = |number: u64| {
+            let mut bytes = [1; RECORD_BYTES];
+            let index = self.index.as_ref();
+            index.is_some_and(|index| index.read_exact_at(&mut bytes, number * RECORD_BYTES as u64).is_ok())
+                && bytes == [0; RECORD_BYTES]
+        };
+        let (mut low, mut high) = (self.first_record, self.records.get());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_forgotten(middle) { low = middle + 1 } else { high = middle }
+        }
+        low
     }
 
     /// Returns the offset of the first byte that is there.
@@ -159,7 +179,7 @@ impl Output {
 
     /// Reads the index record with this number. A bad one ends the index: nothing after it can be trusted.
     fn record(&self, number: u64) -> Option<Record> {
-        if number >= self.records.get() {
+        if number < self.first_record || number >= self.records.get() {
             return None;
         }
         let record = self.read_record(number);
@@ -178,7 +198,7 @@ impl Output {
 
     /// Returns the number of the last record for which `is_before` holds, given that it holds for all before it.
     fn last_record(&self, is_before: impl Fn(&Record) -> bool) -> Option<u64> {
-        let (mut low, mut high) = (0, self.records.get());
+        let (mut low, mut high) = (self.first_record, self.records.get());
         while low < high {
             let middle = low + (high - low) / 2;
             if self.record(middle).is_some_and(|record| is_before(&record)) {
@@ -187,7 +207,7 @@ impl Output {
                 high = middle;
             }
         }
-        low.checked_sub(1)
+        low.checked_sub(1).filter(|&last| last >= self.first_record)
     }
 
     /// Reads bytes of the log from one segment.
@@ -244,7 +264,7 @@ impl Output {
     /// Finds out what the index says of the byte at `offset`, which is in the log.
     fn chunk_at(&self, offset: u64) -> Chunk {
         let number = self.last_record(|record| record.offset <= offset);
-        let next = number.map_or(0, |number| number + 1);
+        let next = number.map_or(self.first_record, |number| number + 1);
         let chunk_end = self.record(next).map(|record| record.offset);
         let end = chunk_end.unwrap_or(self.end()).clamp(offset + 1, self.end());
         // Looking at the next record may have shown that the index is damaged; then this chunk's end is not known.

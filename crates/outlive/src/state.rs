@@ -34,6 +34,8 @@ pub struct State {
     pub is_lingering: bool,
     /// The keeper died, and the command goes on without it.
     pub is_orphaned: bool,
+    /// It was removed while it was looked at; the rest says nothing.
+    pub is_removed: bool,
     /// Another host or pid namespace has it: nothing can be said, recovered or signalled from here.
     pub is_elsewhere: bool,
 }
@@ -71,15 +73,21 @@ impl Job {
         {
             return State { is_elsewhere: true, ..self.running() };
         }
+        if self.is_removed() {
+            return State { status: Status::Lost, is_removed: true, ..self.running() };
+        }
         if here.boot != there.boot {
             return self.recover(store, Cause::Lost { why: "the machine was restarted while it ran".into() });
         }
         if self.is_kept() {
             return self.running();
         }
-        // Between the two looks the keeper may have written the outcome and gone.
+        // Between the two looks the keeper may have written the outcome and gone, and somebody removed the job.
         if let (Some(outcome), closed) = self.records() {
             return self.ended(store, outcome, closed);
+        }
+        if self.is_removed() {
+            return State { status: Status::Lost, is_removed: true, ..self.running() };
         }
         let Some(meta) = self.meta() else {
             let never = NeverStarted { step: "keeper".into(), ..NeverStarted::default() };
@@ -103,6 +111,7 @@ impl Job {
             closed: None,
             is_lingering: false,
             is_orphaned: false,
+            is_removed: false,
             is_elsewhere: false,
         }
     }
@@ -118,6 +127,7 @@ impl Job {
             outcome: Some(outcome),
             closed,
             is_orphaned: false,
+            is_removed: false,
             is_elsewhere: false,
         }
     }
@@ -158,6 +168,7 @@ impl Job {
             closed,
             is_lingering: false,
             is_orphaned: false,
+            is_removed: false,
             is_elsewhere: false,
         }
     }

@@ -25,7 +25,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
             let state = job.state(&context.store);
             (job, state)
         })
-        .filter(|(_, state)| !arguments.live || state.is_live())
+        .filter(|(_, state)| !state.is_removed && (!arguments.live || state.is_live()))
         .collect();
     if context.is_json {
         let objects: Vec<JobObject> = jobs.iter().map(|(job, state)| JobObject::new(job, state)).collect();

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use outlive::{Followed, Follower, Line, Output, Piece, Stream};
+use outlive::{FindError, Followed, Follower, Line, Output, Piece, Stream};
 use serde::Serialize;
 
 use crate::args::Logs;
@@ -31,11 +31,15 @@ fn is_zero(number: &u64) -> bool {
 
 pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
-    let failed = |error: io::Error| Failure::other("logs", &error);
+    // Somebody may remove the job while it is read.
+    let failed = |error: io::Error| match job.is_removed() {
+        true => Failure::from(FindError::Unknown(arguments.job.clone())),
+        false => Failure::other("logs", &error),
+    };
     let stream = arguments.stream.map(Stream::from);
     let mut output = Output::open(&job).map_err(failed)?;
     let end = output.end();
-    let mut position = output.start();
+    let mut position = 0;
     let mut printer = Printer { is_json: context.is_json, stream, ends_in_newline: true };
     if let Some(count) = arguments.lines {
         // Lines are put together up to here; what follows is copied from here.
@@ -47,6 +51,9 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     let mut assembler = output.assembler_at(position).map_err(failed)?;
     let mut follower = Follower::new(&context.store, &job, position).map_err(failed)?;
     loop {
+        if !arguments.follow && follower.position() >= end {
+            break;
+        }
         let limit = if arguments.follow { None } else { Some(std::time::Duration::ZERO) };
         match follower.next(limit).map_err(failed)? {
             Followed::Piece(Piece::Output { stream: of, time, bytes, lost_before, .. }) => {
@@ -61,6 +68,7 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
             }
             Followed::Piece(Piece::Gone { from, to }) => {
                 note(&format!("outlive: bytes {from} to {to} are no longer kept"));
+                assembler = output.assembler_at(to).map_err(failed)?;
             }
             Followed::End | Followed::Nothing => break,
         }

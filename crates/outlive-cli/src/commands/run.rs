@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use outlive::{
     Followed, Follower, Job, JobObject, Piece, Request, SessionName, Started, Status, Stream, WaitStatus,
@@ -105,19 +105,15 @@ fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
 fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Failure> {
     let deadline = limit.0.map(|limit| Instant::now() + limit);
     let failed = |error: io::Error| Failure::other("run", &error);
-    let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?;
+    let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?.until_exit();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        // While others linger there is no end of the output, but the main process's end is all that is waited for.
-        let state = job.state(&context.store);
-        let is_over = state.status.has_ended();
-        match follower.next(if is_over { Some(Duration::ZERO) } else { left }).map_err(failed)? {
+        match follower.next(left).map_err(failed)? {
             // A script that wants the object reads the output with `logs`.
             Followed::Piece(_) if context.is_json => {}
             Followed::Piece(piece) if write(job, &piece) => {}
             Followed::Piece(_) => return Ok(let_go(job)),
             Followed::End => return finish(context, job),
-            Followed::Nothing if is_over => return finish(context, job),
             Followed::Nothing if interrupted() => return Ok(let_go(job)),
             Followed::Nothing if left.is_some_and(|left| left.is_zero()) => {
                 let message = format!("run: {} is still running", job.id());
