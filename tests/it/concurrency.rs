@@ -3,6 +3,8 @@
 //! Proves S0-155 (jobs are started and ended reliably, by whoever and however many) and, for front ends that die or stop
 //! half-way, S3-95 (what is on the disk is enough for the next one).
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
@@ -69,7 +71,8 @@ fn many_who_start_end_list_and_remove_the_same_jobs_corrupt_nothing() {
     let mut rounds = 0;
     for meddler in meddlers {
         let output = meddler.wait_with_output().unwrap();
-        let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (said, complained) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{complained}");
         rounds += said.split(' ').next().unwrap().parse::<u32>().unwrap();
     }
@@ -79,7 +82,10 @@ fn many_who_start_end_list_and_remove_the_same_jobs_corrupt_nothing() {
     until("no process is left", || home.processes().is_empty());
     for job in home.json(["list"]).as_array().unwrap() {
         let (status, code) = (job["status"].as_str().unwrap(), &job["exit_code"]);
-        let is_right = matches!((status, code.as_i64()), ("completed", Some(0)) | ("failed", Some(1..=2)) | ("killed", _));
+        let is_right = matches!(
+            (status, code.as_i64()),
+            ("completed", Some(0)) | ("failed", Some(1..=2)) | ("killed", _)
+        );
         assert!(is_right, "{job}");
     }
     home.run(["gc"]).ok();
@@ -161,7 +167,12 @@ fn a_process_that_is_stopped_with_the_store_lock_delays_others_by_a_bounded_time
     home.wait(&home.start(["true"]));
     let lock = home.store().join("lock");
     let mut holder = home.command("flock");
-    let mut holder = holder.arg(&lock).args(["sh", "-c", "echo held; exec sleep 300"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut holder = holder
+        .arg(&lock)
+        .args(["sh", "-c", "echo held; exec sleep 300"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut said = [0; 5];
     std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut said).unwrap();
     let is_free = || {

@@ -3,6 +3,8 @@
 //! Proves S2-63 (what cannot be read is reported and stops nothing), S3-68 and S3-76 (an end that nobody recorded is
 //! `lost`) and S3-95 for what a crash, a full disk or a stranger left on the disk.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,9 +66,12 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// What becomes of the contents of a file; `None`: it is gone.
+type Damage = fn(Vec<u8>) -> Option<Vec<u8>>;
+
 #[test]
 fn a_job_without_a_readable_spec_is_quarantined_with_all_it_has() {
-    let damages: [(&str, fn(Vec<u8>) -> Option<Vec<u8>>); 8] = [
+    let damages: [(&str, Damage); 8] = [
         ("missing", |_| None),
         ("empty", |_| Some(Vec::new())),
         ("truncated", |spec| Some(spec[..spec.len() / 2].to_vec())),
@@ -220,7 +225,8 @@ fn a_damaged_snapshot_is_only_missing() {
     for damage in [None, Some(&b""[..]), Some(b"{\"format\":1,"), Some(b"\xff\0\xfe"), Some(b"null")] {
         let job = ended(&home, "echo snap; exit 6");
         // Others live on meanwhile; this one reads its input, so that it can be used to its end.
-        let live = home.start_with(&["--stdin", "open"], ["sh", "-c", "read word; echo got $word; sleep 300"]);
+        let live =
+            home.start_with(&["--stdin", "open"], ["sh", "-c", "read word; echo got $word; sleep 300"]);
         for job in [&job, &live] {
             let path = home.job_dir(job).join("meta.json");
             match damage {
@@ -234,7 +240,11 @@ fn a_damaged_snapshot_is_only_missing() {
         assert_eq!(home.logs(&job), b"snap\n");
 
         let listed = home.json(["list", "--live"]);
-        assert_eq!((listed.as_array().unwrap().len(), &listed[0]["job"]), (1, &live.as_str().into()), "{damage:?}");
+        assert_eq!(
+            (listed.as_array().unwrap().len(), &listed[0]["job"]),
+            (1, &live.as_str().into()),
+            "{damage:?}"
+        );
         home.run(["remove", &live]).code(1);
         home.run(["send", &live, "it"]).ok();
         home.wait_for_output(&live, "got it");
@@ -321,11 +331,12 @@ fn the_log_is_readable_whatever_happened_to_its_index() {
     let job = ended(&home, "echo one; echo two; echo three; printf four");
     let index = home.job_dir(&job).join("out.idx");
     let whole = fs::read(&index).unwrap();
-    assert!(whole.len() >= 64 && whole.len() % 64 == 0);
+    assert!(whole.len() >= 64 && whole.len().is_multiple_of(64));
     let log = fs::read(home.job_dir(&job).join("out.000000000000000.log")).unwrap();
     let mut damaged_first = whole.clone();
     damaged_first[3] ^= 0xff;
-    let mut damages = vec![Vec::new(), whole[..63].to_vec(), whole[..whole.len() - 1].to_vec(), damaged_first];
+    let mut damages =
+        vec![Vec::new(), whole[..63].to_vec(), whole[..whole.len() - 1].to_vec(), damaged_first];
     damages.push([&whole[..], &[0; 30]].concat());
     damages.push([&whole[..], &[0x77; 640]].concat());
     damages.push(vec![0; whole.len()]);
@@ -401,7 +412,8 @@ fn a_store_of_a_later_version_is_refused_and_not_touched() {
     let ours = fs::read(&version).unwrap();
     for found in ["outlive store 2\n", "something else", ""] {
         fs::write(&version, found).unwrap();
-        for arguments in [["list"].as_slice(), &["run", "--", "true"], &["show", &job], &["doctor"], &["gc"]] {
+        for arguments in [["list"].as_slice(), &["run", "--", "true"], &["show", &job], &["doctor"], &["gc"]]
+        {
             let refused = home.run(arguments).code(1).error();
             assert!(refused.contains("format") && refused.contains("knows up to 1"), "{refused}");
             assert!(refused.contains("\nhint: "), "{refused}");

@@ -3,6 +3,8 @@
 //! Proves S3-68, S3-76 and S3-77 (what nobody could see the end of is `lost`), S0-106 (a command that lost its keeper is
 //! not lost sight of) and, against S0-140 and S3-77, that a job is found again by any front end.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -68,18 +70,31 @@ fn a_job_of_another_host_or_pid_namespace_is_listed_and_nothing_more() {
         let disguised = Disguised::new(&home, field);
         let job = disguised.job.as_str();
         let shown = home.show(job);
-        assert_eq!((&shown["elsewhere"], &shown["status"]), (&true.into(), &"running".into()), "{field}: {shown}");
+        assert_eq!(
+            (&shown["elsewhere"], &shown["status"]),
+            (&true.into(), &"running".into()),
+            "{field}: {shown}"
+        );
         assert!(shown["exit_code"].is_null() && shown["cause"].is_null(), "{field}: {shown}");
-        assert!(shown["reason"].as_str().unwrap().contains("another host or pid namespace"), "{field}: {shown}");
+        assert!(
+            shown["reason"].as_str().unwrap().contains("another host or pid namespace"),
+            "{field}: {shown}"
+        );
         assert!(home.run(["list"]).ok().text().contains("elsewhere"), "{field}");
 
-        for arguments in [["kill", job].as_slice(), &["kill", "--force", job], &["kill", "--signal", "INT", job]] {
+        for arguments in
+            [["kill", job].as_slice(), &["kill", "--force", job], &["kill", "--signal", "INT", job]]
+        {
             let mut command = vec!["--json"];
             command.extend(arguments);
             let refused = home.run(command).code(1).error_json();
             assert_eq!(refused["error"]["code"], "elsewhere", "{field}: {arguments:?}: {refused}");
         }
-        assert_eq!(home.run(["--json", "remove", job]).code(1).error_json()["error"]["code"], "elsewhere", "{field}");
+        assert_eq!(
+            home.run(["--json", "remove", job]).code(1).error_json()["error"]["code"],
+            "elsewhere",
+            "{field}"
+        );
         home.run(["wait", "--timeout", "50ms", job]).code(4);
         let gone = home.json(["gc"])["removed"].take();
         assert_eq!(gone, json!([]), "{field}");
@@ -124,7 +139,10 @@ fn a_job_of_another_boot_is_lost_and_never_well() {
     assert!(is_running(command));
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["cause"]), (&"lost".into(), &"lost".into()));
-    assert!(shown["exit_code"].is_null() && shown["signal"].is_null() && shown["orphaned"] == false, "{shown}");
+    assert!(
+        shown["exit_code"].is_null() && shown["signal"].is_null() && shown["orphaned"] == false,
+        "{shown}"
+    );
     assert!(shown["reason"].as_str().unwrap().contains("restarted"), "{shown}");
     assert_eq!(home.json(["kill", "--force", &job])[0]["already_ended"], true);
     assert!(is_running(command), "a process of this boot was signalled for a job of another");
@@ -141,7 +159,10 @@ fn an_outcome_that_was_recorded_before_a_reboot_stays_what_it_is() {
     home.wait(&job);
     edit(&home.job_dir(&job).join("spec.json"), |spec| spec["host"]["boot"] = json!("before this one"));
     let shown = home.show(&job);
-    assert_eq!((&shown["status"], &shown["exit_code"], &shown["lingering"]), (&"failed".into(), &3.into(), &false.into()));
+    assert_eq!(
+        (&shown["status"], &shown["exit_code"], &shown["lingering"]),
+        (&"failed".into(), &3.into(), &false.into())
+    );
     assert_eq!(home.logs(&job), b"kept\n");
     home.run(["remove", &job]).ok();
 }
@@ -171,7 +192,9 @@ fn a_stranger_with_the_number_of_a_dead_command_is_not_taken_for_it() {
     });
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["orphaned"]), (&"lost".into(), &false.into()));
-    for arguments in [["kill", &job].as_slice(), &["kill", "--force", &job], &["kill", "--signal", "TERM", &job]] {
+    for arguments in
+        [["kill", &job].as_slice(), &["kill", "--force", &job], &["kill", "--signal", "TERM", &job]]
+    {
         assert_eq!(home.json(arguments)[0]["already_ended"], true);
     }
     let lives = stranger.try_wait().unwrap().is_none();
@@ -202,9 +225,9 @@ fn a_command_that_lost_its_keeper_is_running_until_it_ends_and_then_lost() {
 
     // Some wait in their own thread, some with a limit, some for several.
     let other = home.start(["sleep", "300"]);
-    let wait = |arguments: &[&str]| home.outlive(["wait"]).args(arguments).stdout(Stdio::null()).spawn().unwrap();
-    let mut waiters =
-        [wait(&[&job]), wait(&["--timeout", "50s", &job]), wait(&["--any", &job, &other])];
+    let wait =
+        |arguments: &[&str]| home.outlive(["wait"]).args(arguments).stdout(Stdio::null()).spawn().unwrap();
+    let mut waiters = [wait(&[&job]), wait(&["--timeout", "50s", &job]), wait(&["--any", &job, &other])];
     home.run(["wait", "--timeout", "200ms", &job]).code(4);
     assert!(waiters.iter_mut().all(|waiter| waiter.try_wait().unwrap().is_none()), "it has not ended yet");
     end(command);
@@ -212,7 +235,10 @@ fn a_command_that_lost_its_keeper_is_running_until_it_ends_and_then_lost() {
         assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
     }
     let ended = home.show(&job);
-    assert_eq!((&ended["status"], &ended["orphaned"], &ended["cause"]), (&"lost".into(), &false.into(), &"lost".into()));
+    assert_eq!(
+        (&ended["status"], &ended["orphaned"], &ended["cause"]),
+        (&"lost".into(), &false.into(), &"lost".into())
+    );
     assert!(ended["exit_code"].is_null() && ended["ended_at"].is_string(), "{ended}");
     assert_eq!(home.logs(&job), b"before\n");
     assert_eq!(home.json(["doctor"])["findings"], json!([]));
@@ -254,7 +280,11 @@ fn from_inside_a_new_pid_namespace_a_job_outside_is_elsewhere() {
     let command = pid(&home.show(&job), "pid");
     let inside = |arguments: &[&str]| {
         let mut unshare = home.command("unshare");
-        unshare.args(["--pid", "--fork", "--mount-proc"]).arg(binary("outlive")).arg("--json").args(arguments);
+        unshare
+            .args(["--pid", "--fork", "--mount-proc"])
+            .arg(binary("outlive"))
+            .arg("--json")
+            .args(arguments);
         finish(unshare, b"")
     };
     let shown = inside(&["show", &job]);

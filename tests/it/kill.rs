@@ -57,7 +57,10 @@ fn the_whole_tree_goes_whatever_it_does_to_escape() {
     assert_eq!(killed["signalled"], 7);
     assert!(commands(&home).is_empty());
     let ended = home.show(&job);
-    assert_eq!((&ended["status"], &ended["cause"], &ended["signal"]), (&"killed".into(), &"kill".into(), &"SIGTERM".into()));
+    assert_eq!(
+        (&ended["status"], &ended["cause"], &ended["signal"]),
+        (&"killed".into(), &"kill".into(), &"SIGTERM".into())
+    );
     assert!(ended["reason"].as_str().unwrap().contains("killed by outlive kill"), "{ended}");
     assert!(ended["exit_code"].is_null() && ended["closed_at"].is_string(), "{ended}");
 }
@@ -88,7 +91,10 @@ fn a_command_that_exits_well_in_its_grace_is_killed_all_the_same() {
     let job = ready(&home, &[], "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done");
     kill(&home, &[&job]);
     let ended = home.show(&job);
-    assert_eq!((&ended["status"], &ended["exit_code"], &ended["cause"]), (&"killed".into(), &0.into(), &"kill".into()));
+    assert_eq!(
+        (&ended["status"], &ended["exit_code"], &ended["cause"]),
+        (&"killed".into(), &0.into(), &"kill".into())
+    );
     assert!(String::from_utf8(home.logs(&job)).unwrap().contains("bye\n"), "its last words are lost");
 }
 
@@ -124,7 +130,8 @@ fn a_hundred_children_go() {
 #[test]
 fn children_that_are_born_of_the_signal_go_too() {
     let home = Home::new();
-    let line = "trap 'sleep 300 & setsid sleep 300 & echo born' TERM; echo ready; while :; do sleep 0.05; done";
+    let line =
+        "trap 'sleep 300 & setsid sleep 300 & echo born' TERM; echo ready; while :; do sleep 0.05; done";
     let job = ready(&home, &["--grace", "500ms"], line);
     kill(&home, &[&job]);
     assert!(String::from_utf8(home.logs(&job)).unwrap().contains("born"));
@@ -160,7 +167,9 @@ fn a_signal_alone_is_sent_and_no_more() {
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["cause"]), (&"running".into(), &Value::Null));
     home.run(["kill", "--signal", "SIGUSR1", &job]).ok();
-    until("it hears a second one", || String::from_utf8(home.logs(&job)).unwrap().matches("got it").count() == 2);
+    until("it hears a second one", || {
+        String::from_utf8(home.logs(&job)).unwrap().matches("got it").count() == 2
+    });
     home.run(["kill", "--signal", "NOSUCH", &job]).code(2);
 }
 
@@ -170,7 +179,10 @@ fn a_signal_that_ends_the_command_is_a_kill() {
     let job = home.start(["sleep", "300"]);
     home.run(["kill", "--signal", "HUP", &job]).ok();
     let ended = home.wait(&job);
-    assert_eq!((&ended["status"], &ended["signal"], &ended["cause"]), (&"killed".into(), &"SIGHUP".into(), &"kill".into()));
+    assert_eq!(
+        (&ended["status"], &ended["signal"], &ended["cause"]),
+        (&"killed".into(), &"SIGHUP".into(), &"kill".into())
+    );
 }
 
 #[test]
@@ -189,12 +201,43 @@ fn ending_what_has_ended_is_no_failure_and_changes_nothing() {
     let home = Home::new();
     let job = home.start_line("exit 7");
     let ended = home.wait(&job);
-    for arguments in [["kill", &job].as_slice(), &["kill", "--force", &job], &["kill", "--signal", "INT", &job]] {
+    for arguments in
+        [["kill", &job].as_slice(), &["kill", "--force", &job], &["kill", "--signal", "INT", &job]]
+    {
         let killed = home.json(arguments);
         assert_eq!((&killed[0]["already_ended"], &killed[0]["signalled"]), (&true.into(), &0.into()));
         assert_eq!(killed[0]["status"], "failed");
     }
     assert_eq!(home.show(&job)["exit_code"], ended["exit_code"]);
+}
+
+#[test]
+fn a_job_that_is_still_starting_can_be_ended() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = Home::new();
+    let (gate, slow) = (home.path().join("gate"), home.path().join("slow-keeper"));
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    // A keeper that is held up before it has done anything, as on a machine that is short of everything.
+    let (real, gate_path) = (binary("outlive-keeper"), gate.display().to_string());
+    let script = format!("#!/bin/bash\n: <{gate_path}\nexec -a outlive-keeper {} \"$@\"\n", real.display());
+    std::fs::write(&slow, script).unwrap();
+    std::fs::set_permissions(&slow, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut starting = home.outlive(["run", "--name", "slow", "--", "sleep", "300"]);
+    let starting = starting.env("OUTLIVE_KEEPER", &slow).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut starting = starting.unwrap();
+    until("it is in the store", || home.json(["list"]).as_array().unwrap().len() == 1);
+    assert_eq!(home.show("slow")["status"], "starting");
+    let mut asking = home.outlive(["kill", "slow"]).stdout(Stdio::null()).spawn().unwrap();
+    let asking_pid = i32::try_from(asking.id()).unwrap();
+    let waits = || outlive_sys::identity::Stat::read(asking_pid).is_none_or(|stat| stat.state != 'R');
+    until("the question is asked", waits);
+    let opened = std::fs::OpenOptions::new().read(true).write(true).open(&gate).unwrap();
+    assert_eq!(end_within(&mut asking, LIMIT), Some(0));
+    assert!(end_within(&mut starting, LIMIT).is_some());
+    drop(opened);
+    let status = home.wait("slow")["status"].clone();
+    assert!(status == "killed" || status == "failed", "{status}");
+    until("nothing is left of it", || home.processes().is_empty());
 }
 
 #[test]
@@ -259,7 +302,10 @@ fn a_job_inside_a_job_outlives_it() {
     let inner_pid = pid(&inner, "pid");
     assert_eq!(inner["parent"], *outer);
     let killed = home.json(["kill", &outer]);
-    assert_eq!((&killed[0]["status"], &killed[0]["survivors"]), (&"killed".into(), &Value::Array(Vec::new())));
+    assert_eq!(
+        (&killed[0]["status"], &killed[0]["survivors"]),
+        (&"killed".into(), &Value::Array(Vec::new()))
+    );
     assert!(is_running(inner_pid));
     assert_eq!(home.show("inner")["status"], "running");
     let closed = home.show(&outer);

@@ -3,7 +3,10 @@
 //! Proves S0-98 (50 a session), S0-99 (200 in all), S0-102 (a warning when a limit is near), S0-118, S0-125 and S0-157
 //! (limits are enforced).
 
-use std::fs;
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
+use std::fs::{self, File};
+use std::path::PathBuf;
 
 use outlive::{LimitError, Request, SessionName, StartError};
 use outlive_tests::{Home, is_running, pid, signal, until};
@@ -21,7 +24,10 @@ fn one_more_than_the_session_may_have_is_refused_with_counts_and_a_hint() {
     let error = &refused["error"];
     assert_eq!(error["code"], "limit_reached");
     let message = error["message"].as_str().unwrap();
-    assert!(message.contains("2 jobs are live in session default") && message.contains("limit is 2"), "{message}");
+    assert!(
+        message.contains("2 jobs are live in session default") && message.contains("limit is 2"),
+        "{message}"
+    );
     let hint = error["hint"].as_str().unwrap();
     assert!(hint.contains("outlive kill") && hint.contains("config.toml"), "{hint}");
     let text = home.run(["run", "--", "true"]).code(5).error();
@@ -79,14 +85,19 @@ fn without_configuration_it_is_fifty_a_session_and_two_hundred_in_all() {
     let home = Home::new();
     let store = home.open();
     let start = |session: &str| {
-        let request = Request::argv(["sleep", "300"]).cwd(home.path()).session(SessionName::parse(session).unwrap());
+        let request =
+            Request::argv(["sleep", "300"]).cwd(home.path()).session(SessionName::parse(session).unwrap());
         // The harness finds the processes of a home by this variable.
         store.start(&request.env("OUTLIVE_HOME", home.store()))
     };
     for session in ["a", "b", "c", "d"] {
         for count in 1..=50 {
             let started = start(session).unwrap();
-            assert_eq!(started.warning.is_some(), count >= 40 || session == "d" && count >= 10, "{session} {count}");
+            assert_eq!(
+                started.warning.is_some(),
+                count >= 40 || session == "d" && count >= 10,
+                "{session} {count}"
+            );
         }
         match start(session) {
             Err(StartError::Limit(LimitError::Session { live: 50, limit: 50, .. })) => {}
@@ -110,7 +121,7 @@ fn a_job_that_has_ended_frees_its_slot_at_once() {
     let job = home.start(["sleep", "300"]);
     home.run(["kill", &job]).ok();
     home.run(["run", "--wait", "true"]).ok();
-    home.run(["run", "--", "no-such-program"]).code(127);
+    home.run(["run", "--", "./no-such-program"]).code(127);
     home.run(["run", "--wait", "true"]).ok();
     until("no mark is left", || marks(&home) == 0);
 }
@@ -140,6 +151,34 @@ fn a_mark_without_a_job_does_not_count() {
         fs::write(home.store().join("live").join(name), "").unwrap();
     }
     home.wait(&home.start(["true"]));
+}
+
+/// Leaves what a starter leaves that dies right before its job gets its place; its lock is free then.
+fn leave_half_started(home: &Home, id: &str) -> PathBuf {
+    let path = home.store().join("new").join(id);
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("lock"), "").unwrap();
+    fs::write(home.store().join("live").join(format!("{id}@default")), "").unwrap();
+    path.join("lock")
+}
+
+#[test]
+fn the_mark_of_a_starter_that_died_half_way_does_not_count() {
+    let home = Home::new();
+    home.configure("[limits]\nsession = 1\n");
+    home.wait(&home.start(["true"]));
+    leave_half_started(&home, "dead-0000");
+    home.wait(&home.start(["true"]));
+}
+
+#[test]
+fn the_mark_of_a_starter_that_is_at_work_counts() {
+    let home = Home::new();
+    home.configure("[limits]\nsession = 1\n");
+    home.wait(&home.start(["true"]));
+    let lock = File::open(leave_half_started(&home, "slow-0000")).unwrap();
+    assert!(outlive_sys::lock::try_lock(&lock, outlive_sys::lock::Kind::Exclusive).unwrap());
+    home.run(["run", "--", "true"]).code(5);
 }
 
 #[test]

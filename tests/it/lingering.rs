@@ -3,6 +3,8 @@
 //! Proves S0-106 (what a command leaves behind is never lost sight of: it is listed, counted and killable) and, for
 //! survivors, S0-98 (they count against the limits).
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -106,7 +108,10 @@ fn following_goes_on_until_the_last_process_is_gone() {
     let closed = home.show(&job);
     assert_eq!(outcome(&closed), outcome(&ended));
     assert_eq!(closed["output"]["bytes"], "early\nlate\nlater\n".len());
-    assert_eq!((&closed["output"]["stdout_lines"], &closed["output"]["stderr_lines"]), (&2.into(), &1.into()));
+    assert_eq!(
+        (&closed["output"]["stdout_lines"], &closed["output"]["stderr_lines"]),
+        (&2.into(), &1.into())
+    );
 }
 
 #[test]
@@ -115,7 +120,10 @@ fn a_job_closes_by_itself_when_the_last_survivor_is_gone() {
     make_gate(&home);
     let job = home.start_line("(: <gate) & (setsid sh -c ': <gate' &) ; exit 9");
     let ended = home.wait(&job);
-    assert_eq!((&ended["status"], &ended["exit_code"], &ended["lingering"]), (&"failed".into(), &9.into(), &true.into()));
+    assert_eq!(
+        (&ended["status"], &ended["exit_code"], &ended["lingering"]),
+        (&"failed".into(), &9.into(), &true.into())
+    );
     open_gate(home.path());
     until("the job is closed", || home.show(&job)["closed_at"].is_string());
     let closed = home.show(&job);
@@ -156,10 +164,28 @@ fn running_in_the_foreground_does_not_wait_for_survivors() {
 }
 
 #[test]
+fn running_in_the_foreground_notices_an_end_that_comes_after_the_last_output() {
+    let home = Home::new();
+    make_gate(&home);
+    let mut command = home.outlive(["run", "--wait", "sleep 300 & echo said; : <gate; exit 4"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "said\n");
+    let waiting = i32::try_from(child.id()).unwrap();
+    let sleeps = || outlive_sys::identity::Stat::read(waiting).is_some_and(|stat| stat.state == 'S');
+    until("it waits for more", sleeps);
+    open_gate(home.path());
+    assert_eq!(end_within(&mut child, LIMIT), Some(4));
+    assert_eq!(home.json(["list", "--live"])[0]["lingering"], true);
+}
+
+#[test]
 fn survivors_of_a_job_that_timed_out_are_ended_with_it() {
     let home = Home::new();
     let line = "setsid sleep 300 & sleep 300";
-    let job = home.run(["run", "--timeout", "300ms", "--grace", "5s", line]).ok().text().trim_end().to_owned();
+    let job =
+        home.run(["run", "--timeout", "300ms", "--grace", "5s", line]).ok().text().trim_end().to_owned();
     assert_eq!(home.wait(&job)["status"], "timed_out");
     until("the job is closed", || home.show(&job)["closed_at"].is_string());
     until("nothing is left of it", || home.processes().is_empty());

@@ -3,6 +3,8 @@
 //! Proves S0-122 (many jobs), S0-124 (started and ended in quick succession), S0-158 (a job costs next to nothing while
 //! it does nothing).
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::process::Command;
@@ -34,7 +36,10 @@ fn end_all(home: &Home, store: &Store, jobs: &[outlive::Job]) {
         let outcome = state.outcome.as_ref().unwrap();
         let code = i32::try_from(number % 256).unwrap();
         assert_eq!(outcome.wait_status, outlive::WaitStatus::Exited { code });
-        assert_eq!(state.status, if code == 0 { outlive::Status::Completed } else { outlive::Status::Failed });
+        assert_eq!(
+            state.status,
+            if code == 0 { outlive::Status::Completed } else { outlive::Status::Failed }
+        );
         assert_eq!(outcome.totals.bytes, format!("job {number}\n").len() as u64);
     }
     drop(gate);
@@ -54,7 +59,8 @@ fn assert_gone_in_time(processes: &[ProcessId]) {
         if left.is_empty() {
             return;
         }
-        let states: Vec<_> = left.iter().map(|process| outlive_sys::identity::Stat::read(process.pid)).collect();
+        let states: Vec<_> =
+            left.iter().map(|process| outlive_sys::identity::Stat::read(process.pid)).collect();
         assert!(Instant::now() < deadline, "{} are left after 5 s: {states:?}", left.len());
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -124,7 +130,11 @@ fn a_thousand_at_once_end_right_where_the_limit_allows_it() {
     let listed = listed.as_array().unwrap();
     assert_eq!(listed.len(), 1000);
     for (number, job) in listed.iter().enumerate() {
-        assert_eq!((&job["exit_code"], &job["output"]["lines"]), (&(number % 256).into(), &1.into()), "{job}");
+        assert_eq!(
+            (&job["exit_code"], &job["output"]["lines"]),
+            (&(number % 256).into(), &1.into()),
+            "{job}"
+        );
     }
 }
 

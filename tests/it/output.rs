@@ -5,6 +5,8 @@
 //! nothing lost), S0-123 (large volumes), S2-37 (the last of a large output), S3-53 and S3-63 (the log is raw and read
 //! at any time).
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 mod cap;
 mod full_disk;
 mod lines;

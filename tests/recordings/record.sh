@@ -14,6 +14,7 @@ record() { # NAME COMMAND...
 }
 python3 -m venv venv
 venv/bin/pip install --quiet tqdm rich pytest
+export RUST_BACKTRACE=0
 unset PIP_FIND_LINKS PIP_INDEX_URL PIP_EXTRA_INDEX_URL
 
 record pip venv/bin/pip install --no-cache-dir --disable-pip-version-check --target wheels rich numpy

@@ -15,7 +15,11 @@ fn bytes_on_disk(home: &Home, job: &str) -> u64 {
 
 /// Returns byte `at` of that output.
 fn expected(at: u64) -> u8 {
-    if at % LINE == LINE - 1 { b'\n' } else { format!("{:020}", at / LINE + 1).as_bytes()[(at % LINE) as usize] }
+    if at % LINE == LINE - 1 {
+        b'\n'
+    } else {
+        format!("{:020}", at / LINE + 1).as_bytes()[(at % LINE) as usize]
+    }
 }
 
 #[test]
@@ -47,7 +51,8 @@ fn lines_keep_their_numbers_when_those_before_them_are_gone() {
     let home = Home::new();
     let job = home.start_with(&["--output-cap", "1M"], ["seq", "-f", "%020.0f", "1000000"]);
     home.wait(&job);
-    let number = |line: &serde_json::Value| line["text"].as_str().unwrap().trim_start_matches('0').parse().ok();
+    let number =
+        |line: &serde_json::Value| line["text"].as_str().unwrap().trim_start_matches('0').parse().ok();
     for line in json_lines(&home, &["-n", "3", &job]) {
         assert_eq!(line["line"].as_u64(), number(&line));
     }
@@ -94,7 +99,10 @@ fn a_cap_is_kept_for_many_small_writes_of_both_streams() {
     let line = "for n in $(seq 3000); do echo o$n; echo e$n >&2; done";
     let job = home.run(["run", "--output-cap", "64K", line]).ok().text().trim_end().to_owned();
     let ended = home.wait(&job);
-    assert_eq!((&ended["output"]["stdout_lines"], &ended["output"]["stderr_lines"]), (&3000.into(), &3000.into()));
+    assert_eq!(
+        (&ended["output"]["stdout_lines"], &ended["output"]["stderr_lines"]),
+        (&3000.into(), &3000.into())
+    );
     let last = |stream| home.run(["logs", "-n", "1", "--stream", stream, &job]).ok().text();
     assert_eq!((last("stdout").as_str(), last("stderr").as_str()), ("o3000\n", "e3000\n"));
 }

@@ -22,7 +22,8 @@ impl SmallDisk {
         let place = parent.path().join("small");
         fs::create_dir(&place).unwrap();
         let options = format!("size={size},mode=0700");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "outlive-test"]).arg(&place).output();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "outlive-test"]).arg(&place).output();
         match mounted {
             Ok(output) if output.status.success() => Some(Self { place, _parent: parent }),
             _ => {
@@ -67,7 +68,10 @@ fn a_command_ends_though_nothing_more_can_be_kept() {
     let kept = kept.as_u64().unwrap();
     let log = home.logs(&job);
     assert_eq!(log.len() as u64, kept);
-    assert!((0..).zip(&log).all(|(at, &byte)| byte == outlive_tests::pattern(at)), "what is kept is the beginning");
+    assert!(
+        (0..).zip(&log).all(|(at, &byte)| byte == outlive_tests::pattern(at)),
+        "what is kept is the beginning"
+    );
 
     // A full disk keeps nobody from looking, and room is made by removing.
     assert_eq!(home.json(["list"])[0]["status"], "failed");
@@ -83,7 +87,8 @@ fn a_running_job_is_recorded_again_once_there_is_room() {
     let signs = tempfile::tempdir().unwrap();
     let home = Home::in_dir(&disk.place);
     // A mebibyte does not fit into a pipe: once it is written, the keeper has taken nearly all of it.
-    let script = r#"echo first; read go; head -c 1048576 /dev/zero; : >"$0"; read go; echo second; read go; exit 3"#;
+    let script =
+        r#"echo first; read go; head -c 1048576 /dev/zero; : >"$0"; read go; echo second; read go; exit 3"#;
     let sign = signs.path().join("written");
     let job = home.start_with(&["--stdin", "open"], ["sh", "-c", script, sign.to_str().unwrap()]);
     home.wait_for_output(&job, "first\n");
@@ -111,7 +116,8 @@ fn a_running_job_is_recorded_again_once_there_is_room() {
 fn the_outcome_is_recorded_on_a_disk_that_stays_full() {
     let Some(disk) = SmallDisk::mount("4m") else { return };
     let home = Home::in_dir(&disk.place);
-    let job = home.start_with(&["--stdin", "open"], ["sh", "-c", "read go; head -c 300000 /dev/zero; exit 5"]);
+    let job =
+        home.start_with(&["--stdin", "open"], ["sh", "-c", "read go; head -c 300000 /dev/zero; exit 5"]);
     let filler = disk.fill();
     home.run(["send", &job, "go"]).ok();
     let ended = home.wait(&job);
