@@ -31,7 +31,8 @@ use crate::store::Store;
 /// How long a keeper may take to say that the command runs; a directory on a dead network file system takes longer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often a new id is drawn before giving up: four characters are unique among a thousand jobs at the first draw.
+/// How often a new id is drawn before giving up. There are a million for each word, so that even among a thousand jobs
+/// of one word the first draw is nearly always free, and a hundred never fail.
 const DRAWS: usize = 100;
 
 /// A job that was started.
@@ -190,7 +191,11 @@ impl Store {
         durable::create_new(&dir, file::SPEC)?.write_all(&json)?;
         let live_mark = format!("{}@{}", spec.job, spec.session);
         let mark = self.live().join(&live_mark);
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark)?;
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(error),
+        }
         let path = self.jobs().join(spec.job.as_str());
         match durable::rename_new(new, &path) {
             Ok(true) => Ok(Some(Prepared { spec, path, lock, done, dir, live_mark })),
@@ -325,4 +330,32 @@ fn receive(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut contents = vec![0; length];
     stream.read_exact(&mut contents)?;
     Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn an_id_whose_mark_or_place_is_taken_is_drawn_again() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open_at(home.path(), Config::default()).unwrap();
+        let request = Request::argv(["true"]);
+        let resolved = request.resolve(None, None).unwrap();
+        let id = JobId::parse("true-0000").unwrap();
+        let attempt = || {
+            let new = store.new_dir().join(id.as_str());
+            fs::create_dir(&new).unwrap();
+            let filled = store.fill(&new, store.spec(&request, &resolved, id.clone(), Nonce([0; 16])));
+            fs::remove_dir_all(&new).ok();
+            filled.unwrap().is_some()
+        };
+        assert!(attempt());
+        assert!(!attempt(), "its place is taken");
+        fs::remove_dir_all(store.jobs().join(id.as_str())).unwrap();
+        assert!(!attempt(), "its mark is taken");
+        fs::remove_file(store.live().join("true-0000@default")).unwrap();
+        assert!(attempt());
+    }
 }

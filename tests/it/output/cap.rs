@@ -1,4 +1,6 @@
 //! The output cap: the newest is kept, what is gone is said, and nothing else shifts.
+//!
+//! Proves S0-97 (the oldest goes first), S0-103.
 
 use std::fs;
 

@@ -1,4 +1,6 @@
 //! A full disk: the command goes on, what was lost is counted, and recording resumes.
+//!
+//! Proves S0-156 as far as a disk allows: what could not be kept is counted.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,4 +1,6 @@
 //! Lines: in order, whole, numbered, of one stream or of both, and as they come.
+//!
+//! Proves S0-33 to S0-36, S0-63 to S0-66, S0-89.
 
 use outlive_tests::Home;
 

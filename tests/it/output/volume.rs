@@ -1,4 +1,6 @@
 //! All bytes, however many and however they end.
+//!
+//! Proves S0-123, S0-156, S0-159.
 
 use std::fs::File;
 use std::io::Read;
