@@ -112,7 +112,11 @@ impl Home {
 
     /// Runs `outlive` with this on its standard input.
     #[must_use = "a test that does not look proves nothing"]
-    pub fn run_with_input<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>, input: &[u8]) -> Done {
+    pub fn run_with_input<T: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = T>,
+        input: &[u8],
+    ) -> Done {
         finish(self.outlive(arguments), input)
     }
 
@@ -176,9 +180,8 @@ impl Home {
     }
 
     fn is_keeper(&self, pid: i32) -> bool {
-        std::fs::read_link(format!("/proc/{pid}/fd/3")).is_ok_and(|path| {
-            path.starts_with(self.store()) && path.file_name() == Some(OsStr::new("lock"))
-        })
+        std::fs::read_link(format!("/proc/{pid}/fd/3"))
+            .is_ok_and(|path| path.starts_with(self.store()) && path.file_name() == Some(OsStr::new("lock")))
     }
 
     fn owns(&self, pid: i32) -> bool {
@@ -250,13 +253,15 @@ impl Done {
     /// Returns standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.text()))
+        serde_json::from_slice(&self.stdout)
+            .unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.text()))
     }
 
     /// Returns standard error as JSON.
     #[track_caller]
     pub fn error_json(&self) -> Value {
-        serde_json::from_slice(&self.stderr).unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.error()))
+        serde_json::from_slice(&self.stderr)
+            .unwrap_or_else(|error| panic!("{}: {error}: {}", self.what, self.error()))
     }
 }
 
@@ -333,7 +338,10 @@ pub fn is_running(pid: i32) -> bool {
 /// Lists all processes that run.
 pub fn all_processes() -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|&pid| is_running(pid)).collect()
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|&pid| is_running(pid))
+        .collect()
 }
 
 /// Sends a signal by name to one process of the test's own.

@@ -7,7 +7,10 @@ use std::io::Write;
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let status = std::fs::read_to_string("/proc/self/status")?;
-    for line in status.lines().filter(|line| ["SigBlk", "SigIgn", "PPid", "Umask"].iter().any(|name| line.starts_with(name))) {
+    for line in status
+        .lines()
+        .filter(|line| ["SigBlk", "SigIgn", "PPid", "Umask"].iter().any(|name| line.starts_with(name)))
+    {
         writeln!(out, "{}", line.replace(":\t", ": "))?;
     }
     if let Some(stat) = outlive_sys::identity::Stat::read(std::process::id().cast_signed()) {

@@ -3,6 +3,8 @@
 //! Nothing here opens a file, asks the clock or blocks: bytes and values in, values and bytes out. The formats are those
 //! of `docs/on-disk-format.md`, and that page decides.
 
+pub mod budget;
+pub mod context;
 pub mod control;
 pub mod duration;
 pub mod id;
@@ -11,7 +13,9 @@ pub mod launch;
 pub mod lines;
 pub mod meta;
 pub mod outcome;
+pub mod plain;
 pub mod rawtext;
+pub mod rendered;
 pub mod segment;
 pub mod spec;
 pub mod status;

@@ -1,0 +1,107 @@
+//! What an idle job costs: memory, descriptors and wake-ups of its keeper, over many jobs at once.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
+
+use std::fs;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use outlive::{Job, Request, Store};
+use outlive_bench::{
+    Failure, Keeper, Options, Samples, World, conclude, end, go_on, judge, keeper_of, sum_of_lines,
+};
+
+/// A keeper's share of memory in KiB: pages that several processes have are counted in parts.
+const STATIC_BOUND: f64 = 110.0;
+
+/// The same for the dynamic keeper, which has relocated pages of its own.
+const DYNAMIC_BOUND: f64 = 150.0;
+
+/// Open descriptors of one keeper.
+const DESCRIPTORS_BOUND: f64 = 16.0;
+
+/// How long keepers have to come to rest: a keeper gives its buffer back after a second.
+const REST: Duration = Duration::from_secs(3);
+
+/// How long context switches are counted.
+const WATCH: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    conclude(run)
+}
+
+fn run() -> Result<bool, Failure> {
+    let (options, [count]) = Options::parse([("jobs", 200)])?;
+    let world = World::new(&options)?;
+    println!("idle: {count} jobs of sleep; {}", world.describe());
+    println!(
+        "{:<9}{:>14}{:>8}{:>8}{:>14}{:>26}",
+        "keeper", "PSS KiB mean", "median", "most", "descriptors", "context switches in 10 s"
+    );
+    let mut all_kept = true;
+    for keeper in &options.keepers {
+        let store = world.store(keeper)?;
+        let jobs = start(&store, count)?;
+        measure(&store, &jobs, keeper, &mut all_kept)?;
+        for job in &jobs {
+            end(&store, job)?;
+        }
+    }
+    Ok(all_kept || !options.is_check)
+}
+
+fn start(store: &Store, count: u64) -> Result<Vec<Job>, Failure> {
+    let request = Request::argv(["sleep", "3600"]);
+    let start = |_| {
+        go_on()?;
+        Ok(store.start(&request)?.job)
+    };
+    (0..count).map(start).collect()
+}
+
+fn measure(store: &Store, jobs: &[Job], keeper: &Keeper, all_kept: &mut bool) -> Result<(), Failure> {
+    let pids = jobs
+        .iter()
+        .map(|job| keeper_of(store, job).map(|process| process.pid).ok_or("a job has no keeper"))
+        .collect::<Result<Vec<i32>, _>>()?;
+    rest(REST)?;
+    let mut memory = Samples::default();
+    let mut descriptors = Samples::default();
+    for pid in &pids {
+        memory.add(sum_of_lines(&format!("/proc/{pid}/smaps_rollup"), &["Pss"])? as f64);
+        descriptors.add(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as f64);
+    }
+    let before = switches(&pids)?;
+    rest(WATCH)?;
+    let woken = switches(&pids)? - before;
+    let bound = if keeper.is_static() { STATIC_BOUND } else { DYNAMIC_BOUND };
+    println!(
+        "{:<9}{:>14.1}{:>8.0}{:>8.0}{:>14.0}{:>26}  {} (≤ {bound} KiB) {} (≤ {DESCRIPTORS_BOUND}) {} (0)",
+        keeper.label,
+        memory.mean(),
+        memory.median(),
+        memory.quantile(1.0),
+        descriptors.quantile(1.0),
+        woken,
+        judge(memory.mean() <= bound, all_kept),
+        judge(descriptors.quantile(1.0) <= DESCRIPTORS_BOUND, all_kept),
+        judge(woken == 0, all_kept),
+    );
+    Ok(())
+}
+
+/// Sleeps so long, unless Ctrl-C is pressed.
+fn rest(time: Duration) -> Result<(), Failure> {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        go_on()?;
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// Returns how often these processes have given up or lost the processor so far.
+fn switches(pids: &[i32]) -> Result<u64, Failure> {
+    let names = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"];
+    pids.iter().map(|pid| sum_of_lines(&format!("/proc/{pid}/status"), &names)).sum()
+}

@@ -1,0 +1,223 @@
+//! Output through a keeper, against `writer | cat > file` with the same writer.
+//!
+//! Wall time is from the request to the moment when somebody who waits knows that the command has ended: for `cat`, its own
+//! end; for a job, the return of `wait`, before which the keeper has also synced the outcome. Processor time is that of
+//! everything but the writer: `cat`, or the keeper. The keeper's is taken twice, when the job's end is told, and at the
+//! keeper's own end, when it has also synced the log, which after `cat` nobody does.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use outlive::{Job, Kill, Request, Store, Until};
+use outlive_bench::{
+    Failure, Options, Samples, World, beside, conclude, go_on, gone, judge, keeper_of, processor_seconds,
+};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::spawn::{self, Reap};
+
+/// At least so fast, as a part of the speed of `cat`.
+const SPEED_BOUND: f64 = 0.9;
+
+/// At most so many times the processor time of `cat`.
+const PROCESSOR_BOUND: f64 = 1.15;
+
+fn main() -> ExitCode {
+    conclude(run)
+}
+
+enum Way {
+    Cat,
+    Job(Box<Store>),
+}
+
+/// One row of the table.
+struct Row {
+    way: Way,
+    label: String,
+    is_bound: bool,
+    wall: Vec<f64>,
+    /// Seconds of processor time until the end is told.
+    recording: Vec<f64>,
+    /// The same until everything is over.
+    everything: Vec<f64>,
+}
+
+/// What one run took, in seconds.
+struct Run {
+    wall: f64,
+    recording: f64,
+    everything: f64,
+}
+
+fn run() -> Result<bool, Failure> {
+    let (options, [bytes, repeats]) = Options::parse([("bytes", 1 << 30), ("repeats", 5)])?;
+    let world = World::new(&options)?;
+    // A keeper belongs to nobody and would be reaped by init; as its parent we are told what it has used in all.
+    if !spawn::adopt_orphans() {
+        return Err("this kernel has no subreapers, and what a keeper has used cannot be known".into());
+    }
+    let row = |way, label, is_bound| Row {
+        way,
+        label,
+        is_bound,
+        wall: Vec::new(),
+        recording: Vec::new(),
+        everything: Vec::new(),
+    };
+    let mut rows = vec![row(Way::Cat, "| cat > file".to_owned(), false)];
+    for keeper in &options.keepers {
+        let label = format!("{} keeper", keeper.label);
+        rows.push(row(Way::Job(Box::new(world.store(keeper)?)), label, keeper.is_static()));
+    }
+    println!(
+        "throughput: {:.2} GiB of 80-byte lines in 64 KiB writes, {repeats} times; {}",
+        bytes as f64 / f64::from(1 << 30),
+        world.describe()
+    );
+    for repeat in 0..repeats {
+        for place in 0..rows.len() {
+            go_on()?;
+            let row_count = rows.len();
+            let row = &mut rows[(place + repeat as usize) % row_count];
+            settle(world.path())?;
+            let run = match &row.way {
+                Way::Cat => through_cat(world.path(), bytes)?,
+                Way::Job(store) => through_keeper(store, bytes)?,
+            };
+            row.wall.push(run.wall);
+            row.recording.push(run.recording);
+            row.everything.push(run.everything);
+        }
+    }
+    let all_kept = print(&rows, bytes);
+    Ok(all_kept || !options.is_check)
+}
+
+/// Lets the disk come to rest, so that no run pays for the one before.
+fn settle(path: &Path) -> Result<(), Failure> {
+    let synced = Command::new("sync").arg("--file-system").arg(path).status()?;
+    if synced.success() { Ok(()) } else { Err("sync failed".into()) }
+}
+
+fn through_cat(directory: &Path, bytes: u64) -> Result<Run, Failure> {
+    let path = directory.join("cat.log");
+    let file = File::create_new(&path)?;
+    let asked = Instant::now();
+    let mut writer = Command::new(beside("lines")?).arg(bytes.to_string()).stdout(Stdio::piped()).spawn()?;
+    let output = writer.stdout.take().ok_or("the writer has no output")?;
+    let mut cat = Command::new("cat").stdin(output).stdout(file).spawn()?;
+    let pid = i32::try_from(cat.id())?;
+    gone(ProcessId::of(pid).ok_or("cat has not been started")?)?;
+    let wall = asked.elapsed().as_secs_f64();
+    // It has ended and was not reaped, so the kernel still knows what it used.
+    let used = processor_seconds(pid)?;
+    if !cat.wait()?.success() || !writer.wait()?.success() {
+        return Err("the writer or cat failed".into());
+    }
+    expect_bytes(fs::metadata(&path)?.len(), bytes)?;
+    fs::remove_file(&path)?;
+    Ok(Run { wall, recording: used, everything: used })
+}
+
+fn through_keeper(store: &Store, bytes: u64) -> Result<Run, Failure> {
+    // Something that lingers keeps the keeper alive after the writer's end, asleep, so that its time can be read.
+    let line =
+        format!("sleep 600 </dev/null >/dev/null 2>&1 & exec '{}' {bytes}", beside("lines")?.display());
+    let asked = Instant::now();
+    let job = store.start(&Request::shell(line).with_shell("sh").output_cap(None))?.job;
+    let waited = store.wait(std::slice::from_ref(&job), Until::All, None);
+    let wall = asked.elapsed().as_secs_f64();
+    let keeper = keeper_of(store, &job).ok_or("the job has no keeper")?;
+    let recording = processor_seconds(keeper.pid)?;
+    let totals = waited.states.first().and_then(|state| state.outcome.as_ref()).map(|outcome| outcome.totals);
+    let totals = totals.ok_or("the job has no outcome")?;
+    expect_bytes(totals.bytes, bytes)?;
+    expect_bytes(log_bytes(&job)?, bytes)?;
+    store.kill(&job, &Kill { force: true, by: "bench".to_owned(), ..Kill::default() })?;
+    gone(keeper)?;
+    let everything = reap(keeper.pid)?;
+    store.remove(&job)?;
+    Ok(Run { wall, recording, everything })
+}
+
+fn expect_bytes(found: u64, expected: u64) -> Result<(), Failure> {
+    if found == expected { Ok(()) } else { Err(format!("{found} bytes arrived of {expected}").into()) }
+}
+
+/// Returns the size of all segments of a job's log.
+fn log_bytes(job: &Job) -> Result<u64, Failure> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(job.path())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with("out.") && name.to_string_lossy().ends_with(".log") {
+            bytes += entry.metadata()?.len();
+        }
+    }
+    Ok(bytes)
+}
+
+/// Reaps the keeper, which has ended, and returns the seconds that all its threads have used.
+fn reap(pid: i32) -> Result<f64, Failure> {
+    loop {
+        match spawn::reap_any() {
+            Reap::Ended(reaped) if reaped.pid == pid => {
+                return Ok((reaped.usage.user_ms + reaped.usage.system_ms) as f64 / 1e3);
+            }
+            Reap::Ended(_) => {}
+            Reap::Running | Reap::None => return Err("the keeper was not ours to reap".into()),
+        }
+    }
+}
+
+/// Prints the table; tells whether all bounds were kept.
+fn print(rows: &[Row], bytes: u64) -> bool {
+    println!(
+        "{:<16}{:>8}{:>8}{:>8}  {:>13}  {:>8}{:>8}  {:>13}  {:>9}",
+        "", "best s", "median", "MB/s", "speed ÷ cat", "CPU s/GB", "median", "CPU ÷ cat", "with sync"
+    );
+    println!("{:40}  {:>13}  {:16}  {:>13}", "", "best / median", "", "best / median");
+    let gigabytes = bytes as f64 / 1e9;
+    let mut all_kept = true;
+    let Some(floor) = rows.first() else { return false };
+    for row in rows {
+        let wall: Samples = row.wall.iter().copied().collect();
+        let used: Samples = row.recording.iter().map(|seconds| seconds / gigabytes).collect();
+        let all: Samples = row.everything.iter().map(|seconds| seconds / gigabytes).collect();
+        let floor_wall: Samples = floor.wall.iter().copied().collect();
+        let floor_used: Samples = floor.recording.iter().map(|seconds| seconds / gigabytes).collect();
+        let figures = format!(
+            "{:<16}{:>8.3}{:>8.3}{:>8.0}",
+            row.label,
+            wall.best(),
+            wall.median(),
+            gigabytes * 1e3 / wall.best()
+        );
+        if matches!(row.way, Way::Cat) {
+            println!("{figures}  {:13}  {:>8.3}{:>8.3}", "", used.best(), used.median());
+            continue;
+        }
+        let speeds = [floor_wall.best() / wall.best(), floor_wall.median() / wall.median()];
+        let costs = [used.best() / floor_used.best(), used.median() / floor_used.median()];
+        let [mut speed_word, mut cost_word] = ["    "; 2];
+        if row.is_bound {
+            speed_word = judge(speeds[0] >= SPEED_BOUND, &mut all_kept);
+            cost_word = judge(costs[0] <= PROCESSOR_BOUND, &mut all_kept);
+        }
+        println!(
+            "{figures}  {:>5.2} / {:<5.2}  {:>8.3}{:>8.3}  {:>5.2} / {:<5.2}  {:>9.3}  {speed_word} (≥ {SPEED_BOUND}) {cost_word} (≤ {PROCESSOR_BOUND})",
+            speeds[0],
+            speeds[1],
+            used.best(),
+            used.median(),
+            costs[0],
+            costs[1],
+            all.best()
+        );
+    }
+    all_kept
+}
