@@ -23,8 +23,8 @@ pub type Failure = Box<dyn Error>;
 /// How long a job or keeper may take to end before the benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The exit status for wrong options and wrong builds.
-const USAGE: u8 = 2;
+/// The exit status when nothing was measured: wrong options, a wrong build, or a failure on the way.
+const UNMEASURED: u8 = 2;
 
 /// One of the two builds of the keeper.
 #[derive(Debug, Clone)]
@@ -86,10 +86,12 @@ impl Options {
             return Err("--check needs --static-keeper: the bounds are about that one".into());
         }
         let keepers = fixed
-            .map(|path| Keeper { label: "static", path })
+            .map(|path| ("static", path))
             .into_iter()
-            .chain([Keeper { label: "dynamic", path: dynamic }])
-            .collect();
+            .chain([("dynamic", dynamic)])
+            .map(|(label, path)| Ok(Keeper { label, path: std::path::absolute(path)? }))
+            .collect::<Result<_, Failure>>()?;
+        let outlive = std::path::absolute(outlive)?;
         Ok((Self { keepers, outlive, is_check, directory }, values))
     }
 }
@@ -120,7 +122,7 @@ pub fn beside(program: &str) -> Result<PathBuf, Failure> {
 pub fn conclude(benchmark: fn() -> Result<bool, Failure>) -> ExitCode {
     if cfg!(debug_assertions) {
         note("this is a debug build, and its numbers mean nothing; use bench/run, or cargo build --release");
-        return ExitCode::from(USAGE);
+        return ExitCode::from(UNMEASURED);
     }
     // Ctrl-C must not leave jobs behind: it ends the benchmark by an error, and the world is taken down.
     signal::catch_interrupt();
@@ -129,7 +131,7 @@ pub fn conclude(benchmark: fn() -> Result<bool, Failure>) -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
             note(&chain(failure.as_ref()));
-            ExitCode::from(USAGE)
+            ExitCode::from(UNMEASURED)
         }
     }
 }
@@ -192,15 +194,15 @@ impl World {
         if !keeper.path.is_file() {
             return Err(format!("there is no {} keeper at {}", keeper.label, keeper.path.display()).into());
         }
-        let config = Config { limits: Limits { session: 10_000, total: 10_000 }, ..Config::default() };
+        let config = Config { limits: Limits { session: 10_000, total: 10_000, bytes: None }, ..Config::default() };
         Ok(Store::open_at(self.store.root(), config)?.with_keeper(&keeper.path))
     }
 
     /// Measures what a new file costs here, in microseconds; the median of a few.
     ///
     /// A start makes about ten. ext4 without a journal does not give out the number of a file that was deleted in the last
-    /// minutes, and looks at all of them for every new file: where much was deleted a moment ago, this is not 20 µs but up to 1 ms, and says more than
-    /// anything else about the time of a start.
+    /// minutes, and passes over all of those for each new file: where much was deleted a moment ago, a file takes not
+    /// 20 µs but up to 1 ms, and that says more about the time of a start than anything else.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use outlive::{SessionName, Signal, Stdin, Stream};
+use outlive::{Budget, SessionName, Signal, Stdin, Stream, Timestamp};
 
 /// Background processes for AI agents and people.
 ///
@@ -46,6 +46,7 @@ pub(crate) enum Verb {
     Show(Show),
     Logs(Logs),
     Wait(Wait),
+    Clear(Clear),
     Send(Send),
     Kill(Kill),
     Remove(Remove),
@@ -137,15 +138,87 @@ pub(crate) struct Show {
 }
 
 /// Print what a job printed
+///
+/// On a terminal control sequences are left out, so that a log cannot drive it; into a pipe or file the bytes go as they
+/// are.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive logs -n 20 web                       # the last lines\n  \
+outlive logs -f web --grep 'error|warn' -i   # follow what matters\n  \
+outlive logs --budget 8K tests               # beginning, end, and the errors between\n  \
+outlive logs --cursor me tests               # what is new since last time")]
 pub(crate) struct Logs {
     /// Which job
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
 
-    /// Only the last lines
+    /// Only the last lines; with --from-line, so many from there
     #[arg(short = 'n', long, value_name = "COUNT")]
     pub(crate) lines: Option<u64>,
+
+    /// From this line on; numbers never shift
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["bytes", "cursor"])]
+    pub(crate) from_line: Option<u64>,
+
+    /// Only these bytes: 100..200, 100.. or ..200
+    #[arg(long, value_name = "RANGE", value_parser = parse_range, conflicts_with = "cursor")]
+    pub(crate) bytes: Option<ByteRange>,
+
+    /// Only what came since then: a time (2026-11-15T06:21:09Z) or how long ago (5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) since: Option<Timestamp>,
+
+    /// Only what came until then
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) until: Option<Timestamp>,
+
+    /// Only lines that match this regular expression
+    #[arg(long, short, value_name = "PATTERN")]
+    pub(crate) grep: Option<String>,
+
+    /// Only lines that do not match --grep
+    #[arg(long, requires = "grep")]
+    pub(crate) invert: bool,
+
+    /// Take no notice of upper and lower case in --grep
+    #[arg(long, short, requires = "grep")]
+    pub(crate) ignore_case: bool,
+
+    /// So many lines around each that matches
+    #[arg(long, short = 'C', value_name = "COUNT", requires = "grep", default_value_t = 0)]
+    pub(crate) context: usize,
+
+    /// The bytes as they are
+    #[arg(long, conflicts_with_all = ["plain", "rendered"])]
+    pub(crate) raw: bool,
+
+    /// Without control sequences
+    #[arg(long, conflicts_with = "rendered")]
+    pub(crate) plain: bool,
+
+    /// What a terminal would have left on the page: progress bars in their last state
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) rendered: bool,
+
+    /// Begin each line with its time
+    #[arg(long, short)]
+    pub(crate) timestamps: bool,
+
+    /// So many lines of the beginning
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["lines", "follow"])]
+    pub(crate) head: Option<u64>,
+
+    /// So many lines of the end
+    #[arg(long, value_name = "COUNT", conflicts_with = "lines")]
+    pub(crate) tail: Option<u64>,
+
+    /// Beginning and end within 8K bytes, 200l lines or 2000t tokens, with the errors between
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_budget, conflicts_with_all = ["lines", "head", "tail", "follow"])]
+    pub(crate) budget: Option<Budget>,
+
+    /// What is new since this name was used last
+    #[arg(long, value_name = "NAME", value_parser = parse_session, conflicts_with_all = ["lines", "tail"])]
+    pub(crate) cursor: Option<SessionName>,
 
     /// Go on until the job's last process is gone
     #[arg(short, long)]
@@ -176,6 +249,16 @@ pub(crate) struct Wait {
     /// Wait at most so long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// Forget what jobs have printed so far
+///
+/// The jobs go on undisturbed; offsets and line numbers go on from where they are.
+#[derive(Debug, Args)]
+pub(crate) struct Clear {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
 }
 
 /// Write to a job's standard input
@@ -321,6 +404,39 @@ fn parse_cap(text: &str) -> Result<Cap, String> {
         return Ok(Cap(None));
     }
     outlive::duration::parse_size(text).map(|bytes| Cap(Some(bytes))).map_err(|error| error.to_string())
+}
+
+/// Bytes from one offset up to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteRange {
+    pub(crate) from: u64,
+    pub(crate) to: Option<u64>,
+}
+
+fn parse_range(text: &str) -> Result<ByteRange, String> {
+    let wrong = || "write 100..200, 100.. or ..200".to_owned();
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong());
+    let from = if from.is_empty() { 0 } else { number(from)? };
+    let to = if to.is_empty() { None } else { Some(number(to)?) };
+    if to.is_some_and(|to| to < from) {
+        return Err("the range ends before it begins".to_owned());
+    }
+    Ok(ByteRange { from, to })
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    match outlive::duration::parse_duration(text) {
+        Ok(ago) => {
+            let ago = u64::try_from(ago.as_micros()).unwrap_or(u64::MAX);
+            Ok(Timestamp(outlive_sys::clock::wall_us().saturating_sub(ago)))
+        }
+        Err(_) => Timestamp::parse(text).map_err(|error| error.to_string()),
+    }
+}
+
+fn parse_budget(text: &str) -> Result<Budget, String> {
+    Budget::parse(text).map_err(|_| "write 8K for bytes, 200l for lines or 2000t for tokens".to_owned())
 }
 
 fn parse_session(text: &str) -> Result<SessionName, String> {

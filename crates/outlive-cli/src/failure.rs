@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use outlive::{ConfigError, ControlError, FindError, RemoveError, StartError, StoreError};
+use outlive::{ConfigError, ControlError, FindError, LimitError, RemoveError, StartError, StoreError};
 use serde::Serialize;
 
 use crate::render::one_line;
@@ -174,6 +174,8 @@ impl From<StartError> for Failure {
         let failure = Self::other("run", &error);
         match &error {
             StartError::Request(_) => Self { code: "usage", exit: USAGE, ..failure }.hint("outlive run --help has examples"),
+            StartError::Limit(LimitError::Bytes { .. }) => Self { code: "limit_reached", exit: LIMIT, ..failure }
+                .hint("give a smaller --output-cap, end a job, or raise bytes of [limits] in config.toml"),
             StartError::Limit(_) => Self { code: "limit_reached", exit: LIMIT, ..failure }
                 .hint("end one with `outlive kill JOB`, or raise [limits] in config.toml; `outlive list` shows them"),
             StartError::NeverStarted { job, why } => Self {
@@ -254,6 +256,7 @@ impl Failure {
             }
             ControlError::NotReading { .. } => Self { code: "not_reading", ..failure }
                 .hint("what was taken will reach the command when it reads; send the rest later"),
+            ControlError::Store { .. } => failure.hint("`outlive doctor` examines the store"),
             ControlError::Version { .. } | ControlError::Refused { .. } => failure,
         }
     }

@@ -5,7 +5,9 @@
 
 pub mod budget;
 pub mod context;
+pub mod characters;
 pub mod control;
+pub mod cursor;
 pub mod duration;
 pub mod id;
 pub mod index;

@@ -103,6 +103,22 @@ impl Assembler {
         }
     }
 
+    /// Tells whether this stream has an unfinished line.
+    pub fn is_open(&self, stream: Option<Stream>) -> bool {
+        let open = &self.open[lane(stream)];
+        !open.text.is_empty() || open.cut_bytes > 0
+    }
+
+    /// Returns how many lines have ended.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Counts lines that somebody else has looked at; there must be no unfinished line of their stream.
+    pub fn skip(&mut self, lines: u64) {
+        self.number += lines;
+    }
+
     /// Returns the unfinished lines, standard output's first.
     pub fn unfinished(&self) -> Vec<Line> {
         let mut number = self.number;

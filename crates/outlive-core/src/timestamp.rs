@@ -15,6 +15,16 @@ impl Timestamp {
         self.0.saturating_sub(earlier.0) / 1000
     }
 
+    /// Reads RFC 3339: `2026-11-15T06:21:09Z`, with or without a fraction, with `Z` or an offset; a blank may stand for
+    /// the `T`, and a date alone is its beginning.
+    ///
+    /// # Errors
+    ///
+    /// If it is anything else, or before 1970.
+    pub fn parse(text: &str) -> Result<Self, TimestampError> {
+        parse(text.trim()).ok_or(TimestampError)
+    }
+
     /// Returns year, month, day, hour, minute, second and millisecond in UTC.
     pub fn civil(self) -> [u64; 7] {
         let (seconds, millis) = (self.0 / 1_000_000, self.0 / 1000 % 1000);
@@ -30,6 +40,62 @@ impl Timestamp {
         let year = year_of_era + era * 400 + u64::from(month <= 2);
         [year, month, day, rest / 3600, rest / 60 % 60, rest % 60, millis]
     }
+}
+
+/// The text is not a point in time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a time: write 2026-11-15T06:21:09Z, or how long ago, such as 5m")]
+pub struct TimestampError;
+
+fn parse(text: &str) -> Option<Timestamp> {
+    let number = |part: &str, digits: usize| -> Option<i64> {
+        (part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit())).then(|| part.parse().ok())?
+    };
+    let date = text.get(..10)?;
+    let (year, month, day) =
+        (number(&date[..4], 4)?, number(date.get(5..7)?, 2)?, number(date.get(8..10)?, 2)?);
+    if date.as_bytes()[4] != b'-'
+        || date.as_bytes()[7] != b'-'
+        || !(1..=12).contains(&month)
+        || !(1..=31).contains(&day)
+    {
+        return None;
+    }
+    // Days since 1 March of the year 0, as in `civil`.
+    let shifted_year = if month <= 2 { year - 1 } else { year };
+    let month_from_march = (month + 9) % 12;
+    let days = 365 * shifted_year + shifted_year.div_euclid(4) - shifted_year.div_euclid(100)
+        + shifted_year.div_euclid(400)
+        + (153 * month_from_march + 2) / 5
+        + day
+        - 1
+        - 719_468;
+    let rest = &text[10..];
+    let micros = if rest.is_empty() { 0 } else { parse_time(rest.strip_prefix(['T', 't', ' '])?)? };
+    u64::try_from(days * 86_400_000_000 + micros).ok().map(Timestamp)
+}
+
+/// Reads the time of day with its offset; microseconds, which may be negative.
+fn parse_time(text: &str) -> Option<i64> {
+    let zone = text.find(['Z', 'z', '+', '-'])?;
+    let (clock, zone) = text.split_at(zone);
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let mut parts = clock.split(':').map(|part| part.parse::<i64>().ok().filter(|_| part.len() == 2));
+    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
+    if parts.next().is_some() || hour > 23 || minute > 59 || second > 60 || fraction.is_empty() {
+        return None;
+    }
+    let fraction: String = fraction.chars().chain("000000".chars()).take(6).collect();
+    let offset = match zone.split_at(1) {
+        ("Z" | "z", "") => 0,
+        (sign, offset) => {
+            let (hours, minutes) = offset.split_once(':')?;
+            let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().ok()?;
+            if sign == "-" { -minutes } else { minutes }
+        }
+    };
+    let seconds = hour * 3600 + minute * 60 + second - offset * 60;
+    Some(seconds * 1_000_000 + fraction.parse::<i64>().ok()?)
 }
 
 impl fmt::Display for Timestamp {
@@ -53,6 +119,35 @@ mod tests {
             (4_107_542_400_000_000, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(Timestamp(micros).to_string(), text);
+            assert_eq!(Timestamp::parse(text), Ok(Timestamp(micros / 1000 * 1000)));
+        }
+    }
+
+    #[test]
+    fn times_people_write() {
+        let noon = Timestamp(1_709_208_000_000_000);
+        for text in [
+            "2024-02-29T12:00:00Z",
+            "2024-02-29 12:00:00.000Z",
+            "2024-02-29T14:30:00+02:30",
+            "2024-02-29t07:00:00-05:00",
+        ] {
+            assert_eq!(Timestamp::parse(text), Ok(noon), "{text}");
+        }
+        assert_eq!(Timestamp::parse("2024-02-29"), Ok(Timestamp(1_709_164_800_000_000)));
+        for text in [
+            "",
+            "now",
+            "12:00",
+            "2024-13-01",
+            "2024-02-29T12:00Z",
+            "2024-02-29T12:00:00",
+            "1960-01-01",
+            "2024-02-29T25:00:00Z",
+            "2024/02/29",
+            "é024-02-29",
+        ] {
+            assert_eq!(Timestamp::parse(text), Err(TimestampError), "{text}");
         }
     }
 }

@@ -144,7 +144,8 @@ impl Store {
     }
 }
 
-fn disk_bytes(path: &Path) -> u64 {
+/// Returns how much a job has on disk.
+pub(crate) fn disk_bytes(path: &Path) -> u64 {
     let files = fs::read_dir(path).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
 }

@@ -17,13 +17,15 @@ pub struct Config {
     pub retention: Retention,
 }
 
-/// How many jobs may be live at a time.
+/// How many jobs may be live at a time, and how much output there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// In one session.
+    /// Live jobs in one session.
     pub session: usize,
-    /// In the store.
+    /// Live jobs in the store.
     pub total: usize,
+    /// Output in the store: of ended jobs what they have, of live ones what they may print.
+    pub bytes: Option<u64>,
 }
 
 /// What a job gets that asks for nothing else.
@@ -57,7 +59,7 @@ pub struct Retention {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            limits: Limits { session: 50, total: 200 },
+            limits: Limits { session: 50, total: 200, bytes: Some(40 << 30) },
             job: JobDefaults {
                 shell: None,
                 timeout: None,
@@ -110,6 +112,7 @@ struct File {
 struct FileLimits {
     session: Option<usize>,
     total: Option<usize>,
+    bytes: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -152,6 +155,7 @@ impl Config {
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
+        set_optional(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, size)?;
         config.job.shell = file.job.shell;
         set_optional(&mut config.job.timeout, "job.timeout", file.job.timeout, duration)?;
         set(&mut config.job.grace, "job.grace", file.job.grace, duration)?;
@@ -210,7 +214,7 @@ mod tests {
         assert_eq!(Config::parse(""), Ok(Config::default()));
         let config =
             Config::parse("[limits]\nsession = 7\n[job]\noutput_cap = \"off\"\ntimeout = \"10m\"").unwrap();
-        assert_eq!(config.limits, Limits { session: 7, total: 200 });
+        assert_eq!(config.limits, Limits { session: 7, ..Config::default().limits });
         assert_eq!(config.job.output_cap, None);
         assert_eq!(config.job.timeout, Some(Duration::from_secs(600)));
         assert_eq!(config.retention, Config::default().retention);

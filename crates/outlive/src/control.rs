@@ -80,6 +80,14 @@ pub enum ControlError {
         /// For people.
         message: String,
     },
+    /// The store cannot be written.
+    #[error("cannot change job {job}")]
+    Store {
+        /// Which job.
+        job: JobId,
+        /// Why not.
+        source: io::Error,
+    },
     /// The command does not read what was written to it.
     #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
     NotReading {
@@ -172,6 +180,19 @@ impl Store {
     /// If the job has ended or its input is not open.
     pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
         match self.input_connection(job)?.ask(&Request::Eof, PATIENCE)? {
+            Reply::Accepted => Ok(()),
+            other => Err(unexpected(job, &other)),
+        }
+    }
+
+    /// Asks for something that is either done or refused.
+    pub(crate) fn ask_to_accept(
+        &self,
+        job: &Job,
+        state: &State,
+        request: &Request,
+    ) -> Result<(), ControlError> {
+        match Connection::open(self, job, state)?.ask(request, PATIENCE)? {
             Reply::Accepted => Ok(()),
             other => Err(unexpected(job, &other)),
         }

@@ -45,6 +45,7 @@ const KNOWN: &[&str] = &[
     "version",
     "lock",
     "collected",
+    "reserved",
     "config.toml",
     "new",
     "jobs",

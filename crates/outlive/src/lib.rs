@@ -40,9 +40,11 @@
 //!
 //! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
 
+mod clear;
 mod collect;
 mod config;
 mod control;
+mod cursor;
 mod doctor;
 mod find;
 mod follow;
@@ -53,10 +55,13 @@ mod object;
 mod output;
 mod remove;
 mod request;
+mod reserve;
+mod search;
 mod start;
 mod state;
 mod store;
 mod survival;
+mod view;
 mod wait;
 
 pub use collect::Collected;
@@ -71,18 +76,23 @@ pub use object::{JobObject, OutputObject, reason, signal_name};
 pub use output::{Output, Piece};
 pub use remove::RemoveError;
 pub use request::{Request, RequestError};
+pub use search::{Search, pattern};
 pub use start::{StartError, Started};
 pub use state::State;
 pub use store::{Store, StoreError};
 pub use survival::Survival;
+pub use view::{Fit, Form, TextLine, View, ViewItem};
 pub use wait::{Until, Waited};
 
+pub use outlive_core::budget::Budget;
 pub use outlive_core::control::Survivor;
+pub use outlive_core::cursor::Cursor;
 pub use outlive_core::duration;
 pub use outlive_core::id::{JobId, NameError, Nonce, SessionName};
 pub use outlive_core::index::Stream;
 pub use outlive_core::lines::Line;
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
+pub use outlive_core::plain::Plain;
 pub use outlive_core::spec::{Mode, Spec, Stdin};
 pub use outlive_core::status::Status;
 pub use outlive_core::timestamp::Timestamp;

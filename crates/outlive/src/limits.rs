@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use outlive_core::duration::format_size;
 use outlive_core::id::{JobId, SessionName};
 
 use outlive_sys::durable;
@@ -23,6 +24,16 @@ pub enum LimitError {
         live: usize,
         /// Of how many.
         limit: usize,
+    },
+    /// The store has no room for what the job may print.
+    #[error("the output of jobs takes {} of {}, and {} more would be reserved", format_size(*.used), format_size(*.limit), format_size(*.wanted))]
+    Bytes {
+        /// What is used or reserved, after all that could go is gone.
+        used: u64,
+        /// What was asked for.
+        wanted: u64,
+        /// Of how much.
+        limit: u64,
     },
     /// In the store.
     #[error("{live} jobs are live in all, and the limit is {limit}")]

@@ -146,6 +146,29 @@ impl Output {
         self.segments.last().map_or(0, |&(start, length)| start + length)
     }
 
+    /// Returns the first offset of each segment.
+    pub(crate) fn segment_starts(&self) -> impl Iterator<Item = u64> {
+        self.segments.iter().map(|&(start, _)| start)
+    }
+
+    /// Returns from where to read to see the line with this number and all after it.
+    pub fn offset_before_line(&self, number: u64) -> u64 {
+        self.offset_of_last(|record| record.before.all_lines() < number)
+    }
+
+    /// Returns from where to read to see what came at this time and after.
+    pub fn offset_before_time(&self, time: Timestamp) -> u64 {
+        self.offset_of_last(|record| record.time < time)
+    }
+
+    /// Returns the offset of the last record for which this holds, or the beginning.
+    fn offset_of_last(&self, is_before: impl Fn(&Record) -> bool) -> u64 {
+        let number = self.last_record(is_before);
+        number
+            .and_then(|number| self.record(number))
+            .map_or(self.start(), |record| record.offset.max(self.start()))
+    }
+
     /// Counts what was printed.
     pub fn totals(&self) -> Totals {
         self.before_end().totals(self.end(), self.records.get())
@@ -307,27 +330,30 @@ impl Output {
         }
     }
 
+    /// Returns from where to read to see the last `count` lines, of one stream or of both, unfinished ones included.
+    pub fn offset_before_tail(&self, count: u64, stream: Option<Stream>) -> u64 {
+        let before = self.before_end();
+        let lines_of = |before: &Before| match stream {
+            Some(stream) => before.lines[stream.index()],
+            None => before.all_lines(),
+        };
+        let is_wanted = |candidate: Stream| stream.is_none_or(|stream| stream == candidate);
+        let unfinished = [Stream::Stdout, Stream::Stderr]
+            .into_iter()
+            .filter(|&open| is_wanted(open) && before.open[open.index()].is_some())
+            .count() as u64;
+        let skipped = (lines_of(&before) + unfinished).saturating_sub(count);
+        self.offset_of_last(|record| lines_of(&record.before) <= skipped)
+    }
+
     /// Returns the last `count` lines, of one stream or of both, unfinished ones included.
     ///
     /// # Errors
     ///
     /// If the log cannot be read.
     pub fn tail(&mut self, count: u64, stream: Option<Stream>) -> io::Result<Vec<Line>> {
-        let before = self.before_end();
-        let lines_of = |before: &Before| match stream {
-            Some(stream) => before.lines[stream.index()],
-            None => before.all_lines(),
-        };
-        let is_wanted = |candidate: Option<Stream>| stream.is_none() || candidate == stream;
-        let unfinished = [Stream::Stdout, Stream::Stderr]
-            .into_iter()
-            .filter(|&open| is_wanted(Some(open)) && before.open[open.index()].is_some())
-            .count() as u64;
-        let skipped = (lines_of(&before) + unfinished).saturating_sub(count);
-        let from = self.last_record(|record| lines_of(&record.before) <= skipped);
-        let from = from.and_then(|number| self.record(number)).map_or(0, |record| record.offset);
-        let mut lines = self.lines_from(from.max(self.start()))?;
-        lines.retain(|line| is_wanted(line.stream));
+        let mut lines = self.lines_from(self.offset_before_tail(count, stream))?;
+        lines.retain(|line| stream.is_none() || line.stream == stream);
         let surplus = lines.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         lines.drain(..surplus);
         Ok(lines)

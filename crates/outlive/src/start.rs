@@ -148,6 +148,9 @@ impl Store {
         };
         let store_lock = self.lock().map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
+        if store_lock.is_held {
+            self.reserve(request.output_cap.unwrap_or(self.config().job.output_cap))?;
+        }
         for _ in 0..DRAWS {
             let nonce = random::bytes16();
             let draw = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);

@@ -1,5 +1,6 @@
 //! One verb, one file.
 
+mod clear;
 mod completions;
 mod doctor;
 mod gc;
@@ -46,6 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
         Verb::Wait(wait) => wait::run(&context, &wait),
+        Verb::Clear(clear) => clear::run(&context, &clear),
         Verb::Send(send) => send::run(&context, send),
         Verb::Kill(kill) => kill::run(&context, &kill),
         Verb::Remove(remove) => remove::run(&context, &remove),

@@ -1,0 +1,272 @@
+//! `outlive logs`: what a job printed, in the form its reader needs.
+
+mod printer;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use outlive::{FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, Stream, View};
+
+use crate::args::Logs;
+use crate::commands::Context;
+use crate::failure::Failure;
+use printer::Printer;
+
+/// How far back a page is rendered when only its end is wanted: what stands further up no longer changes it.
+const RENDERED_TAIL: u64 = 8 << 20;
+
+pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failure> {
+    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let search = search(arguments)?;
+    let mut reading =
+        Reading::new(context, arguments, &job, search).map_err(|error| failure(&job, &error))?;
+    let done = if reading.is_bytewise() { reading.copy() } else { reading.show() };
+    done.map_err(|error| failure(&job, &error))?;
+    if job.state(&context.store).status.has_ended() {
+        job.mark_seen();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Somebody may remove the job while it is read.
+fn failure(job: &Job, error: &io::Error) -> Failure {
+    match job.is_removed() {
+        true => Failure::from(FindError::Unknown(job.id().to_string())),
+        false => Failure::other("logs", error),
+    }
+}
+
+fn search(arguments: &Logs) -> Result<Search, Failure> {
+    let Some(text) = &arguments.grep else { return Ok(Search::default()) };
+    let pattern = outlive::pattern(text, arguments.ignore_case).map_err(|error| {
+        Failure::usage(
+            format!("logs: --grep {text:?}: {error}"),
+            "a dot, star or bracket of the text itself is written with \\ before it",
+        )
+    })?;
+    let mut search = Search { before: arguments.context, after: arguments.context, ..Search::default() };
+    *(if arguments.invert { &mut search.exclude } else { &mut search.include }) = Some(pattern);
+    Ok(search)
+}
+
+/// One reading of one log.
+struct Reading<'a> {
+    context: &'a Context,
+    arguments: &'a Logs,
+    job: &'a Job,
+    output: Output,
+    search: Search,
+    stream: Option<Stream>,
+    form: Form,
+    /// Where it begins.
+    start: u64,
+    /// Where it ends, unless it is followed.
+    end: u64,
+    printer: Printer,
+}
+
+impl<'a> Reading<'a> {
+    fn new(context: &'a Context, arguments: &'a Logs, job: &'a Job, search: Search) -> io::Result<Self> {
+        let output = Output::open(job)?;
+        let stream = arguments.stream.map(Stream::from);
+        let form = match (arguments.raw, arguments.plain, arguments.rendered) {
+            (true, ..) => Form::Raw,
+            (_, true, _) => Form::Plain,
+            (.., true) => Form::Rendered,
+            _ if io::stdout().is_terminal() && !context.is_json => Form::Plain,
+            _ => Form::Raw,
+        };
+        let range_end = arguments.bytes.and_then(|range| range.to).unwrap_or(u64::MAX);
+        let end = output.end().min(range_end);
+        let printer = Printer::new(context.is_json, arguments.timestamps, job.id(), form);
+        let mut reading =
+            Self { context, arguments, job, output, search, stream, form, start: 0, end, printer };
+        reading.start = reading.find_start();
+        Ok(reading)
+    }
+
+    /// Finds where to begin, by the index alone where it can tell.
+    fn find_start(&self) -> u64 {
+        let arguments = self.arguments;
+        if let Some(range) = arguments.bytes {
+            return range.from;
+        }
+        if let Some(reader) = &arguments.cursor {
+            return self.job.cursor(reader, self.stream).unwrap_or(0);
+        }
+        if let Some(line) = arguments.from_line {
+            return self.output.offset_before_line(line);
+        }
+        if let Some(since) = arguments.since {
+            return self.output.offset_before_time(since);
+        }
+        match self.tail() {
+            Some(_) if self.form == Form::Rendered => {
+                self.end.saturating_sub(RENDERED_TAIL).max(self.output.start())
+            }
+            Some(count)
+                if self.search.is_everything() && arguments.until.is_none() && arguments.head.is_none() =>
+            {
+                self.output.offset_before_tail(count, self.stream)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns how many lines of the end are wanted.
+    fn tail(&self) -> Option<u64> {
+        self.arguments.tail.or(self.arguments.lines.filter(|_| self.arguments.from_line.is_none()))
+    }
+
+    /// Tells whether bytes are passed on as they come, without looking for lines.
+    fn is_bytewise(&self) -> bool {
+        let arguments = self.arguments;
+        let asks_for_lines = arguments.lines.is_some()
+            || arguments.from_line.is_some()
+            || arguments.since.is_some()
+            || arguments.until.is_some()
+            || arguments.head.is_some()
+            || arguments.tail.is_some()
+            || arguments.budget.is_some()
+            || arguments.timestamps
+            || self.context.is_json
+            || !self.search.is_everything();
+        !asks_for_lines && self.form != Form::Rendered
+    }
+
+    fn copy(&mut self) -> io::Result<()> {
+        let mut position = self.start;
+        while position < self.end {
+            let Some(piece) = self.piece(position)? else { break };
+            position = piece_end(&piece);
+            self.printer.piece(&piece, self.stream);
+        }
+        if self.arguments.follow {
+            position =
+                self.follow(position, |reading, piece| reading.printer.piece(piece, reading.stream))?;
+        }
+        self.note_position(position)?;
+        self.printer.finish();
+        Ok(())
+    }
+
+    fn show(&mut self) -> io::Result<()> {
+        if self.is_plain_search() {
+            return self.find();
+        }
+        let begin = self.start.max(self.output.start());
+        let (mut view, mut position) = (self.view(begin)?, self.start);
+        while position < self.end && !view.is_full() {
+            let Some(piece) = self.piece(position)? else { break };
+            position = piece_end(&piece);
+            if let Piece::Gone { to, .. } = piece {
+                view.resume(self.output.assembler_at(to)?);
+            }
+            view.push(&piece, |item| self.printer.item(&item));
+        }
+        if self.arguments.follow && (self.tail().is_some() || self.arguments.lines.is_some()) {
+            // The end as it stands, then on from there.
+            view.finish(|item| self.printer.item(&item));
+            let rest = self.output.assembler_at(position)?;
+            view = View::new(self.form, None, rest).stream(self.stream).search(self.search.clone());
+        }
+        if self.arguments.follow {
+            position =
+                self.follow(position, |reading, piece| view.push(piece, |item| reading.printer.item(&item)))?;
+        }
+        view.finish(|item| self.printer.item(&item));
+        self.note_position(position)?;
+        self.printer.finish();
+        Ok(())
+    }
+
+    fn view(&mut self, begin: u64) -> io::Result<View> {
+        let arguments = self.arguments;
+        let fit = match (arguments.budget, arguments.head, self.tail()) {
+            (Some(budget), ..) => Some(Fit::Budget(budget)),
+            (_, None, None) => None,
+            (_, head, tail) => Some(Fit::HeadAndTail(head.unwrap_or(0), tail.unwrap_or(0))),
+        };
+        // Where only one end was asked for, what is left out is no news.
+        self.printer.tells_omitted =
+            arguments.budget.is_some() || (arguments.head.is_some() && self.tail().is_some());
+        let limit = arguments.lines.filter(|_| arguments.from_line.is_some());
+        let assembler = self.output.assembler_at(begin)?;
+        Ok(View::new(self.form, None, assembler)
+            .stream(self.stream)
+            .from_line(arguments.from_line.unwrap_or(0))
+            .between(arguments.since, arguments.until)
+            .search(self.search.clone())
+            .limit(limit)
+            .fit(fit))
+    }
+
+    /// Tells whether the whole log is searched for one pattern and nothing else.
+    fn is_plain_search(&self) -> bool {
+        let arguments = self.arguments;
+        self.search.include.is_some()
+            && arguments.context == 0
+            && self.form == Form::Raw
+            && !arguments.follow
+            && self.start == 0
+            && arguments.bytes.is_none()
+            && arguments.cursor.is_none()
+            && arguments.lines.is_none()
+            && arguments.from_line.is_none()
+            && arguments.since.is_none()
+            && arguments.until.is_none()
+            && arguments.head.is_none()
+            && arguments.tail.is_none()
+            && arguments.budget.is_none()
+    }
+
+    fn find(&mut self) -> io::Result<()> {
+        let start = self.output.start();
+        if start > 0 {
+            self.printer.gone(0, start);
+        }
+        if let Some(pattern) = &self.search.include {
+            let printer = &mut self.printer;
+            self.output.find_lines(start, pattern, self.stream, |line| printer.line(&line.into()))?;
+        }
+        self.printer.finish();
+        Ok(())
+    }
+
+    /// Reads a piece, no further than the end that was there at the beginning.
+    fn piece(&mut self, position: u64) -> io::Result<Option<Piece>> {
+        let mut piece = self.output.piece(position)?;
+        if let Some(Piece::Output { bytes, .. }) = &mut piece {
+            bytes.truncate(usize::try_from(self.end - position).unwrap_or(usize::MAX));
+        }
+        Ok(piece)
+    }
+
+    /// Goes on until the job is closed; returns where it ended.
+    fn follow(&mut self, position: u64, mut act: impl FnMut(&mut Self, &Piece)) -> io::Result<u64> {
+        let mut follower = Follower::new(&self.context.store, self.job, position)?;
+        loop {
+            self.printer.flush();
+            match follower.next(None)? {
+                Followed::Piece(piece) => act(self, &piece),
+                Followed::End => return Ok(follower.position()),
+                Followed::Nothing => {}
+            }
+            self.note_position(follower.position())?;
+        }
+    }
+
+    fn note_position(&self, position: u64) -> io::Result<()> {
+        match &self.arguments.cursor {
+            Some(reader) => self.job.set_cursor(reader, self.stream, position),
+            None => Ok(()),
+        }
+    }
+}
+
+fn piece_end(piece: &Piece) -> u64 {
+    match piece {
+        Piece::Output { offset, bytes, .. } => offset + bytes.len() as u64,
+        Piece::Gone { to, .. } => *to,
+    }
+}

@@ -1,0 +1,233 @@
+//! Printing what a reading hands on: for people or as JSON lines.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use outlive::duration::format_size;
+use outlive::{Form, JobId, Piece, Plain, Stream, TextLine, ViewItem};
+use serde::Serialize;
+
+use crate::render::note;
+
+/// A line as scripts see it.
+#[derive(Serialize)]
+struct LineObject<'a> {
+    line: u64,
+    stream: Option<Stream>,
+    time: Option<String>,
+    text: &'a str,
+    /// How often it stands there in a row, where that is more than once.
+    #[serde(skip_serializing_if = "is_once")]
+    repeated: u32,
+    /// What the line has beyond what is shown.
+    #[serde(skip_serializing_if = "is_zero")]
+    cut_bytes: u64,
+    /// False for the end of the log where no newline has come yet.
+    ended: bool,
+}
+
+#[derive(Serialize)]
+struct OmittedObject<'a> {
+    omitted: Omitted<'a>,
+}
+
+#[derive(Serialize)]
+struct Omitted<'a> {
+    from_line: u64,
+    to_line: u64,
+    lines: u64,
+    bytes: u64,
+    rescued: Vec<LineObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct GapObject {
+    gap: Gap,
+}
+
+#[derive(Serialize)]
+struct Gap {
+    from: u64,
+    to: u64,
+}
+
+#[derive(Serialize)]
+struct LostObject {
+    lost_bytes: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_once(times: &u32) -> bool {
+    *times == 1
+}
+
+/// Prints lines or bytes.
+pub(super) struct Printer {
+    is_json: bool,
+    has_times: bool,
+    job: JobId,
+    form: Form,
+    /// Says what was left out to fit.
+    pub(super) tells_omitted: bool,
+    out: BufWriter<io::Stdout>,
+    plain: [Plain; 3],
+    ends_in_newline: bool,
+}
+
+impl Printer {
+    pub(super) fn new(is_json: bool, has_times: bool, job: &JobId, form: Form) -> Self {
+        Self {
+            is_json,
+            has_times,
+            job: job.clone(),
+            form,
+            tells_omitted: false,
+            out: BufWriter::with_capacity(64 << 10, io::stdout()),
+            plain: Default::default(),
+            ends_in_newline: true,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // A reader that has gone away is nobody's failure.
+        if self.out.write_all(bytes).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    fn json(&mut self, value: &impl Serialize) {
+        let mut json = serde_json::to_vec(value).unwrap_or_default();
+        json.push(b'\n');
+        self.write(&json);
+    }
+
+    pub(super) fn flush(&mut self) {
+        if self.out.flush().is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    /// Passes bytes on as they come.
+    pub(super) fn piece(&mut self, piece: &Piece, wanted: Option<Stream>) {
+        match piece {
+            Piece::Gone { from, to } => self.gone(*from, *to),
+            Piece::Output { stream, bytes, lost_before, .. } => {
+                if *lost_before > 0 {
+                    self.lost(*lost_before);
+                }
+                if wanted.is_some() && *stream != wanted {
+                    return;
+                }
+                if self.form == Form::Raw {
+                    self.write(bytes);
+                    self.ends_in_newline = bytes.ends_with(b"\n");
+                } else {
+                    let mut text = Vec::new();
+                    self.plain[stream.map_or(2, Stream::index)].push(bytes, &mut text);
+                    self.write(&text);
+                    self.ends_in_newline = text.ends_with(b"\n");
+                }
+            }
+        }
+    }
+
+    pub(super) fn item(&mut self, item: &ViewItem) {
+        match item {
+            ViewItem::Line(line) => self.line(line),
+            ViewItem::Break if self.is_json => {}
+            ViewItem::Break => self.write(b"--\n"),
+            ViewItem::Gone { from, to } => self.gone(*from, *to),
+            ViewItem::Lost(bytes) => self.lost(*bytes),
+            ViewItem::Omitted { .. } if !self.tells_omitted => {}
+            ViewItem::Omitted { from_line, to_line, lines, bytes, rescued } => {
+                self.omitted((*from_line, *to_line), *lines, *bytes, rescued);
+            }
+        }
+    }
+
+    pub(super) fn line(&mut self, line: &TextLine) {
+        if self.is_json {
+            let text = String::from_utf8_lossy(&line.text);
+            return self.json(&object(line, &text));
+        }
+        if self.has_times {
+            let time = line.time.map_or_else(|| "-".to_owned(), |time| time.to_string());
+            self.write(format!("{time} ").as_bytes());
+        }
+        self.write(&line.text);
+        if line.cut > 0 {
+            self.write(format!(" [{} more]", line.cut).as_bytes());
+        }
+        if line.repeated > 1 && !line.text.is_empty() {
+            self.write(format!(" [{} times]", line.repeated).as_bytes());
+        }
+        if line.is_ended {
+            self.write(b"\n");
+        }
+        self.ends_in_newline = line.is_ended;
+    }
+
+    fn omitted(&mut self, (from_line, to_line): (u64, u64), lines: u64, bytes: u64, rescued: &[TextLine]) {
+        if self.is_json {
+            let texts: Vec<_> = rescued.iter().map(|line| String::from_utf8_lossy(&line.text)).collect();
+            let rescued = rescued.iter().zip(&texts).map(|(line, text)| object(line, text)).collect();
+            return self
+                .json(&OmittedObject { omitted: Omitted { from_line, to_line, lines, bytes, rescued } });
+        }
+        let how = match self.form {
+            Form::Rendered => String::new(),
+            _ => format!("; outlive logs {} --from-line {from_line} -n {lines}", self.job),
+        };
+        self.write(format!("[{lines} lines, {}, left out{how}]\n", format_size(bytes)).as_bytes());
+        if !rescued.is_empty() {
+            self.write(b"[errors among them:]\n");
+            for line in rescued {
+                self.write(format!("{}: ", line.number).as_bytes());
+                self.line(&TextLine { is_ended: true, ..line.clone() });
+            }
+            self.write(b"[end of errors]\n");
+        }
+    }
+
+    pub(super) fn gone(&mut self, from: u64, to: u64) {
+        if self.is_json {
+            return self.json(&GapObject { gap: Gap { from, to } });
+        }
+        note(&format!("outlive: bytes {from} to {to} are no longer kept"));
+    }
+
+    fn lost(&mut self, bytes: u64) {
+        if self.is_json {
+            return self.json(&LostObject { lost_bytes: bytes });
+        }
+        self.flush();
+        note(&format!("outlive: {bytes} bytes could not be kept here"));
+    }
+
+    /// Prints what is left, and keeps the prompt of a terminal in its own line.
+    pub(super) fn finish(&mut self) {
+        let mut text = Vec::new();
+        for plain in &mut self.plain {
+            plain.finish(&mut text);
+        }
+        self.write(&text);
+        if !self.ends_in_newline && io::stdout().is_terminal() {
+            self.write(b"\n");
+        }
+        self.flush();
+    }
+}
+
+fn object<'a>(line: &TextLine, text: &'a str) -> LineObject<'a> {
+    LineObject {
+        line: line.number,
+        stream: line.stream,
+        time: line.time.map(|time| time.to_string()),
+        text,
+        repeated: line.repeated,
+        cut_bytes: line.cut,
+        ended: line.is_ended,
+    }
+}

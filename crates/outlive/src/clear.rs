@@ -1,0 +1,46 @@
+//! Emptying a job's output without disturbing whoever writes it.
+
+use std::io;
+
+use outlive_core::control::Request;
+use outlive_core::segment;
+use outlive_sys::{durable, lock};
+
+use crate::control::ControlError;
+use crate::job::Job;
+use crate::output::Output;
+use crate::store::Store;
+
+impl Store {
+    /// Forgets what a job has printed so far. Offsets and line numbers go on from where they are.
+    ///
+    /// # Errors
+    ///
+    /// If its keeper cannot be reached, or the store cannot be written.
+    pub fn clear(&self, job: &Job) -> Result<(), ControlError> {
+        let state = job.state(self);
+        if state.is_live() {
+            return self.ask_to_accept(job, &state, &Request::Clear);
+        }
+        clear_ended(job).map_err(|source| ControlError::Store { job: job.id().clone(), source })
+    }
+}
+
+/// Does what the keeper would do, where there is none: an empty segment at the end, then the others go.
+fn clear_ended(job: &Job) -> io::Result<()> {
+    let guard = durable::open_ro(job.dir(), outlive_core::file::LOCK)?;
+    if !lock::try_lock(&guard, lock::Kind::Exclusive)? {
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else is changing it"));
+    }
+    let output = Output::open(job)?;
+    let end = output.end();
+    match durable::create_new(job.dir(), &segment::name(end)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    for start in output.segment_starts().filter(|&start| start != end) {
+        durable::remove(job.dir(), &segment::name(start))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Where each reader is in a job's output.
+//!
+//! A cursor is a file in the job's own directory, replaced as a whole: it goes when the job goes, and readers never take
+//! anything from each other.
+
+use std::io;
+
+use outlive_core::cursor::Cursor;
+use outlive_core::id::SessionName;
+use outlive_core::index::Stream;
+use outlive_sys::durable;
+
+use crate::job::Job;
+
+/// The directory of cursors in a job's own.
+const DIRECTORY: &str = "cursors";
+
+impl Job {
+    /// Returns where a reader is, in one stream or in both; `None` if it has not read yet.
+    ///
+    /// A damaged cursor counts as none: the reader then sees everything again, and misses nothing.
+    pub fn cursor(&self, reader: &SessionName, stream: Option<Stream>) -> Option<u64> {
+        let text =
+            std::fs::read_to_string(self.path().join(DIRECTORY).join(file_name(reader, stream))).ok()?;
+        let cursor: Cursor = text.parse().ok()?;
+        (cursor.nonce == self.spec().nonce).then_some(cursor.offset)
+    }
+
+    /// Notes where a reader is.
+    ///
+    /// # Durability
+    ///
+    /// Written, not synced: after a loss of power a reader may see something twice.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be written.
+    pub fn set_cursor(&self, reader: &SessionName, stream: Option<Stream>, offset: u64) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt;
+        let directory = self.path().join(DIRECTORY);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let cursor = Cursor { nonce: self.spec().nonce, offset };
+        let text = format!("{cursor}\n");
+        durable::replace(durable::open_dir(&directory)?, &file_name(reader, stream), text.as_bytes())
+    }
+}
+
+fn file_name(reader: &SessionName, stream: Option<Stream>) -> String {
+    match stream {
+        Some(stream) => format!("{reader}@{}", stream.word()),
+        None => reader.to_string(),
+    }
+}

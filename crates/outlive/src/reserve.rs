@@ -1,0 +1,63 @@
+//! Room in the store: what jobs may print is reserved when they start, so that the store cannot overrun.
+//!
+//! The file `reserved` holds an upper bound: each start adds its cap, and nothing is ever taken off. When the bound
+//! reaches the ceiling, what is really used is measured anew, and the oldest ended jobs go if that is too much.
+
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::collect::disk_bytes;
+use crate::limits::LimitError;
+use crate::store::Store;
+
+impl Store {
+    /// Reserves room for a job's output. To be called with the store's lock held.
+    pub(crate) fn reserve(&self, cap: Option<u64>) -> Result<(), LimitError> {
+        let Some(limit) = self.config().limits.bytes else { return Ok(()) };
+        // A job without a cap cannot be reserved for; what it used counts when it is measured.
+        let cap = cap.unwrap_or(0);
+        let path = self.root().join("reserved");
+        let known = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let mut bound = known.and_then(|known| known.checked_add(cap)).filter(|&bound| bound <= limit);
+        if bound.is_none() {
+            let used = self.make_room(limit.saturating_sub(cap));
+            if used.saturating_add(cap) > limit {
+                return Err(LimitError::Bytes { used, wanted: cap, limit });
+            }
+            bound = Some(used + cap);
+        }
+        let written =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        // If it cannot be written, it is measured again next time.
+        if let (Ok(mut file), Some(bound)) = (written, bound) {
+            use std::io::Write;
+            write!(file, "{bound}").ok();
+        }
+        Ok(())
+    }
+
+    /// Measures what is used, and removes the oldest ended jobs until it is no more than `wanted` or none is left.
+    fn make_room(&self, wanted: u64) -> u64 {
+        let mut used = 0u64;
+        let mut ended = Vec::new();
+        for job in self.list(None).map(|listing| listing.jobs).unwrap_or_default() {
+            let state = job.state(self);
+            let bytes = disk_bytes(job.path());
+            if state.is_live() || state.is_elsewhere {
+                used += job.spec().output_cap_bytes.unwrap_or(0).max(bytes);
+            } else {
+                used += bytes;
+                ended.push((state.outcome.map(|outcome| outcome.ended), bytes, job));
+            }
+        }
+        ended.sort_by_key(|(end, ..)| *end);
+        for (_, bytes, job) in ended {
+            if used <= wanted {
+                break;
+            }
+            if self.remove(&job).is_ok() {
+                used -= bytes;
+            }
+        }
+        used
+    }
+}
