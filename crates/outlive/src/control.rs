@@ -1,16 +1,16 @@
 //! Asking a job's keeper to do something.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor};
 use outlive_core::file;
 use outlive_core::id::JobId;
-use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::signal::Signal;
 use outlive_sys::socket;
 
+use crate::frame;
 use crate::job::Job;
 use crate::state::State;
 use crate::store::Store;
@@ -279,18 +279,7 @@ impl<'a> Connection<'a> {
     }
 
     fn receive(&mut self) -> Result<Vec<u8>, ControlError> {
-        let mut receive = || {
-            let mut header = [0; HEADER];
-            self.stream.read_exact(&mut header)?;
-            let length = u32::from_le_bytes(header) as usize;
-            if length > MAX_FRAME {
-                return Err(io::Error::from(io::ErrorKind::InvalidData));
-            }
-            let mut contents = vec![0; length];
-            self.stream.read_exact(&mut contents)?;
-            Ok(contents)
-        };
-        receive().map_err(|error| unreachable(self.job, error))
+        frame::receive(&mut self.stream).map_err(|error| unreachable(self.job, error))
     }
 }
 

@@ -48,6 +48,7 @@ mod cursor;
 mod doctor;
 mod find;
 mod follow;
+mod frame;
 mod job;
 mod keeper;
 mod limits;

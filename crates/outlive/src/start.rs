@@ -3,11 +3,10 @@
 //! The order is that of `docs/on-disk-format.md`: a crash at any step leaves nothing, or a whole intent.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use outlive_core::{FORMAT, VERSION, file};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock, random, socket};
 
+use crate::frame;
 use crate::job::Job;
 use crate::keeper;
 use crate::limits::LimitError;
@@ -304,7 +304,7 @@ fn talk(program: &Path, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
     // A keeper that does not take the request says so before it has read it all.
     let sent = ours.write_all(frame);
-    match receive(&mut ours) {
+    match frame::receive(&mut ours) {
         Ok(contents) => Ok(match LaunchReply::parse(&contents).map_err(io::Error::other)? {
             LaunchReply::Started(process) => Talk::Answer(Answer::Started(process.pid)),
             LaunchReply::NotStarted(never) => Talk::Answer(Answer::Not(never)),
@@ -321,18 +321,6 @@ fn talk(program: &Path, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
             })))
         }
     }
-}
-
-fn receive(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
-    let mut header = [0; HEADER];
-    stream.read_exact(&mut header)?;
-    let length = u32::from_le_bytes(header) as usize;
-    if length > MAX_FRAME {
-        return Err(io::Error::from(io::ErrorKind::InvalidData));
-    }
-    let mut contents = vec![0; length];
-    stream.read_exact(&mut contents)?;
-    Ok(contents)
 }
 
 #[cfg(test)]
