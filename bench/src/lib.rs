@@ -1,7 +1,7 @@
 //! What the benchmarks share: their options, a store that cleans up after itself, what the kernel says of a process, and
 //! the little statistics that they need.
 //!
-//! Each benchmark is a program of its own (`start`, `throughput`, `idle`). A missed bound is printed, and becomes the exit
+//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
 
 use std::error::Error;
@@ -9,10 +9,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use outlive::{Config, Job, Kill, Limits, Store, Until};
+use outlive::{Config, Job, Kill, Store, Until};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::{durable, poll, signal};
 use tempfile::TempDir;
@@ -25,6 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The exit status when nothing was measured: wrong options, a wrong build, or a failure on the way.
 const UNMEASURED: u8 = 2;
+
+/// The configuration's place in a store.
+const CONFIG: &str = "config.toml";
+
+/// Limits that no benchmark reaches, and none is off: what a start does to keep them is to be measured too.
+const LIMITS: &str = "[limits]\nsession = 10000\ntotal = 10000\nbytes = \"4096G\"\n";
 
 /// One of the two builds of the keeper.
 #[derive(Debug, Clone)]
@@ -175,8 +181,8 @@ impl World {
         };
         let directory = tempfile::Builder::new().prefix("bench-").tempdir_in(parent)?;
         let store = Store::open_at(&directory.path().join("store"), Config::default())?;
-        // For the command line, which reads it; the library is given the same.
-        fs::write(store.root().join("config.toml"), "[limits]\nsession = 10000\ntotal = 10000\n")?;
+        // In the store, so that the command line is bound by the same limits as the library.
+        fs::write(store.root().join(CONFIG), LIMITS)?;
         Ok(Self { store, directory })
     }
 
@@ -194,7 +200,7 @@ impl World {
         if !keeper.path.is_file() {
             return Err(format!("there is no {} keeper at {}", keeper.label, keeper.path.display()).into());
         }
-        let config = Config { limits: Limits { session: 10_000, total: 10_000, bytes: None }, ..Config::default() };
+        let config = Config::load(&self.store.root().join(CONFIG))?;
         Ok(Store::open_at(self.store.root(), config)?.with_keeper(&keeper.path))
     }
 
@@ -299,6 +305,37 @@ pub fn processor_seconds(pid: i32) -> Result<f64, Failure> {
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let nanos: u64 = text.split_ascii_whitespace().next().unwrap_or_default().parse()?;
     Ok(nanos as f64 / 1e9)
+}
+
+/// Waits until a child has ended and returns the seconds of processor time that it has used: the kernel knows as long as
+/// it was not reaped.
+///
+/// # Errors
+///
+/// If it does not end, or Ctrl-C is pressed.
+pub fn used_by(child: &Child) -> Result<f64, Failure> {
+    let pid = i32::try_from(child.id())?;
+    gone(ProcessId::of(pid).ok_or("a child was reaped by somebody else")?)?;
+    processor_seconds(pid)
+}
+
+/// Lets the disk come to rest, so that no run pays for the one before.
+///
+/// # Errors
+///
+/// If `sync` fails.
+pub fn settle(path: &Path) -> Result<(), Failure> {
+    let synced = Command::new("sync").arg("--file-system").arg(path).status()?;
+    if synced.success() { Ok(()) } else { Err("sync failed".into()) }
+}
+
+/// Ends the benchmark if output was lost.
+///
+/// # Errors
+///
+/// If not as many bytes arrived as were written.
+pub fn expect_bytes(found: u64, expected: u64) -> Result<(), Failure> {
+    if found == expected { Ok(()) } else { Err(format!("{found} bytes arrived of {expected}").into()) }
 }
 
 /// Returns the sum of the numbers in those lines of a file below `/proc` whose first word is one of `names`.

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on must stop loudly")]
 
+mod disk;
 mod terminal;
 
 use std::ffi::OsStr;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use outlive::Config;
 use serde_json::Value;
 
+pub use disk::SmallDisk;
 pub use terminal::Terminal;
 
 /// No command of a test may take longer.
@@ -374,4 +376,15 @@ pub fn pattern(at: u64) -> u8 {
 pub fn report(text: &str) {
     let mut stderr = std::io::stderr().lock();
     writeln!(stderr, "{text}").ok();
+}
+
+/// Names what a test needs and this machine or user lacks: here, and in the file of `OUTLIVE_TEST_LACKS` for the summary.
+/// The test then does nothing.
+pub fn lacks(what: &str) {
+    report(&format!("skipped, for want of {what}"));
+    if let Some(path) = std::env::var_os("OUTLIVE_TEST_LACKS") {
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        file.write_all(format!("{test}: for want of {what}\n").as_bytes()).unwrap();
+    }
 }

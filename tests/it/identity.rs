@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use outlive_sys::identity::Stat;
-use outlive_tests::{Home, LIMIT, binary, end_within, finish, is_running, pid, report, signal, until};
+use outlive_tests::{Home, LIMIT, binary, end_within, finish, is_running, lacks, pid, signal, until};
 use serde_json::{Value, json};
 
 fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
@@ -289,7 +289,7 @@ fn from_inside_a_new_pid_namespace_a_job_outside_is_elsewhere() {
     };
     let shown = inside(&["show", &job]);
     if shown.code != 0 && shown.error().contains("unshare") {
-        report("skipped: making a pid namespace needs CAP_SYS_ADMIN, which this user lacks");
+        lacks("CAP_SYS_ADMIN, to make a pid namespace");
         return;
     }
     assert_eq!(shown.json()["elsewhere"], true);

@@ -2,11 +2,15 @@
 //!
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
+mod big;
+mod clear;
 mod cli;
 mod concurrency;
+mod cursors;
 mod damage;
 mod environment;
 mod exit;
+mod hostile;
 mod identity;
 mod input;
 mod kill;
@@ -15,7 +19,10 @@ mod lingering;
 mod many;
 mod output;
 mod reference;
+mod reserve;
 mod retention;
+mod splits;
 mod start;
 mod survive;
+mod views;
 mod wait;

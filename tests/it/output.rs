@@ -23,7 +23,7 @@ use outlive_tests::{Home, LIMIT, end_within};
 use serde_json::Value;
 
 /// Returns the segments of a job's log with their first offsets, in order.
-fn segments(directory: &Path) -> Vec<(u64, PathBuf)> {
+pub(crate) fn segments(directory: &Path) -> Vec<(u64, PathBuf)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut segments: Vec<(u64, PathBuf)> =
         entries.filter_map(|path| Some((segment::offset(path.file_name()?.to_str()?)?, path))).collect();
@@ -32,7 +32,7 @@ fn segments(directory: &Path) -> Vec<(u64, PathBuf)> {
 }
 
 /// Returns the log as it is on the disk.
-fn raw_log(directory: &Path) -> Vec<u8> {
+pub(crate) fn raw_log(directory: &Path) -> Vec<u8> {
     let mut log = Vec::new();
     for (_, path) in segments(directory) {
         File::open(path).unwrap().read_to_end(&mut log).unwrap();
@@ -41,7 +41,7 @@ fn raw_log(directory: &Path) -> Vec<u8> {
 }
 
 /// Returns the index; every record must be whole and valid.
-fn index(directory: &Path) -> Vec<Record> {
+pub(crate) fn index(directory: &Path) -> Vec<Record> {
     let bytes = fs::read(directory.join("out.idx")).unwrap();
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     assert_eq!(rest, b"", "the index ends in the middle of a record");
@@ -51,24 +51,24 @@ fn index(directory: &Path) -> Vec<Record> {
     records.collect()
 }
 
-fn has_gap(records: &[Record]) -> bool {
+pub(crate) fn has_gap(records: &[Record]) -> bool {
     records.iter().any(|record| record.kind == Kind::Gap)
 }
 
 /// Runs `outlive logs --json` and returns its lines.
-fn json_lines(home: &Home, arguments: &[&str]) -> Vec<Value> {
+pub(crate) fn json_lines(home: &Home, arguments: &[&str]) -> Vec<Value> {
     let mut command = vec!["--json", "logs"];
     command.extend(arguments);
     let text = home.run(command).ok().text();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn texts(lines: &[Value]) -> Vec<&str> {
+pub(crate) fn texts(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["text"].as_str().unwrap()).collect()
 }
 
 /// Starts a job that prints what it is told: `out TEXT` or `err TEXT`, with the escapes of `printf`.
-fn start_puppet(home: &Home) -> String {
+pub(crate) fn start_puppet(home: &Home) -> String {
     let script = r#"while read -r to text; do
         case $to in out) printf "$text" ;; err) printf "$text" >&2 ;; esac
     done"#;
@@ -76,20 +76,20 @@ fn start_puppet(home: &Home) -> String {
 }
 
 /// Lets the puppet print, and waits until it is in the log.
-fn say(home: &Home, job: &str, order: &str, shown: &str) {
+pub(crate) fn say(home: &Home, job: &str, order: &str, shown: &str) {
     assert!(!String::from_utf8_lossy(&home.logs(job)).contains(shown), "{shown} is there already");
     home.run(["send", job, order]).ok();
     home.wait_for_output(job, shown);
 }
 
 /// A running `outlive logs -f`.
-struct Following {
-    child: Child,
+pub(crate) struct Following {
+    pub(crate) child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Following {
-    fn start(home: &Home, arguments: &[&str]) -> Self {
+    pub(crate) fn start(home: &Home, arguments: &[&str]) -> Self {
         let mut command = home.outlive(["logs", "-f"]);
         let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -97,12 +97,12 @@ impl Following {
     }
 
     /// Returns the next line, waiting for it; `None` at the end.
-    fn next(&mut self) -> Option<String> {
+    pub(crate) fn next(&mut self) -> Option<String> {
         self.lines.next().map(|line| line.unwrap())
     }
 
     /// Returns the exit code once it has ended by itself.
-    fn end(mut self) -> i32 {
+    pub(crate) fn end(mut self) -> i32 {
         assert_eq!(self.next(), None);
         end_within(&mut self.child, LIMIT).expect("it ends with the job")
     }

@@ -184,10 +184,10 @@ impl<'a> Starter<'a> {
                 command.stdin(Stdio::null());
                 let asked = clock::boot_us();
                 let output = command.output()?;
-                let micros = self.stamped(asked, tag);
                 if !output.status.success() {
                     return Err(String::from_utf8_lossy(&output.stderr).trim().into());
                 }
+                let micros = self.stamped(asked, tag);
                 let job = String::from_utf8(output.stdout)?;
                 finish(&self.store, &self.store.find(job.trim(), None)?)?;
                 micros
@@ -198,7 +198,8 @@ impl<'a> Starter<'a> {
     /// Waits for the stamp with this tag.
     fn stamped(&self, asked: u64, tag: u64) -> Result<f64, Failure> {
         let mut message = [0; 64];
-        let count = self.stamps.recv(&mut message)?;
+        let count =
+            self.stamps.recv(&mut message).map_err(|error| format!("no stamp from the command: {error}"))?;
         let message = std::str::from_utf8(&message[..count])?;
         match message.split_once(' ') {
             Some((number, time)) if number == tag.to_string() => {

@@ -270,7 +270,7 @@ pub(crate) struct Send {
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
 
-    /// What to write; a newline is added. Without it, or with `-`, standard input is copied as it is
+    /// What to write; a newline is added. With `-`, or without it and without --eof, standard input is copied as it is
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) text: Option<OsString>,
 

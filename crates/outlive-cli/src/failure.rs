@@ -133,8 +133,8 @@ impl Failure {
 }
 
 /// Joins an error and its causes.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = io_text(error);
     let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {}", io_text(cause));
@@ -144,7 +144,7 @@ fn chain(error: &dyn Error) -> String {
 }
 
 /// The system's words without its "(os error 2)".
-fn io_text(error: &(dyn Error + 'static)) -> String {
+fn io_text(error: &dyn Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
@@ -156,6 +156,7 @@ impl From<StoreError> for Failure {
             StoreError::NoHome | StoreError::Relative(_) => {
                 failure.hint("set OUTLIVE_HOME to an absolute path")
             }
+            StoreError::NotAStore(_) => failure.hint("set OUTLIVE_HOME to a directory of its own"),
             StoreError::Version { .. } => {
                 failure.hint("update outlive, or set OUTLIVE_HOME to another directory")
             }

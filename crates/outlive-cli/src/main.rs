@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use outlive::SpareKeeper;
 
 use crate::args::Arguments;
 use crate::failure::Failure;
@@ -19,6 +20,8 @@ fn main() -> ExitCode {
     if std::env::args_os().next().is_some_and(|name| name == outlive_keeper::PROGRAM) {
         return outlive_keeper::run();
     }
+    outlive_sys::signal::survive_file_limit();
+    let spare = starts_a_job().then(|| SpareKeeper::start(true)).flatten();
     let wants_json =
         std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
     let arguments = match Arguments::try_parse() {
@@ -29,10 +32,18 @@ fn main() -> ExitCode {
         Err(error) => return misused(&error).report(wants_json),
     };
     let is_json = arguments.json;
-    match commands::run(arguments) {
+    match commands::run(arguments, spare) {
         Ok(code) => code,
         Err(failure) => failure.report(is_json),
     }
+}
+
+/// Tells whether a job is about to be started, before anything is understood: a keeper can then be executed while the rest
+/// is. A wrong guess costs nothing but a process that ends at once.
+fn starts_a_job() -> bool {
+    let mut arguments = std::env::args_os().skip(1).skip_while(|argument| argument == "--json");
+    arguments.next().is_some_and(|verb| verb == "run")
+        && arguments.next().is_some_and(|argument| argument != "--help")
 }
 
 /// Puts a usage error into the form that all errors have.

@@ -16,9 +16,19 @@ pub(crate) fn print(text: &str) {
 
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
-    if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
+    if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        give_up(&error);
+    }
+}
+
+/// Ends the program because standard output takes no more: quietly where its reader has gone away, with a word where it
+/// could not be written.
+pub(crate) fn give_up(error: &io::Error) -> ! {
+    if error.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(0);
     }
+    note(&format!("outlive: standard output: {}", crate::failure::chain(error)));
+    std::process::exit(i32::from(crate::failure::FAILED))
 }
 
 /// Prints a note to standard error.
@@ -89,7 +99,10 @@ pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' => ' ',
-            c if c.is_control() => '\u{fffd}',
+            // Marks that turn the direction of what follows around can make one command look like another.
+            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
+                '\u{fffd}'
+            }
             c => c,
         })
         .collect()

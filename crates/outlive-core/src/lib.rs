@@ -4,8 +4,8 @@
 //! of `docs/on-disk-format.md`, and that page decides.
 
 pub mod budget;
-pub mod context;
 pub mod characters;
+pub mod context;
 pub mod control;
 pub mod cursor;
 pub mod duration;

@@ -67,9 +67,10 @@ impl Assembler {
     }
 
     /// Gives the beginning of an unfinished line, and how much of it is left out.
-    pub fn resume(&mut self, stream: Stream, bytes: &[u8], cut_bytes: u64) {
+    pub fn resume(&mut self, stream: Stream, time: Option<Timestamp>, bytes: &[u8], cut_bytes: u64) {
         let open = &mut self.open[stream.index()];
         open.push(bytes);
+        open.time = time;
         open.cut_bytes += cut_bytes;
     }
 

@@ -114,18 +114,10 @@ pub(crate) fn members() -> Vec<Member> {
     tree::below(me, |member| !is_keeper(member.id.pid))
 }
 
-/// Tells whether a process is the keeper of another job: it says so, and holds that job's lock where a keeper does.
+/// Tells whether a process is the keeper of another job: it says so, and holds a job's lock where a keeper does.
 fn is_keeper(pid: i32) -> bool {
-    let arguments = tree::arguments(pid);
-    let [program, job, ..] = arguments.as_slice() else { return false };
-    if program != crate::PROGRAM.as_bytes() {
-        return false;
-    }
-    tree::descriptor(pid, crate::start::LOCK_FD).is_some_and(|path| {
-        path.file_name().is_some_and(|name| name == outlive_core::file::LOCK)
-            && path
-                .parent()
-                .and_then(std::path::Path::file_name)
-                .is_some_and(|name| name.as_encoded_bytes() == job.as_slice())
-    })
+    let says_so = tree::arguments(pid).first().is_some_and(|program| program == crate::PROGRAM.as_bytes());
+    says_so
+        && tree::descriptor(pid, crate::start::LOCK_FD)
+            .is_some_and(|path| path.file_name().is_some_and(|name| name == outlive_core::file::LOCK))
 }

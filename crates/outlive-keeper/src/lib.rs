@@ -27,8 +27,8 @@ pub const PROGRAM: &str = "outlive-keeper";
 
 /// Is the keeper of one job until the job is closed.
 ///
-/// The program must have been started by the library, which hands it four descriptors: the job's `lock` and `done`, its
-/// directory, and the socket with the launch request. To be called before anything else.
+/// The program must have been started by the library, which hands it a socket. With the launch request come the job's
+/// descriptors: `lock` and `done`, its directory, outcome, index and log. To be called before anything else.
 pub fn run() -> std::process::ExitCode {
     match start::start() {
         Ok(keeper) => {

@@ -6,13 +6,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 use outlive_core::index::{Chunker, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
+use outlive_core::segment;
 use outlive_core::timestamp::Timestamp;
-use outlive_core::{file, segment};
 use outlive_sys::durable;
 
 /// A cap is kept in this many segments, so that dropping the oldest costs at most this part of it.
@@ -46,12 +46,10 @@ struct Segment {
 const INDEX_STEP: u64 = 4096;
 
 impl Recorder {
-    /// Makes the first segment and the index.
-    pub(crate) fn create(dir: &OwnedFd, cap: Option<u64>) -> Result<Self, (&'static str, io::Error)> {
-        let index = durable::create_new(dir, file::INDEX).map_err(|error| (file::INDEX, error))?;
-        let log = durable::create_new(dir, &segment::name(0)).map_err(|error| ("the log", error))?;
+    /// Takes over the empty index and first segment.
+    pub(crate) fn new(index: File, log: File, cap: Option<u64>) -> Self {
         durable::reserve(&index, 0, INDEX_STEP);
-        Ok(Self {
+        Self {
             index,
             index_end: 0,
             log,
@@ -59,7 +57,7 @@ impl Recorder {
             chunker: Chunker::default(),
             cap,
             unrecorded: 0,
-        })
+        }
     }
 
     /// Records what was read from a stream.

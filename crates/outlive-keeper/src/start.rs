@@ -22,7 +22,7 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
-use outlive_sys::spawn::{Command, Failure, Step};
+use outlive_sys::spawn::{Command, Failure, Limits, Step};
 use outlive_sys::{clock, detach, durable, pipe, signal, socket, spawn};
 
 use crate::clients::Client;
@@ -30,8 +30,9 @@ use crate::ending::Ending;
 use crate::input::Input;
 use crate::recorder::Recorder;
 
-/// The descriptor of the job's lock in every keeper, by which keepers know each other.
-pub(crate) const LOCK_FD: i32 = detach::FIRST_FD;
+/// The descriptor of the job's lock in every keeper, by which keepers know each other: the first that comes with the
+/// launch request, after the socket itself.
+pub(crate) const LOCK_FD: i32 = detach::FIRST_FD + 1;
 
 /// How long the starter may take to say what it wants.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
@@ -64,33 +65,43 @@ struct Handed {
     lock: OwnedFd,
     done: OwnedFd,
     dir: OwnedFd,
+    outcome: File,
+    index: File,
+    log: File,
     starter: UnixStream,
 }
 
 /// Starts the command; an error is the exit status of a keeper that has nothing to keep.
 pub(crate) fn start() -> Result<Keeper, u8> {
-    let [lock, done, dir, starter] = detach::inherited().ok_or(2)?;
+    let [starter] = detach::inherited().ok_or(2)?;
     signal::block_all();
+    signal::keep_child_ends();
+    let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
-    let mut handed = Handed { lock, done, dir, starter: UnixStream::from(starter) };
-    let contents = receive(&mut handed.starter);
+    let mut starter = UnixStream::from(starter);
+    // A starter that changed its mind, or died before it said anything, leaves nothing to keep.
+    let (contents, fds) = receive(&mut starter).ok_or(4)?;
+    let [lock, done, dir, outcome, index, log] = <[OwnedFd; 6]>::try_from(fds).map_err(|_| 4)?;
+    let (outcome, index, log) = (outcome.into(), index.into(), log.into());
+    let handed = Handed { lock, done, dir, outcome, index, log, starter };
     let launch = match contents.as_ref().map(|contents| Launch::parse(&contents[HEADER..])) {
         Some(Ok(launch)) => launch,
         Some(Err(LaunchError::Version(_))) => {
-            handed.starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
+            let mut starter = handed.starter;
+            starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
             return Err(3);
         }
-        // The starter died, or is not one of ours: there is no job to speak of but the intent in the store.
+        // The starter died half-way: there is no job to speak of but the intent in the store.
         Some(Err(LaunchError::Wire(_))) | None => {
             let never = NeverStarted { step: "launch".into(), ..NeverStarted::default() };
-            write_never_started(&handed.dir, never);
+            write_never_started(&handed.outcome, never);
             return Err(4);
         }
     };
-    match keep(handed, &launch, umask) {
+    match keep(handed, &launch, umask, &limits) {
         Ok(keeper) => Ok(keeper),
         Err((handed, never)) => {
-            write_never_started(&handed.dir, never.clone());
+            write_never_started(&handed.outcome, never.clone());
             durable::remove(&handed.dir, &live_path(&launch.live_mark)).ok();
             drop((handed.done, handed.lock));
             let mut starter = handed.starter;
@@ -105,25 +116,33 @@ pub(crate) fn live_path(mark: &str) -> String {
     format!("../../live/{mark}")
 }
 
-/// Reads the frame with the launch request, header included.
+/// Reads the frame with the launch request, header included, and the descriptors that come with it; the frame is `None`
+/// if it is cut short.
 ///
-/// Into a mapping of its own: the environment is large, and is not needed once the command runs.
-fn receive(starter: &mut UnixStream) -> Option<Region> {
-    starter.set_read_timeout(Some(LAUNCH_LIMIT)).ok()?;
+/// Into a mapping of its own: the environment is large, and is not needed once the command runs. There is no limit to the
+/// wait: this keeper may have been started ahead of need, and its starter's end is the end of the socket.
+fn receive(starter: &mut UnixStream) -> Option<(Option<Region>, Vec<OwnedFd>)> {
     let mut header = [0; HEADER];
-    starter.read_exact(&mut header).ok()?;
+    let fds = socket::receive_with(starter, &mut header).ok()?;
+    starter.set_read_timeout(Some(LAUNCH_LIMIT)).ok()?;
     let length = u32::from_le_bytes(header) as usize;
-    if length > MAX_FRAME {
-        return None;
-    }
-    let mut region = Region::new(HEADER + length).ok()?;
-    region[..HEADER].copy_from_slice(&header);
-    starter.read_exact(&mut region[HEADER..]).ok()?;
-    Some(region)
+    let mut contents = || {
+        let mut region = Region::new(HEADER + length).ok()?;
+        region[..HEADER].copy_from_slice(&header);
+        starter.read_exact(&mut region[HEADER..]).ok()?;
+        Some(region)
+    };
+    let contents = if length <= MAX_FRAME { contents() } else { None };
+    Some((contents, fds))
 }
 
 /// Does all that can fail, then executes the command.
-fn keep(handed: Handed, launch: &Launch<'_>, umask: u32) -> Result<Keeper, (Handed, NeverStarted)> {
+fn keep(
+    handed: Handed,
+    launch: &Launch<'_>,
+    umask: u32,
+    limits: &Limits,
+) -> Result<Keeper, (Handed, NeverStarted)> {
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
@@ -133,11 +152,6 @@ fn keep(handed: Handed, launch: &Launch<'_>, umask: u32) -> Result<Keeper, (Hand
         };
     }
     spawn::adopt_orphans();
-    let outcome = attempt!(file::OUTCOME, durable::open_rw(&handed.dir, file::OUTCOME));
-    let recorder = match Recorder::create(&handed.dir, launch.output_cap_bytes) {
-        Ok(recorder) => recorder,
-        Err((what, error)) => return Err((handed, store_failure(what, &error))),
-    };
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let child_ends = attempt!("the signal descriptor", ChildEnds::new());
     let (stdout, stdout_end) = attempt!("a pipe", pipe::new());
@@ -155,7 +169,7 @@ fn keep(handed: Handed, launch: &Launch<'_>, umask: u32) -> Result<Keeper, (Hand
 
     let (started, started_boot_us) = (Timestamp(clock::wall_us()), clock::boot_us());
     let stdio = [stdin_end.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()];
-    let child = match execute(launch, stdio, umask) {
+    let child = match execute(launch, stdio, umask, limits) {
         Ok(child) => child,
         Err(never) => return Err((handed, never)),
     };
@@ -176,14 +190,14 @@ fn keep(handed: Handed, launch: &Launch<'_>, umask: u32) -> Result<Keeper, (Hand
         outcome: None,
         closed: None,
     };
-    let Handed { lock, done, dir, mut starter } = handed;
+    let Handed { lock, done, dir, outcome, index, log, mut starter } = handed;
     let keeper = Keeper {
         _lock: lock,
         done: Some(done),
         dir,
         live_mark: launch.live_mark.clone(),
         outcome,
-        recorder,
+        recorder: Recorder::new(index, log, launch.output_cap_bytes),
         outputs: [Some(stdout), Some(stderr)],
         input: Input::new(stdin),
         listener,
@@ -207,6 +221,7 @@ fn execute(
     launch: &Launch<'_>,
     stdio: [std::os::fd::BorrowedFd<'_>; 3],
     umask: u32,
+    limits: &Limits,
 ) -> Result<spawn::Child, NeverStarted> {
     let strings =
         |parts: &[&[u8]]| parts.iter().map(|part| CString::new(*part)).collect::<Result<Vec<_>, _>>();
@@ -226,6 +241,7 @@ fn execute(
         directory: &directory,
         stdio,
         umask,
+        limits,
     };
     spawn::start(&command).map_err(|failure| explain(&failure, launch))
 }
@@ -303,7 +319,7 @@ fn store_failure(what: &str, error: &std::io::Error) -> NeverStarted {
 
 /// Writes the outcome of a job whose command was never executed. If not even that is possible, readers find a free lock
 /// and no outcome, which says the same.
-fn write_never_started(dir: &OwnedFd, never: NeverStarted) {
+fn write_never_started(file: &File, never: NeverStarted) {
     use std::os::unix::fs::FileExt;
     let now = Timestamp(clock::wall_us());
     let outcome = Outcome {
@@ -314,8 +330,6 @@ fn write_never_started(dir: &OwnedFd, never: NeverStarted) {
         usage: None,
         totals: Totals::default(),
     };
-    if let Ok(file) = durable::open_rw(dir, file::OUTCOME) {
-        let slots = crate::ending::both_slots(&outcome, now);
-        file.write_all_at(&slots, OUTCOME_AT).and_then(|()| file.sync_data()).ok();
-    }
+    let slots = crate::ending::both_slots(&outcome, now);
+    file.write_all_at(&slots, OUTCOME_AT).and_then(|()| file.sync_data()).ok();
 }

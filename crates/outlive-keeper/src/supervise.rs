@@ -248,18 +248,19 @@ impl Keeper {
         for client in &mut self.clients {
             let Waiting::Room(bytes) = &client.waiting else { continue };
             if !self.input.is_open() {
-                let message = "the command's standard input was closed".to_owned();
-                client.reply(&Reply::Refused { code: "stdin_closed".into(), message });
+                client.reply(&closed());
             } else if self.input.has_room_for(bytes.len()) {
                 self.input.push(bytes);
-                client.reply(&Reply::Accepted);
+                // Writing may have shown that nobody reads.
+                client.reply(&if self.input.is_open() { Reply::Accepted } else { closed() });
             }
         }
     }
 
     /// Begins to end the tree, or hastens an end that has begun.
     fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
-        if self.ending.main.is_none() {
+        // A main process that has ended by itself, and only waits to be reaped, was not killed.
+        if self.ending.main.is_none() && !killing::members().is_empty() {
             self.ending.cause.get_or_insert(cause);
         }
         let (grace_ms, now_us) = (grace_ms.unwrap_or(self.grace_ms), clock::boot_us());
@@ -302,4 +303,9 @@ impl Keeper {
             client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
         }
     }
+}
+
+fn closed() -> Reply {
+    let message = "the command has closed its standard input".to_owned();
+    Reply::Refused { code: "stdin_closed".into(), message }
 }

@@ -109,6 +109,23 @@ pub fn block_all() {
     }
 }
 
+/// Lets this program reap its children itself, whatever its starter wanted of its own: with SIGCHLD ignored the kernel
+/// would throw their ends away.
+pub fn keep_child_ends() {
+    // SAFETY: sets a default disposition; no handler runs.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
+}
+
+/// Lets a file that grows beyond the user's limit be an error and not the end of this program.
+pub fn survive_file_limit() {
+    // SAFETY: ignores a signal; no handler runs.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 /// Says when a child has ended: a descriptor that becomes readable.
 #[derive(Debug)]
 pub struct ChildEnds(OwnedFd);

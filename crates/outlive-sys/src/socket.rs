@@ -3,15 +3,17 @@
 //! A socket's address holds 108 bytes; a job's path may be longer. The keeper binds a relative name from inside the
 //! directory, and a client goes through an open directory.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
-    socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
+    listen, recvmsg, sendmsg, socket_with, socketpair,
 };
 
 /// Waiting connections that the kernel holds for a keeper that is busy.
@@ -72,6 +74,60 @@ pub fn connect_in(dir: impl AsFd, name: &str, limit: Duration) -> io::Result<Uni
 pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
     let (a, b) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     Ok((UnixStream::from(a), UnixStream::from(b)))
+}
+
+/// The most descriptors that go with one message.
+pub const MAX_PASSED: usize = 8;
+
+/// Sends bytes, and descriptors with the first of them.
+///
+/// # Errors
+///
+/// If the other side is gone or does not read.
+///
+/// # Panics
+///
+/// If more than [`MAX_PASSED`] descriptors are given.
+pub fn send_with(stream: &mut UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    use std::io::Write;
+    assert!(fds.len() <= MAX_PASSED, "at most {MAX_PASSED} descriptors go with a message");
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    let sent = loop {
+        match sendmsg(&*stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            other => break other?,
+        }
+    };
+    stream.write_all(&bytes[sent..])
+}
+
+/// Receives into the whole buffer, and the descriptors that come with its first bytes, close-on-exec.
+///
+/// # Errors
+///
+/// If the other side is gone before the buffer is full.
+pub fn receive_with(stream: &mut UnixStream, buffer: &mut [u8]) -> io::Result<Vec<OwnedFd>> {
+    use std::io::Read;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(&*stream, &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            other => break other?.bytes,
+        }
+    };
+    if received == 0 {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+    }
+    let rights = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let fds = rights.flatten().collect();
+    stream.read_exact(&mut buffer[received..])?;
+    Ok(fds)
 }
 
 /// Returns the user at the other end.

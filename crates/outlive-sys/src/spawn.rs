@@ -25,6 +25,32 @@ pub struct Command<'a> {
     pub stdio: [BorrowedFd<'a>; 3],
     /// The file mode creation mask.
     pub umask: u32,
+    /// The user's limits, which the keeper lifted for itself.
+    pub limits: &'a Limits,
+}
+
+/// Limits of this program that would end it or keep it from its work, as they were.
+#[derive(Debug)]
+pub struct Limits([(libc::__rlimit_resource_t, libc::rlimit); 3]);
+
+impl Limits {
+    /// Lifts them as far as this user may: a job's limits are the command's, not its keeper's.
+    pub fn lift() -> Self {
+        Self([libc::RLIMIT_CPU, libc::RLIMIT_FSIZE, libc::RLIMIT_NOFILE].map(|resource| {
+            // SAFETY: the structure is valid for reading and writing; a refused change leaves the limit as it is.
+            unsafe {
+                let mut old = std::mem::zeroed::<libc::rlimit>();
+                libc::getrlimit(resource, &mut old);
+                let most = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+                let hard = libc::rlimit { rlim_cur: old.rlim_max, ..old };
+                let lifted = resource != libc::RLIMIT_NOFILE && libc::setrlimit(resource, &most) == 0;
+                if !lifted {
+                    libc::setrlimit(resource, &hard);
+                }
+                (resource, old)
+            }
+        }))
+    }
 }
 
 /// The step at which a start failed.
@@ -70,6 +96,7 @@ struct Plan {
     directory: *const c_char,
     stdio: [RawFd; 3],
     umask: libc::mode_t,
+    limits: *const Limits,
     failure: Option<Failure>,
 }
 
@@ -98,6 +125,7 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
         directory: command.directory.as_ptr(),
         stdio: command.stdio.map(|fd| fd.as_raw_fd()),
         umask: command.umask,
+        limits: command.limits,
         failure: None,
     };
     let blocked = SignalsBlocked::new();
@@ -135,6 +163,9 @@ extern "C" fn become_command(plan: *mut c_void) -> c_int {
         }
         default_signals();
         libc::umask((*plan).umask);
+        for (resource, limit) in &(*(*plan).limits).0 {
+            libc::setrlimit(*resource, limit);
+        }
         if libc::chdir((*plan).directory) < 0 {
             fail(plan, Step::Directory, 0)
         }

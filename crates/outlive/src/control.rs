@@ -123,7 +123,7 @@ impl Store {
             }
             Ok(other) => Err(unexpected(job, &other)),
             // It ended while it was being asked, which is what was wanted.
-            Err(ControlError::Unreachable { .. }) if !job.state(self).is_live() => {
+            Err(ControlError::Unreachable { source, .. }) if is_over_now(&source) && self.ends_now(job) => {
                 Ok(Killed { was_over: false, signalled: 0, survivors: Vec::new() })
             }
             Err(error) => Err(error),
@@ -185,6 +185,18 @@ impl Store {
         }
     }
 
+    /// Waits a moment for the end of a job whose keeper has just gone.
+    pub(crate) fn ends_now(&self, job: &Job) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while job.state(self).is_live() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
     /// Asks for something that is either done or refused.
     pub(crate) fn ask_to_accept(
         &self,
@@ -205,6 +217,12 @@ impl Store {
         }
         Connection::open(self, job, &state)
     }
+}
+
+/// Tells whether a conversation broke off because the keeper went away, and not because it does not answer.
+pub(crate) fn is_over_now(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionRefused | ConnectionReset | NotFound | UnexpectedEof)
 }
 
 fn unexpected(job: &Job, reply: &Reply) -> ControlError {

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use outlive_sys::durable;
@@ -70,6 +71,18 @@ impl Store {
             let problem = format!("the store is on {kind}, where locks may not hold between hosts");
             findings.push(Finding::open(self.root(), problem));
         }
+        for name in crate::store::DIRECTORIES {
+            let path = self.root().join(name);
+            if !path.is_dir() {
+                let made = fs::DirBuilder::new().mode(0o700).create(&path);
+                findings.push(Finding {
+                    path,
+                    problem: "it was missing".to_owned(),
+                    action: made.is_ok().then(|| "made anew".to_owned()),
+                    is_handled: made.is_ok(),
+                });
+            }
+        }
         for entry in fs::read_dir(self.root())?.flatten() {
             let name = entry.file_name();
             if !KNOWN.iter().any(|known| name == OsStr::new(known)) {
@@ -93,8 +106,11 @@ impl Store {
             }
         }
         // Under the lock: a job that is being prepared has its mark before it has its place.
-        if self.lock()?.is_held {
-            self.sweep_marks();
+        match self.lock() {
+            Ok(lock) if lock.is_held => self.sweep_marks(),
+            // Somebody else has it: the marks are swept by the next who counts.
+            Ok(_) => {}
+            Err(error) => findings.push(Finding::open(self.root(), format!("it cannot be written: {error}"))),
         }
         Ok(Examination { jobs: listing.jobs.len(), live, findings })
     }
@@ -109,7 +125,9 @@ impl Store {
         }
         let is_newer =
             matches!(&damaged.error, crate::job::DamageError::Spec(outlive_core::spec::SpecError::Format(_)));
-        let (action, is_handled) = if is_newer {
+        let (action, is_handled) = if !damaged.error.is_certain() {
+            ("left alone: it could not be read just now".to_owned(), false)
+        } else if is_newer {
             ("left alone: another version wrote it".to_owned(), true)
         } else if durable::is_held(&path, outlive_core::file::LOCK) {
             ("left alone: a keeper still holds it".to_owned(), false)

@@ -40,6 +40,19 @@ pub enum DamageError {
     Name(std::ffi::OsString),
 }
 
+impl DamageError {
+    /// Tells whether it lies in the job, and not in a moment's want of descriptors, memory or rights.
+    pub fn is_certain(&self) -> bool {
+        use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound};
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), NotFound | NotADirectory | IsADirectory | InvalidData)
+            }
+            Self::Spec(_) | Self::Name(_) => true,
+        }
+    }
+}
+
 impl Job {
     /// Opens the directory of a job; `None` if there is none.
     pub(crate) fn open(path: PathBuf, id: &JobId) -> Result<Option<Self>, DamageError> {
@@ -120,6 +133,14 @@ impl Job {
     /// Tells whether somebody was told the outcome.
     pub fn is_seen(&self) -> bool {
         durable::open_ro(&self.dir, file::SEEN).is_ok()
+    }
+
+    /// Notes that somebody looked at the ended job again, if its outcome was told before.
+    pub fn note_access(&self) {
+        // On a full or read-only disk it merely counts as not looked at.
+        durable::open_rw(&self.dir, file::SEEN)
+            .and_then(|file| file.set_modified(std::time::SystemTime::now()))
+            .ok();
     }
 
     /// Notes that somebody was told the outcome or looked at the ended job again, which is what retention goes by.

@@ -2,25 +2,35 @@
 
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use outlive_sys::detach;
+use outlive_sys::{detach, socket};
 
 /// The keeper's program, by name.
 pub(crate) const PROGRAM: &str = "outlive-keeper";
 
 /// Where keepers come from.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct KeeperProgram {
     /// Named by the caller.
     pub(crate) given: Option<PathBuf>,
     /// This program can be one itself.
     pub(crate) can_be_self: bool,
+    /// One that waits already.
+    pub(crate) spare: Mutex<Option<SpareKeeper>>,
 }
 
 impl KeeperProgram {
+    /// Returns the keeper that waits already, else a new one of the best program; `None` if that fails.
+    pub(crate) fn take_spare(&self) -> Option<SpareKeeper> {
+        let waiting = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiting.or_else(|| SpareKeeper::of(&self.candidates().next()?).ok())
+    }
+
     /// Lists the programs to try, the best first: one of another build may refuse, and then the next is tried. `PATH` is
     /// searched only when it comes to that.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = PathBuf> {
@@ -37,12 +47,33 @@ impl KeeperProgram {
     }
 }
 
-/// Executes a keeper for `job`, detached from this program, with these descriptors.
-pub(crate) fn execute(program: &Path, job: &str, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let program = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
-    let arguments = [CString::new(PROGRAM).map_err(invalid)?, CString::new(job).map_err(invalid)?];
-    detach::start(&program, &arguments, fds)
+/// A keeper that was started ahead of need and waits to be told what to keep.
+///
+/// Executing it takes as long as preparing a job, and the two are done at the same time. One that is dropped ends by
+/// itself: its socket is closed.
+#[derive(Debug)]
+pub struct SpareKeeper {
+    pub(crate) program: PathBuf,
+    pub(crate) socket: UnixStream,
+}
+
+impl SpareKeeper {
+    /// Starts one from the best program that is found, this one itself if `can_be_self`; `None` if that fails, which
+    /// whoever needs a keeper will find out with a reason.
+    pub fn start(can_be_self: bool) -> Option<Self> {
+        let programs = KeeperProgram { can_be_self, ..KeeperProgram::default() };
+        let program = programs.candidates().next()?;
+        Self::of(&program).ok()
+    }
+
+    /// Executes a keeper, detached from this program.
+    pub(crate) fn of(program: &Path) -> io::Result<Self> {
+        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let path = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
+        let (ours, theirs) = socket::pair()?;
+        detach::start(&path, &[CString::new(PROGRAM).map_err(invalid)?], &[theirs.as_fd()])?;
+        Ok(Self { program: program.to_owned(), socket: ours })
+    }
 }
 
 /// Lists the files of this name in the directories of a search path.

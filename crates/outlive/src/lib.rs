@@ -72,6 +72,7 @@ pub use doctor::{Examination, Finding};
 pub use find::{Damaged, FindError, Listing};
 pub use follow::{Followed, Follower};
 pub use job::{DamageError, Job};
+pub use keeper::SpareKeeper;
 pub use limits::LimitError;
 pub use object::{JobObject, OutputObject, reason, signal_name};
 pub use output::{Output, Piece};

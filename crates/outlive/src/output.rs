@@ -307,15 +307,31 @@ impl Output {
         }
     }
 
-    /// Returns how many bytes the gap right before this record stands for.
+    /// Returns how many bytes the gaps right before this record stand for, and this one if it is a gap.
     fn lost_before(&self, number: u64, record: &Record) -> u64 {
-        let before = number.checked_sub(1).and_then(|number| self.record(number));
-        match before {
-            Some(gap) if gap.kind == Kind::Gap => {
-                let known = number.checked_sub(2).and_then(|number| self.record(number));
-                record.before.dropped
-                    - known.map_or(0, |known| known.before.dropped).min(record.before.dropped)
+        let mut dropped_before = 0;
+        for earlier in (self.first_record..number).rev() {
+            match self.record(earlier) {
+                Some(gap) if gap.kind == Kind::Gap => {}
+                other => {
+                    dropped_before = other.map_or(0, |output| output.before.dropped);
+                    break;
+                }
             }
+        }
+        // The first record that is there tells only what was lost in all.
+        if number == self.first_record && number > 0 {
+            0
+        } else {
+            record.before.dropped.saturating_sub(dropped_before)
+        }
+    }
+
+    /// Returns how many bytes were printed after the last one that is there, and could not be kept.
+    pub fn lost_at_end(&self) -> u64 {
+        let last = self.records.get().checked_sub(1);
+        match last.and_then(|last| Some((last, self.record(last)?))) {
+            Some((last, record)) if record.kind == Kind::Gap => self.lost_before(last, &record),
             _ => 0,
         }
     }
@@ -373,8 +389,8 @@ impl Output {
         let mut assembler = Assembler::at(&record.before);
         for stream in [Stream::Stdout, Stream::Stderr] {
             if let Some(open) = record.before.open[stream.index()] {
-                let (bytes, cut) = self.stream_bytes(stream, open, record.offset)?;
-                assembler.resume(stream, &bytes, cut);
+                let (bytes, cut, time) = self.stream_bytes(stream, open, record.offset)?;
+                assembler.resume(stream, time, &bytes, cut);
             }
         }
         let mut place = record.offset;
@@ -405,15 +421,22 @@ impl Output {
         Ok(lines)
     }
 
-    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, too.
-    fn stream_bytes(&mut self, stream: Stream, from: u64, to: u64) -> io::Result<(Vec<u8>, u64)> {
-        let (mut collected, mut cut) = (Vec::new(), 0);
+    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, and
+    /// when the last of them came, too.
+    fn stream_bytes(
+        &mut self,
+        stream: Stream,
+        from: u64,
+        to: u64,
+    ) -> io::Result<(Vec<u8>, u64, Option<Timestamp>)> {
+        let (mut collected, mut cut, mut last) = (Vec::new(), 0, None);
         let mut offset = from;
         while offset < to {
             match self.piece(offset)? {
-                Some(Piece::Output { stream: of, bytes, .. }) => {
+                Some(Piece::Output { stream: of, time, bytes, .. }) => {
                     let length = (bytes.len() as u64).min(to - offset);
                     if of == Some(stream) {
+                        last = time;
                         let room = (MAX_LINE - collected.len()).min(usize::try_from(length).unwrap_or(0));
                         collected.extend_from_slice(&bytes[..room]);
                         cut += length - room as u64;
@@ -422,13 +445,17 @@ impl Output {
                 }
                 Some(Piece::Gone { to: there, .. }) => {
                     let end = there.min(to);
-                    cut += self.stream_length(stream, offset, end);
+                    // Where the index was forgotten too, the line is cut all the same, by as much as this at the most.
+                    cut += match self.stream_length(stream, offset, end) {
+                        0 => end - offset,
+                        length => length,
+                    };
                     offset = end;
                 }
                 None => break,
             }
         }
-        Ok((collected, cut))
+        Ok((collected, cut, last))
     }
 
     /// Returns how many bytes of one stream there were in a range, by the index alone.

@@ -37,7 +37,7 @@ impl Store {
     /// If something of it still runs, or the store cannot be written.
     pub fn remove(&self, job: &Job) -> Result<(), RemoveError> {
         let state = job.state(self);
-        if state.is_elsewhere {
+        if state.is_elsewhere && state.is_live() {
             return Err(RemoveError::Elsewhere(job.id().clone()));
         }
         if state.is_live() {
@@ -55,6 +55,14 @@ impl Store {
             Err(error) => return Err(failed(error)),
         }
         fs::remove_file(self.live().join(format!("{}@{}", job.id(), job.spec().session))).ok();
-        fs::remove_dir_all(&gone).map_err(failed)
+        // Somebody who still has the directory open may make a file in it meanwhile.
+        let mut removed = fs::remove_dir_all(&gone);
+        for _ in 0..10 {
+            if !removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {
+                break;
+            }
+            removed = fs::remove_dir_all(&gone);
+        }
+        removed.map_err(failed)
     }
 }

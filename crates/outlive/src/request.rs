@@ -253,7 +253,7 @@ impl Request {
         let added = self
             .env_set
             .iter()
-            .filter(|(name, _)| !own.iter().any(|(own, _)| own == name))
+            .filter(|(name, _)| !own.iter().any(|(own, _)| own == name) && !self.env_unset.contains(name))
             .map(|(name, value)| join(OsStr::new(name), value));
         let own = own.iter().map(|(name, value)| join(OsStr::new(name), OsStr::new(value)));
         inherited.chain(added).chain(own).collect()
@@ -261,10 +261,8 @@ impl Request {
 
     /// Returns the search path that the job will have.
     pub(crate) fn path(&self) -> Option<OsString> {
-        if let Some(path) = self.env_set.get("PATH") {
-            return Some(path.clone());
-        }
-        std::env::var_os("PATH").filter(|_| !self.env_unset.iter().any(|unset| unset == "PATH"))
+        let is_unset = self.env_unset.iter().any(|unset| unset == "PATH");
+        self.env_set.get("PATH").cloned().or_else(|| std::env::var_os("PATH")).filter(|_| !is_unset)
     }
 }
 

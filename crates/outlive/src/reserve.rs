@@ -19,11 +19,7 @@ impl Store {
         let known = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
         let mut bound = known.and_then(|known| known.checked_add(cap)).filter(|&bound| bound <= limit);
         if bound.is_none() {
-            let used = self.make_room(limit.saturating_sub(cap));
-            if used.saturating_add(cap) > limit {
-                return Err(LimitError::Bytes { used, wanted: cap, limit });
-            }
-            bound = Some(used + cap);
+            bound = Some(self.make_room(cap, limit)? + cap);
         }
         let written =
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
@@ -35,29 +31,36 @@ impl Store {
         Ok(())
     }
 
-    /// Measures what is used, and removes the oldest ended jobs until it is no more than `wanted` or none is left.
-    fn make_room(&self, wanted: u64) -> u64 {
-        let mut used = 0u64;
+    /// Measures what is used and removes the oldest ended jobs until there is room; none goes where that is not enough.
+    fn make_room(&self, wanted: u64, limit: u64) -> Result<u64, LimitError> {
+        let (mut used, mut live) = (0u64, 0u64);
         let mut ended = Vec::new();
         for job in self.list(None).map(|listing| listing.jobs).unwrap_or_default() {
             let state = job.state(self);
             let bytes = disk_bytes(job.path());
             if state.is_live() || state.is_elsewhere {
-                used += job.spec().output_cap_bytes.unwrap_or(0).max(bytes);
+                let reserved = job.spec().output_cap_bytes.unwrap_or(0).max(bytes);
+                (used, live) = (used + reserved, live + reserved);
             } else {
                 used += bytes;
                 ended.push((state.outcome.map(|outcome| outcome.ended), bytes, job));
             }
         }
+        if live.saturating_add(wanted) > limit {
+            return Err(LimitError::Bytes { used, wanted, limit });
+        }
         ended.sort_by_key(|(end, ..)| *end);
         for (_, bytes, job) in ended {
-            if used <= wanted {
+            if used.saturating_add(wanted) <= limit {
                 break;
             }
             if self.remove(&job).is_ok() {
                 used -= bytes;
             }
         }
-        used
+        match used.saturating_add(wanted) <= limit {
+            true => Ok(used),
+            false => Err(LimitError::Bytes { used, wanted, limit }),
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,13 +18,13 @@ use outlive_core::rawtext::RawText;
 use outlive_core::spec::{Mode, Spec, Starter};
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
-use outlive_core::{FORMAT, VERSION, file};
+use outlive_core::{FORMAT, VERSION, file, segment};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock, random, socket};
 
 use crate::frame;
 use crate::job::Job;
-use crate::keeper;
+use crate::keeper::SpareKeeper;
 use crate::limits::LimitError;
 use crate::request::{Request, RequestError, Resolved};
 use crate::store::Store;
@@ -104,6 +105,9 @@ struct Prepared {
     path: PathBuf,
     lock: File,
     done: File,
+    outcome: File,
+    index: File,
+    log: File,
     dir: OwnedFd,
     live_mark: String,
 }
@@ -119,10 +123,12 @@ impl Store {
     ///
     /// If the request makes no sense, a limit is reached, the store cannot be written or the command cannot be executed.
     pub fn start(&self, request: &Request) -> Result<Started, StartError> {
+        // Executed now, it is ready when the job is.
+        let spare = self.keeper.take_spare();
         let path = request.path();
         let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
         let (prepared, warning) = self.prepare(request, &resolved)?;
-        let reply = self.launch(request, &resolved, &prepared);
+        let reply = self.launch(request, &resolved, &prepared, spare);
         let job = prepared.spec.job.clone();
         match reply? {
             Answer::Started(pid) => {
@@ -189,7 +195,10 @@ impl Store {
                 return Err(io::Error::from(io::ErrorKind::WouldBlock));
             }
         }
-        durable::preallocate(&durable::create_new(&dir, file::OUTCOME)?, FILE_BYTES)?;
+        let outcome = durable::create_new(&dir, file::OUTCOME)?;
+        durable::preallocate(&outcome, FILE_BYTES)?;
+        let index = durable::create_new(&dir, file::INDEX)?;
+        let log = durable::create_new(&dir, &segment::name(0))?;
         let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
         durable::create_new(&dir, file::SPEC)?.write_all(&json)?;
         let live_mark = format!("{}@{}", spec.job, spec.session);
@@ -201,7 +210,7 @@ impl Store {
         }
         let path = self.jobs().join(spec.job.as_str());
         match durable::rename_new(new, &path) {
-            Ok(true) => Ok(Some(Prepared { spec, path, lock, done, dir, live_mark })),
+            Ok(true) => Ok(Some(Prepared { spec, path, lock, done, outcome, index, log, dir, live_mark })),
             other => {
                 fs::remove_file(&mark).ok();
                 other.map(|_| None)
@@ -247,6 +256,7 @@ impl Store {
         request: &Request,
         resolved: &Resolved,
         prepared: &Prepared,
+        mut spare: Option<SpareKeeper>,
     ) -> Result<Answer, StartError> {
         let spec = &prepared.spec;
         let environment = request
@@ -271,7 +281,9 @@ impl Store {
             failure = RequestError::TooLarge(frame.len()).into();
         }
         for program in self.keeper.candidates().filter(|_| is_sendable) {
-            match talk(&program, prepared, &frame) {
+            let waiting = spare.take().filter(|spare| spare.program == program);
+            let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
+            match keeper.and_then(|keeper| talk(keeper.socket, prepared, &frame)) {
                 Ok(Talk::Answer(answer)) => return Ok(answer),
                 Ok(Talk::OtherVersion(version)) => failure = StartError::KeeperVersion { program, version },
                 Err(source) => failure = StartError::Keeper { program, source },
@@ -295,15 +307,13 @@ enum Talk {
     OtherVersion(u32),
 }
 
-fn talk(program: &Path, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
-    let (mut ours, theirs) = socket::pair()?;
-    let fds = [prepared.lock.as_fd(), prepared.done.as_fd(), prepared.dir.as_fd(), theirs.as_fd()];
-    keeper::execute(program, prepared.spec.job.as_str(), &fds)?;
-    drop(theirs);
+fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
     ours.set_read_timeout(Some(ANSWER_LIMIT))?;
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
+    let Prepared { lock, done, dir, outcome, index, log, .. } = prepared;
+    let fds = [lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
     // A keeper that does not take the request says so before it has read it all.
-    let sent = ours.write_all(frame);
+    let sent = socket::send_with(&mut ours, frame, &fds);
     match frame::receive(&mut ours) {
         Ok(contents) => Ok(match LaunchReply::parse(&contents).map_err(io::Error::other)? {
             LaunchReply::Started(process) => Talk::Answer(Answer::Started(process.pid)),

@@ -36,14 +36,17 @@ pub struct State {
     pub is_orphaned: bool,
     /// It was removed while it was looked at; the rest says nothing.
     pub is_removed: bool,
-    /// Another host or pid namespace has it: nothing can be said, recovered or signalled from here.
+    /// Another host or pid namespace has it: nothing can be recovered or signalled from here.
     pub is_elsewhere: bool,
+    /// Nobody keeps it any more. Of a job of another pid namespace that is all that can be said: its end was never
+    /// recorded, and whoever could has gone.
+    is_abandoned: bool,
 }
 
 impl State {
     /// Tells whether something of the job may still run, so that it counts against the limits and cannot be removed.
     pub fn is_live(&self) -> bool {
-        !self.status.has_ended() || self.is_lingering || self.is_orphaned
+        !self.is_abandoned && (!self.status.has_ended() || self.is_lingering || self.is_orphaned)
     }
 
     /// Returns how long it has run, or ran.
@@ -71,7 +74,9 @@ impl Job {
         if here.machine != there.machine
             || (here.boot == there.boot && here.pid_namespace != there.pid_namespace)
         {
-            return State { is_elsewhere: true, ..self.running() };
+            // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
+            let is_abandoned = here.machine == there.machine && !self.is_kept();
+            return State { is_elsewhere: true, is_abandoned, ..self.running() };
         }
         if self.is_removed() {
             return State { status: Status::Lost, is_removed: true, ..self.running() };
@@ -113,6 +118,7 @@ impl Job {
             is_orphaned: false,
             is_removed: false,
             is_elsewhere: false,
+            is_abandoned: false,
         }
     }
 
@@ -129,6 +135,7 @@ impl Job {
             is_orphaned: false,
             is_removed: false,
             is_elsewhere: false,
+            is_abandoned: false,
         }
     }
 
@@ -170,6 +177,7 @@ impl Job {
             is_orphaned: false,
             is_removed: false,
             is_elsewhere: false,
+            is_abandoned: false,
         }
     }
 

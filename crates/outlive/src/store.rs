@@ -12,7 +12,7 @@ use outlive_core::spec::Host;
 use outlive_sys::{identity, lock};
 
 use crate::config::{Config, ConfigError};
-use crate::keeper::KeeperProgram;
+use crate::keeper::{KeeperProgram, SpareKeeper};
 
 /// How long anybody waits for the store's lock; see `docs/on-disk-format.md`.
 const LOCK_LIMIT: Duration = Duration::from_secs(1);
@@ -43,6 +43,9 @@ pub enum StoreError {
         /// Why not.
         source: io::Error,
     },
+    /// Somebody else's directory.
+    #[error("{0} is not a store and not empty")]
+    NotAStore(PathBuf),
     /// A later version wrote it.
     #[error("the store at {path} has format {found:?}, and this version knows up to {FORMAT}")]
     Version {
@@ -94,6 +97,9 @@ impl Store {
                 return Err(StoreError::Version { path: root.to_owned(), found: found.trim().to_owned() });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !is_adoptable(root) {
+                    return Err(StoreError::NotAStore(root.to_owned()));
+                }
                 make(root, &version).map_err(failed(root))?;
             }
             Err(error) => return Err(failed(&version)(error)),
@@ -105,6 +111,12 @@ impl Store {
     /// a call of `outlive_keeper::run` when their name is `outlive-keeper`.
     pub fn with_self_as_keeper(mut self) -> Self {
         self.keeper.can_be_self = true;
+        self
+    }
+
+    /// Gives it a keeper that waits already, for the next job that is started.
+    pub fn with_spare_keeper(mut self, spare: Option<SpareKeeper>) -> Self {
+        self.keeper.spare = spare.into();
         self
     }
 
@@ -184,11 +196,27 @@ fn version_text() -> String {
     format!("outlive store {FORMAT}\n")
 }
 
+/// The directories of a store.
+pub(crate) const DIRECTORIES: [&str; 4] = ["new", "jobs", "live", "quarantine"];
+
+/// Tells whether a store may be made here: nothing is there but what the making of one that was cut short leaves, and a
+/// configuration.
+fn is_adoptable(root: &Path) -> bool {
+    fs::read_dir(root).into_iter().flatten().flatten().all(|entry| {
+        let name = entry.file_name();
+        let is_empty = || fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none());
+        name == "config.toml"
+            || name == "lock"
+            || name.to_string_lossy().ends_with(".tmp")
+            || (DIRECTORIES.iter().any(|known| name == *known) && is_empty())
+    })
+}
+
 /// Makes the directories and, last, the version file: a store without it is one that is still being made.
 fn make(root: &Path, version: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(root)?;
-    for name in ["new", "jobs", "live", "quarantine"] {
+    for name in DIRECTORIES {
         builder.create(root.join(name))?;
     }
     let dir = outlive_sys::durable::open_dir(root)?;

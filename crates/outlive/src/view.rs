@@ -220,6 +220,11 @@ impl View {
         }
     }
 
+    /// Hands on what had to wait, but not lines that have not ended yet.
+    pub fn finish_ended(mut self, emit: impl FnMut(ViewItem)) {
+        self.hand_over(emit);
+    }
+
     /// Hands on what has not ended yet, and what had to wait.
     pub fn finish(mut self, mut emit: impl FnMut(ViewItem)) {
         let mut lines = Vec::new();
@@ -237,6 +242,10 @@ impl View {
         for line in lines {
             self.select(line, &mut emit);
         }
+        self.hand_over(emit);
+    }
+
+    fn hand_over(&mut self, mut emit: impl FnMut(ViewItem)) {
         if let Some(fitter) = self.fitter.take() {
             let fitted = fitter.finish();
             let from_line = fitted.head.last().map_or(self.from_line.max(1), |line| line.number + 1);

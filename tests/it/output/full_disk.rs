@@ -2,55 +2,12 @@
 //!
 //! Proves S0-156 as far as a disk allows: what could not be kept is counted.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::fs;
+use std::path::Path;
 
-use outlive_tests::{Home, binary, report, until};
+use outlive_tests::{Home, SmallDisk, binary, until};
 
 use super::{has_gap, index};
-
-/// A small file system of its own, unmounted when the test is over.
-struct SmallDisk {
-    place: PathBuf,
-    _parent: tempfile::TempDir,
-}
-
-impl SmallDisk {
-    /// Mounts one; `None`, with a word about it, where that is not permitted.
-    fn mount(size: &str) -> Option<Self> {
-        let parent = tempfile::tempdir().unwrap();
-        let place = parent.path().join("small");
-        fs::create_dir(&place).unwrap();
-        let options = format!("size={size},mode=0700");
-        let mounted =
-            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "outlive-test"]).arg(&place).output();
-        match mounted {
-            Ok(output) if output.status.success() => Some(Self { place, _parent: parent }),
-            _ => {
-                report("skipped: mounting a tmpfs needs CAP_SYS_ADMIN, which this user lacks");
-                None
-            }
-        }
-    }
-
-    /// Fills it to the last page; removing the file that is returned makes room again.
-    fn fill(&self) -> PathBuf {
-        let path = self.place.join("filler");
-        let mut filler = File::create(&path).unwrap();
-        let page = [7; 4096];
-        while filler.write_all(&page).is_ok() {}
-        path
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(&self.place).status();
-        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
-    }
-}
 
 fn exists(path: &Path) -> bool {
     path.try_exists().unwrap()
@@ -59,7 +16,7 @@ fn exists(path: &Path) -> bool {
 #[test]
 fn a_command_ends_though_nothing_more_can_be_kept() {
     let Some(disk) = SmallDisk::mount("4m") else { return };
-    let home = Home::in_dir(&disk.place);
+    let home = Home::in_dir(disk.path());
     let writes = binary("writes").display().to_string();
     let job = home.start_with(&["--output-cap", "off"], [&writes, "20000000", "stdout", "7"]);
     let ended = home.wait(&job);
@@ -87,7 +44,7 @@ fn a_command_ends_though_nothing_more_can_be_kept() {
 fn a_running_job_is_recorded_again_once_there_is_room() {
     let Some(disk) = SmallDisk::mount("4m") else { return };
     let signs = tempfile::tempdir().unwrap();
-    let home = Home::in_dir(&disk.place);
+    let home = Home::in_dir(disk.path());
     // A mebibyte does not fit into a pipe: once it is written, the keeper has taken nearly all of it.
     let script =
         r#"echo first; read go; head -c 1048576 /dev/zero; : >"$0"; read go; echo second; read go; exit 3"#;
@@ -117,7 +74,7 @@ fn a_running_job_is_recorded_again_once_there_is_room() {
 #[test]
 fn the_outcome_is_recorded_on_a_disk_that_stays_full() {
     let Some(disk) = SmallDisk::mount("4m") else { return };
-    let home = Home::in_dir(&disk.place);
+    let home = Home::in_dir(disk.path());
     let job =
         home.start_with(&["--stdin", "open"], ["sh", "-c", "read go; head -c 300000 /dev/zero; exit 5"]);
     let filler = disk.fill();

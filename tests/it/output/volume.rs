@@ -9,7 +9,7 @@ use std::process::Command;
 
 use outlive::Stream;
 use outlive_core::index::Kind;
-use outlive_tests::{Home, binary, pattern, report};
+use outlive_tests::{Home, binary, lacks, pattern};
 
 use super::{index, raw_log, segments};
 
@@ -58,7 +58,7 @@ fn a_gibibyte_is_kept(stream: Stream) {
     let home = Home::new();
     let free = free_bytes(home.path());
     if free < 5 * GIB {
-        report(&format!("skipped: {free} bytes are free in {}, and 5 GiB are needed", home.path().display()));
+        lacks(&format!("5 GiB of room in {}", home.path().parent().unwrap().display()));
         return;
     }
     let writes = binary("writes").display().to_string();

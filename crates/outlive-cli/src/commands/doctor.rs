@@ -70,7 +70,13 @@ fn text(report: &Report) -> String {
     );
     for finding in &report.findings {
         let action = finding.action.as_deref().unwrap_or("nothing was done about it");
-        text.push_str(&format!("\n{}\n  {}\n  {action}\n", finding.path, finding.problem));
+        let line = crate::render::one_line;
+        text.push_str(&format!(
+            "\n{}\n  {}\n  {}\n",
+            line(&finding.path),
+            line(&finding.problem),
+            line(action)
+        ));
     }
     if report.findings.is_empty() {
         text.push_str("\nnothing is wrong\n");

@@ -6,17 +6,19 @@ use outlive::{Job, JobObject, State};
 
 use crate::args::List;
 use crate::commands::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, chain};
 use crate::render::{colour, is_coloured, note, one_line, print, print_json, status_text, table, width};
 
 pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
     let listing =
         context.store.list(context.session.as_ref()).map_err(|error| Failure::other("list", &error))?;
     for damaged in &listing.damaged {
-        note(&format!(
-            "outlive: warning: {} is damaged; outlive doctor moves it out of the way",
-            damaged.name.display()
-        ));
+        let name = one_line(&damaged.name.to_string_lossy());
+        note(&if damaged.error.is_certain() {
+            format!("outlive: warning: {name} is damaged; outlive doctor moves it out of the way")
+        } else {
+            format!("outlive: warning: {name} could not be read: {}", chain(&damaged.error))
+        });
     }
     let jobs: Vec<(Job, State)> = listing
         .jobs

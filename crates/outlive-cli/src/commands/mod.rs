@@ -15,7 +15,7 @@ mod wait;
 
 use std::process::ExitCode;
 
-use outlive::{Job, SessionName, Store};
+use outlive::{Job, SessionName, SpareKeeper, Store};
 
 use crate::args::{Arguments, Verb};
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub(crate) struct Context {
 }
 
 /// Does what was asked.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
     match arguments.verb {
         Verb::Completions(completions) => return Ok(completions::run(&completions)),
         Verb::Reference(asked) => {
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         _ => {}
     }
-    let store = Store::open()?.with_self_as_keeper();
+    let store = Store::open()?.with_self_as_keeper().with_spare_keeper(spare);
     let context = Context { store, is_json: arguments.json, session: arguments.session };
     match arguments.verb {
         Verb::Run(run) => run::run(&context, run),

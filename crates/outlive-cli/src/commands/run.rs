@@ -181,6 +181,9 @@ fn finish(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
     let state = job.state(&context.store);
     job.mark_seen();
     let object = JobObject::new(job, &state);
+    if object.output.dropped_bytes > 0 {
+        note(&format!("outlive: {} bytes in all could not be kept", object.output.dropped_bytes));
+    }
     if context.is_json {
         print_json(&object)?;
     } else if !matches!(state.status, Status::Completed | Status::Failed) {

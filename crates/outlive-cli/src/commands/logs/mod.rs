@@ -21,9 +21,9 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     let mut reading =
         Reading::new(context, arguments, &job, search).map_err(|error| failure(&job, &error))?;
     let done = if reading.is_bytewise() { reading.copy() } else { reading.show() };
-    done.map_err(|error| failure(&job, &error))?;
+    done.and_then(|()| reading.tell_end()).map_err(|error| failure(&job, &error))?;
     if job.state(&context.store).status.has_ended() {
-        job.mark_seen();
+        job.note_access();
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -145,8 +145,9 @@ impl<'a> Reading<'a> {
             position =
                 self.follow(position, |reading, piece| reading.printer.piece(piece, reading.stream))?;
         }
-        self.note_position(position)?;
+        // Only what was really written counts as read.
         self.printer.finish();
+        self.note_position(position)?;
         Ok(())
     }
 
@@ -165,8 +166,15 @@ impl<'a> Reading<'a> {
             view.push(&piece, |item| self.printer.item(&item));
         }
         if self.arguments.follow && (self.tail().is_some() || self.arguments.lines.is_some()) {
-            // The end as it stands, then on from there.
-            view.finish(|item| self.printer.item(&item));
+            if self.search.is_everything() && !self.context.is_json && !self.arguments.timestamps {
+                // The end as it stands, unfinished lines too, then the bytes that follow it.
+                view.finish(|item| self.printer.item(&item));
+                let position =
+                    self.follow(position, |reading, piece| reading.printer.piece(piece, reading.stream))?;
+                self.printer.finish();
+                return self.note_position(position);
+            }
+            view.finish_ended(|item| self.printer.item(&item));
             let rest = self.output.assembler_at(position)?;
             view = View::new(self.form, None, rest).stream(self.stream).search(self.search.clone());
         }
@@ -175,8 +183,9 @@ impl<'a> Reading<'a> {
                 self.follow(position, |reading, piece| view.push(piece, |item| reading.printer.item(&item)))?;
         }
         view.finish(|item| self.printer.item(&item));
-        self.note_position(position)?;
+        // Only what was really written counts as read.
         self.printer.finish();
+        self.note_position(position)?;
         Ok(())
     }
 
@@ -199,6 +208,17 @@ impl<'a> Reading<'a> {
             .search(self.search.clone())
             .limit(limit)
             .fit(fit))
+    }
+
+    /// Says that more was printed than could be kept, where the end of the log was read.
+    fn tell_end(&mut self) -> io::Result<()> {
+        self.output.refresh()?;
+        let lost = self.output.lost_at_end();
+        if lost > 0 && self.arguments.bytes.is_none() {
+            self.printer.lost(lost);
+            self.printer.flush();
+        }
+        Ok(())
     }
 
     /// Tells whether the whole log is searched for one pattern and nothing else.
@@ -252,6 +272,7 @@ impl<'a> Reading<'a> {
                 Followed::End => return Ok(follower.position()),
                 Followed::Nothing => {}
             }
+            self.printer.flush();
             self.note_position(follower.position())?;
         }
     }

@@ -6,7 +6,7 @@ use outlive::duration::format_size;
 use outlive::{Form, JobId, Piece, Plain, Stream, TextLine, ViewItem};
 use serde::Serialize;
 
-use crate::render::note;
+use crate::render::{give_up, note};
 
 /// A line as scripts see it.
 #[derive(Serialize)]
@@ -91,9 +91,8 @@ impl Printer {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // A reader that has gone away is nobody's failure.
-        if self.out.write_all(bytes).is_err() {
-            std::process::exit(0);
+        if let Err(error) = self.out.write_all(bytes) {
+            give_up(&error);
         }
     }
 
@@ -104,8 +103,8 @@ impl Printer {
     }
 
     pub(super) fn flush(&mut self) {
-        if self.out.flush().is_err() {
-            std::process::exit(0);
+        if let Err(error) = self.out.flush() {
+            give_up(&error);
         }
     }
 
@@ -198,7 +197,7 @@ impl Printer {
         note(&format!("outlive: bytes {from} to {to} are no longer kept"));
     }
 
-    fn lost(&mut self, bytes: u64) {
+    pub(super) fn lost(&mut self, bytes: u64) {
         if self.is_json {
             return self.json(&LostObject { lost_bytes: bytes });
         }
