@@ -182,7 +182,7 @@ impl Home {
     }
 
     fn is_keeper(&self, pid: i32) -> bool {
-        std::fs::read_link(format!("/proc/{pid}/fd/3"))
+        std::fs::read_link(format!("/proc/{pid}/fd/4"))
             .is_ok_and(|path| path.starts_with(self.store()) && path.file_name() == Some(OsStr::new("lock")))
     }
 

@@ -3,8 +3,6 @@
 //! Proves S1-16, S1-17, S1-63 and S1-95 (only what is new since the last read, each stream for itself), S1-64 (what a filter
 //! holds back is read all the same), S0-65 (reading on from a place).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
-
 use std::fs;
 
 use outlive::{Output, Piece, SessionName, Stream};
@@ -35,7 +33,10 @@ fn each_reader_sees_everything_once_and_the_log_stays() {
     assert_eq!(new(&home, &job, "alice"), "three\n");
     home.run(["send", "--eof", &job, "out end"]).ok();
     home.wait(&job);
-    assert_eq!((new(&home, &job, "alice"), new(&home, &job, "bob")), ("end".to_owned(), "three\nend".to_owned()));
+    assert_eq!(
+        (new(&home, &job, "alice"), new(&home, &job, "bob")),
+        ("end".to_owned(), "three\nend".to_owned())
+    );
     assert_eq!(new(&home, &job, "alice"), "");
 }
 
@@ -98,7 +99,10 @@ fn a_budget_applies_to_what_is_new() {
     assert_eq!(items[0]["text"], "101");
     assert_eq!(items.last().unwrap()["text"], "200");
     let omitted = items.iter().find(|item| item["omitted"].is_object()).unwrap();
-    assert_eq!((&omitted["omitted"]["from_line"], &omitted["omitted"]["to_line"]), (&104.into(), &194.into()));
+    assert_eq!(
+        (&omitted["omitted"]["from_line"], &omitted["omitted"]["to_line"]),
+        (&104.into(), &194.into())
+    );
     assert_eq!(new(&home, &job, "me"), "");
 }
 
@@ -169,8 +173,15 @@ fn a_damaged_cursor_misses_nothing_and_is_mended() {
     let good = fs::read_to_string(&path).unwrap();
     let (nonce, _) = good.trim_end().split_once('-').unwrap();
     let beyond = format!("{nonce}-ffffff\n");
-    for damaged in ["", "nonsense", &good[..good.len() / 2], &format!("{nonce}-"), &format!("{nonce}-xyz"), "\0\0\0\0", &beyond]
-    {
+    for damaged in [
+        "",
+        "nonsense",
+        &good[..good.len() / 2],
+        &format!("{nonce}-"),
+        &format!("{nonce}-xyz"),
+        "\0\0\0\0",
+        &beyond,
+    ] {
         fs::write(&path, damaged).unwrap();
         assert_eq!(new(&home, &job, "me"), "1\n2\n3\n", "after {damaged:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), good, "after {damaged:?}");
@@ -212,7 +223,10 @@ fn concurrent_readers_each_see_every_byte_in_order() {
                 });
                 assert_eq!(seen.len(), 200_000 * 64);
                 for (number, line) in (1u64..).zip(seen.chunks(64)) {
-                    assert!(line.starts_with(format!("{number:015}.").as_bytes()), "line {number} of {reader}");
+                    assert!(
+                        line.starts_with(format!("{number:015}.").as_bytes()),
+                        "line {number} of {reader}"
+                    );
                 }
             });
         }
@@ -229,7 +243,9 @@ fn a_reader_that_follows_notes_how_far_it_came() {
         assert_eq!(following.next().as_deref(), Some(text));
     }
     let path = home.job_dir(&job).join("cursors").join("me");
-    until("the place is noted", || fs::read_to_string(&path).is_ok_and(|text| text.trim_end().ends_with("-8")));
+    until("the place is noted", || {
+        fs::read_to_string(&path).is_ok_and(|text| text.trim_end().ends_with("-8"))
+    });
     following.child.kill().unwrap();
     following.child.wait().unwrap();
     say(&home, &job, "out three\\n", "three");

@@ -95,7 +95,9 @@ impl Fake {
         let mut output = Output::open(&self.job).unwrap();
         let mut all = Vec::new();
         while let Some(piece) = output.piece(all.len() as u64).unwrap() {
-            let Piece::Output { stream, offset, bytes, .. } = piece else { panic!("nothing is gone: {piece:?}") };
+            let Piece::Output { stream, offset, bytes, .. } = piece else {
+                panic!("nothing is gone: {piece:?}")
+            };
             assert_eq!(offset, all.len() as u64);
             all.extend(bytes.into_iter().map(|byte| (byte, stream)));
         }
@@ -220,9 +222,14 @@ fn a_torn_log_reads_as_its_beginning() {
         let needed = records.iter().take_while(|record| offset(record) < at as u64);
         let index_end = (needed.count() * RECORD_BYTES + more).min(whole.index.len());
         fake.put(&whole.log[..at], &whole.index[..index_end], None);
-        let read: Vec<_> = whole.log.iter().copied().zip(whole.owners.iter().copied().map(Some)).take(at).collect();
+        let read: Vec<_> =
+            whole.log.iter().copied().zip(whole.owners.iter().copied().map(Some)).take(at).collect();
         prop_assert_eq!(fake.bytes(), read);
-        let torn = Written { log: whole.log[..at].to_vec(), owners: whole.owners[..at].to_vec(), ..Written::default() };
+        let torn = Written {
+            log: whole.log[..at].to_vec(),
+            owners: whole.owners[..at].to_vec(),
+            ..Written::default()
+        };
         prop_assert_eq!(timeless(fake.lines()), expected(&torn));
         Ok(())
     });
@@ -236,7 +243,11 @@ fn offset(record: &[u8; RECORD_BYTES]) -> u64 {
 #[test]
 fn no_truncation_or_damage_gives_a_byte_to_another_stream() {
     let fake = Fake::new();
-    let places = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), prop::option::of(any::<prop::sample::Index>()));
+    let places = (
+        any::<prop::sample::Index>(),
+        any::<prop::sample::Index>(),
+        prop::option::of(any::<prop::sample::Index>()),
+    );
     check((reads(), places), |(reads, (log_end, index_end, flipped))| {
         let whole = write(&reads);
         let log_end = log_end.index(whole.log.len() + 1);
@@ -278,7 +289,10 @@ fn a_log_without_index_is_read_with_nothing_known_but_its_bytes() {
     let lines = json_lines(&home, &[&job]);
     assert_eq!(texts(&lines), ["one", "two", "three"]);
     for (number, line) in lines.iter().enumerate() {
-        assert_eq!((&line["line"], &line["stream"], &line["time"]), (&(number + 1).into(), &().into(), &().into()));
+        assert_eq!(
+            (&line["line"], &line["stream"], &line["time"]),
+            (&(number + 1).into(), &().into(), &().into())
+        );
     }
     assert_eq!(home.run(["logs", "-n", "1", &job]).ok().text(), "three");
     assert_eq!(home.run(["logs", "--from-line", "2", "-n", "1", &job]).ok().text(), "two\n");

@@ -2,7 +2,10 @@
 //!
 //! The same as `throughput`, but everything competes: for the processors, for the disk, and for the store. The cap is on,
 //! as it is by default. Wall time is from the first request to the moment when somebody who waits for all knows that all
-//! have ended; processor time is that of all keepers, or of all `cat`s.
+//! have ended; of that, the time until all were started is told too. Processor time is that of all keepers, or of all
+//! `cat`s. It is taken in runs of its own: what keeps the keepers there to be asked is a shell and a `sleep` for each job,
+//! which would cost ten times what they cost `throughput`. Files are emptied after each run but stay until the end (see
+//! [`World::file_micros`] for what deleting would do to the next start).
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
@@ -11,9 +14,9 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use outlive::{Job, Request, Store, Until};
+use outlive::{Job, Kill, Request, Store, Until};
 use outlive_bench::{
-    Failure, Options, Samples, World, beside, conclude, end, expect_bytes, go_on, judge, keeper_of,
+    Failure, Options, Samples, World, beside, conclude, expect_bytes, finish, go_on, judge, keeper_of,
     processor_seconds, settle, used_by,
 };
 
@@ -37,8 +40,16 @@ struct Row {
     way: Way,
     label: String,
     is_bound: bool,
+    starting: Samples,
     wall: Samples,
     processor: Samples,
+}
+
+/// What one run took, in seconds.
+struct Run {
+    starting: f64,
+    wall: f64,
+    processor: f64,
 }
 
 fn run() -> Result<bool, Failure> {
@@ -49,6 +60,7 @@ fn run() -> Result<bool, Failure> {
         way,
         label,
         is_bound,
+        starting: Samples::default(),
         wall: Samples::default(),
         processor: Samples::default(),
     };
@@ -58,9 +70,10 @@ fn run() -> Result<bool, Failure> {
         rows.push(row(Way::Job(Box::new(world.store(keeper)?)), label, keeper.is_static()));
     }
     println!(
-        "writers: {writers} at once, each {:.0} MiB of 80-byte lines in 64 KiB writes, {repeats} times; {}",
+        "writers: {writers} at once, each {:.0} MiB of 80-byte lines in 64 KiB writes, {repeats} times; {}, where a new file takes {:.0} µs",
         bytes as f64 / f64::from(1 << 20),
-        world.describe()
+        world.describe(),
+        world.file_micros()?
     );
     for repeat in 0..repeats {
         for place in 0..rows.len() {
@@ -68,12 +81,18 @@ fn run() -> Result<bool, Failure> {
             let row_count = rows.len();
             let row = &mut rows[(place + repeat as usize) % row_count];
             settle(world.path())?;
-            let (wall, processor) = match &row.way {
-                Way::Cat => through_cats(world.path(), writers, bytes)?,
-                Way::Job(store) => through_keepers(store, writers, bytes)?,
+            let run = match &row.way {
+                Way::Cat => through_cats(world.path(), repeat, writers, bytes)?,
+                Way::Job(store) => {
+                    let alone = through_keepers(store, writers, bytes, false)?;
+                    settle(world.path())?;
+                    let asked = through_keepers(store, writers, bytes, true)?;
+                    Run { processor: asked.processor, ..alone }
+                }
             };
-            row.wall.add(wall);
-            row.processor.add(processor);
+            row.starting.add(run.starting);
+            row.wall.add(run.wall);
+            row.processor.add(run.processor);
         }
     }
     let all_kept = print(&rows, writers * bytes);
@@ -95,9 +114,9 @@ impl Drop for Pipeline {
     }
 }
 
-/// Returns the seconds that have passed and the seconds of processor time.
-fn through_cats(directory: &Path, writers: u64, bytes: u64) -> Result<(f64, f64), Failure> {
-    let paths: Vec<_> = (0..writers).map(|number| directory.join(format!("cat-{number}.log"))).collect();
+fn through_cats(directory: &Path, repeat: u64, writers: u64, bytes: u64) -> Result<Run, Failure> {
+    let paths: Vec<_> =
+        (0..writers).map(|number| directory.join(format!("cat-{repeat}-{number}.log"))).collect();
     let asked = Instant::now();
     let mut pipelines = Vec::new();
     for path in &paths {
@@ -114,6 +133,7 @@ fn through_cats(directory: &Path, writers: u64, bytes: u64) -> Result<(f64, f64)
             }
         }
     }
+    let starting = asked.elapsed().as_secs_f64();
     let mut processor = 0.0;
     for pipeline in &pipelines {
         processor += used_by(&pipeline.cat)?;
@@ -124,37 +144,51 @@ fn through_cats(directory: &Path, writers: u64, bytes: u64) -> Result<(f64, f64)
             return Err("a writer or a cat failed".into());
         }
         expect_bytes(fs::metadata(path)?.len(), bytes)?;
-        fs::remove_file(path)?;
+        File::create(path)?;
     }
-    Ok((wall, processor))
+    Ok(Run { starting, wall, processor })
 }
 
-/// The same for jobs.
-fn through_keepers(store: &Store, writers: u64, bytes: u64) -> Result<(f64, f64), Failure> {
-    // Something that lingers keeps a keeper alive after the writer's end, asleep, so that its time can be read.
-    let line =
-        format!("sleep 600 </dev/null >/dev/null 2>&1 & exec '{}' {bytes}", beside("lines")?.display());
-    let request = Request::shell(line).with_shell("sh");
+/// The same for jobs. Only if they linger is it known what their keepers have used.
+fn through_keepers(store: &Store, writers: u64, bytes: u64, do_linger: bool) -> Result<Run, Failure> {
+    let program = beside("lines")?;
+    let request = if do_linger {
+        // Something that lingers keeps a keeper alive after the writer's end, asleep, so that its time can be read.
+        let line = format!("sleep 600 </dev/null >/dev/null 2>&1 & exec '{}' {bytes}", program.display());
+        Request::shell(line).with_shell("sh")
+    } else {
+        Request::argv([program.into_os_string(), bytes.to_string().into()])
+    };
     let asked = Instant::now();
     let jobs = (0..writers).map(|_| Ok(store.start(&request)?.job)).collect::<Result<Vec<Job>, Failure>>()?;
+    let starting = asked.elapsed().as_secs_f64();
     let waited = store.wait(&jobs, Until::All, None);
     let wall = asked.elapsed().as_secs_f64();
     let mut processor = 0.0;
     for (job, state) in jobs.iter().zip(&waited.states) {
-        processor += processor_seconds(keeper_of(store, job).ok_or("a job has no keeper")?.pid)?;
+        if do_linger {
+            processor += processor_seconds(keeper_of(store, job).ok_or("a job has no keeper")?.pid)?;
+        }
         expect_bytes(state.outcome.as_ref().ok_or("a job has no outcome")?.totals.bytes, bytes)?;
     }
     for job in &jobs {
-        end(store, job)?;
+        store.kill(job, &Kill { force: true, by: "bench".to_owned(), ..Kill::default() })?;
+        finish(store, job)?;
+        for entry in fs::read_dir(job.path())? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "log") {
+                File::create(path)?;
+            }
+        }
     }
-    Ok((wall, processor))
+    Ok(Run { starting, wall, processor })
 }
 
 /// Prints the table; tells whether all bounds were kept.
 fn print(rows: &[Row], bytes: u64) -> bool {
     println!(
-        "{:<16}{:>8}{:>8}{:>8}{:>15}{:>10}{:>8}{:>15}",
-        "", "best s", "median", "MB/s", "÷ cat", "CPU s/GB", "median", "÷ cat"
+        "{:<16}{:>10}{:>8}{:>8}{:>8}{:>15}{:>10}{:>8}{:>15}",
+        "", "started s", "best s", "median", "MB/s", "÷ cat", "CPU s/GB", "median", "÷ cat"
     );
     let gigabytes = bytes as f64 / 1e9;
     let mut all_kept = true;
@@ -173,8 +207,9 @@ fn print(rows: &[Row], bytes: u64) -> bool {
         };
         let shown = |ratios: [f64; 2]| format!("{:.2} / {:.2}", ratios[0], ratios[1]);
         println!(
-            "{:<16}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>10.3}{:>8.3}{:>15}{verdicts}",
+            "{:<16}{:>10.3}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>10.3}{:>8.3}{:>15}{verdicts}",
             row.label,
+            row.starting.best(),
             row.wall.best(),
             row.wall.median(),
             gigabytes * 1e3 / row.wall.best(),

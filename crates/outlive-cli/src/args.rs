@@ -217,7 +217,7 @@ pub(crate) struct Logs {
     pub(crate) budget: Option<Budget>,
 
     /// What is new since this name was used last
-    #[arg(long, value_name = "NAME", value_parser = parse_session, conflicts_with_all = ["lines", "tail"])]
+    #[arg(long, value_name = "NAME", value_parser = parse_session, conflicts_with_all = ["lines", "head", "tail"])]
     pub(crate) cursor: Option<SessionName>,
 
     /// Go on until the job's last process is gone

@@ -104,6 +104,10 @@ pub struct Omitted<T> {
     pub lines: u64,
     /// How many bytes.
     pub bytes: u64,
+    /// The first of them.
+    pub first: T,
+    /// The last of them.
+    pub last: T,
     /// Lines from it that tell of errors.
     pub rescued: Vec<T>,
 }
@@ -122,9 +126,11 @@ pub struct Fitter<T> {
     rescued: VecDeque<(T, u64)>,
     rescued_used: Used,
     omitted: Used,
+    /// The first and the last line that were left out.
+    bounds: Option<(T, T)>,
 }
 
-impl<T> Fitter<T> {
+impl<T: Clone> Fitter<T> {
     /// Divides a budget: three tenths for the beginning, one for what is rescued, six for the end. A budget without any
     /// limit takes all.
     pub fn new(budget: Budget) -> Self {
@@ -150,6 +156,7 @@ impl<T> Fitter<T> {
             rescued: VecDeque::new(),
             rescued_used: Used::default(),
             omitted: Used::default(),
+            bounds: None,
         }
     }
 
@@ -174,6 +181,10 @@ impl<T> Fitter<T> {
     /// Leaves a line out. Of the errors the last ones are kept: what went wrong last is nearest to the end.
     fn omit(&mut self, line: T, bytes: u64, is_error: bool) {
         self.omitted = self.omitted.plus(bytes);
+        match &mut self.bounds {
+            Some((_, last)) => *last = line.clone(),
+            None => self.bounds = Some((line.clone(), line.clone())),
+        }
         if !is_error || self.rescue_budget.is_unlimited() {
             return;
         }
@@ -187,9 +198,11 @@ impl<T> Fitter<T> {
 
     /// Returns what has room.
     pub fn finish(self) -> Fitted<T> {
-        let omitted = (self.omitted.lines > 0).then(|| Omitted {
+        let omitted = self.bounds.map(|(first, last)| Omitted {
             lines: self.omitted.lines,
             bytes: self.omitted.bytes,
+            first,
+            last,
             rescued: self.rescued.into_iter().map(|(line, _)| line).collect(),
         });
         Fitted { head: self.head, omitted, tail: self.tail.into_iter().map(|(line, ..)| line).collect() }

@@ -142,7 +142,11 @@ impl Recorder {
             return u64::MAX;
         }
         let surplus = self.segments.iter().take_while(|segment| end - segment.start > cap).count();
-        self.drop_segments(&dir, surplus.min(self.segments.len() - 2));
+        let surplus = surplus.min(self.segments.len() - 2);
+        if surplus > 0 {
+            self.drop_segments(&dir, surplus);
+            self.forget_index();
+        }
         size
     }
 
@@ -157,7 +161,7 @@ impl Recorder {
         true
     }
 
-    /// Drops the oldest segments, and the part of the index that is about them.
+    /// Drops the oldest segments.
     fn drop_segments(&mut self, dir: impl AsFd, count: usize) {
         for _ in 0..count {
             let Some(oldest) = self.segments.front() else { break };
@@ -166,17 +170,30 @@ impl Recorder {
             }
             self.segments.pop_front();
         }
-        if count > 0
-            && let Some(oldest) = self.segments.front().filter(|oldest| oldest.index_start > 0)
-        {
+    }
+
+    /// Gives back the part of the index that is about what was dropped.
+    fn forget_index(&self) {
+        if let Some(oldest) = self.segments.front().filter(|oldest| oldest.index_start > 0) {
             durable::forget_front(&self.index, oldest.index_start);
         }
     }
 
     /// Forgets the output so far. Offsets and line numbers go on.
-    pub(crate) fn clear(&mut self, dir: impl AsFd) {
-        if self.chunker.end == self.segment_start() || self.begin_segment(&dir) {
-            self.drop_segments(&dir, self.segments.len() - 1);
+    pub(crate) fn clear(&mut self, dir: impl AsFd, now: Timestamp) {
+        if self.chunker.end > self.segment_start() && !self.begin_segment(&dir) {
+            return;
+        }
+        self.drop_segments(&dir, self.segments.len() - 1);
+        // A gap of nothing keeps the counts, which go with the records of what is forgotten. On a full disk there may be
+        // room for it only now.
+        let counts = self.chunker.gap(0, now);
+        let index_start = self.index_end;
+        if self.append(&counts) {
+            if let Some(current) = self.segments.back_mut() {
+                current.index_start = index_start;
+            }
+            self.forget_index();
         }
     }
 

@@ -233,7 +233,7 @@ impl Keeper {
                 Reply::Accepted
             }
             Request::Clear => {
-                self.recorder.clear(&self.dir);
+                self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
             }
             Request::Input(_) | Request::Eof => {

@@ -4,7 +4,7 @@ use std::io;
 
 use outlive_core::control::Request;
 use outlive_core::segment;
-use outlive_sys::{durable, lock};
+use outlive_sys::durable;
 
 use crate::control::{ControlError, is_over_now};
 use crate::job::Job;
@@ -30,12 +30,9 @@ impl Store {
     }
 }
 
-/// Does what the keeper would do, where there is none: an empty segment at the end, then the others go.
+/// Does what the keeper would do, where there is none: an empty segment at the end, then the others go. Two who do it at
+/// the same time do the same.
 fn clear_ended(job: &Job) -> io::Result<()> {
-    let guard = durable::open_ro(job.dir(), outlive_core::file::LOCK)?;
-    if !lock::try_lock(&guard, lock::Kind::Exclusive)? {
-        return Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody else is changing it"));
-    }
     let output = Output::open(job)?;
     let end = output.end();
     match durable::create_new(job.dir(), &segment::name(end)) {

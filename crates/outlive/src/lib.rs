@@ -95,7 +95,7 @@ pub use outlive_core::index::Stream;
 pub use outlive_core::lines::Line;
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
 pub use outlive_core::plain::Plain;
-pub use outlive_core::spec::{Mode, Spec, Stdin};
+pub use outlive_core::spec::{Mode, Spec, Stdin, quote};
 pub use outlive_core::status::Status;
 pub use outlive_core::timestamp::Timestamp;
 pub use outlive_sys::signal::Signal;

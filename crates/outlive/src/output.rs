@@ -113,7 +113,10 @@ impl Output {
             self.records.set(records);
         }
         // The last record may be in the middle of being written; then none of its bytes were there either.
-        if records > 0 && !self.is_damaged.get() && self.read_record(records - 1).is_none() {
+        if records > 0
+            && !self.is_damaged.get()
+            && self.read_bytes(records - 1).as_ref().and_then(Record::from_bytes).is_none()
+        {
             self.records.set(records - 1);
         }
         self.first_record = if self.start() > 0 { self.find_first_record() } else { 0 };
@@ -122,12 +125,7 @@ impl Output {
 
     /// Finds the first record that was not forgotten.
     fn find_first_record(&self) -> u64 {
-        let is_forgotten = |number: u64| {
-            let mut bytes = [1; RECORD_BYTES];
-            let index = self.index.as_ref();
-            index.is_some_and(|index| index.read_exact_at(&mut bytes, number * RECORD_BYTES as u64).is_ok())
-                && bytes == [0; RECORD_BYTES]
-        };
+        let is_forgotten = |number: u64| self.read_bytes(number) == Some([0; RECORD_BYTES]);
         let (mut low, mut high) = (self.first_record, self.records.get());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -202,21 +200,37 @@ impl Output {
 
     /// Reads the index record with this number. A bad one ends the index: nothing after it can be trusted.
     fn record(&self, number: u64) -> Option<Record> {
-        if number < self.first_record || number >= self.records.get() {
-            return None;
+        match self.slot(number) {
+            Slot::Record(record) => Some(record),
+            Slot::Forgotten | Slot::Beyond => None,
         }
-        let record = self.read_record(number);
-        if record.is_none() {
-            self.records.set(number);
-            self.is_damaged.set(true);
-        }
-        record
     }
 
-    fn read_record(&self, number: u64) -> Option<Record> {
+    fn slot(&self, number: u64) -> Slot {
+        if number < self.first_record {
+            return Slot::Forgotten;
+        }
+        if number >= self.records.get() {
+            return Slot::Beyond;
+        }
+        match self.read_bytes(number) {
+            // What it was about was dropped since the last look.
+            Some(bytes) if bytes == [0; RECORD_BYTES] => Slot::Forgotten,
+            bytes => match bytes.as_ref().and_then(Record::from_bytes) {
+                Some(record) => Slot::Record(record),
+                None => {
+                    self.records.set(number);
+                    self.is_damaged.set(true);
+                    Slot::Beyond
+                }
+            },
+        }
+    }
+
+    fn read_bytes(&self, number: u64) -> Option<[u8; RECORD_BYTES]> {
         let mut bytes = [0; RECORD_BYTES];
         self.index.as_ref()?.read_exact_at(&mut bytes, number * RECORD_BYTES as u64).ok()?;
-        Record::from_bytes(&bytes)
+        Some(bytes)
     }
 
     /// Returns the number of the last record for which `is_before` holds, given that it holds for all before it.
@@ -224,11 +238,12 @@ impl Output {
         let (mut low, mut high) = (self.first_record, self.records.get());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.record(middle).is_some_and(|record| is_before(&record)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+            let goes_on = match self.slot(middle) {
+                Slot::Record(record) => is_before(&record),
+                Slot::Forgotten => true,
+                Slot::Beyond => false,
+            };
+            if goes_on { low = middle + 1 } else { high = middle }
         }
         low.checked_sub(1).filter(|&last| last >= self.first_record)
     }
@@ -280,8 +295,8 @@ impl Output {
             return Ok(None);
         }
         bytes.truncate(count);
-        let lost_before = if chunk.start == offset { chunk.lost_before } else { 0 };
-        Ok(Some(Piece::Output { stream: chunk.stream, time: chunk.time, offset, lost_before, bytes }))
+        let Chunk { stream, time, lost_before, .. } = chunk;
+        Ok(Some(Piece::Output { stream, time, offset, lost_before, bytes }))
     }
 
     /// Finds out what the index says of the byte at `offset`, which is in the log.
@@ -292,48 +307,36 @@ impl Output {
         let end = chunk_end.unwrap_or(self.end()).clamp(offset + 1, self.end());
         // Looking at the next record may have shown that the index is damaged; then this chunk's end is not known.
         let is_trusted = chunk_end.is_some() || !self.is_damaged.get();
-        match number.and_then(|number| Some((number, self.record(number)?))) {
-            Some((number, record)) if is_trusted => Chunk {
-                start: record.offset,
+        match number.and_then(|number| self.record(number)) {
+            Some(record) if is_trusted => Chunk {
                 end,
                 stream: match record.kind {
                     Kind::Output(stream) => Some(stream),
                     Kind::Gap => None,
                 },
                 time: Some(record.time),
-                lost_before: self.lost_before(number, &record),
+                lost_before: if record.offset == offset { self.lost_before(&record) } else { 0 },
             },
-            _ => Chunk { start: offset, end, stream: None, time: None, lost_before: 0 },
+            _ => Chunk { end, stream: None, time: None, lost_before: 0 },
         }
     }
 
-    /// Returns how many bytes the gaps right before this record stand for, and this one if it is a gap.
-    fn lost_before(&self, number: u64, record: &Record) -> u64 {
-        let mut dropped_before = 0;
-        for earlier in (self.first_record..number).rev() {
-            match self.record(earlier) {
-                Some(gap) if gap.kind == Kind::Gap => {}
-                other => {
-                    dropped_before = other.map_or(0, |output| output.before.dropped);
-                    break;
-                }
-            }
-        }
-        // The first record that is there tells only what was lost in all.
-        if number == self.first_record && number > 0 {
-            0
-        } else {
-            record.before.dropped.saturating_sub(dropped_before)
+    /// Returns how many bytes could not be kept right before the byte at a record's offset. On a full disk there may be many
+    /// records at one offset: chunks that stayed empty, and gaps.
+    fn lost_before(&self, record: &Record) -> u64 {
+        let earlier = self.last_record(|earlier| earlier.offset < record.offset);
+        match earlier.and_then(|number| self.record(number)) {
+            Some(earlier) => record.before.dropped.saturating_sub(earlier.before.dropped),
+            None if self.first_record == 0 => record.before.dropped,
+            // What is left of the index tells only what was lost in all.
+            None => 0,
         }
     }
 
     /// Returns how many bytes were printed after the last one that is there, and could not be kept.
     pub fn lost_at_end(&self) -> u64 {
-        let last = self.records.get().checked_sub(1);
-        match last.and_then(|last| Some((last, self.record(last)?))) {
-            Some((last, record)) if record.kind == Kind::Gap => self.lost_before(last, &record),
-            _ => 0,
-        }
+        let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
+        last.filter(|last| last.offset >= self.end()).map_or(0, |last| self.lost_before(&last))
     }
 
     /// Keeps the segment with `offset` open between reads.
@@ -368,7 +371,7 @@ impl Output {
     ///
     /// If the log cannot be read.
     pub fn tail(&mut self, count: u64, stream: Option<Stream>) -> io::Result<Vec<Line>> {
-        let mut lines = self.lines_from(self.offset_before_tail(count, stream))?;
+        let mut lines = self.settled(|output| output.lines_from(output.offset_before_tail(count, stream)))?;
         lines.retain(|line| stream.is_none() || line.stream == stream);
         let surplus = lines.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         lines.drain(..surplus);
@@ -382,6 +385,22 @@ impl Output {
     ///
     /// If the log cannot be read.
     pub fn assembler_at(&mut self, offset: u64) -> io::Result<Assembler> {
+        self.settled(|output| output.assembler_as_known(offset))
+    }
+
+    /// Does something again if it showed that the index is good for less than was thought: what was begun with one opinion
+    /// must not be ended with another.
+    fn settled<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            let trusted = self.is_damaged.get().then(|| self.records.get());
+            let done = act(self)?;
+            if self.is_damaged.get().then(|| self.records.get()) == trusted {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn assembler_as_known(&mut self, offset: u64) -> io::Result<Assembler> {
         let number = self.last_record(|record| record.offset <= offset);
         let Some(record) = number.and_then(|number| self.record(number)) else {
             return Ok(Assembler::default());
@@ -475,9 +494,16 @@ impl Output {
     }
 }
 
+/// What is at a place of the index.
+enum Slot {
+    Record(Record),
+    /// It was about something that was dropped.
+    Forgotten,
+    Beyond,
+}
+
 /// What the index says of a place in the log.
 struct Chunk {
-    start: u64,
     end: u64,
     stream: Option<Stream>,
     time: Option<Timestamp>,

@@ -112,6 +112,28 @@ fn find_in(
     emit: &mut impl FnMut(Line),
 ) -> u64 {
     let (mut place, mut counted, mut lines) = (0, 0, 0);
+    // An anchor to the text's own ends means a line's here: then each line is a text of its own.
+    if ["\\A", "\\z"].iter().any(|anchor| pattern.as_str().contains(anchor)) {
+        for text in bytes
+            .strip_suffix(b"\n")
+            .filter(|_| !bytes.is_empty())
+            .into_iter()
+            .flat_map(|all| all.split(|&byte| byte == b'\n'))
+        {
+            lines += 1;
+            if pattern.is_match(text) {
+                emit(Line {
+                    number: before + lines,
+                    stream,
+                    time,
+                    text: text.to_vec(),
+                    cut_bytes: 0,
+                    is_ended: true,
+                });
+            }
+        }
+        return lines;
+    }
     while place < bytes.len() {
         let Some(found) = pattern.find_at(bytes, place) else { break };
         let start = memrchr(b'\n', &bytes[..found.start()]).map_or(0, |at| at + 1);
@@ -160,5 +182,7 @@ mod tests {
         assert_eq!(find("a\nb\n", r"a\nb"), (2, vec![]));
         assert_eq!(find("a\nb\n", r"\s*b"), (2, vec![line(12, "b")]));
         assert_eq!(find("", "x"), (0, vec![]));
+        assert_eq!(find("", r"\Ax"), (0, vec![]));
+        assert_eq!(find("a\nba\nac\n", r"\Aa"), (3, vec![line(11, "a"), line(13, "ac")]));
     }
 }

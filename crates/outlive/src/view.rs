@@ -247,12 +247,17 @@ impl View {
 
     fn hand_over(&mut self, mut emit: impl FnMut(ViewItem)) {
         if let Some(fitter) = self.fitter.take() {
-            let fitted = fitter.finish();
-            let from_line = fitted.head.last().map_or(self.from_line.max(1), |line| line.number + 1);
-            let to_line = fitted.tail.first().map(|line| line.number.saturating_sub(1));
+            let mut fitted = fitter.finish();
+            if let Some(omitted) = &mut fitted.omitted {
+                // A line of several frames is left out whole, so that asking for it by its number brings all of it.
+                while let Some(line) = fitted.head.pop_if(|line| line.number == omitted.first.number) {
+                    omitted.lines += 1;
+                    omitted.bytes += line.text.len() as u64 + 1;
+                }
+            }
             fitted.head.into_iter().for_each(|line| emit(ViewItem::Line(line)));
             if let Some(omitted) = fitted.omitted {
-                let to_line = to_line.unwrap_or(from_line + omitted.lines - 1);
+                let (from_line, to_line) = (omitted.first.number, omitted.last.number);
                 let (lines, bytes, rescued) = (omitted.lines, omitted.bytes, omitted.rescued);
                 emit(ViewItem::Omitted { from_line, to_line, lines, bytes, rescued });
             }
@@ -261,15 +266,20 @@ impl View {
     }
 
     fn select(&mut self, line: TextLine, emit: &mut impl FnMut(ViewItem)) {
+        // Times are shown to the millisecond, and a line is of the time that is shown.
         let is_in_time = self.since.is_none_or(|since| line.time.is_none_or(|time| time >= since))
-            && self.until.is_none_or(|until| line.time.is_none_or(|time| time <= until));
+            && self.until.is_none_or(|until| line.time.is_none_or(|time| time.0 / 1000 <= until.0 / 1000));
         let is_of_stream = self.stream.is_none() || line.stream == self.stream;
-        if !is_in_time || !is_of_stream || line.number < self.from_line || self.is_full() {
+        if !is_in_time || !is_of_stream || self.is_full() {
             return;
         }
         let is_match = self.search.is_match(&line.text);
-        let (fitter, shown, limit) = (&mut self.fitter, &mut self.shown, self.limit);
+        let (fitter, shown, limit, from_line) =
+            (&mut self.fitter, &mut self.shown, self.limit, self.from_line);
         self.context.push(line, is_match, |selected| {
+            if matches!(&selected, Selected::Line(line) if line.number < from_line) {
+                return;
+            }
             if limit.is_some_and(|limit| *shown >= limit) {
                 return;
             }

@@ -92,10 +92,13 @@ impl<'a> Reading<'a> {
             return range.from;
         }
         if let Some(reader) = &arguments.cursor {
-            return self.job.cursor(reader, self.stream).unwrap_or(0);
+            // One beyond the end is no place in this log: everything is new.
+            let place = self.job.cursor(reader, self.stream).filter(|&place| place <= self.output.end());
+            return place.unwrap_or(0);
         }
-        if let Some(line) = arguments.from_line {
-            return self.output.offset_before_line(line);
+        if let Some(line) = arguments.from_line.filter(|_| self.form != Form::Rendered) {
+            // Lines before it may be what a line around a match is near to.
+            return self.output.offset_before_line(line.saturating_sub(arguments.context as u64));
         }
         if let Some(since) = arguments.since {
             return self.output.offset_before_time(since);
@@ -156,6 +159,10 @@ impl<'a> Reading<'a> {
             return self.find();
         }
         let begin = self.start.max(self.output.start());
+        let is_from_middle = self.arguments.from_line.is_some() || self.arguments.since.is_some();
+        if is_from_middle && begin == self.output.start() && self.start == begin && begin > 0 {
+            self.printer.gone(0, begin);
+        }
         let (mut view, mut position) = (self.view(begin)?, self.start);
         while position < self.end && !view.is_full() {
             let Some(piece) = self.piece(position)? else { break };
@@ -179,10 +186,21 @@ impl<'a> Reading<'a> {
             view = View::new(self.form, None, rest).stream(self.stream).search(self.search.clone());
         }
         if self.arguments.follow {
-            position =
-                self.follow(position, |reading, piece| view.push(piece, |item| reading.printer.item(&item)))?;
+            position = self.follow(position, |reading, piece| {
+                if let Piece::Gone { to, .. } = piece
+                    && let Ok(rest) = reading.output.refresh().and_then(|()| reading.output.assembler_at(*to))
+                {
+                    view.resume(rest);
+                }
+                view.push(piece, |item| reading.printer.item(&item));
+            })?;
         }
-        view.finish(|item| self.printer.item(&item));
+        if self.arguments.cursor.is_some() && position == self.start {
+            // An unfinished line that has not grown was shown before.
+            view.finish_ended(|item| self.printer.item(&item));
+        } else {
+            view.finish(|item| self.printer.item(&item));
+        }
         // Only what was really written counts as read.
         self.printer.finish();
         self.note_position(position)?;
@@ -197,6 +215,7 @@ impl<'a> Reading<'a> {
             (_, head, tail) => Some(Fit::HeadAndTail(head.unwrap_or(0), tail.unwrap_or(0))),
         };
         // Where only one end was asked for, what is left out is no news.
+        self.printer.options = self.options();
         self.printer.tells_omitted =
             arguments.budget.is_some() || (arguments.head.is_some() && self.tail().is_some());
         let limit = arguments.lines.filter(|_| arguments.from_line.is_some());
@@ -219,6 +238,25 @@ impl<'a> Reading<'a> {
             self.printer.flush();
         }
         Ok(())
+    }
+
+    /// Writes down the options that choose lines.
+    fn options(&self) -> String {
+        let arguments = self.arguments;
+        let mut options = String::new();
+        if let Some(stream) = self.stream {
+            options += &format!(" --stream {}", stream.word());
+        }
+        if let Some(pattern) = &arguments.grep {
+            options += &format!(" --grep {}", outlive::quote(pattern));
+            let flags = [
+                (arguments.invert, " --invert".to_owned()),
+                (arguments.ignore_case, " -i".to_owned()),
+                (arguments.context > 0, format!(" -C {}", arguments.context)),
+            ];
+            flags.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, flag)| options += &flag);
+        }
+        options
     }
 
     /// Tells whether the whole log is searched for one pattern and nothing else.

@@ -69,6 +69,8 @@ pub(super) struct Printer {
     has_times: bool,
     job: JobId,
     form: Form,
+    /// The options by which what is left out can be asked for.
+    pub(super) options: String,
     /// Says what was left out to fit.
     pub(super) tells_omitted: bool,
     out: BufWriter<io::Stdout>,
@@ -83,6 +85,7 @@ impl Printer {
             has_times,
             job: job.clone(),
             form,
+            options: String::new(),
             tells_omitted: false,
             out: BufWriter::with_capacity(64 << 10, io::stdout()),
             plain: Default::default(),
@@ -177,7 +180,7 @@ impl Printer {
         }
         let how = match self.form {
             Form::Rendered => String::new(),
-            _ => format!("; outlive logs {} --from-line {from_line} -n {lines}", self.job),
+            _ => format!("; outlive logs {}{} --from-line {from_line} -n {lines}", self.job, self.options),
         };
         self.write(format!("[{lines} lines, {}, left out{how}]\n", format_size(bytes)).as_bytes());
         if !rescued.is_empty() {
