@@ -166,6 +166,11 @@ impl<'a> Reading<'a> {
         let (mut view, mut position) = (self.view(begin)?, self.start);
         while position < self.end && !view.is_full() {
             let Some(piece) = self.piece(position)? else { break };
+            if let (Some(until), Piece::Output { time: Some(time), .. }) = (self.arguments.until, &piece)
+                && time.0 / 1000 > until.0 / 1000
+            {
+                break;
+            }
             position = piece_end(&piece);
             if let Piece::Gone { to, .. } = piece {
                 view.resume(self.output.assembler_at(to)?);
