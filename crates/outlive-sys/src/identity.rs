@@ -4,7 +4,7 @@
 //! in which the pid was seen, and by its start time; before a signal, a pidfd pins it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
@@ -82,7 +82,10 @@ pub struct Stat {
 impl Stat {
     /// Reads it; `None` if there is no such process.
     pub fn read(pid: i32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        // One read: the kernel makes the whole text anew for each.
+        let mut text = [0; 1024];
+        let count = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut text).ok()?;
+        Self::parse(&String::from_utf8_lossy(&text[..count]))
     }
 
     /// Tells whether the process has ended and only waits to be reaped.

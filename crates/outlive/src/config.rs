@@ -58,8 +58,8 @@ pub struct Retention {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            limits: Limits { session: 50, total: 200, bytes: Some(40 << 30) },
+        let mut config = Self {
+            limits: Limits { session: 50, total: 200, bytes: None },
             job: JobDefaults {
                 shell: None,
                 timeout: None,
@@ -73,7 +73,9 @@ impl Default for Config {
                 max_idle: None,
                 max_bytes: Some(20 << 30),
             },
-        }
+        };
+        config.limits.bytes = config.enough_bytes();
+        config
     }
 }
 
@@ -150,12 +152,18 @@ impl Config {
         }
     }
 
+    /// Returns a ceiling that nobody meets who keeps to the other limits: all that ended jobs may keep, and the cap of as many
+    /// live ones as there may be.
+    fn enough_bytes(&self) -> Option<u64> {
+        let live = u64::try_from(self.limits.total).ok()?.checked_mul(self.job.output_cap?)?;
+        self.retention.max_bytes?.checked_add(live)
+    }
+
     fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
-        set_optional(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, size)?;
         config.job.shell = file.job.shell;
         set_optional(&mut config.job.timeout, "job.timeout", file.job.timeout, duration)?;
         set(&mut config.job.grace, "job.grace", file.job.grace, duration)?;
@@ -166,6 +174,8 @@ impl Config {
         config.retention.max_jobs = retention.max_jobs;
         set_optional(&mut config.retention.max_idle, "retention.max_idle", retention.max_idle, duration)?;
         set_optional(&mut config.retention.max_bytes, "retention.max_bytes", retention.max_bytes, size)?;
+        config.limits.bytes = config.enough_bytes();
+        set_optional(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, size)?;
         Ok(config)
     }
 }
@@ -214,7 +224,8 @@ mod tests {
         assert_eq!(Config::parse(""), Ok(Config::default()));
         let config =
             Config::parse("[limits]\nsession = 7\n[job]\noutput_cap = \"off\"\ntimeout = \"10m\"").unwrap();
-        assert_eq!(config.limits, Limits { session: 7, ..Config::default().limits });
+        assert_eq!((config.limits.session, config.limits.total), (7, 200));
+        assert_eq!(config.limits.bytes, None, "without a cap there is nothing to reserve");
         assert_eq!(config.job.output_cap, None);
         assert_eq!(config.job.timeout, Some(Duration::from_secs(600)));
         assert_eq!(config.retention, Config::default().retention);

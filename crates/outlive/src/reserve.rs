@@ -3,11 +3,15 @@
 //! The file `reserved` holds an upper bound: each start adds its cap, and nothing is ever taken off. When the bound
 //! reaches the ceiling, what is really used is measured anew, and the oldest ended jobs go if that is too much.
 
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use crate::collect::disk_bytes;
 use crate::limits::LimitError;
 use crate::store::Store;
+
+/// The number is always this long, so that it is replaced in place.
+const DIGITS: usize = 20;
 
 impl Store {
     /// Reserves room for a job's output. To be called with the store's lock held.
@@ -15,18 +19,23 @@ impl Store {
         let Some(limit) = self.config().limits.bytes else { return Ok(()) };
         // A job without a cap cannot be reserved for; what it used counts when it is measured.
         let cap = cap.unwrap_or(0);
-        let path = self.root().join("reserved");
-        let known = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        let mut bound = known.and_then(|known| known.checked_add(cap)).filter(|&bound| bound <= limit);
-        if bound.is_none() {
-            bound = Some(self.make_room(cap, limit)? + cap);
-        }
-        let written =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        // If it cannot be written, it is measured again next time.
-        if let (Ok(mut file), Some(bound)) = (written, bound) {
-            use std::io::Write;
-            write!(file, "{bound}").ok();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(self.root().join("reserved")).ok();
+        let mut digits = [0; DIGITS];
+        let known = file.as_ref().and_then(|file| {
+            file.read_exact_at(&mut digits, 0).ok()?;
+            std::str::from_utf8(&digits).ok()?.trim().parse::<u64>().ok()
+        });
+        let fitting = known.and_then(|known| known.checked_add(cap)).filter(|&bound| bound <= limit);
+        let bound = match fitting {
+            Some(bound) => bound,
+            None => self.make_room(cap, limit)? + cap,
+        };
+        // In place, because a file system may take its time over a file that is emptied. If it cannot be written, or was
+        // written in part, it is measured again next time.
+        if let Some(file) = file {
+            file.write_all_at(format!("{bound:DIGITS$}").as_bytes(), 0).ok();
         }
         Ok(())
     }
