@@ -19,6 +19,7 @@ mod lingering;
 mod many;
 mod output;
 mod reference;
+mod regression;
 mod reserve;
 mod retention;
 mod splits;

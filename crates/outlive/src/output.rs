@@ -279,6 +279,13 @@ impl Output {
         if offset >= self.end() {
             return Ok(None);
         }
+        if self.is_forgotten(offset) {
+            // What it was about was dropped since the last look, though its bytes may still be within reach.
+            self.refresh()?;
+            if offset < self.start() {
+                return Ok(Some(Piece::Gone { from: offset, to: self.start() }));
+            }
+        }
         let chunk = self.chunk_at(offset);
         let mut bytes = vec![0; usize::try_from((chunk.end - offset).min(PIECE)).unwrap_or(0)];
         self.keep_open(offset);
@@ -297,6 +304,12 @@ impl Output {
         bytes.truncate(count);
         let Chunk { stream, time, lost_before, .. } = chunk;
         Ok(Some(Piece::Output { stream, time, offset, lost_before, bytes }))
+    }
+
+    /// Tells whether the record of the byte at `offset` was given back.
+    fn is_forgotten(&self, offset: u64) -> bool {
+        let number = self.last_record(|record| record.offset <= offset);
+        number.is_some_and(|number| matches!(self.slot(number), Slot::Forgotten))
     }
 
     /// Finds out what the index says of the byte at `offset`, which is in the log.
