@@ -267,3 +267,19 @@ fn what_does_not_go_together_is_refused_before_anything_is_read() {
     }
     home.run(["logs", "no-such-job"]).code(3);
 }
+
+#[test]
+fn a_range_of_characters_is_cut_between_characters() {
+    let home = Home::new();
+    let job = home.start_line(r"printf 'a\303\244\342\202\254z\377\n'; sleep 0.1; echo e >&2");
+    home.wait(&job);
+    let store = home.open();
+    let found = store.find(&job, None).unwrap();
+    let mut output = outlive::Output::open(&found).unwrap();
+    let mut characters = |from, count, stream| output.characters(from, count, stream).unwrap();
+    assert_eq!(characters(0, 100, None), "aä€z\u{fffd}\ne\n");
+    assert_eq!(characters(1, 2, None), "ä€");
+    assert_eq!(characters(5, 2, None), "\ne");
+    assert_eq!(characters(0, 9, Some(outlive::Stream::Stderr)), "e\n");
+    assert_eq!(characters(50, 9, None), "");
+}

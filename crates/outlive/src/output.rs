@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
+use outlive_core::characters::{Decoder, Range};
 use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
 use outlive_core::lines::{Assembler, Line, MAX_LINE};
 use outlive_core::outcome::Totals;
@@ -451,6 +452,32 @@ impl Output {
         }
         lines.extend(assembler.unfinished());
         Ok(lines)
+    }
+
+    /// Returns `count` characters from the one with number `from`, counted from the first that is there, of one stream or of
+    /// both. Bytes that are not UTF-8 count as U+FFFD. Unlike lines and times, characters are not in the index: the log is
+    /// read up to them.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn characters(&mut self, from: u64, count: u64, stream: Option<Stream>) -> io::Result<String> {
+        let (mut decoder, mut range) = (Decoder::default(), Range::new(from, count));
+        let mut offset = self.start();
+        while let Some(piece) = self.piece(offset)? {
+            match piece {
+                Piece::Output { stream: of, bytes, .. } => {
+                    offset += bytes.len() as u64;
+                    let is_wanted = stream.is_none() || of == stream;
+                    if is_wanted && !range.push(&decoder.push(&bytes)) {
+                        return Ok(range.picked);
+                    }
+                }
+                Piece::Gone { to, .. } => offset = to,
+            }
+        }
+        range.push(&decoder.finish());
+        Ok(range.picked)
     }
 
     /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, and
