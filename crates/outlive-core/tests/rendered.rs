@@ -123,9 +123,9 @@ fn check(program: &str, columns: usize, rows: usize) -> Result<(), TestCaseError
 }
 
 proptest! {
-    // The same programs each time: one in tens of thousands differs on purpose or by the emulator's own doing (characters
-    // deleted and inserted in a row that had wrapped), and a chance find must not stop an unrelated change. To look for more,
-    // change the seed and raise PROPTEST_CASES.
+    // Known and not explained yet: in a row that had wrapped, deleting and then inserting characters ends the line here and
+    // not in the emulator. A random search meets it about once in ten thousand programs, so the seed is fixed until that is
+    // settled; this search is weaker for it. PROPTEST_CASES=30000 with another seed shows it.
     #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
     #[test]
