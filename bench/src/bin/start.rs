@@ -16,7 +16,9 @@ use outlive::{Request, Store};
 use outlive_bench::{Failure, Keeper, Options, Samples, World, beside, conclude, finish, go_on, judge};
 use outlive_sys::clock;
 
-/// At most so many times what `std::process::Command` takes, with the static keeper.
+/// At most so many times what `std::process::Command` takes, with the static keeper, for a line of the shell's. That is the
+/// command that the bound was found with. A program alone is over sooner, and what a job costs is the same: its rows
+/// are printed without a verdict.
 const LIBRARY_BOUND: f64 = 1.8;
 
 /// The same through the command line, which is a program to be started first.
@@ -101,7 +103,7 @@ fn rows_of(shape: Shape, keeper: &Keeper, world: &World) -> Result<[Row; 2], Fai
         shape,
         way,
         labels: [name, keeper.label],
-        bound: keeper.is_static().then_some(bound),
+        bound: (keeper.is_static() && shape == Shape::Shell).then_some(bound),
         repeats: Vec::new(),
     };
     Ok([
