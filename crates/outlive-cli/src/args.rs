@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use outlive::{Budget, SessionName, Signal, Stdin, Stream, Timestamp};
+use outlive::{Budget, Level, SessionName, Signal, Stdin, Stream, Survivors, Timestamp};
 
 /// Background processes for AI agents and people.
 ///
@@ -49,6 +49,8 @@ pub(crate) enum Verb {
     Clear(Clear),
     Send(Send),
     Kill(Kill),
+    Pause(Pause),
+    Resume(Resume),
     Remove(Remove),
     Gc(Gc),
     Doctor(Doctor),
@@ -110,6 +112,30 @@ pub(crate) struct Run {
     /// How much of its output is kept, such as 100M; `off` for all
     #[arg(long, value_name = "SIZE", value_parser = parse_cap)]
     pub(crate) output_cap: Option<Cap>,
+
+    /// End it when all its processes together use more memory, such as 2G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    pub(crate) memory: Option<u64>,
+
+    /// At most so many processes and threads
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    pub(crate) pids: Option<u64>,
+
+    /// At most so much processor time, such as 0.5 for half of one
+    #[arg(long, value_name = "CPUS", value_parser = parse_cpus, help_heading = "Limits")]
+    pub(crate) cpu: Option<u64>,
+
+    /// At most so many open files in each process
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(3..), help_heading = "Limits")]
+    pub(crate) open_files: Option<u64>,
+
+    /// What becomes of processes that the main one leaves behind: keep, kill or kill-after=DURATION
+    #[arg(long, value_name = "CHOICE", value_parser = parse_survivors)]
+    pub(crate) survivors: Option<Survivors>,
+
+    /// What holds it together; without it the best that the machine has
+    #[arg(long, value_name = "cgroup2|hybrid|freezer|sweep|group", value_parser = parse_level)]
+    pub(crate) containment: Option<Level>,
 
     /// Stream its output and exit with its code; with a duration, wait only so long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "none", value_parser = parse_timeout)]
@@ -306,6 +332,25 @@ pub(crate) struct Kill {
     pub(crate) force: bool,
 }
 
+/// Stop every process of jobs where it is
+///
+/// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is
+/// paused is ended.
+#[derive(Debug, Args)]
+pub(crate) struct Pause {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}
+
+/// Let paused jobs go on
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}
+
 /// Remove ended jobs with their output
 #[derive(Debug, Args)]
 #[command(visible_alias = "rm")]
@@ -389,6 +434,22 @@ pub(crate) struct Cap(pub(crate) Option<u64>);
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
     outlive::duration::parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn parse_size(text: &str) -> Result<u64, String> {
+    outlive::duration::parse_size(text).map_err(|error| error.to_string())
+}
+
+fn parse_cpus(text: &str) -> Result<u64, String> {
+    outlive::duration::parse_cpus(text).map_err(|error| error.to_string())
+}
+
+fn parse_survivors(text: &str) -> Result<Survivors, String> {
+    outlive::duration::parse_survivors(text).map_err(|error| error.to_string())
+}
+
+fn parse_level(text: &str) -> Result<Level, String> {
+    Level::parse(text).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
 }
 
 fn parse_timeout(text: &str) -> Result<Timeout, String> {

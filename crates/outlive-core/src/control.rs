@@ -46,6 +46,8 @@ const KILL: u8 = 17;
 const INPUT: u8 = 18;
 const EOF: u8 = 19;
 const CLEAR: u8 = 20;
+const PAUSE: u8 = 21;
+const RESUME: u8 = 22;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -97,6 +99,10 @@ pub enum Request {
     Eof,
     /// Forget the output so far. Offsets and line numbers go on from where they are.
     Clear,
+    /// Stop every process of the job where it is. Answered when all are.
+    Pause,
+    /// Let them go on.
+    Resume,
 }
 
 impl Request {
@@ -110,6 +116,8 @@ impl Request {
             Self::Input(bytes) => Writer::new(INPUT).bytes(bytes).finish(),
             Self::Eof => Writer::new(EOF).finish(),
             Self::Clear => Writer::new(CLEAR).finish(),
+            Self::Pause => Writer::new(PAUSE).finish(),
+            Self::Resume => Writer::new(RESUME).finish(),
         }
     }
 
@@ -126,6 +134,8 @@ impl Request {
             INPUT => Self::Input(reader.bytes()?.to_vec()),
             EOF => Self::Eof,
             CLEAR => Self::Clear,
+            PAUSE => Self::Pause,
+            RESUME => Self::Resume,
             other => return Err(WireError::Type(other)),
         })
     }
@@ -136,6 +146,8 @@ impl Request {
 pub struct Survivor {
     /// Its pid.
     pub pid: i32,
+    /// What it runs, as far as that can be seen.
+    pub command: String,
     /// Why it is still there, in words.
     pub why: String,
 }
@@ -168,7 +180,7 @@ impl Reply {
             Self::Signalled { count, survivors } => survivors
                 .iter()
                 .fold(Writer::new(SIGNALLED).u32(*count).u32(survivors.len() as u32), |writer, survivor| {
-                    writer.i32(survivor.pid).bytes(survivor.why.as_bytes())
+                    writer.i32(survivor.pid).bytes(survivor.command.as_bytes()).bytes(survivor.why.as_bytes())
                 })
                 .finish(),
             Self::Accepted => Writer::new(ACCEPTED).finish(),
@@ -189,7 +201,9 @@ impl Reply {
             SIGNALLED => {
                 let (count, length) = (reader.u32()?, reader.u32()?);
                 let survivors = (0..length)
-                    .map(|_| Ok(Survivor { pid: reader.i32()?, why: reader.text()? }))
+                    .map(|_| {
+                        Ok(Survivor { pid: reader.i32()?, command: reader.text()?, why: reader.text()? })
+                    })
                     .collect::<Result<_, WireError>>()?;
                 Self::Signalled { count, survivors }
             }
@@ -219,11 +233,16 @@ mod tests {
             Request::Input(vec![0, 255, b'\n']),
             Request::Eof,
             Request::Clear,
+            Request::Pause,
+            Request::Resume,
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }
         for reply in [
-            Reply::Signalled { count: 3, survivors: vec![Survivor { pid: 9, why: "state D".into() }] },
+            Reply::Signalled {
+                count: 3,
+                survivors: vec![Survivor { pid: 9, command: "dd".into(), why: "state D".into() }],
+            },
             Reply::Accepted,
             Reply::Refused { code: "stdin_closed".into(), message: "m".into() },
         ] {

@@ -1,6 +1,8 @@
-//! Durations and sizes as people write and read them.
+//! Durations, sizes and the like, as people write and read them.
 
 use std::time::Duration;
+
+use crate::containment::Survivors;
 
 /// Why a duration or size was not understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,6 +13,12 @@ pub enum QuantityError {
     /// Not a size.
     #[error("not a size: write 4096, 64K, 100M, 2G")]
     Size,
+    /// Not a number of processors.
+    #[error("not a number of processors: write 0.5, 1, 2.5")]
+    Cpus,
+    /// Not a choice for survivors.
+    #[error("write keep, kill or kill-after=DURATION")]
+    Survivors,
 }
 
 /// Reads `500ms`, `10s`, `5m`, `2h30m`, `1d`, `1.5s`; a bare number is seconds.
@@ -69,6 +77,37 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
         _ => return Err(QuantityError::Size),
     };
     number.checked_mul(scale).ok_or(QuantityError::Size)
+}
+
+/// Reads a number of processors, `0.5` or `2`, as thousandths of one.
+///
+/// # Errors
+///
+/// If it is anything else, less than a hundredth, or more than a million.
+pub fn parse_cpus(text: &str) -> Result<u64, QuantityError> {
+    let number: f64 = text.trim().parse().map_err(|_| QuantityError::Cpus)?;
+    if (0.01..=1e6).contains(&number) {
+        Ok((number * 1000.0).round() as u64)
+    } else {
+        Err(QuantityError::Cpus)
+    }
+}
+
+/// Reads `keep`, `kill` or `kill-after=10s`.
+///
+/// # Errors
+///
+/// If it is anything else.
+pub fn parse_survivors(text: &str) -> Result<Survivors, QuantityError> {
+    match text.split_once('=') {
+        None if text == "keep" => Ok(Survivors::Keep),
+        None if text == "kill" => Ok(Survivors::KillAfter { ms: 0 }),
+        Some(("kill-after", after)) => {
+            let after = parse_duration(after)?;
+            Ok(Survivors::KillAfter { ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) })
+        }
+        _ => Err(QuantityError::Survivors),
+    }
 }
 
 /// Writes a duration in two units at most: `340ms`, `12s`, `3m 4s`, `2h 10m`, `5d 1h`.
@@ -133,6 +172,20 @@ mod tests {
         for text in ["", "K", "-1", "1.5M", "99999999999T", "5X"] {
             assert_eq!(parse_size(text), Err(QuantityError::Size), "{text}");
         }
+    }
+
+    #[test]
+    fn processors_and_survivors() {
+        assert_eq!(parse_cpus("0.5"), Ok(500));
+        assert_eq!(parse_cpus("2"), Ok(2000));
+        for text in ["", "0", "-1", "nan", "inf", "half", "1e9"] {
+            assert_eq!(parse_cpus(text), Err(QuantityError::Cpus), "{text}");
+        }
+        assert_eq!(parse_survivors("keep"), Ok(Survivors::Keep));
+        assert_eq!(parse_survivors("kill"), Ok(Survivors::KillAfter { ms: 0 }));
+        assert_eq!(parse_survivors("kill-after=2s"), Ok(Survivors::KillAfter { ms: 2000 }));
+        assert_eq!(parse_survivors("kill-after=soon"), Err(QuantityError::Duration));
+        assert_eq!(parse_survivors("die"), Err(QuantityError::Survivors));
     }
 
     #[test]

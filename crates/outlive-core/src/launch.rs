@@ -2,6 +2,7 @@
 //!
 //! It goes through a socket pair and is never on disk: the environment is in it.
 
+use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce};
 use crate::outcome::NeverStarted;
 use crate::rawtext::RawText;
@@ -9,7 +10,7 @@ use crate::spec::{Process, Stdin};
 use crate::wire::{Reader, WireError, Writer};
 
 /// The version of this request; starter and keeper must agree exactly.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 const REQUEST: u8 = 1;
 const STARTED: u8 = 2;
@@ -41,6 +42,12 @@ pub struct Launch<'a> {
     pub grace_ms: u64,
     /// How much output is kept.
     pub output_cap_bytes: Option<u64>,
+    /// What is to hold it together; none: the best there is.
+    pub containment: Option<Level>,
+    /// What it may use.
+    pub limits: JobLimits,
+    /// What becomes of those that the main process leaves behind.
+    pub survivors: Survivors,
 }
 
 /// Why a keeper cannot take a request.
@@ -70,6 +77,15 @@ impl<'a> Launch<'a> {
             .option_u64(self.timeout_ms)
             .u64(self.grace_ms)
             .option_u64(self.output_cap_bytes)
+            .bytes(self.containment.map_or("", Level::word).as_bytes())
+            .option_u64(self.limits.memory_bytes)
+            .option_u64(self.limits.pids)
+            .option_u64(self.limits.cpu_milli)
+            .option_u64(self.limits.open_files)
+            .option_u64(match self.survivors {
+                Survivors::Keep => None,
+                Survivors::KillAfter { ms } => Some(ms),
+            })
             .finish()
     }
 
@@ -99,6 +115,17 @@ impl<'a> Launch<'a> {
             timeout_ms: reader.option_u64()?,
             grace_ms: reader.u64()?,
             output_cap_bytes: reader.option_u64()?,
+            containment: Level::parse(&reader.text()?),
+            limits: JobLimits {
+                memory_bytes: reader.option_u64()?,
+                pids: reader.option_u64()?,
+                cpu_milli: reader.option_u64()?,
+                open_files: reader.option_u64()?,
+            },
+            survivors: match reader.option_u64()? {
+                None => Survivors::Keep,
+                Some(ms) => Survivors::KillAfter { ms },
+            },
         })
     }
 }
@@ -192,6 +219,9 @@ mod tests {
                 timeout_ms,
                 grace_ms: 5000,
                 output_cap_bytes: None,
+                containment: open.then_some(Level::Freezer),
+                limits: JobLimits { pids: timeout_ms, ..JobLimits::default() },
+                survivors: timeout_ms.map_or(Survivors::Keep, |ms| Survivors::KillAfter { ms }),
             };
             let frame = launch.to_frame();
             let whole = contents(&frame);

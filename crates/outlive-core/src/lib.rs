@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod characters;
+pub mod containment;
 pub mod context;
 pub mod control;
 pub mod cursor;

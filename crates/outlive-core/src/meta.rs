@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::containment::{Containment, Kept};
 use crate::control::Versions;
 use crate::id::{JobId, Nonce};
 use crate::outcome::{Closed, Outcome};
@@ -31,10 +32,32 @@ pub struct Meta {
     pub started_boot_us: Option<u64>,
     /// What the keeper speaks.
     pub protocol: Versions,
+    /// What holds it together.
+    #[serde(default)]
+    pub containment: Option<Containment>,
+    /// How each of its limits is kept.
+    #[serde(default)]
+    pub kept: Kept,
+    /// It is paused.
+    #[serde(default)]
+    pub paused: bool,
+    /// When so much of a limit was first seen used that somebody should know, and of which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near: Option<Near>,
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// When its last process was gone.
     pub closed: Option<Closed>,
+}
+
+/// A limit that was nearly reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Near {
+    /// Which: `memory` or `pids`.
+    pub limit: String,
+    /// When that was seen.
+    #[serde(rename = "at_us")]
+    pub at: Timestamp,
 }
 
 impl Meta {

@@ -65,7 +65,7 @@ pub enum Cause {
 /// Why a command was never executed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NeverStarted {
-    /// The step that failed: `keeper`, `launch`, `store`, `fork`, `session`, `stdio`, `directory`, `exec`.
+    /// The step that failed: `keeper`, `launch`, `store`, `containment`, `group`, `fork`, `session`, `stdio`, `directory`, `exec`.
     pub step: String,
     /// The kernel's reason, if it gave one.
     pub errno: Option<i32>,
@@ -88,6 +88,8 @@ impl NeverStarted {
             "launch" => format!("its starter ended before it had said what to start{detail}"),
             "store" => format!("could not prepare {path} in the store: {reason}{detail}"),
             "fork" => format!("could not make a process: {reason}{detail}"),
+            "group" => format!("could not put it into its control group {path}: {reason}{detail}"),
+            "containment" => format!("could not contain it as asked{detail}"),
             step => format!("could not set up the {step} of the process: {reason}{detail}"),
         }
     }
@@ -131,6 +133,10 @@ pub struct Usage {
     pub system_ms: u64,
     /// The largest resident set of a process in it.
     pub max_rss_bytes: u64,
+    /// The most memory of all its processes together, where a control group counted it.
+    pub memory_peak_bytes: Option<u64>,
+    /// The most processes at a time, where a control group counted them.
+    pub pids_peak: Option<u64>,
 }
 
 /// How a job ended.
@@ -186,6 +192,10 @@ struct Flat {
     user_ms: Option<u64>,
     system_ms: Option<u64>,
     max_rss_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory_peak_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pids_peak: Option<u64>,
     bytes: u64,
     stdout_lines: u64,
     stderr_lines: u64,
@@ -250,6 +260,8 @@ impl Flat {
             user_ms: outcome.usage.map(|usage| usage.user_ms),
             system_ms: outcome.usage.map(|usage| usage.system_ms),
             max_rss_bytes: outcome.usage.map(|usage| usage.max_rss_bytes),
+            memory_peak_bytes: outcome.usage.and_then(|usage| usage.memory_peak_bytes),
+            pids_peak: outcome.usage.and_then(|usage| usage.pids_peak),
             bytes: outcome.totals.bytes,
             stdout_lines: outcome.totals.stdout_lines,
             stderr_lines: outcome.totals.stderr_lines,
@@ -296,6 +308,8 @@ impl From<Flat> for Outcome {
             user_ms,
             system_ms: flat.system_ms.unwrap_or(0),
             max_rss_bytes: flat.max_rss_bytes.unwrap_or(0),
+            memory_peak_bytes: flat.memory_peak_bytes,
+            pids_peak: flat.pids_peak,
         });
         Self {
             wait_status,
@@ -433,7 +447,13 @@ mod tests {
                     dropped_bytes: 3,
                     index_records: 4,
                 };
-                let usage = runtime_ms.map(|ms| Usage { user_ms: ms, system_ms: 5, max_rss_bytes: 6 });
+                let usage = runtime_ms.map(|ms| Usage {
+                    user_ms: ms,
+                    system_ms: 5,
+                    max_rss_bytes: 6,
+                    memory_peak_bytes: runtime_ms,
+                    pids_peak: None,
+                });
                 Outcome { wait_status, cause, ended: Timestamp(ended), runtime_ms, usage, totals }
             },
         )
@@ -484,7 +504,13 @@ mod tests {
             cause: Cause::NeverStarted(never),
             ended: Timestamp(u64::MAX),
             runtime_ms: Some(u64::MAX),
-            usage: Some(Usage { user_ms: u64::MAX, system_ms: u64::MAX, max_rss_bytes: u64::MAX }),
+            usage: Some(Usage {
+                user_ms: u64::MAX,
+                system_ms: u64::MAX,
+                max_rss_bytes: u64::MAX,
+                memory_peak_bytes: Some(u64::MAX),
+                pids_peak: Some(u64::MAX),
+            }),
             totals: Totals {
                 bytes: u64::MAX,
                 stdout_lines: u64::MAX,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce, SessionName};
 use crate::rawtext::RawText;
 use crate::timestamp::Timestamp;
@@ -94,6 +95,15 @@ pub struct Spec {
     pub grace_ms: u64,
     /// How much of its output is kept.
     pub output_cap_bytes: Option<u64>,
+    /// What is to hold it together; none: the best that the machine has.
+    #[serde(default)]
+    pub containment: Option<Level>,
+    /// What it may use.
+    #[serde(default)]
+    pub limits: JobLimits,
+    /// What becomes of those that its main process leaves behind.
+    #[serde(default)]
+    pub survivors: Survivors,
     /// When it was asked for.
     #[serde(rename = "created_us")]
     pub created: Timestamp,

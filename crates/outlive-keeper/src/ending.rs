@@ -132,6 +132,8 @@ impl Keeper {
                 user_ms: main.usage.user_ms,
                 system_ms: main.usage.system_ms,
                 max_rss_bytes: main.usage.max_rss_bytes,
+                memory_peak_bytes: None,
+                pids_peak: None,
             }),
             totals: self.recorder.totals(),
         };

@@ -79,7 +79,7 @@ impl Killing {
             }
             None => format!("it is still there, in state {}", member.state),
         };
-        Survivor { pid, why }
+        Survivor { pid, command: command(pid), why }
     }
 }
 
@@ -98,6 +98,7 @@ pub(crate) fn send(signal: Signal) -> Sent {
             Ok(false) => {}
             Err(error) => sent.refused.push(Survivor {
                 pid: member.id.pid,
+                command: command(member.id.pid),
                 why: format!(
                     "it may not be signalled: {}",
                     outlive_core::outcome::errno_text(error.raw_os_error().unwrap_or(0))
@@ -106,6 +107,13 @@ pub(crate) fn send(signal: Signal) -> Sent {
         }
     }
     sent
+}
+
+/// Returns what a process runs, for people.
+pub(crate) fn command(pid: i32) -> String {
+    let words = tree::arguments(pid);
+    let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    words.join(" ")
 }
 
 /// Lists the live processes of the job. Another keeper below is a job of its own, and so is all below it.

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use outlive_core::containment::Kept;
 use outlive_core::control::SPOKEN;
 use outlive_core::file;
 use outlive_core::launch::{Launch, LaunchError, LaunchReply, VERSION};
@@ -187,6 +188,10 @@ fn keep(
         started: Some(started),
         started_boot_us: Some(started_boot_us),
         protocol: SPOKEN,
+        containment: None,
+        kept: Kept::default(),
+        paused: false,
+        near: None,
         outcome: None,
         closed: None,
     };

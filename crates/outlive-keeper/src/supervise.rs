@@ -236,6 +236,7 @@ impl Keeper {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
             }
+            Request::Pause | Request::Resume => refused("not_yet", "not yet"),
             Request::Input(_) | Request::Eof => {
                 refused("stdin_closed", "the command's standard input is not open")
             }

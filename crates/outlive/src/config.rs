@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outlive_core::duration::{parse_duration, parse_size};
+use outlive_core::containment::{JobLimits, Level, Survivors};
+use outlive_core::duration::{parse_cpus, parse_duration, parse_size, parse_survivors};
 use serde::Deserialize;
 
 /// What can be configured; see `docs/guide/configuration.md`.
@@ -39,6 +40,12 @@ pub struct JobDefaults {
     pub grace: Duration,
     /// How much of its output is kept.
     pub output_cap: Option<u64>,
+    /// What is to hold it together; none: the best that the machine has.
+    pub containment: Option<Level>,
+    /// What it may use.
+    pub limits: JobLimits,
+    /// What becomes of those that its main process leaves behind.
+    pub survivors: Survivors,
 }
 
 /// How long ended jobs stay.
@@ -65,6 +72,9 @@ impl Default for Config {
                 timeout: None,
                 grace: Duration::from_secs(5),
                 output_cap: Some(100 << 20),
+                containment: None,
+                limits: JobLimits::default(),
+                survivors: Survivors::Keep,
             },
             retention: Retention {
                 keep: Duration::from_secs(3600),
@@ -124,6 +134,12 @@ struct FileJob {
     timeout: Option<String>,
     grace: Option<String>,
     output_cap: Option<String>,
+    containment: Option<String>,
+    memory: Option<String>,
+    pids: Option<u64>,
+    cpu: Option<f64>,
+    open_files: Option<u64>,
+    survivors: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -168,6 +184,13 @@ impl Config {
         set_optional(&mut config.job.timeout, "job.timeout", file.job.timeout, duration)?;
         set(&mut config.job.grace, "job.grace", file.job.grace, duration)?;
         set_optional(&mut config.job.output_cap, "job.output_cap", file.job.output_cap, size)?;
+        set_optional(&mut config.job.containment, "job.containment", file.job.containment, level)?;
+        let limits = &mut config.job.limits;
+        set_optional(&mut limits.memory_bytes, "job.memory", file.job.memory, size)?;
+        limits.pids = file.job.pids;
+        set_optional(&mut limits.cpu_milli, "job.cpu", file.job.cpu.map(|cpu| cpu.to_string()), cpus)?;
+        limits.open_files = file.job.open_files;
+        set(&mut config.job.survivors, "job.survivors", file.job.survivors, survivors)?;
         let retention = file.retention;
         set(&mut config.retention.keep, "retention.keep", retention.keep, duration)?;
         set(&mut config.retention.max_age, "retention.max_age", retention.max_age, duration)?;
@@ -182,6 +205,18 @@ impl Config {
 
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    Level::parse(text).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
+}
+
+fn cpus(text: &str) -> Result<u64, String> {
+    parse_cpus(text).map_err(|error| error.to_string())
+}
+
+fn survivors(text: &str) -> Result<Survivors, String> {
+    parse_survivors(text).map_err(|error| error.to_string())
 }
 
 fn size(text: &str) -> Result<u64, String> {

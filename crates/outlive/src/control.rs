@@ -149,6 +149,32 @@ impl Store {
         }
     }
 
+    /// Stops every process of a job where it is, until [`Store::resume`]. A paused job stays paused. Its time goes on.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or its keeper cannot be reached.
+    pub fn pause(&self, job: &Job) -> Result<(), ControlError> {
+        self.ask_of_live(job, &Request::Pause)
+    }
+
+    /// Lets a paused job go on. One that is not paused goes on anyway.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or its keeper cannot be reached.
+    pub fn resume(&self, job: &Job) -> Result<(), ControlError> {
+        self.ask_of_live(job, &Request::Resume)
+    }
+
+    fn ask_of_live(&self, job: &Job, request: &Request) -> Result<(), ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        self.ask_to_accept(job, &state, request)
+    }
+
     /// Writes to a job's standard input. Returns when the keeper has it all: it is then written whatever becomes of the
     /// caller.
     ///

@@ -87,6 +87,7 @@ pub use view::{Fit, Form, TextLine, View, ViewItem};
 pub use wait::{Until, Waited};
 
 pub use outlive_core::budget::Budget;
+pub use outlive_core::containment::{Containment, Enforcement, JobLimits, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;
 pub use outlive_core::duration;

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use outlive_core::containment::{JobLimits, Level, Survivors};
 use outlive_core::id::SessionName;
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::Stdin;
@@ -26,6 +27,9 @@ pub struct Request {
     pub(crate) timeout: Option<Option<Duration>>,
     pub(crate) grace: Option<Duration>,
     pub(crate) output_cap: Option<Option<u64>>,
+    pub(crate) containment: Option<Level>,
+    pub(crate) limits: JobLimits,
+    pub(crate) survivors: Option<Survivors>,
 }
 
 #[derive(Debug, Clone)]
@@ -48,6 +52,9 @@ impl Request {
             timeout: None,
             grace: None,
             output_cap: None,
+            containment: None,
+            limits: JobLimits::default(),
+            survivors: None,
         }
     }
 
@@ -118,6 +125,24 @@ impl Request {
     /// How much of its output is kept; none: all of it.
     pub fn output_cap(mut self, bytes: Option<u64>) -> Self {
         self.output_cap = Some(bytes);
+        self
+    }
+
+    /// What is to hold it together; a job that cannot have it does not start. Without this it gets the best there is.
+    pub fn containment(mut self, level: Level) -> Self {
+        self.containment = Some(level);
+        self
+    }
+
+    /// What it may use; what is not said here is as the configuration says.
+    pub fn limits(mut self, limits: JobLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What becomes of processes that its main process leaves behind.
+    pub fn survivors(mut self, survivors: Survivors) -> Self {
+        self.survivors = Some(survivors);
         self
     }
 }

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use outlive_core::containment::JobLimits;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::launch::{Launch, LaunchReply};
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
@@ -242,6 +243,14 @@ impl Store {
             timeout_ms: request.timeout.unwrap_or(defaults.timeout).map(millis),
             grace_ms: millis(request.grace.unwrap_or(defaults.grace)),
             output_cap_bytes: request.output_cap.unwrap_or(defaults.output_cap),
+            containment: request.containment.or(defaults.containment),
+            limits: JobLimits {
+                memory_bytes: request.limits.memory_bytes.or(defaults.limits.memory_bytes),
+                pids: request.limits.pids.or(defaults.limits.pids),
+                cpu_milli: request.limits.cpu_milli.or(defaults.limits.cpu_milli),
+                open_files: request.limits.open_files.or(defaults.limits.open_files),
+            },
+            survivors: request.survivors.unwrap_or(defaults.survivors),
             created: Timestamp(clock::wall_us()),
             host: self.host().clone(),
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
@@ -273,6 +282,9 @@ impl Store {
             timeout_ms: spec.timeout_ms,
             grace_ms: spec.grace_ms,
             output_cap_bytes: spec.output_cap_bytes,
+            containment: spec.containment,
+            limits: spec.limits,
+            survivors: spec.survivors,
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;

@@ -23,6 +23,7 @@ struct Answer {
 #[derive(Serialize)]
 struct SurvivorObject {
     pid: i32,
+    command: String,
     why: String,
 }
 
@@ -44,7 +45,11 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
             survivors: killed
                 .survivors
                 .into_iter()
-                .map(|survivor| SurvivorObject { pid: survivor.pid, why: survivor.why })
+                .map(|survivor| SurvivorObject {
+                    pid: survivor.pid,
+                    command: survivor.command,
+                    why: survivor.why,
+                })
                 .collect(),
         });
         Ok(())

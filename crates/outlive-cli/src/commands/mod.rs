@@ -7,7 +7,9 @@ mod gc;
 mod kill;
 mod list;
 mod logs;
+mod pause;
 mod remove;
+mod resume;
 mod run;
 mod send;
 mod show;
@@ -50,6 +52,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Clear(clear) => clear::run(&context, &clear),
         Verb::Send(send) => send::run(&context, send),
         Verb::Kill(kill) => kill::run(&context, &kill),
+        Verb::Pause(pause) => pause::run(&context, &pause),
+        Verb::Resume(resume) => resume::run(&context, &resume),
         Verb::Remove(remove) => remove::run(&context, &remove),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(_) => doctor::run(&context),

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use outlive::{
-    Followed, Follower, Job, JobObject, Piece, Request, SessionName, Started, Status, Stream, WaitStatus,
+    Followed, Follower, Job, JobLimits, JobObject, Piece, Request, SessionName, Started, Status, Stream,
+    WaitStatus,
 };
 use outlive_sys::signal::interrupted;
 
@@ -65,6 +66,15 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     }
     if let Some(grace) = arguments.grace {
         request = request.grace(grace);
+    }
+    let (memory_bytes, pids) = (arguments.memory, arguments.pids);
+    let (cpu_milli, open_files) = (arguments.cpu, arguments.open_files);
+    request = request.limits(JobLimits { memory_bytes, pids, cpu_milli, open_files });
+    if let Some(survivors) = arguments.survivors {
+        request = request.survivors(survivors);
+    }
+    if let Some(level) = arguments.containment {
+        request = request.containment(level);
     }
     if let Some(cap) = arguments.output_cap {
         request = request.output_cap(cap.0);

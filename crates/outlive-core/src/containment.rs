@@ -1,0 +1,158 @@
+//! How a job is held together, what it may use, and what becomes of those that its main process leaves behind.
+
+use serde::{Deserialize, Serialize};
+
+/// What holds a job's tree together, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// A control group of version 2, limits too.
+    Cgroup2,
+    /// A control group of version 2 holds the tree, and controllers of version 1 limit it.
+    Hybrid,
+    /// The freezer of version 1 holds the tree.
+    Freezer,
+    /// The keeper adopts orphans and sweeps what is below it.
+    Sweep,
+    /// The process group; whoever leaves it is not reached.
+    Group,
+}
+
+impl Level {
+    /// All of them, the best first.
+    pub const ALL: [Self; 5] = [Self::Cgroup2, Self::Hybrid, Self::Freezer, Self::Sweep, Self::Group];
+
+    /// Returns the word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cgroup2 => "cgroup2",
+            Self::Hybrid => "hybrid",
+            Self::Freezer => "freezer",
+            Self::Sweep => "sweep",
+            Self::Group => "group",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.word() == word)
+    }
+}
+
+/// What holds one job together; written by its keeper.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Containment {
+    /// By what.
+    pub level: Level,
+    /// The directory of the control group that holds the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The directory of the one that counts its memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_group: Option<String>,
+    /// The directory of the one that counts its processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids_group: Option<String>,
+    /// The directory of the one that limits its processor time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_group: Option<String>,
+}
+
+/// What a job may use. What is not said is not limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JobLimits {
+    /// Memory of all its processes together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processes (threads count too, where the kernel counts).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u64>,
+    /// Processor time, in thousandths of one processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_milli: Option<u64>,
+    /// Open files of each of its processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+}
+
+/// How a limit is kept on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Enforcement {
+    /// By the kernel, at every moment.
+    Enforced,
+    /// By the keeper, which looks now and then and ends a job that is over it.
+    Polled,
+    /// Not at all.
+    None,
+}
+
+impl Enforcement {
+    /// Returns the word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Enforced => "enforced",
+            Self::Polled => "polled",
+            Self::None => "none",
+        }
+    }
+}
+
+/// How each limit that was asked for is kept; what was not asked for is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Kept {
+    /// Memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Enforcement>,
+    /// Processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<Enforcement>,
+    /// Processor time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Enforcement>,
+    /// Open files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<Enforcement>,
+}
+
+/// What becomes of processes that are left when the main one has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Survivors {
+    /// They go on, and the job lingers.
+    #[default]
+    Keep,
+    /// They are ended as by `kill`, after this time.
+    KillAfter {
+        /// How long they have before they are asked to end.
+        ms: u64,
+    },
+}
+
+/// A limit is near when this share of it is used.
+pub const NEAR_PERCENT: u64 = 80;
+
+/// Tells whether so much of a limit is used that somebody should know.
+pub fn is_near(used: u64, limit: u64) -> bool {
+    u128::from(used) * 100 >= u128::from(limit) * u128::from(NEAR_PERCENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back() {
+        for level in Level::ALL {
+            assert_eq!(Level::parse(level.word()), Some(level));
+        }
+        assert_eq!(Level::parse("cgroup"), None);
+    }
+
+    #[test]
+    fn near_is_four_fifths() {
+        assert!(!is_near(79, 100));
+        assert!(is_near(80, 100));
+        assert!(is_near(u64::MAX, u64::MAX));
+    }
+}
