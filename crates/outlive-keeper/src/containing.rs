@@ -14,6 +14,7 @@ use outlive_core::control::Survivor;
 use outlive_core::outcome::NeverStarted;
 use outlive_sys::cgroup::{self, Group, Hierarchies};
 use outlive_sys::identity::{Handle, ProcessId, Stat};
+use outlive_sys::scope;
 use outlive_sys::signal::Signal;
 use outlive_sys::tree::{self, Member};
 
@@ -35,13 +36,18 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     pub(crate) fn prepare() -> Self {
-        let hierarchies = Hierarchies::discover();
-        if hierarchies.is_in_job() {
+        let mut hierarchies = Hierarchies::discover();
+        let me = ProcessId::current();
+        let is_in_scope = hierarchies.is_pure_v2() && enter_scope(me);
+        if is_in_scope {
+            hierarchies = Hierarchies::discover();
+            hierarchies.settle_in_scope();
+        } else if hierarchies.is_in_job() {
             // This keeper was started from inside a job, and must not end with it.
             cgroup::leave_job(&hierarchies);
         }
-        let place = hierarchies.best_place();
-        let unified = place.and_then(|place| Group::make(place, ProcessId::current()).ok());
+        let place = if is_in_scope { hierarchies.unified.as_deref() } else { hierarchies.best_place() };
+        let unified = place.and_then(|place| Group::make(place, me).ok());
         Self { hierarchies, unified }
     }
 
@@ -65,6 +71,13 @@ impl Ahead {
             }
         }
     }
+}
+
+/// Lets systemd, where it runs this machine, take the keeper out of whatever it was started from: a service or a terminal that
+/// is stopped takes all of its own group along.
+fn enter_scope(me: ProcessId) -> bool {
+    let name = format!("outlive-{}-{}", me.pid, me.start_time);
+    scope::manager().is_some_and(|manager| scope::enter(&manager, &name).is_ok())
 }
 
 /// A job's containment.

@@ -61,6 +61,20 @@ impl Hierarchies {
         upwards.find(|place| limits(place) && may_use(place)).or(Some(here))
     }
 
+    /// Tells whether version 2 is all there is.
+    pub fn is_pure_v2(&self) -> bool {
+        self.unified.is_some() && self.v1.iter().all(Option::is_none)
+    }
+
+    /// Moves this program into a group of its own below the scope that it was just given, so that the scope can pass its
+    /// controllers on to the job's group beside it.
+    pub fn settle_in_scope(&self) {
+        let Some(scope) = &self.unified else { return };
+        let own = scope.join("keeper");
+        fs::create_dir(&own).ok();
+        Group { path: own }.set("cgroup.procs", "0").ok();
+    }
+
     /// Tells whether this program stands in the group of a job.
     pub fn is_in_job(&self) -> bool {
         !self.in_job.is_empty()

@@ -16,6 +16,7 @@ pub mod pipe;
 pub mod poll;
 pub mod random;
 pub mod region;
+pub mod scope;
 pub mod signal;
 pub mod socket;
 pub mod spawn;
