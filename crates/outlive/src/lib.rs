@@ -43,6 +43,7 @@
 mod clear;
 mod collect;
 mod config;
+mod containment;
 mod control;
 mod cursor;
 mod doctor;
@@ -67,6 +68,7 @@ mod wait;
 
 pub use collect::Collected;
 pub use config::{Config, ConfigError, JobDefaults, Limits, Retention};
+pub use containment::levels;
 pub use control::{ControlError, Kill, Killed};
 pub use doctor::{Examination, Finding};
 pub use find::{Damaged, FindError, Listing};

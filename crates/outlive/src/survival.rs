@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use outlive_sys::cgroup::Hierarchies;
+
 /// What could end a job, and whether it survives it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Survival {
@@ -45,6 +47,9 @@ fn logout(cgroups: &str) -> String {
 }
 
 fn surroundings(cgroups: &str) -> String {
+    if outlive_sys::scope::manager().is_some() && Hierarchies::discover().is_pure_v2() {
+        return "yes: systemd gives its keeper a scope of its own".to_owned();
+    }
     let unit = cgroups
         .split(['/', '\n'])
         .rev()
