@@ -9,10 +9,12 @@
 pub mod clock;
 pub mod detach;
 pub mod durable;
+pub mod figures;
 pub mod identity;
 pub mod lock;
 pub mod pipe;
 pub mod poll;
+pub mod ports;
 pub mod random;
 pub mod region;
 pub mod signal;
