@@ -63,12 +63,6 @@ impl Listeners {
         found
     }
 
-    /// Tells whether anybody in this program's own network namespace listens on a port.
-    pub fn is_taken(&mut self, port: u16) -> bool {
-        self.load("/proc/self");
-        self.by_inode.values().any(|&(_, taken)| taken == port)
-    }
-
     /// Reads the tables of a process's network namespace, unless that was done.
     fn load(&mut self, process: &str) {
         let Ok(namespace) = fs::read_link(format!("{process}/ns/net")) else { return };
@@ -82,6 +76,13 @@ impl Listeners {
             self.namespaces.insert(namespace.clone());
         }
     }
+}
+
+/// Tells whether anybody in this program's own network namespace listens on a port.
+pub fn is_taken(port: u16) -> bool {
+    let mut own = Listeners::new();
+    own.load("/proc/self");
+    own.by_inode.values().any(|&(_, taken)| taken == port)
 }
 
 /// Reads the inode of `socket:[12345]`.
@@ -139,7 +140,7 @@ mod tests {
         assert!(found.contains(&expected), "{found:?}");
         let other_end = client.local_addr().unwrap().port();
         assert!(!found.iter().any(|found| found.port == other_end), "{found:?}");
-        assert!(Listeners::new().is_taken(address.port()));
+        assert!(is_taken(address.port()));
         drop(listener);
         assert!(!Listeners::new().of(own()).contains(&expected));
     }
