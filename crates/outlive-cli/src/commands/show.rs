@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use outlive::{
-    Enforcement, Job, JobObject, LimitsObject, Listeners, Port, Process, State, Survival, Survivors, Usage,
+    Enforcement, Job, JobObject, LimitsObject, Listeners, Port, Process, Source, State, Survival, Survivors,
+    Usage,
 };
 use serde::Serialize;
 
@@ -194,12 +195,15 @@ fn usage_line(usage: &Usage) -> Option<String> {
     use outlive::duration::{format_duration, format_size};
     let mut parts = Vec::new();
     parts.extend(usage.cpu_ms.map(|cpu| format!("{} of processor time", format_duration(cpu))));
-    parts.extend(usage.memory_bytes.map(|now| format!("{} of memory", format_size(now))));
-    parts.extend(usage.memory_peak_bytes.map(|peak| format!("at most {}", format_size(peak))));
-    parts.extend(usage.processes.map(|count| match count {
-        1 => "1 process".to_owned(),
-        count => format!("{count} processes"),
-    }));
+    if usage.source != Some(Source::Outcome) {
+        parts.extend(usage.memory_bytes.map(|now| format!("{} of memory", format_size(now))));
+        parts.extend(usage.processes.map(|count| match count {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        }));
+    }
+    parts.extend(usage.memory_peak_bytes.map(|peak| format!("at most {} of memory", format_size(peak))));
+    parts.extend(usage.max_rss_bytes.map(|largest| format!("{} in one process", format_size(largest))));
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
