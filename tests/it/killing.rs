@@ -1,6 +1,7 @@
 //! Which jobs a kill means: all, those inside, and never the caller's own.
 //!
-//! Proves S0-74 as far as many are ended at once, and that whoever runs inside a job cannot end it by mistake.
+//! Proves S0-105 as far as all jobs of a session are ended at once, and that whoever runs inside a job cannot end it by
+//! mistake.
 
 use std::time::{Duration, Instant};
 
