@@ -3,6 +3,8 @@
 //! Proves what `show`, `list --ports` and `kill --port` promise: a port belongs to the job whose processes listen on it,
 //! however deep, and a port of somebody else's is nobody's here.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 

@@ -1,8 +1,10 @@
 //! What a job uses, and of which processes it consists.
 //!
 //! Proves S0-126, S0-127 and S0-136 (memory and processor time), S0-106 (what a command leaves behind is listed) as far as
-//! `show` names it, and what `list --usage` and `show --tree` promise: figures that are those of the job's own processes, unknown ones never 0, and a word in time before a
-//! limit is reached.
+//! `show` names it, and what `list --usage` and `show --tree` promise: figures that are those of the job's own processes,
+//! unknown ones never 0, and a word in time before a limit is reached.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use outlive_tests::{Home, finish, pid, signal, until};
 use serde_json::Value;
