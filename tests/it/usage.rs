@@ -211,3 +211,23 @@ fn sessions_have_sums() {
     let one = home.run(["--session", "b", "list", "--usage"]).ok().text();
     assert!(!one.contains("SESSION") && one.lines().count() == 2, "{one}");
 }
+
+#[test]
+fn of_a_job_elsewhere_nothing_is_claimed() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let path = home.job_dir(&job).join("spec.json");
+    let spec = std::fs::read_to_string(&path).unwrap();
+    let mut moved: Value = serde_json::from_str(&spec).unwrap();
+    moved["host"]["pid_namespace"] = "pid:[1]".into();
+    std::fs::write(&path, moved.to_string()).unwrap();
+    let shown = home.show(&job);
+    let all = home.run(["kill", "--all"]).ok().error();
+    std::fs::write(&path, spec).unwrap();
+    assert_eq!(shown["elsewhere"], true);
+    assert_eq!((&shown["processes"], &shown["ports"]), (&Value::Null, &Value::Null));
+    let usage = shown["usage"].as_object().unwrap();
+    assert!(usage.values().all(Value::is_null), "{usage:?}");
+    assert!(all.contains(&format!("{job} is left: ")), "{all}");
+    assert_eq!(home.show(&job)["status"], "running");
+}

@@ -202,7 +202,7 @@ fn usage_line(usage: &Usage) -> Option<String> {
             count => format!("{count} processes"),
         }));
     }
-    parts.extend(usage.memory_peak_bytes.map(|peak| format!("at most {} of memory", format_size(peak))));
+    parts.extend(usage.memory_peak_bytes.map(|peak| format!("{} at the peak", format_size(peak))));
     parts.extend(usage.max_rss_bytes.map(|largest| format!("{} in one process", format_size(largest))));
     (!parts.is_empty()).then(|| parts.join(", "))
 }
