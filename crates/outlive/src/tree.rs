@@ -4,6 +4,7 @@
 //! pid is compared with its start time first. Nothing here signals.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use outlive_core::meta::Meta;
@@ -149,25 +150,36 @@ impl Tree {
 ///
 /// A job that was started from inside another is not inside it: ending the outer one does not reach it.
 pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
-    let Some(meta) = state.meta.as_ref().filter(|_| is_here(store, job.spec(), state)) else { return false };
-    let recorded = [meta.keeper, meta.command].map(|process| process.map(identity));
+    if !is_here(store, job.spec(), state) {
+        return false;
+    }
     let me = ProcessId::current();
-    if group_pids(meta).contains(&me.pid) {
+    let meta = state.meta.as_ref();
+    if meta.is_some_and(|meta| group_pids(meta).contains(&me.pid)) {
         return true;
     }
+    let recorded = meta.map_or([None; 2], |meta| [meta.keeper, meta.command].map(|who| who.map(identity)));
     let mut seen = HashSet::new();
     let mut next = Some(me.pid);
     while let Some(stat) = next.filter(|&pid| pid > 0 && seen.insert(pid)).and_then(Stat::read) {
         if recorded.contains(&Some(stat.id)) {
             return true;
         }
-        // The keeper of another job: that is the one that this program runs inside.
+        // The first keeper is that of the job which this program runs inside. A command may be faster than its keeper
+        // writes down who they are, but the keeper had the lock before.
         if is_keeper(stat.id.pid) {
-            return false;
+            return keeps(stat.id.pid, job);
         }
         next = Some(stat.parent);
     }
     false
+}
+
+/// Tells whether a keeper is this job's: it holds the very file.
+fn keeps(keeper: i32, job: &Job) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let held = identity(Path::new(&format!("/proc/{keeper}/fd/{KEEPER_LOCK_FD}")));
+    held.is_ok_and(|held| identity(&job.path().join(outlive_core::file::LOCK)).is_ok_and(|lock| lock == held))
 }
 
 /// Tells whether pids of a job mean something here.
