@@ -2,8 +2,8 @@
 //!
 //! The programs do what real ones do: print, redraw, erase, scroll, at a width at which lines wrap or do not, on a screen
 //! that is higher or lower than what they print. They leave out what differs on purpose, see the header of
-//! `outlive_core::rendered`, and where the emulator itself errs: erasing above the second row, and deleting more
-//! characters than there are.
+//! `outlive_core::rendered`, and where the emulator itself errs: erasing above the second row, deleting more
+//! characters than there are, and tabbing back from the edge, after which it marks another character as the last.
 
 mod emulator;
 
@@ -59,7 +59,8 @@ fn edit() -> impl Strategy<Value = String> {
         "\u{1b}\\[[0-9]?[CDGaX@I`]",
         "[a-z]\u{1b}\\[[0-9]?b",
         "\u{1b}\\[[0-9]?[ABEFde]",
-        "\u{1b}\\[[1-4]?[LSTZ]",
+        "\u{1b}\\[[1-4]?[LST]",
+        "\r[a-z]{0,9}\u{1b}\\[[1-4]?Z",
         "\u{1b}\\[[0-9]{0,2};?[0-9]{0,2}[Hf]",
         "\u{1b}\\[[012]?K",
         "\u{1b}\\[0?J",
