@@ -185,8 +185,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the job has ended or its keeper cannot be reached.
+    /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
     pub fn pause(&self, job: &Job) -> Result<(), ControlError> {
+        // It would stop the caller, too, and whoever could let it go on.
+        self.refuse_own(job, &job.state(self))?;
         self.ask_of_live(job, &Request::Pause)
     }
 

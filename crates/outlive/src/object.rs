@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
+use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
 use outlive_core::outcome::{Cause, Totals, WaitStatus};
 use outlive_core::spec::Mode;
@@ -216,7 +217,11 @@ pub fn reason(state: &State) -> Option<String> {
         Cause::Timeout => format!("its time was over; {status}"),
         Cause::Kill { by } if by.is_empty() => format!("killed; {status}"),
         Cause::Kill { by } => format!("killed by {by}; {status}"),
-        Cause::Oom => format!("out of memory; {status}"),
+        Cause::Oom => {
+            let peak = outcome.usage.and_then(|usage| usage.memory_peak_bytes);
+            let peak = peak.map(|bytes| format!(" at {}", format_size(bytes))).unwrap_or_default();
+            format!("out of memory{peak}; {status}")
+        }
         Cause::NeverStarted(never) => never.sentence(),
         Cause::Lost { why } => why.clone(),
     })
