@@ -9,6 +9,7 @@ mod concurrency;
 mod cursors;
 mod damage;
 mod environment;
+mod events;
 mod exit;
 mod hostile;
 mod identity;
