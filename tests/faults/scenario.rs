@@ -47,7 +47,7 @@ pub(crate) struct Scenario<'a> {
 const STEP_LIMIT: Duration = Duration::from_secs(20);
 
 /// The lines that the command prints beyond those that the scenario waits for.
-const BURST: usize = 400;
+const BURST: usize = 800;
 
 impl<'a> Scenario<'a> {
     pub(crate) fn run(fault: &'a Fault) -> Ran {
@@ -129,8 +129,9 @@ impl<'a> Scenario<'a> {
             if done.code != 0 || begun.elapsed() > Duration::from_secs(5) {
                 let error = done.error();
                 self.violation(format!(
-                    "while one is stopped, {arguments:?} took {:?}: {error}",
-                    begun.elapsed()
+                    "while one is stopped, {arguments:?} took {:?}: {error} {}",
+                    begun.elapsed(),
+                    done.text()
                 ));
             }
         }
@@ -142,7 +143,9 @@ impl<'a> Scenario<'a> {
         let widow = self.home.start_with(&["--name", "widow", "--containment", "sweep"], ["sleep", "300"]);
         let shown = self.home.show(&widow);
         signal(outlive_tests::pid(&shown, "keeper_pid"), "KILL");
-        signal(outlive_tests::pid(&shown, "pid"), "KILL");
+        let command = outlive_tests::pid(&shown, "pid");
+        signal(command, "KILL");
+        outlive_tests::until("the widow is gone", || !outlive_tests::is_running(command));
 
         let id = self.start();
         if let Some(id) = &id {
@@ -167,24 +170,43 @@ impl<'a> Scenario<'a> {
         let burst = BURST.to_string();
         let arguments =
             ["--json", "run", "--stdin", "open", "--output-cap", "32K", "--name", "canonical", "--"];
-        let arguments = [&arguments[..], &[&program, &ledger, &burst]].concat();
+        // Every other run takes the longer way to the end, on which a process outlives the main one.
+        let leaves = self.fault.point == Point::ClosedWrite || self.fault.name().len().is_multiple_of(2);
+        let left = if leaves { "leave-behind" } else { "leave-nothing" };
+        let arguments = [&arguments[..], &[&program, &ledger, &burst, left]].concat();
         for attempt in 0..2 {
             let done = self.front_end("starter", &arguments);
             if done.code == 0 {
                 return done.json()["job"].as_str().map(str::to_owned);
             }
             // A starter that was killed may have left a job that runs all the same.
-            let listed = self.home.run(["--json", "list"]);
-            let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-            let live = jobs.iter().find(|job| job["name"] == "canonical" && job["status"] == "running");
-            if let Some(job) = live {
-                return job["job"].as_str().map(str::to_owned);
+            if let Some(job) = self.started_all_the_same() {
+                return Some(job);
             }
             if attempt == 1 {
                 self.violation(format!("the next job does not start: {}", done.error()));
             }
         }
         None
+    }
+
+    /// Finds the job of a start that failed, once it is clear whether it runs.
+    fn started_all_the_same(&mut self) -> Option<String> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let listed = self.home.run(["--json", "list"]);
+            let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+            let job = jobs.iter().find(|job| job["name"] == "canonical")?;
+            match job["status"].as_str() {
+                Some("running") => return job["job"].as_str().map(str::to_owned),
+                Some("starting") if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(3)),
+                Some("starting") => {
+                    self.violation(format!("it neither starts nor fails: {job}"));
+                    return None;
+                }
+                _ => return None,
+            }
+        }
     }
 
     /// Gives the command its line and its signal, trying again as a user would.

@@ -12,6 +12,7 @@ use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let mut ledger = File::create(&arguments[1]).expect("the ledger can be written");
+    // How many lines to print at the end, and whether somebody is left behind then.
     let burst: usize = arguments[2].parse().expect("a number of lines");
     catch_interrupt();
     let mut numbers = [0usize; 2];
@@ -39,6 +40,10 @@ fn main() {
     print(1, "signalled");
     for _ in 0..burst {
         print(0, "the quick brown fox jumps over the lazy dog, again and again and again");
+    }
+    if arguments[3] == "leave-behind" {
+        // It goes on for a moment with the streams that it inherits.
+        std::process::Command::new("sleep").arg("0.1").spawn().ok();
     }
     std::process::exit(7);
 }

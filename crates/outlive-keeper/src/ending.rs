@@ -163,7 +163,7 @@ impl Keeper {
         } else {
             self.write_record(Point::OutcomeWrite, &outcome.to_slot(), OUTCOME_AT);
             self.meta.outcome = Some(outcome);
-            match sync_apart(self.outcome.try_clone().into_iter().collect()) {
+            match sync_apart(Point::OutcomeSync, self.outcome.try_clone().into_iter().collect()) {
                 Some(finished) => self.ending.syncing = Some(finished),
                 None => {
                     self.outcome.sync_data().ok();
@@ -191,7 +191,7 @@ impl Keeper {
         self.ending.syncing = None;
         self.announce();
         // The log too, so that what the outcome says was printed survives; nobody waits for it.
-        sync_apart(self.recorder.files(&self.dir));
+        sync_apart(Point::LogSync, self.recorder.files(&self.dir));
         if self.contained.is_empty() {
             self.drain(buffer);
             self.close();
@@ -259,13 +259,13 @@ pub(crate) fn both_slots(outcome: &Outcome, now: Timestamp) -> [u8; FILE_BYTES a
 
 /// Syncs files in a short-lived thread: a disk may take seconds, and survivors go on writing. Returns a descriptor that
 /// becomes readable when it is done; `None` if there is no room for a thread.
-fn sync_apart(files: Vec<File>) -> Option<OwnedFd> {
+fn sync_apart(point: Point, files: Vec<File>) -> Option<OwnedFd> {
     let (finished, mut finish) = pipe::new().ok().map(|(reading, writing)| (reading, File::from(writing)))?;
     std::thread::Builder::new()
         .stack_size(64 << 10)
         .spawn(move || {
             for file in &files {
-                file.sync_data().ok();
+                fault::step(point, || file.sync_data()).ok();
             }
             finish.write_all(b".").ok();
         })

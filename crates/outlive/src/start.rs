@@ -25,6 +25,7 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock, random, socket};
 
+use crate::control::is_over_now;
 use crate::frame;
 use crate::job::Job;
 use crate::keeper::SpareKeeper;
@@ -95,7 +96,7 @@ pub enum StartError {
         why: NeverStarted,
     },
     /// The keeper does not answer; the job is in the store and may still start.
-    #[error("the keeper of {job} has not answered within 30 s")]
+    #[error("the keeper of {job} has not answered")]
     Silent {
         /// The job.
         job: JobId,
@@ -343,7 +344,8 @@ fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<T
             LaunchReply::NotStarted(never) => Talk::Answer(Answer::Not(never)),
             LaunchReply::OtherVersion(version) => Talk::OtherVersion(version),
         }),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Talk::Answer(Answer::Silent)),
+        // It is not known to be dead, and may yet start the job.
+        Err(error) if !is_over_now(&error) => Ok(Talk::Answer(Answer::Silent)),
         Err(_) => {
             // It died. What it got to is in the store, or nowhere.
             let detail = sent.err().map(|error| error.to_string());
