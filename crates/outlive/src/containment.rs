@@ -3,17 +3,19 @@
 use outlive_core::containment::Level;
 use outlive_sys::cgroup::{Group, Hierarchies};
 use outlive_sys::identity::ProcessId;
+use outlive_sys::scope;
 
 /// Lists the rungs that jobs can have here, the best first.
 ///
-/// Found out by trying: a group is made and removed. Where systemd gives keepers a scope of their own, they may have more than
-/// this program has.
+/// Found out by trying: a group is made and removed. Where systemd gives keepers a scope of their own, they have what this
+/// program has not.
 pub fn levels() -> Vec<Level> {
     let hierarchies = Hierarchies::discover();
     let can_make = |place: Option<&std::path::Path>| {
         place.is_some_and(|place| Group::make(place, ProcessId::current()).is_ok_and(|group| group.remove()))
     };
-    let has_v2 = can_make(hierarchies.best_place());
+    let has_scope = hierarchies.is_pure_v2() && scope::manager().is_some();
+    let has_v2 = has_scope || can_make(hierarchies.best_place());
     Level::ALL
         .into_iter()
         .filter(|level| match level {
