@@ -27,3 +27,4 @@ mod start;
 mod survive;
 mod views;
 mod wait;
+mod zoo;
