@@ -179,7 +179,7 @@ struct Stranger<'a> {
 
 impl Stranger<'_> {
     fn lives(&self) -> bool {
-        self.namespace.state(self.number).is_some_and(|line| line == "sleep\0271828\0")
+        self.namespace.state(self.number).is_some_and(|line| line == "sleep\x00271828\0")
     }
 
     /// Ends a job in every way, and asserts that the answer is that it had ended.
