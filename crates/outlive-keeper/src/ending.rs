@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
+use outlive_core::containment::Survivors;
 use outlive_core::index::Stream;
 use outlive_core::outcome::{
     CLOSED_AT, Cause, Closed, FILE_BYTES, OUTCOME_AT, Outcome, SLOT_BYTES, Usage, WaitStatus,
@@ -17,7 +18,7 @@ use outlive_core::timestamp::Timestamp;
 use outlive_sys::spawn::{self, Reap, Reaped};
 use outlive_sys::{clock, durable, lock, pipe};
 
-use crate::killing::{self, Killing};
+use crate::killing::Killing;
 use crate::start::{Keeper, live_path};
 
 /// How far a job is on its way to its end.
@@ -30,6 +31,9 @@ pub(crate) struct Ending {
     /// The last signal that somebody sent without asking for the end, and who.
     pub(crate) last_signal: Option<(i32, String)>,
     pub(crate) killing: Option<Killing>,
+    survivors: Survivors,
+    /// When those that the main process left behind are to be ended.
+    pub(crate) survivors_us: Option<u64>,
     /// The outcome is being synced apart from the loop; readable when that is done.
     pub(crate) syncing: Option<OwnedFd>,
     /// The outcome was announced.
@@ -39,13 +43,15 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    pub(crate) fn new(main_pid: i32) -> Self {
+    pub(crate) fn new(main_pid: i32, survivors: Survivors) -> Self {
         Self {
             main_pid,
             main: None,
             cause: None,
             last_signal: None,
             killing: None,
+            survivors,
+            survivors_us: None,
             syncing: None,
             is_announced: false,
             is_closed: false,
@@ -56,12 +62,15 @@ impl Ending {
         self.syncing.as_ref().map(AsFd::as_fd)
     }
 
-    fn cause_of(&self, main: &Reaped) -> Cause {
+    fn cause_of(&self, main: &Reaped, was_out_of_memory: bool) -> Cause {
+        let is_success = main.status == spawn::WaitStatus::Exited(0);
         match (&self.cause, &self.last_signal, main.status) {
             (Some(cause), ..) => cause.clone(),
             (None, Some((sent, by)), spawn::WaitStatus::Signaled { signal, .. }) if *sent == signal => {
                 Cause::Kill { by: by.clone() }
             }
+            // Whatever the main process made of it, this is why.
+            _ if was_out_of_memory && !is_success => Cause::Oom,
             _ => Cause::Natural,
         }
     }
@@ -89,7 +98,7 @@ impl Keeper {
         }
         if self.ending.main.is_some() {
             // Children may be left that are other jobs' keepers only: they are not of this job.
-            let is_tree_empty = is_tree_empty || killing::members().is_empty();
+            let is_tree_empty = is_tree_empty || self.contained.is_empty();
             if main_ended {
                 self.record_outcome(is_tree_empty);
             } else if is_tree_empty && self.ending.is_announced {
@@ -125,19 +134,16 @@ impl Keeper {
                 spawn::WaitStatus::Exited(code) => WaitStatus::Exited { code },
                 spawn::WaitStatus::Signaled { signal, core } => WaitStatus::Signaled { signal, core },
             },
-            cause: self.ending.cause_of(&main),
+            cause: self.ending.cause_of(&main, self.contained.was_out_of_memory()),
             ended: now,
             runtime_ms: Some(clock::boot_us().saturating_sub(self.started_boot_us) / 1000),
-            usage: Some(Usage {
-                user_ms: main.usage.user_ms,
-                system_ms: main.usage.system_ms,
-                max_rss_bytes: main.usage.max_rss_bytes,
-                memory_peak_bytes: None,
-                pids_peak: None,
-            }),
+            usage: Some(self.usage(&main)),
             totals: self.recorder.totals(),
         };
-        self.deadline_us = None;
+        (self.deadline_us, self.alarm) = (None, None);
+        if let Survivors::KillAfter { ms } = self.ending.survivors {
+            self.ending.survivors_us = Some(clock::boot_us().saturating_add(ms.saturating_mul(1000)));
+        }
         self.meta.status = Status::of(&outcome);
         if is_tree_empty {
             let slots = both_slots(&outcome, now);
@@ -162,13 +168,26 @@ impl Keeper {
         }
     }
 
+    /// Returns what the job used: by the kernel's count of its group, else what its children had.
+    fn usage(&self, main: &Reaped) -> Usage {
+        let children = spawn::children_usage();
+        let (user_ms, system_ms) = self.contained.cpu_ms().unwrap_or((children.user_ms, children.system_ms));
+        Usage {
+            user_ms,
+            system_ms,
+            max_rss_bytes: children.max_rss_bytes.max(main.usage.max_rss_bytes),
+            memory_peak_bytes: self.contained.memory_peak().or(self.watch.memory_peak()),
+            pids_peak: self.contained.count_peak().or(self.watch.pids_peak()),
+        }
+    }
+
     /// The sync that was done apart is over.
     pub(crate) fn synced(&mut self, buffer: &mut [u8]) {
         self.ending.syncing = None;
         self.announce();
         // The log too, so that what the outcome says was printed survives; nobody waits for it.
         sync_apart(self.recorder.files(&self.dir));
-        if killing::members().is_empty() {
+        if self.contained.is_empty() {
             self.drain(buffer);
             self.close();
         }

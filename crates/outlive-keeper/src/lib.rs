@@ -14,12 +14,14 @@
 //! terminal, and any decision that a reader can make later.
 
 mod clients;
+mod containing;
 mod ending;
 mod input;
 mod killing;
 mod recorder;
 mod start;
 mod supervise;
+mod watching;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.

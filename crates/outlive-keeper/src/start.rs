@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use outlive_core::containment::Kept;
 use outlive_core::control::SPOKEN;
 use outlive_core::file;
 use outlive_core::launch::{Launch, LaunchError, LaunchReply, VERSION};
@@ -20,16 +19,19 @@ use outlive_core::spec::{Process, Stdin};
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_sys::clock::Alarm;
 use outlive_sys::identity::ProcessId;
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, pipe, signal, socket, spawn};
+use outlive_sys::{clock, detach, durable, pipe, signal, socket, spawn, tree};
 
 use crate::clients::Client;
+use crate::containing::{Ahead, Contained, Doors};
 use crate::ending::Ending;
 use crate::input::Input;
 use crate::recorder::Recorder;
+use crate::watching::Watch;
 
 /// The descriptor of the job's lock in every keeper, by which keepers know each other: the first that comes with the
 /// launch request, after the socket itself.
@@ -57,7 +59,11 @@ pub(crate) struct Keeper {
     pub(crate) meta: Meta,
     pub(crate) started_boot_us: u64,
     pub(crate) deadline_us: Option<u64>,
+    /// Wakes the loop at the deadline.
+    pub(crate) alarm: Option<Alarm>,
     pub(crate) grace_ms: u64,
+    pub(crate) contained: Contained,
+    pub(crate) watch: Watch,
     pub(crate) ending: Ending,
 }
 
@@ -80,8 +86,13 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
+    // While the starter prepares the job.
+    let ahead = Ahead::prepare();
     // A starter that changed its mind, or died before it said anything, leaves nothing to keep.
-    let (contents, fds) = receive(&mut starter).ok_or(4)?;
+    let Some((contents, fds)) = receive(&mut starter) else {
+        ahead.discard();
+        return Err(4);
+    };
     let [lock, done, dir, outcome, index, log] = <[OwnedFd; 6]>::try_from(fds).map_err(|_| 4)?;
     let (outcome, index, log) = (outcome.into(), index.into(), log.into());
     let handed = Handed { lock, done, dir, outcome, index, log, starter };
@@ -89,6 +100,7 @@ pub(crate) fn start() -> Result<Keeper, u8> {
         Some(Ok(launch)) => launch,
         Some(Err(LaunchError::Version(_))) => {
             let mut starter = handed.starter;
+            ahead.discard();
             starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
             return Err(3);
         }
@@ -96,10 +108,11 @@ pub(crate) fn start() -> Result<Keeper, u8> {
         Some(Err(LaunchError::Wire(_))) | None => {
             let never = NeverStarted { step: "launch".into(), ..NeverStarted::default() };
             write_never_started(&handed.outcome, never);
+            ahead.discard();
             return Err(4);
         }
     };
-    match keep(handed, &launch, umask, &limits) {
+    match keep(handed, &launch, umask, &limits, ahead) {
         Ok(keeper) => Ok(keeper),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
@@ -143,12 +156,16 @@ fn keep(
     launch: &Launch<'_>,
     umask: u32,
     limits: &Limits,
+    ahead: Ahead,
 ) -> Result<Keeper, (Handed, NeverStarted)> {
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
                 Ok(value) => value,
-                Err(error) => return Err((handed, store_failure($what, &error))),
+                Err(error) => {
+                    ahead.discard();
+                    return Err((handed, store_failure($what, &error)));
+                }
             }
         };
     }
@@ -170,11 +187,15 @@ fn keep(
 
     let (started, started_boot_us) = (Timestamp(clock::wall_us()), clock::boot_us());
     let stdio = [stdin_end.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()];
-    let child = match execute(launch, stdio, umask, limits) {
-        Ok(child) => child,
+    let started_here = Contained::start(ahead, launch.containment, &launch.limits, |doors| {
+        execute(launch, stdio, umask, limits, doors)
+    });
+    let (mut contained, kept, child) = match started_here {
+        Ok(started) => started,
         Err(never) => return Err((handed, never)),
     };
     drop((stdin_end, stdout_end, stderr_end));
+    contained.began(child.id, child.handle);
 
     let me = ProcessId::current();
     let command = Process { pid: child.id.pid, start_time: child.id.start_time };
@@ -188,14 +209,16 @@ fn keep(
         started: Some(started),
         started_boot_us: Some(started_boot_us),
         protocol: SPOKEN,
-        containment: None,
-        kept: Kept::default(),
+        containment: Some(contained.describe()),
+        kept,
         paused: false,
         near: None,
         outcome: None,
         closed: None,
     };
     let Handed { lock, done, dir, outcome, index, log, mut starter } = handed;
+    let deadline_us =
+        launch.timeout_ms.map(|limit| started_boot_us.saturating_add(limit.saturating_mul(1000)));
     let keeper = Keeper {
         _lock: lock,
         done: Some(done),
@@ -210,15 +233,18 @@ fn keep(
         child_ends,
         meta,
         started_boot_us,
-        deadline_us: launch
-            .timeout_ms
-            .map(|limit| started_boot_us.saturating_add(limit.saturating_mul(1000))),
+        // Without one, the deadline is met by the time that the loop counts.
+        alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
+        deadline_us,
         grace_ms: launch.grace_ms,
-        ending: Ending::new(command.pid),
+        watch: Watch::new(launch.limits, kept),
+        contained,
+        ending: Ending::new(command.pid, launch.survivors),
     };
     keeper.write_meta();
     // A starter that died meanwhile changes nothing.
     starter.write_all(&LaunchReply::Started(command).to_frame()).ok();
+    tree::prefer_as_victim(command.pid);
     Ok(keeper)
 }
 
@@ -227,13 +253,13 @@ fn execute(
     stdio: [std::os::fd::BorrowedFd<'_>; 3],
     umask: u32,
     limits: &Limits,
-) -> Result<spawn::Child, NeverStarted> {
+    doors: &Doors,
+) -> Result<spawn::Child, (bool, NeverStarted)> {
     let strings =
         |parts: &[&[u8]]| parts.iter().map(|part| CString::new(*part)).collect::<Result<Vec<_>, _>>();
-    let nul = |_| NeverStarted {
-        step: "exec".into(),
-        detail: Some("an argument or variable holds a NUL byte".into()),
-        ..NeverStarted::default()
+    let nul = |_| {
+        let detail = Some("an argument or variable holds a NUL byte".into());
+        (false, NeverStarted { step: "exec".into(), detail, ..NeverStarted::default() })
     };
     let candidates = strings(&launch.candidates).map_err(nul)?;
     let argv = strings(&launch.argv).map_err(nul)?;
@@ -247,8 +273,11 @@ fn execute(
         stdio,
         umask,
         limits,
+        group: doors.group(),
+        doors: &doors.files(),
+        open_files: launch.limits.open_files,
     };
-    spawn::start(&command).map_err(|failure| explain(&failure, launch))
+    spawn::start(&command).map_err(|failure| (failure.step == Step::Group, explain(&failure, launch)))
 }
 
 /// Puts a failed start into facts that a reader can make a sentence of.
@@ -264,6 +293,7 @@ fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
     };
     match failure.step {
         Step::Fork => NeverStarted { path: None, ..never("fork", b"") },
+        Step::Group => NeverStarted { path: None, ..never("group", b"") },
         Step::Session => NeverStarted { path: None, ..never("session", b"") },
         Step::Stdio => NeverStarted { path: None, ..never("stdio", b"") },
         Step::Directory => never("directory", launch.cwd),

@@ -14,7 +14,7 @@ use outlive_sys::signal::Signal;
 use outlive_sys::{clock, socket};
 
 use crate::clients::{Client, MAX_CLIENTS, Waiting};
-use crate::killing::{self, Killing};
+use crate::killing::Killing;
 use crate::start::Keeper;
 
 /// What one read takes at most; as much as a grown pipe holds.
@@ -72,6 +72,7 @@ impl Keeper {
             self.timers(&mut turn);
         }
         self.answer_killed(&[]);
+        self.contained.remove();
         // Last, because nobody waits for it: what was printed survives a loss of power too.
         for file in self.recorder.files(&self.dir) {
             file.sync_data().ok();
@@ -89,6 +90,10 @@ impl Keeper {
             [0, 1].map(|index| self.outputs[index].as_ref().map(|fd| add(fd.as_fd(), PollFlags::IN)));
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
         let syncing = self.ending.syncing_fd().map(|fd| add(fd, PollFlags::IN));
+        // It only has to wake the loop: the timers see for themselves what is due.
+        if let Some(alarm) = &self.alarm {
+            add(alarm.as_fd(), PollFlags::IN);
+        }
         let first_client = self.clients.len();
         let clients: Vec<usize> = (0..first_client)
             .map(|index| {
@@ -122,7 +127,9 @@ impl Keeper {
     /// Returns how long to sleep: without limit when nothing is due.
     fn next_timer(&self, turn: &Turn) -> Option<Duration> {
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
-        let next = [self.deadline_us, killing, turn.release_us].into_iter().flatten().min()?;
+        let watch = self.watch.next_us();
+        let next = [self.deadline_us, killing, turn.release_us, watch, self.ending.survivors_us];
+        let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
     }
 
@@ -211,7 +218,7 @@ impl Keeper {
             Request::Signal { signal, by } => match Signal::from_number(signal) {
                 Some(signal) => {
                     self.ending.last_signal = Some((signal.number(), by));
-                    let sent = killing::send(signal);
+                    let sent = self.contained.send(signal);
                     Reply::Signalled { count: sent.count, survivors: sent.refused }
                 }
                 None => refused("bad_signal", "there is no such signal"),
@@ -236,7 +243,19 @@ impl Keeper {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
             }
-            Request::Pause | Request::Resume => refused("not_yet", "not yet"),
+            Request::Pause => {
+                let paused = self.contained.pause();
+                self.note_pause();
+                match paused {
+                    Ok(()) => Reply::Accepted,
+                    Err(why) => refused("not_paused", &why),
+                }
+            }
+            Request::Resume => {
+                self.contained.resume();
+                self.note_pause();
+                Reply::Accepted
+            }
             Request::Input(_) | Request::Eof => {
                 refused("stdin_closed", "the command's standard input is not open")
             }
@@ -258,29 +277,48 @@ impl Keeper {
         }
     }
 
+    /// Lets readers see whether the job is paused.
+    fn note_pause(&mut self) {
+        if self.meta.paused != self.contained.is_paused {
+            self.meta.paused = self.contained.is_paused;
+            self.write_meta();
+        }
+    }
+
     /// Begins to end the tree, or hastens an end that has begun.
-    fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
+    pub(crate) fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
         // A main process that has ended by itself, and only waits to be reaped, was not killed.
-        if self.ending.main.is_none() && !killing::members().is_empty() {
+        if self.ending.main.is_none() && !self.contained.is_empty() {
             self.ending.cause.get_or_insert(cause);
         }
         let (grace_ms, now_us) = (grace_ms.unwrap_or(self.grace_ms), clock::boot_us());
         match &mut self.ending.killing {
-            Some(killing) => killing.hasten(signal, grace_ms, now_us),
-            None => self.ending.killing = Some(Killing::begin(signal, grace_ms, now_us)),
+            Some(killing) => killing.hasten(&mut self.contained, signal, grace_ms, now_us),
+            None => {
+                self.ending.killing = Some(Killing::begin(&mut self.contained, signal, grace_ms, now_us));
+            }
         }
+        self.note_pause();
     }
 
     fn timers(&mut self, turn: &mut Turn) {
         let now_us = clock::boot_us();
         if self.deadline_us.is_some_and(|deadline| now_us >= deadline) {
-            self.deadline_us = None;
+            (self.deadline_us, self.alarm) = (None, None);
             self.kill(Signal::TERM, None, Cause::Timeout);
+        }
+        if self.ending.survivors_us.is_some_and(|due| now_us >= due) {
+            self.ending.survivors_us = None;
+            // The main process ended by itself, and so did the job; this only ends what it left behind.
+            self.kill(Signal::TERM, None, Cause::Natural);
+        }
+        if self.watch.next_us().is_some_and(|due| now_us >= due) {
+            self.watch_limits(now_us);
         }
         if let Some(killing) = &mut self.ending.killing
             && now_us >= killing.next_us()
         {
-            let survivors = killing.step(now_us);
+            let survivors = killing.step(&mut self.contained, now_us);
             if !survivors.is_empty() {
                 self.answer_killed(&survivors);
             }

@@ -3,7 +3,13 @@
 //! Wall time is for people; it may jump. Durations and deadlines are taken from the boot clock, which never jumps and
 //! goes on while the machine sleeps.
 
-use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 
 /// Returns microseconds since 1970 UTC.
 pub fn wall_us() -> u64 {
@@ -18,6 +24,37 @@ pub fn boot_us() -> u64 {
     #[cfg(not(target_os = "linux"))]
     let clock = ClockId::Monotonic;
     micros(clock)
+}
+
+/// A moment of the boot clock that wakes whoever polls it, though the machine slept on the way: what `poll` itself counts
+/// stands still meanwhile.
+#[derive(Debug)]
+pub struct Alarm(OwnedFd);
+
+impl Alarm {
+    /// Sets one.
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor for it.
+    pub fn at(boot_us: u64) -> io::Result<Self> {
+        let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        let time = |us: u64| Timespec {
+            tv_sec: i64::try_from(us / 1_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (us % 1_000_000 * 1000) as _,
+        };
+        // A moment of 0 would switch it off.
+        let setting = Itimerspec { it_interval: time(0), it_value: time(boot_us.max(1)) };
+        timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &setting)?;
+        Ok(Self(timer))
+    }
+}
+
+impl AsFd for Alarm {
+    /// Readable from that moment on.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 fn micros(clock: ClockId) -> u64 {

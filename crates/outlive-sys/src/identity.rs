@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
@@ -138,6 +138,29 @@ impl Handle {
         // SAFETY: the number is a valid signal number of this system, checked when `Signal` was made.
         let signal = unsafe { rustix::process::Signal::from_raw_unchecked(signal.number()) };
         Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+}
+
+impl Handle {
+    /// Sends a signal to the process group that this process leads or led, if anybody is in it.
+    ///
+    /// # Errors
+    ///
+    /// If nobody is, or the kernel (before Linux 6.9) cannot do this through a handle: then it is not done at all, because a
+    /// bare number may mean another group by now.
+    pub fn signal_group(&self, signal: Signal) -> io::Result<()> {
+        const PIDFD_SIGNAL_PROCESS_GROUP: libc::c_uint = 4;
+        // SAFETY: the descriptor is open, no information is passed along, and the kernel checks the rest.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.0.as_raw_fd(),
+                signal.number(),
+                std::ptr::null::<libc::siginfo_t>(),
+                PIDFD_SIGNAL_PROCESS_GROUP,
+            )
+        };
+        if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Everything here is synchronous, and every function that can block says so.
 
+pub mod cgroup;
 pub mod clock;
 pub mod detach;
 pub mod durable;
@@ -15,6 +16,7 @@ pub mod pipe;
 pub mod poll;
 pub mod random;
 pub mod region;
+pub mod scope;
 pub mod signal;
 pub mod socket;
 pub mod spawn;

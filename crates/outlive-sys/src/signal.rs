@@ -58,6 +58,8 @@ impl Signal {
     pub const KILL: Self = Self(libc::SIGKILL);
     /// Lets a stopped process go on.
     pub const CONT: Self = Self(libc::SIGCONT);
+    /// Stop where it is; no process can refuse.
+    pub const STOP: Self = Self(libc::SIGSTOP);
 
     /// Takes a number from 1 to [`MAX`].
     pub fn from_number(number: i32) -> Option<Self> {

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::identity::{Handle, ProcessId};
-use crate::vfork::{SignalsBlocked, errno, vfork};
+use crate::vfork::{SignalsBlocked, errno, vfork_into};
 
 /// What is to be started.
 #[derive(Debug)]
@@ -27,6 +27,12 @@ pub struct Command<'a> {
     pub umask: u32,
     /// The user's limits, which the keeper lifted for itself.
     pub limits: &'a Limits,
+    /// The directory of the control group of version 2 that it begins in.
+    pub group: Option<BorrowedFd<'a>>,
+    /// Files of control groups that it joins before it executes its program.
+    pub doors: &'a [BorrowedFd<'a>],
+    /// At most so many open files, in place of the user's limit.
+    pub open_files: Option<u64>,
 }
 
 /// Limits of this program that would end it or keep it from its work, as they were.
@@ -58,6 +64,8 @@ impl Limits {
 pub enum Step {
     /// No process could be made.
     Fork,
+    /// Its control groups.
+    Group,
     /// Its own session.
     Session,
     /// Standard input, output and error.
@@ -88,6 +96,9 @@ pub struct Child {
     pub handle: Handle,
 }
 
+/// The most control groups that a command joins by writing to them.
+pub const MAX_DOORS: usize = 4;
+
 struct Plan {
     candidates: *const *const c_char,
     candidate_count: usize,
@@ -97,6 +108,8 @@ struct Plan {
     stdio: [RawFd; 3],
     umask: libc::mode_t,
     limits: *const Limits,
+    doors: [RawFd; MAX_DOORS],
+    open_files: Option<u64>,
     failure: Option<Failure>,
 }
 
@@ -117,6 +130,10 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
     let candidates = pointers(command.candidates);
     let argv = pointers(command.argv);
     let environment = pointers(command.environment);
+    let mut doors = [-1; MAX_DOORS];
+    for (door, fd) in doors.iter_mut().zip(command.doors) {
+        *door = fd.as_raw_fd();
+    }
     let mut plan = Plan {
         candidates: candidates.as_ptr(),
         candidate_count: command.candidates.len(),
@@ -126,13 +143,19 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
         stdio: command.stdio.map(|fd| fd.as_raw_fd()),
         umask: command.umask,
         limits: command.limits,
+        doors,
+        open_files: command.open_files,
         failure: None,
     };
     let blocked = SignalsBlocked::new();
     // SAFETY: `become_command` only makes system calls and ends in `execve` or `_exit`; signals are blocked.
-    let made = unsafe { vfork(become_command, &mut plan, libc::SIGCHLD, true) };
+    let made = unsafe { vfork_into(command.group, become_command, &mut plan, libc::SIGCHLD, true) };
     drop(blocked);
-    let made = made.map_err(|error| fork_failure(&error))?;
+    let made = made.map_err(|error| match command.group {
+        // The kernel does not say which of the two it could not do; without the group it may still make a process.
+        Some(_) => Failure { step: Step::Group, ..fork_failure(&error) },
+        None => fork_failure(&error),
+    })?;
     if let Some(failure) = plan.failure {
         reap(made.pid);
         return Err(failure);
@@ -151,6 +174,12 @@ extern "C" fn become_command(plan: *mut c_void) -> c_int {
     // SAFETY: `plan` and what it points to outlive this, because the caller is stopped until this process executes or
     // ends. Only system calls are made. Descriptors, directory, umask and signal table are this process's own copies.
     unsafe {
+        for &door in (*plan).doors.iter().filter(|door| **door >= 0) {
+            // 0 means the process that writes it.
+            if libc::write(door, c"0".as_ptr().cast(), 1) < 0 {
+                fail(plan, Step::Group, 0)
+            }
+        }
         if libc::setsid() < 0 {
             fail(plan, Step::Session, 0)
         }
@@ -165,6 +194,13 @@ extern "C" fn become_command(plan: *mut c_void) -> c_int {
         libc::umask((*plan).umask);
         for (resource, limit) in &(*(*plan).limits).0 {
             libc::setrlimit(*resource, limit);
+        }
+        if let Some(count) = (*plan).open_files {
+            let mut limit = std::mem::zeroed::<libc::rlimit>();
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+            limit.rlim_max = limit.rlim_max.min(count);
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
         if libc::chdir((*plan).directory) < 0 {
             fail(plan, Step::Directory, 0)
@@ -332,6 +368,17 @@ pub fn reap_any() -> Reap {
             }
         }
     }
+}
+
+/// Returns what all children used that were reaped, with what theirs had.
+pub fn children_usage() -> Usage {
+    // SAFETY: the structure is valid for writing, and all zeros is a valid one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    convert(&usage)
 }
 
 fn convert(usage: &libc::rusage) -> Usage {

@@ -73,6 +73,25 @@ pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
     if bytes.is_empty() { Vec::new() } else { bytes.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect() }
 }
 
+/// Returns how much memory a process has to itself: what is resident less what it shares.
+pub fn memory(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let mut pages = text.split_ascii_whitespace().skip(1).filter_map(|word| word.parse::<u64>().ok());
+    let (resident, shared) = (pages.next()?, pages.next()?);
+    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+}
+
+/// Makes a process and what it will start a likelier victim of the kernel when memory runs out than this program is.
+pub fn prefer_as_victim(pid: i32) {
+    const MORE: i32 = 100;
+    const MOST: i32 = 1000;
+    let path = format!("/proc/{pid}/oom_score_adj");
+    let own =
+        fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|text| text.trim().parse::<i32>().ok());
+    // A process that has ended meanwhile is nobody's victim.
+    fs::write(path, (own.unwrap_or(0) + MORE).min(MOST).to_string()).ok();
+}
+
 /// Returns what a descriptor of another process of ours refers to.
 pub fn descriptor(pid: i32, fd: i32) -> Option<std::path::PathBuf> {
     fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::region::Region;
 
@@ -31,16 +31,49 @@ pub(crate) unsafe fn vfork<T>(
     exit_signal: c_int,
     want_pidfd: bool,
 ) -> io::Result<Made> {
+    // SAFETY: the caller's promises are those that are asked for.
+    unsafe { vfork_into(None, child, argument, exit_signal, want_pidfd) }
+}
+
+/// As [`vfork`], and the child begins its life in a control group of version 2, given by its directory.
+///
+/// # Errors
+///
+/// Where neither the kernel nor this build can do that: `Unsupported`.
+///
+/// # Safety
+///
+/// As for [`vfork`].
+pub(crate) unsafe fn vfork_into<T>(
+    group: Option<BorrowedFd<'_>>,
+    child: extern "C" fn(*mut c_void) -> c_int,
+    argument: &mut T,
+    exit_signal: c_int,
+    want_pidfd: bool,
+) -> io::Result<Made> {
     let mut stack = Region::new(STACK)?;
     let mut pidfd: c_int = -1;
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | exit_signal;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK;
     let flags = if want_pidfd { flags | libc::CLONE_PIDFD } else { flags };
     // SAFETY: the stack is ours, page-aligned at its top and outlives the child's use of it, because CLONE_VFORK stops
     // this thread until the child has left this memory. `argument` and `pidfd` outlive it for the same reason.
     let pid = unsafe {
-        let top = stack.as_mut_ptr().add(STACK);
         let argument: *mut T = argument;
-        libc::clone(child, top.cast(), flags, argument.cast::<c_void>(), &raw mut pidfd)
+        match group {
+            Some(group) => clone_into(
+                group.as_raw_fd(),
+                &mut stack,
+                flags,
+                exit_signal,
+                &raw mut pidfd,
+                child,
+                argument.cast::<c_void>(),
+            )?,
+            None => {
+                let top = stack.as_mut_ptr().add(STACK);
+                libc::clone(child, top.cast(), flags | exit_signal, argument.cast::<c_void>(), &raw mut pidfd)
+            }
+        }
     };
     if pid < 0 {
         return Err(io::Error::last_os_error());
@@ -48,6 +81,76 @@ pub(crate) unsafe fn vfork<T>(
     // SAFETY: the kernel put a new descriptor there, ours alone, when it was asked to.
     let pidfd = (want_pidfd && pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
     Ok(Made { pid, pidfd })
+}
+
+/// Makes the child with the one call that takes a control group, which the C library has no function for: the child comes
+/// out of it on its new stack, and must not return into the caller's frame.
+///
+/// # Safety
+///
+/// As for [`vfork`]; `pidfd` must be valid for writing.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+unsafe fn clone_into(
+    group: RawFd,
+    stack: &mut Region,
+    flags: c_int,
+    exit_signal: c_int,
+    pidfd: *mut c_int,
+    child: extern "C" fn(*mut c_void) -> c_int,
+    argument: *mut c_void,
+) -> io::Result<i32> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut request: libc::clone_args = unsafe { std::mem::zeroed() };
+    request.flags = flags as u64 | CLONE_INTO_CGROUP;
+    request.pidfd = pidfd as u64;
+    request.exit_signal = exit_signal as u64;
+    request.stack = stack.as_mut_ptr() as u64;
+    request.stack_size = stack.len() as u64;
+    request.cgroup = group as u64;
+    let result: i64;
+    // SAFETY: the kernel reads `request` and no more. In the parent only the call's own registers change. The child has
+    // nothing but registers and its own stack, calls `child` with the stack aligned as the ABI wants it, and never
+    // comes back from there.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r13",
+            "call r12",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone3 => result,
+            in("rdi") &raw const request,
+            in("rsi") size_of::<libc::clone_args>(),
+            in("r12") child,
+            in("r13") argument,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    if result < 0 {
+        return Err(io::Error::from_raw_os_error(-result as i32));
+    }
+    Ok(result as i32)
+}
+
+/// # Safety
+///
+/// As for [`vfork`].
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+unsafe fn clone_into(
+    _group: RawFd,
+    _stack: &mut Region,
+    _flags: c_int,
+    _exit_signal: c_int,
+    _pidfd: *mut c_int,
+    _child: extern "C" fn(*mut c_void) -> c_int,
+    _argument: *mut c_void,
+) -> io::Result<i32> {
+    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// All signals blocked in this thread, and the old mask again on drop.

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use outlive_core::id::JobId;
+use outlive_sys::cgroup::{self, Hierarchies};
 use outlive_sys::durable;
 
 use crate::job::Job;
@@ -71,6 +72,7 @@ impl Store {
             .set_modified(SystemTime::now())?;
         self.sweep_marks();
         self.sweep_new();
+        cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();
         let mut candidates = Vec::new();
         for job in self.list(None)?.jobs {

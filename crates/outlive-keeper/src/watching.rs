@@ -1,0 +1,92 @@
+//! Looking at limits now and then.
+//!
+//! A limit that the kernel keeps is only looked at to say when it is near. One that nothing keeps is kept here: a job that is
+//! over it is ended. A job without such limits is never looked at, and its keeper sleeps.
+
+use outlive_core::containment::{Enforcement, JobLimits, Kept, is_near};
+use outlive_core::meta::Near;
+use outlive_core::outcome::Cause;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::clock;
+use outlive_sys::signal::Signal;
+
+use crate::start::Keeper;
+
+/// How often a limit that the kernel keeps is looked at.
+const KEPT_EVERY_US: u64 = 500_000;
+
+/// How often one is that nobody else keeps.
+const POLLED_EVERY_US: u64 = 20_000;
+
+/// What is to be looked at, and what was seen.
+pub(crate) struct Watch {
+    limits: JobLimits,
+    kept: Kept,
+    next_us: Option<u64>,
+    memory_peak: u64,
+    pids_peak: u64,
+}
+
+impl Watch {
+    pub(crate) fn new(limits: JobLimits, kept: Kept) -> Self {
+        let is_any = limits.memory_bytes.is_some() || limits.pids.is_some();
+        Self { limits, kept, next_us: is_any.then_some(0), memory_peak: 0, pids_peak: 0 }
+    }
+
+    /// When to look next; never, for most jobs.
+    pub(crate) fn next_us(&self) -> Option<u64> {
+        self.next_us
+    }
+
+    /// The most memory that was seen, if it was looked at.
+    pub(crate) fn memory_peak(&self) -> Option<u64> {
+        Some(self.memory_peak).filter(|&peak| peak > 0)
+    }
+
+    /// The most processes that were seen, if they were looked at.
+    pub(crate) fn pids_peak(&self) -> Option<u64> {
+        Some(self.pids_peak).filter(|&peak| peak > 0)
+    }
+
+    fn is_polled(&self) -> bool {
+        [self.kept.memory, self.kept.pids].contains(&Some(Enforcement::Polled))
+    }
+}
+
+impl Keeper {
+    /// Looks at what the job uses, and acts on it.
+    pub(crate) fn watch_limits(&mut self, now_us: u64) {
+        let every = if self.watch.is_polled() { POLLED_EVERY_US } else { KEPT_EVERY_US };
+        self.watch.next_us = Some(now_us + every);
+        if let Some(limit) = self.watch.limits.memory_bytes {
+            let used = self.contained.memory();
+            self.watch.memory_peak = self.watch.memory_peak.max(used);
+            self.note_near("memory", used, limit);
+            if used > limit && self.watch.kept.memory == Some(Enforcement::Polled) {
+                self.end_for(Cause::Oom);
+            }
+        }
+        if let Some(limit) = self.watch.limits.pids {
+            let used = self.contained.count();
+            self.watch.pids_peak = self.watch.pids_peak.max(used);
+            self.note_near("pids", used, limit);
+            if used > limit && self.watch.kept.pids == Some(Enforcement::Polled) {
+                self.end_for(Cause::Kill { by: format!("its limit of {limit} processes") });
+            }
+        }
+    }
+
+    /// Ends a job that is over its limit, without a grace in which it could take more.
+    fn end_for(&mut self, cause: Cause) {
+        self.watch.next_us = None;
+        self.kill(Signal::KILL, None, cause);
+    }
+
+    /// Lets readers know, once for each job, that a limit is near.
+    fn note_near(&mut self, limit: &str, used: u64, of: u64) {
+        if self.meta.near.is_none() && is_near(used, of) {
+            self.meta.near = Some(Near { limit: limit.to_owned(), at: Timestamp(clock::wall_us()) });
+            self.write_meta();
+        }
+    }
+}
