@@ -111,8 +111,10 @@ impl Home {
 
     /// Writes the store's configuration.
     pub fn configure(&self, toml: &str) {
+        let file = self.store().join("config.toml");
         std::fs::create_dir_all(self.store()).unwrap();
-        std::fs::write(self.store().join("config.toml"), toml).unwrap();
+        std::fs::write(&file, toml).unwrap();
+        [self.store(), file].iter().for_each(|path| self.user.give(path));
     }
 
     /// Opens the store through the library, with the real keeper.
