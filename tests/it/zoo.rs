@@ -226,13 +226,13 @@ fn twenty_one_of_all_kinds_are_gone() {
 fn a_storm_of_forks_is_over() {
     for options in [["--force"].as_slice(), &[]] {
         everywhere(|home, level| {
-            // 255 at most; it is at its height when the signals come.
-            let cage = Cage::start(home, level, "storm", "7");
+            // 1,023 at most; it is at its height when the signals come.
+            let cage = Cage::start(home, level, "storm", "9");
             cage.complete(40);
             let ended = cage.kill(options);
             assert!(ended.left.is_empty(), "{}: they are all in one group", ended.what);
             let count = registered(&cage.file).len();
-            assert!(count < 255, "{}: all {count} had come before the kill", ended.what);
+            assert!(count < 1023, "{}: all {count} had come before the kill", ended.what);
             cage.empty(&ended);
         });
     }
