@@ -149,6 +149,14 @@ pub(crate) struct List {
     /// Only jobs of which something still runs
     #[arg(long)]
     pub(crate) live: bool,
+
+    /// Show processor time, memory and processes, too, and sums where there are several sessions
+    #[arg(long)]
+    pub(crate) usage: bool,
+
+    /// Show the TCP ports that each listens on, too
+    #[arg(long)]
+    pub(crate) ports: bool,
 }
 
 /// Show all that is known of a job
@@ -161,6 +169,10 @@ pub(crate) struct Show {
     /// Show the values of variables, too
     #[arg(long)]
     pub(crate) show_env: bool,
+
+    /// Show its processes as a tree, each with processor time, memory and ports
+    #[arg(long, conflicts_with = "show_env")]
+    pub(crate) tree: bool,
 }
 
 /// Print what a job printed
@@ -312,12 +324,28 @@ pub(crate) struct Send {
 /// End jobs with everything they started
 ///
 /// Sends TERM to every process of the job, then, after the grace, KILL until nothing is left. With `--signal` alone it
-/// sends that signal and no more.
+/// sends that signal and no more. A job that this very command runs inside is refused.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive kill web\n  \
+outlive kill --port 8080              # whichever job listens there\n  \
+outlive kill --session ci --all       # every live job of a session")]
 pub(crate) struct Kill {
     /// Which jobs
-    #[arg(value_name = "JOB", required = true)]
+    #[arg(value_name = "JOB", required_unless_present_any = ["all", "port"])]
     pub(crate) jobs: Vec<String>,
+
+    /// Every live job; with --session, of that session
+    #[arg(long, conflicts_with = "jobs")]
+    pub(crate) all: bool,
+
+    /// The live job that listens on this TCP port; with --session, of that session
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["jobs", "all"])]
+    pub(crate) port: Option<u16>,
+
+    /// And the jobs that were started from inside them
+    #[arg(long)]
+    pub(crate) nested: bool,
 
     /// Send this signal; with --grace, in place of TERM
     #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]

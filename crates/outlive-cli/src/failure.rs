@@ -231,6 +231,20 @@ impl From<FindError> for Failure {
                 hint: Some("`outlive doctor` moves it out of the way".to_owned()),
                 job: Some(id.to_string()),
             },
+            FindError::Port { port, is_taken } => Self {
+                code: "not_found",
+                exit: NOT_FOUND,
+                message: format!("kill: {message}"),
+                hint: Some(if *is_taken {
+                    format!(
+                        "somebody else does, and outlive ends only its own jobs; `ss -ltnp 'sport = :{port}'` shows who"
+                    )
+                } else {
+                    "nobody else does either; `outlive list --live --ports` shows the ports of all jobs"
+                        .to_owned()
+                }),
+                job: None,
+            },
             FindError::Store(_) => Self::other("store", &error).hint("`outlive doctor` examines it"),
         }
     }
@@ -249,6 +263,9 @@ impl Failure {
             ControlError::Elsewhere(_) => {
                 Self { code: "elsewhere", ..failure }.hint("ask from the host or container that started it")
             }
+            ControlError::OwnAncestor(job) => Self { code: "own_ancestor", ..failure }
+                .about(job)
+                .hint("let the command exit by itself, or ask from outside the job"),
             ControlError::Unreachable { job, .. } => Self { code: "unreachable", ..failure }
                 .hint(format!("is its keeper stopped? `outlive show {job}` has the pid")),
             ControlError::Refused { code, .. } if code == "stdin_closed" => {

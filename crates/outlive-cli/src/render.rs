@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use outlive::{JobObject, State, Status};
+use outlive::duration::{format_duration, format_size};
+use outlive::{JobObject, Port, State, Status, Usage};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -67,6 +68,7 @@ pub(crate) fn status_text(state: &State) -> String {
         (state.is_lingering, "lingering"),
         (state.is_orphaned, "orphaned"),
         (state.is_elsewhere, "elsewhere"),
+        (state.is_live() && state.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
     ] {
         if holds {
             text.push_str(", ");
@@ -90,7 +92,7 @@ pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> String {
 /// Tells in one line how a job ended: `tests-3f9c failed: exited with 1 after 42s`.
 pub(crate) fn ending(job: &JobObject) -> String {
     let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let after = job.runtime_ms.map(outlive::duration::format_duration).map(|time| format!(" after {time}"));
+    let after = job.runtime_ms.map(format_duration).map(|time| format!(" after {time}"));
     one_line(&format!("{} {}{reason}{}", job.job, job.status, after.unwrap_or_default()))
 }
 
@@ -106,6 +108,26 @@ pub(crate) fn one_line(text: &str) -> String {
             c => c,
         })
         .collect()
+}
+
+/// Writes processor time, memory and a number of processes for people; `-` is not known.
+pub(crate) fn usage_cells(usage: &Usage) -> [String; 3] {
+    let unknown = || "-".to_owned();
+    [
+        usage.cpu_ms.map_or_else(unknown, format_duration),
+        usage.memory_bytes.map_or_else(unknown, format_size),
+        usage.processes.map_or_else(unknown, |count| count.to_string()),
+    ]
+}
+
+/// Writes numbers of ports in one line: each once.
+pub(crate) fn port_list(ports: &[Port]) -> String {
+    let mut numbers: Vec<u16> = ports.iter().map(|port| port.port).collect();
+    numbers.dedup();
+    if numbers.is_empty() {
+        return "-".to_owned();
+    }
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Cuts a text to a width, marking the cut.

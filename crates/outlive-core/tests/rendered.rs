@@ -2,15 +2,14 @@
 //!
 //! The programs do what real ones do: print, redraw, erase, scroll, at a width at which lines wrap or do not, on a screen
 //! that is higher or lower than what they print. They leave out what differs on purpose, see the header of
-//! `outlive_core::rendered`, and where the emulator itself errs: erasing above the second row, and deleting more
-//! characters than there are.
+//! `outlive_core::rendered`, and where the emulator itself errs: erasing above the second row, deleting more
+//! characters than there are, and tabbing back from the edge, after which it marks another character as the last.
 
 mod emulator;
 
 use emulator::{emulated, rendered};
 use outlive_core::rendered::Rendered;
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -60,7 +59,8 @@ fn edit() -> impl Strategy<Value = String> {
         "\u{1b}\\[[0-9]?[CDGaX@I`]",
         "[a-z]\u{1b}\\[[0-9]?b",
         "\u{1b}\\[[0-9]?[ABEFde]",
-        "\u{1b}\\[[1-4]?[LSTZ]",
+        "\u{1b}\\[[1-4]?[LST]",
+        "\r[a-z]{0,9}\u{1b}\\[[1-4]?Z",
         "\u{1b}\\[[0-9]{0,2};?[0-9]{0,2}[Hf]",
         "\u{1b}\\[[012]?K",
         "\u{1b}\\[0?J",
@@ -122,11 +122,17 @@ fn check(program: &str, columns: usize, rows: usize) -> Result<(), TestCaseError
     Ok(())
 }
 
+/// The mark of a row that wrapped moves with the character at its edge.
+#[test]
+fn a_wrapped_row_from_which_as_much_is_taken_as_is_put_in_goes_on() {
+    let program =
+        " aaaa a a  aa aa aaaaa a a     a a aaa aaa\u{1b}[1;4ra\u{1b}[1D\u{1b}[2P\u{1b}[4haa\u{1b}[4l";
+    let page = rendered(program.as_bytes(), Rendered::new(Some(32)).with_rows(8));
+    assert_eq!(page, emulated(program.as_bytes(), 32, 8));
+}
+
 proptest! {
-    // Known and not explained yet: in a row that had wrapped, deleting and then inserting characters ends the line here and
-    // not in the emulator. A random search meets it about once in ten thousand programs, so the seed is fixed until that is
-    // settled; this search is weaker for it. PROPTEST_CASES=30000 with another seed shows it.
-    #![proptest_config(ProptestConfig { failure_persistence: None, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn ordinary_programs_look_the_same(program in ordinary(), columns in 20usize..120, rows in 8usize..60) {

@@ -14,14 +14,32 @@ use crate::socket::own_uid;
 /// How long the manager may take; it takes a few milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Tells where the manager listens that this user's programs may ask, if the machine has one.
+/// Tells where the manager listens that this user's programs should ask, if the machine has one.
+///
+/// A user's manager ends with his last login unless he lingers, and takes its scopes along. A program that stands in a
+/// login session would be worse off there, and is not sent.
 pub fn manager() -> Option<PathBuf> {
-    let path = match own_uid() {
+    let uid = own_uid();
+    let path = match uid {
         0 => PathBuf::from("/run/systemd/private"),
-        uid => PathBuf::from(format!("/run/user/{uid}/systemd/private")),
+        _ if is_in_manager(uid) || lingers(uid) => PathBuf::from(format!("/run/user/{uid}/systemd/private")),
+        _ => return None,
     };
     // A machine may have systemd's files and another init.
     (Path::new("/run/systemd/system").exists() && path.exists()).then_some(path)
+}
+
+/// Tells whether this program stands below the user's manager.
+fn is_in_manager(uid: u32) -> bool {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    own.contains(&format!("/user@{uid}.service/"))
+}
+
+/// Tells whether the user's manager stays when nobody is logged in.
+pub fn lingers(uid: u32) -> bool {
+    let known = std::fs::read_to_string(format!("/run/systemd/users/{uid}")).unwrap_or_default();
+    let name = known.lines().find_map(|line| line.strip_prefix("NAME="));
+    name.is_some_and(|name| Path::new("/var/lib/systemd/linger").join(name).exists())
 }
 
 /// Asks the manager to put this program into a scope of its own, and waits until it stands there.

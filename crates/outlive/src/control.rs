@@ -14,6 +14,7 @@ use crate::frame;
 use crate::job::Job;
 use crate::state::State;
 use crate::store::Store;
+use crate::tree;
 
 /// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,6 +55,9 @@ pub enum ControlError {
     /// Another host or pid namespace has it.
     #[error("job {0} belongs to another host or pid namespace and is never signalled from here")]
     Elsewhere(JobId),
+    /// The caller runs inside it, and would end half-way through ending it.
+    #[error("this command runs inside job {0}, and would end with it")]
+    OwnAncestor(JobId),
     /// The keeper cannot be reached or does not answer.
     #[error("the keeper of {job} does not answer")]
     Unreachable {
@@ -102,12 +106,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If its keeper cannot be reached.
+    /// If the caller runs inside the job, or its keeper cannot be reached.
     pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
         let state = job.state(self);
         if !state.is_live() {
             return Ok(Killed { was_over: true, signalled: 0, survivors: Vec::new() });
         }
+        self.refuse_own(job, &state)?;
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
         let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().grace_ms));
         let request = Request::Kill {
@@ -130,16 +135,43 @@ impl Store {
         }
     }
 
+    /// Ends several jobs at the same time; the answers are in the order asked for. See [`Store::kill`].
+    pub fn kill_all(&self, jobs: &[Job], kill: &Kill) -> Vec<Result<Killed, ControlError>> {
+        if let [job] = jobs {
+            return vec![self.kill(job, kill)];
+        }
+        let end = |job: &Job| self.kill(job, kill);
+        // One after the other, each that uses its grace would keep the next waiting.
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = jobs.iter().map(|job| scope.spawn(move || end(job))).collect();
+            let answers = asked.into_iter().map(|asked| asked.join());
+            answers.map(|answer| answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+
+    /// Tells whether the caller runs inside a job, so that ending it would end the caller, too.
+    pub fn is_inside(&self, job: &Job) -> bool {
+        tree::is_inside(self, job, &job.state(self))
+    }
+
+    fn refuse_own(&self, job: &Job, state: &State) -> Result<(), ControlError> {
+        if tree::is_inside(self, job, state) {
+            return Err(ControlError::OwnAncestor(job.id().clone()));
+        }
+        Ok(())
+    }
+
     /// Sends one signal to every process of a job, and no more; returns how many there were.
     ///
     /// # Errors
     ///
-    /// If the job has ended or its keeper cannot be reached.
+    /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
     pub fn signal(&self, job: &Job, signal: Signal, by: &str) -> Result<Killed, ControlError> {
         let state = job.state(self);
         if !state.is_live() {
             return Err(ControlError::Ended(job.id().clone()));
         }
+        self.refuse_own(job, &state)?;
         let request = Request::Signal { signal: signal.number(), by: by.to_owned() };
         match Connection::open(self, job, &state)?.ask(&request, PATIENCE)? {
             Reply::Signalled { count, survivors } => {
@@ -153,8 +185,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the job has ended or its keeper cannot be reached.
+    /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
     pub fn pause(&self, job: &Job) -> Result<(), ControlError> {
+        // It would stop the caller, too, and whoever could let it go on.
+        self.refuse_own(job, &job.state(self))?;
         self.ask_of_live(job, &Request::Pause)
     }
 

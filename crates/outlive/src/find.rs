@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 
 use outlive_core::id::{JobId, SessionName};
+use outlive_sys::ports::{self, Listeners};
 
 use crate::job::{DamageError, Job};
 use crate::store::Store;
@@ -47,6 +48,14 @@ pub enum FindError {
         id: JobId,
         /// What is wrong with it.
         source: DamageError,
+    },
+    /// No live job listens there.
+    #[error("no live job listens on port {port}")]
+    Port {
+        /// Where.
+        port: u16,
+        /// Somebody else does, who is no job that was asked about.
+        is_taken: bool,
     },
     /// The store cannot be read.
     #[error("cannot read the store")]
@@ -132,5 +141,52 @@ impl Store {
                 candidates: matching.iter().map(|job| job.id().clone()).collect(),
             }),
         }
+    }
+
+    /// Finds the live job whose processes listen on a TCP port.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or there are several.
+    pub fn find_by_port(&self, port: u16, session: Option<&SessionName>) -> Result<Job, FindError> {
+        let mut listeners = Listeners::new();
+        let mut listens = |job: &Job| {
+            let state = job.state(self);
+            let tree = if state.is_live() { job.tree(self, &state) } else { None };
+            tree.is_some_and(|tree| tree.ports(&mut listeners).iter().any(|found| found.port == port))
+        };
+        let jobs = self.list(session)?.jobs;
+        let mut matching: Vec<Job> = jobs.into_iter().filter(|job| listens(job)).collect();
+        match matching.len() {
+            0 => Err(FindError::Port { port, is_taken: ports::is_taken(port) }),
+            1 => Ok(matching.remove(0)),
+            _ => Err(FindError::Ambiguous {
+                reference: format!("port {port}"),
+                candidates: matching.iter().map(|job| job.id().clone()).collect(),
+            }),
+        }
+    }
+
+    /// Lists the jobs that were started from inside a job, and from inside those, the oldest first; ended ones, too.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn nested(&self, job: &Job, session: Option<&SessionName>) -> io::Result<Vec<Job>> {
+        let mut above = vec![(job.id().clone(), job.spec().created)];
+        let mut nested = Vec::new();
+        // The oldest come first, and nobody is older than the job that it was started from. One that is has a parent of
+        // another time that had the same id.
+        for job in self.list(session)?.jobs {
+            let spec = job.spec();
+            let is_nested = |(id, created): &(JobId, _)| {
+                spec.parent.as_ref() == Some(id) && spec.created >= *created && spec.job != *id
+            };
+            if above.iter().any(is_nested) {
+                above.push((spec.job.clone(), spec.created));
+                nested.push(job);
+            }
+        }
+        Ok(nested)
     }
 }

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
+use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
 use outlive_core::outcome::{Cause, Totals, WaitStatus};
 use outlive_core::spec::Mode;
@@ -37,6 +39,8 @@ pub struct JobObject {
     pub orphaned: bool,
     /// Another host or pid namespace has it.
     pub elsewhere: bool,
+    /// Its processes are stopped where they are.
+    pub paused: bool,
     /// The main process.
     pub pid: Option<i32>,
     /// The code that it exited with.
@@ -57,6 +61,49 @@ pub struct JobObject {
     pub output: OutputObject,
     /// The job that it was started from.
     pub parent: Option<JobId>,
+    /// What holds it together; none if its keeper did not say.
+    pub containment: Option<Level>,
+    /// What it may use; none if nothing is limited.
+    pub limits: Option<LimitsObject>,
+}
+
+/// What a job may use; what was not asked for is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LimitsObject {
+    /// Memory of all its processes together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<LimitObject<u64>>,
+    /// Processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids: Option<LimitObject<u64>>,
+    /// Processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<LimitObject<f64>>,
+    /// Open files of each of its processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<LimitObject<u64>>,
+}
+
+/// One limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LimitObject<T> {
+    /// How much.
+    pub value: T,
+    /// How it is kept on this machine; none if the keeper did not say.
+    pub kept: Option<Enforcement>,
+}
+
+impl LimitsObject {
+    /// Describes the limits of a job; `None` if there are none.
+    fn new(limits: &JobLimits, kept: Kept) -> Option<Self> {
+        let limit = |value: Option<u64>, kept| value.map(|value| LimitObject { value, kept });
+        (*limits != JobLimits::default()).then(|| Self {
+            memory_bytes: limit(limits.memory_bytes, kept.memory),
+            pids: limit(limits.pids, kept.pids),
+            cpu: limits.cpu_milli.map(|milli| LimitObject { value: milli as f64 / 1000.0, kept: kept.cpu }),
+            open_files: limit(limits.open_files, kept.open_files),
+        })
+    }
 }
 
 /// What a job printed, in numbers.
@@ -113,6 +160,7 @@ impl JobObject {
             lingering: state.is_lingering,
             orphaned: state.is_orphaned,
             elsewhere: state.is_elsewhere,
+            paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
             exit_code,
             signal,
@@ -123,6 +171,8 @@ impl JobObject {
             runtime_ms: state.runtime_ms(),
             output: totals.into(),
             parent: spec.parent.clone(),
+            containment: meta.and_then(|meta| meta.containment.as_ref()).map(|contained| contained.level),
+            limits: LimitsObject::new(&spec.limits, meta.map(|meta| meta.kept).unwrap_or_default()),
         }
     }
 }
@@ -167,7 +217,11 @@ pub fn reason(state: &State) -> Option<String> {
         Cause::Timeout => format!("its time was over; {status}"),
         Cause::Kill { by } if by.is_empty() => format!("killed; {status}"),
         Cause::Kill { by } => format!("killed by {by}; {status}"),
-        Cause::Oom => format!("out of memory; {status}"),
+        Cause::Oom => {
+            let peak = outcome.usage.and_then(|usage| usage.memory_peak_bytes);
+            let peak = peak.map(|bytes| format!(" at {}", format_size(bytes))).unwrap_or_default();
+            format!("out of memory{peak}; {status}")
+        }
         Cause::NeverStarted(never) => never.sentence(),
         Cause::Lost { why } => why.clone(),
     })

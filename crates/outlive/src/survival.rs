@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use outlive_sys::cgroup::Hierarchies;
+use outlive_sys::socket;
+
 /// What could end a job, and whether it survives it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Survival {
@@ -30,6 +33,10 @@ impl Survival {
 
 /// Where systemd's logind is told to kill a user's processes, a login session takes its jobs with it.
 fn logout(cgroups: &str) -> String {
+    let uid = socket::own_uid();
+    if cgroups.contains(&format!("/user@{uid}.service/")) && !outlive_sys::scope::lingers(uid) {
+        return "no: the user's systemd ends with the last login; loginctl enable-linger keeps it".to_owned();
+    }
     if !fs::exists("/run/systemd/system").unwrap_or(false) || !cgroups.contains("session-") {
         return "yes".to_owned();
     }
@@ -45,6 +52,9 @@ fn logout(cgroups: &str) -> String {
 }
 
 fn surroundings(cgroups: &str) -> String {
+    if outlive_sys::scope::manager().is_some() && Hierarchies::discover().is_pure_v2() {
+        return "yes: systemd gives its keeper a scope of its own".to_owned();
+    }
     let unit = cgroups
         .split(['/', '\n'])
         .rev()

@@ -16,6 +16,8 @@ struct Report {
     keeper: Option<String>,
     jobs: usize,
     live: usize,
+    /// What can hold a job together here, the best first.
+    containment: Vec<outlive::Level>,
     survives: Survival,
     findings: Vec<FindingObject>,
 }
@@ -36,6 +38,7 @@ pub(crate) fn run(context: &Context) -> Result<ExitCode, Failure> {
         keeper: context.store.keeper_program().map(|path| path.display().to_string()),
         jobs: examination.jobs,
         live: examination.live,
+        containment: outlive::levels(),
         survives: Survival::here(),
         findings: examination
             .findings
@@ -57,12 +60,13 @@ pub(crate) fn run(context: &Context) -> Result<ExitCode, Failure> {
 
 fn text(report: &Report) -> String {
     let mut text = format!(
-        "store     {}\nversion   {}\nkeeper    {}\njobs      {}, {} live\nsurvives  its starter: {}\n          logout: {}\n          the service or container: {}\n          a restart: {}\n",
+        "store     {}\nversion   {}\nkeeper    {}\njobs      {}, {} live\ncontains  {}\nsurvives  its starter: {}\n          logout: {}\n          the service or container: {}\n          a restart: {}\n",
         report.store,
         report.version,
         report.keeper.as_deref().unwrap_or("none found"),
         report.jobs,
         report.live,
+        report.containment.iter().map(|level| level.word()).collect::<Vec<_>>().join(", "),
         report.survives.starter,
         report.survives.logout,
         report.survives.surroundings,

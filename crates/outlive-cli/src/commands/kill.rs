@@ -1,4 +1,6 @@
 //! `outlive kill`: end jobs with everything they started, or send a signal.
+//!
+//! Jobs are named, or meant by what they are; never a pid or a pattern.
 
 use std::process::ExitCode;
 
@@ -6,9 +8,12 @@ use outlive::{ControlError, Job, Killed};
 use serde::Serialize;
 
 use crate::args::Kill;
-use crate::commands::{Context, each};
+use crate::commands::Context;
 use crate::failure::{FAILED, Failure};
-use crate::render::{note, print, print_json};
+use crate::render::{note, one_line, print, print_json};
+
+/// Who asks, for the record.
+const BY: &str = "outlive kill";
 
 #[derive(Serialize)]
 struct Answer {
@@ -27,54 +32,130 @@ struct SurvivorObject {
     why: String,
 }
 
-pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failure> {
-    let mut answers = Vec::new();
-    let code = each(context, &arguments.jobs, |job| {
-        let killed = kill(context, job, arguments)?;
-        if !context.is_json {
-            print(&format!("{} {}\n", job.id(), words(&killed, arguments)));
-        }
-        for survivor in &killed.survivors {
-            note(&format!("outlive: {} is left: {}", survivor.pid, survivor.why));
-        }
-        answers.push(Answer {
-            job: job.id().clone(),
-            status: job.state(&context.store).status,
-            already_ended: killed.was_over,
-            signalled: killed.signalled,
-            survivors: killed
-                .survivors
-                .into_iter()
-                .map(|survivor| SurvivorObject {
-                    pid: survivor.pid,
-                    command: survivor.command,
-                    why: survivor.why,
-                })
-                .collect(),
-        });
-        Ok(())
-    })?;
-    let has_survivors = answers.iter().any(|answer| !answer.survivors.is_empty());
-    if context.is_json {
-        print_json(&answers)?;
-    }
-    Ok(if has_survivors { ExitCode::from(FAILED) } else { code })
+/// What it has come to so far.
+#[derive(Default)]
+struct Tally {
+    answers: Vec<Answer>,
+    /// The first failure's exit status.
+    failed: Option<ExitCode>,
 }
 
-fn kill(context: &Context, job: &Job, arguments: &Kill) -> Result<Killed, Failure> {
-    let by = "outlive kill";
-    let killed = match (arguments.signal, arguments.grace) {
-        (Some(signal), None) => match context.store.signal(job, signal, by) {
-            // Asking twice is no failure: what was wanted is so.
-            Err(ControlError::Ended(_)) => Ok(Killed { was_over: true, signalled: 0, survivors: Vec::new() }),
-            other => other,
-        },
+pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failure> {
+    let mut tally = Tally::default();
+    let mut jobs = chosen(context, arguments)?;
+    // Of all jobs, those inside others are some already.
+    let takes_nested = arguments.nested && !arguments.all;
+    if takes_nested {
+        jobs.extend(nested(context, &jobs, &tally)?);
+        // Looked at before anything is done: whoever ends the outer job and then itself leaves the rest.
+        if let Some(own) = jobs.iter().find(|job| context.store.is_inside(job)) {
+            return Err(Failure::control("kill", &ControlError::OwnAncestor(own.id().clone())));
+        }
+    }
+    let mut next = 0;
+    while next < jobs.len() {
+        end(context, arguments, &jobs[next..], &mut tally);
+        next = jobs.len();
+        // What a job started while it was being ended is inside it, too.
+        if takes_nested && tally.failed.is_none() {
+            jobs.extend(nested(context, &jobs, &tally)?);
+        }
+    }
+    let has_survivors = tally.answers.iter().any(|answer| !answer.survivors.is_empty());
+    if context.is_json {
+        print_json(&tally.answers)?;
+    } else if arguments.all && tally.answers.is_empty() && tally.failed.is_none() {
+        note("no live jobs");
+    }
+    Ok(if has_survivors { ExitCode::from(FAILED) } else { tally.failed.unwrap_or(ExitCode::SUCCESS) })
+}
+
+/// Finds the jobs that are meant. All must exist before anything is done to one.
+fn chosen(context: &Context, arguments: &Kill) -> Result<Vec<Job>, Failure> {
+    let (store, session) = (&context.store, context.session.as_ref());
+    if let Some(port) = arguments.port {
+        return Ok(vec![store.find_by_port(port, session)?]);
+    }
+    if !arguments.all {
+        let find = |reference: &String| store.find(reference, session);
+        return Ok(arguments.jobs.iter().map(find).collect::<Result<_, _>>()?);
+    }
+    let listed = store.list(session).map_err(|error| Failure::other("kill", &error))?.jobs;
+    let mut jobs = Vec::new();
+    for job in listed {
+        let state = job.state(store);
+        if !state.is_live() {
+            continue;
+        }
+        if state.is_elsewhere {
+            note(&format!("outlive: {} is left: it belongs to another host or pid namespace", job.id()));
+        } else if store.is_inside(&job) {
+            note(&format!("outlive: {} is left: this command runs inside it", job.id()));
+        } else {
+            jobs.push(job);
+        }
+    }
+    Ok(jobs)
+}
+
+/// Lists the live jobs that were started from inside these, and are neither among them nor done.
+fn nested(context: &Context, jobs: &[Job], tally: &Tally) -> Result<Vec<Job>, Failure> {
+    let mut found: Vec<Job> = Vec::new();
+    for job in jobs {
+        let nested = context.store.nested(job, context.session.as_ref());
+        for nested in nested.map_err(|error| Failure::other("kill", &error))? {
+            let is_known = jobs.iter().chain(&found).any(|known| known.id() == nested.id())
+                || tally.answers.iter().any(|answer| answer.job == *nested.id());
+            if !is_known && nested.state(&context.store).is_live() {
+                found.push(nested);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Ends these, all at the same time. What fails for one is told and does not keep the others from theirs.
+fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) {
+    let ended = match (arguments.signal, arguments.grace) {
+        (Some(signal), None) => jobs.iter().map(|job| context.store.signal(job, signal, BY)).collect(),
         (signal, grace) => {
-            let request = outlive::Kill { signal, grace, force: arguments.force, by: by.to_owned() };
-            context.store.kill(job, &request)
+            let request = outlive::Kill { signal, grace, force: arguments.force, by: BY.to_owned() };
+            context.store.kill_all(jobs, &request)
         }
     };
-    killed.map_err(|error| Failure::control("kill", &error))
+    for (job, ended) in jobs.iter().zip(ended) {
+        let killed = match ended {
+            Ok(killed) => killed,
+            // Asking twice is no failure: what was wanted is so.
+            Err(ControlError::Ended(_)) => Killed { was_over: true, signalled: 0, survivors: Vec::new() },
+            Err(error) => {
+                let code = Failure::control("kill", &error).about(job.id()).report(context.is_json);
+                tally.failed.get_or_insert(code);
+                continue;
+            }
+        };
+        tell(context, arguments, job, killed, tally);
+    }
+}
+
+fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &mut Tally) {
+    if !context.is_json {
+        print(&format!("{} {}\n", job.id(), words(&killed, arguments)));
+    }
+    for survivor in &killed.survivors {
+        let command = one_line(&survivor.command);
+        note(&format!("outlive: pid {} is left ({command}): {}", survivor.pid, survivor.why));
+    }
+    let survivors = killed.survivors.into_iter();
+    tally.answers.push(Answer {
+        job: job.id().clone(),
+        status: job.state(&context.store).status,
+        already_ended: killed.was_over,
+        signalled: killed.signalled,
+        survivors: survivors
+            .map(|left| SurvivorObject { pid: left.pid, command: left.command, why: left.why })
+            .collect(),
+    });
 }
 
 fn words(killed: &Killed, arguments: &Kill) -> String {

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use outlive::{Job, JobObject, State, Survival};
+use outlive::{
+    Enforcement, Job, JobObject, LimitsObject, Listeners, Port, Process, Source, State, Survival, Survivors,
+    Usage,
+};
 use serde::Serialize;
 
 use crate::args::Show;
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::{colour, is_coloured, one_line, print, print_json, status_text, table};
+use crate::render::{
+    colour, is_coloured, note, one_line, port_list, print, print_json, status_text, table, width,
+};
 
 /// The job object, and what only `show` tells.
 #[derive(Serialize)]
@@ -21,12 +26,19 @@ struct Shown<'a> {
     timeout_ms: Option<u64>,
     grace_ms: u64,
     output_cap_bytes: Option<u64>,
+    survivors: String,
     env_set: BTreeMap<String, String>,
     env_unset: &'a [String],
     keeper_pid: Option<i32>,
     closed_at: Option<String>,
     survives: Survival,
     directory: String,
+    usage: Usage,
+    /// None: not known.
+    ports: Option<Vec<Port>>,
+    /// None: not known.
+    processes: Option<Vec<Process>>,
+    warnings: Vec<String>,
 }
 
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
@@ -36,15 +48,35 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
         job.mark_seen();
     }
     let object = JobObject::new(&job, &state);
-    let shown = shown(&job, &state, &object, arguments.show_env);
+    let shown = shown(context, &job, &state, &object, arguments.show_env);
+    for warning in &shown.warnings {
+        note(&format!("outlive: warning: {warning}"));
+    }
     if context.is_json {
         return print_json(&shown);
+    }
+    if arguments.tree {
+        match shown.processes.as_deref() {
+            Some([]) => note(&format!("nothing of {} runs", job.id())),
+            Some(processes) => print(&tree_text(processes)),
+            None => note(&format!("the processes of {} cannot be seen from here", job.id())),
+        }
+        return Ok(ExitCode::SUCCESS);
     }
     print(&text(&state, &shown));
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown<'a>(job: &'a Job, state: &State, object: &'a JobObject, show_env: bool) -> Shown<'a> {
+fn shown<'a>(
+    context: &Context,
+    job: &'a Job,
+    state: &State,
+    object: &'a JobObject,
+    show_env: bool,
+) -> Shown<'a> {
+    let mut listeners = Listeners::new();
+    let tree = job.tree(&context.store, state);
+    let usage = job.usage(state, tree.as_ref());
     let spec = job.spec();
     let value = |value: &str| if show_env { value.to_owned() } else { "***".to_owned() };
     let keeper = state.meta.as_ref().and_then(|meta| meta.keeper);
@@ -55,12 +87,26 @@ fn shown<'a>(job: &'a Job, state: &State, object: &'a JobObject, show_env: bool)
         timeout_ms: spec.timeout_ms,
         grace_ms: spec.grace_ms,
         output_cap_bytes: spec.output_cap_bytes,
+        survivors: survivors_word(spec.survivors),
         env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
         env_unset: &spec.env_unset,
         keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned).map(|keeper| keeper.pid),
         closed_at: state.closed.map(|closed| closed.closed.to_string()),
         survives: Survival::here(),
         directory: job.path().display().to_string(),
+        ports: tree.as_ref().map(|tree| tree.ports(&mut listeners)),
+        processes: tree.as_ref().map(|tree| tree.processes(&mut listeners)),
+        warnings: job.warnings(state, &usage),
+        usage,
+    }
+}
+
+/// Writes the choice as `run --survivors` takes it.
+fn survivors_word(survivors: Survivors) -> String {
+    match survivors {
+        Survivors::Keep => "keep".to_owned(),
+        Survivors::KillAfter { ms: 0 } => "kill".to_owned(),
+        Survivors::KillAfter { ms } => format!("kill-after={ms}ms"),
     }
 }
 
@@ -97,6 +143,21 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
         "kept",
         Some(shown.output_cap_bytes.map_or("all".to_owned(), |cap| format!("the last {}", format_size(cap)))),
     );
+    row("containment", job.containment.map(|level| level.word().to_owned()));
+    for (number, limit) in job.limits.iter().flat_map(limit_lines).enumerate() {
+        row(if number == 0 { "limits" } else { "" }, Some(limit));
+    }
+    row("survivors", Some(shown.survivors.clone()));
+    row("usage", usage_line(&shown.usage));
+    for (number, port) in shown.ports.iter().flatten().enumerate() {
+        let line = format!("{} (pid {}, bound to {})", port.url, port.pid, port.address);
+        row(if number == 0 { "ports" } else { "" }, Some(line));
+    }
+    // Of a job whose main process has ended, these are what is left.
+    let left = shown.processes.iter().flatten().filter(|_| job.lingering);
+    for (number, process) in left.enumerate() {
+        row(if number == 0 { "left" } else { "" }, Some(format!("pid {}: {}", process.pid, process.command)));
+    }
     row("stdin", Some(format!("{:?}", shown.stdin).to_lowercase()));
     for (name, value) in &shown.env_set {
         row("env", Some(format!("{name}={value}")));
@@ -115,4 +176,87 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
         1 if cell == status => colour(state.status, cell, is_coloured),
         _ => cell.to_owned(),
     })
+}
+
+fn limit_lines(limits: &LimitsObject) -> Vec<String> {
+    use outlive::duration::format_size;
+    let kept = |kept: Option<Enforcement>| kept.map_or("not known", Enforcement::word);
+    let lines = [
+        limits.memory_bytes.map(|limit| format!("memory {}: {}", format_size(limit.value), kept(limit.kept))),
+        limits.pids.map(|limit| format!("processes {}: {}", limit.value, kept(limit.kept))),
+        limits.cpu.map(|limit| format!("processors {}: {}", limit.value, kept(limit.kept))),
+        limits.open_files.map(|limit| format!("open files {}: {}", limit.value, kept(limit.kept))),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// Writes what is known; `None` if nothing is.
+fn usage_line(usage: &Usage) -> Option<String> {
+    use outlive::duration::{format_duration, format_size};
+    let mut parts = Vec::new();
+    parts.extend(usage.cpu_ms.map(|cpu| format!("{} of processor time", format_duration(cpu))));
+    if usage.source != Some(Source::Outcome) {
+        parts.extend(usage.memory_bytes.map(|now| format!("{} of memory", format_size(now))));
+        parts.extend(usage.processes.map(|count| match count {
+            1 => "1 process".to_owned(),
+            count => format!("{count} processes"),
+        }));
+    }
+    parts.extend(usage.memory_peak_bytes.map(|peak| format!("{} at the peak", format_size(peak))));
+    parts.extend(usage.max_rss_bytes.map(|largest| format!("{} in one process", format_size(largest))));
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Draws the processes as a tree, with what each uses.
+fn tree_text(processes: &[Process]) -> String {
+    use outlive::duration::{format_duration, format_size};
+    let unknown = || "-".to_owned();
+    let mut rows = vec![["PID", "CPU", "MEMORY", "PORTS", "COMMAND"].map(str::to_owned).to_vec()];
+    for (process, branch) in processes.iter().zip(branches(processes)) {
+        rows.push(vec![
+            process.pid.to_string(),
+            process.cpu_ms.map_or_else(unknown, format_duration),
+            process.rss_bytes.map_or_else(unknown, format_size),
+            port_list(&process.ports),
+            format!("{branch}{}", one_line(&process.command)),
+        ]);
+    }
+    table(&rows, width(), |_, _, cell| cell.to_owned())
+}
+
+/// Draws the branch before each process; parents come before their children, and these right after them.
+fn branches(processes: &[Process]) -> Vec<String> {
+    let is_listed = |pid: i32| processes.iter().any(|process| process.pid == pid);
+    let mut drawn: BTreeMap<i32, String> = BTreeMap::new();
+    let draw = |(number, process): (usize, &Process)| {
+        // What stands before the children of this one: a line goes on where brothers follow.
+        let Some(above) = drawn.get(&process.parent).filter(|_| is_listed(process.parent)).cloned() else {
+            drawn.insert(process.pid, String::new());
+            return String::new();
+        };
+        let is_last = processes[number + 1..].iter().all(|later| later.parent != process.parent);
+        drawn.insert(process.pid, format!("{above}{}", if is_last { "   " } else { "│  " }));
+        format!("{above}{}", if is_last { "└─ " } else { "├─ " })
+    };
+    processes.iter().enumerate().map(draw).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_lead_from_parents_to_children() {
+        let process = |(pid, parent)| Process {
+            pid,
+            parent,
+            command: String::new(),
+            state: 'S',
+            cpu_ms: None,
+            rss_bytes: None,
+            ports: Vec::new(),
+        };
+        let processes = [(10, 1), (11, 10), (12, 11), (13, 10), (14, 13), (20, 1)].map(process);
+        assert_eq!(branches(&processes), ["", "├─ ", "│  └─ ", "└─ ", "   └─ ", ""]);
+    }
 }

@@ -130,7 +130,6 @@ impl Page {
         if self.inserts && self.cursor.column + width < self.width {
             let (at, limit) = (self.cursor.column, self.width);
             self.row().insert(at, width, limit);
-            self.row().wraps = false;
         }
         if width == 2 && self.has_edge && self.cursor.column + 1 == self.width {
             if !self.wraps {
@@ -165,7 +164,7 @@ impl Page {
         let end = self.cursor.column + width;
         let limit = self.width;
         if end >= limit {
-            self.row().wraps = false;
+            self.row().end_line();
         }
         if end >= limit && self.has_edge {
             self.cursor.column = limit - 1;
@@ -296,7 +295,7 @@ impl Page {
         let limit = self.width;
         let row = self.row();
         if range.end >= limit {
-            row.wraps = false;
+            row.end_line();
             row.cut = row.cut.min(range.start.saturating_sub(limit) as u64);
         }
         row.erase(range);
@@ -313,7 +312,6 @@ impl Page {
     pub(super) fn insert_columns(&mut self, count: usize) {
         let (at, limit) = (self.cursor.column, self.width);
         if at < limit {
-            self.row().wraps = false;
             self.row().insert(at, count, limit);
         }
     }
@@ -321,7 +319,6 @@ impl Page {
     pub(super) fn delete_columns(&mut self, count: usize) {
         let at = self.cursor.column;
         if at < self.width {
-            self.row().wraps = false;
             self.row().delete(at, count);
         }
     }

@@ -24,8 +24,18 @@ pub(super) struct Row {
     marks: Vec<(usize, char)>,
     /// How many columns were written after the last that is kept.
     pub(super) cut: u64,
-    /// Whether the text went on in the next row because this one was full.
-    pub(super) wraps: bool,
+    /// Set when the text went on in the next row because this one was full.
+    wrap: Option<Wrap>,
+}
+
+/// The mark of a row that was full. It belongs to the character at the edge and moves with it, as in a terminal: deleting
+/// characters before it ends the line, and inserting as many joins it again.
+#[derive(Debug, Clone, Copy)]
+struct Wrap {
+    /// The column of that character.
+    at: usize,
+    /// The last column.
+    edge: usize,
 }
 
 impl Row {
@@ -33,16 +43,16 @@ impl Row {
         self.cells.clear();
         self.marks.clear();
         self.cut = 0;
-        self.wraps = false;
+        self.wrap = None;
     }
 
     pub(super) fn is_blank(&self) -> bool {
-        self.cut == 0 && !self.wraps && self.marks.is_empty() && self.end() == 0
+        self.cut == 0 && !self.wraps() && self.marks.is_empty() && self.end() == 0
     }
 
     /// Notes that the row was full, up to a width, and the text went on in the next.
     pub(super) fn wrap(&mut self, width: usize) {
-        self.wraps = true;
+        self.wrap = Some(Wrap { at: width - 1, edge: width - 1 });
         if self.cells.len() < width {
             self.cells.resize(width, ' ');
         }
@@ -52,7 +62,22 @@ impl Row {
     ///
     /// Some programs never write a newline but fill each row with blanks to the edge. They mean lines.
     pub(super) fn goes_on(&self) -> bool {
-        self.wraps && !self.cells.ends_with(&[' ', ' '])
+        self.wraps() && !self.cells.ends_with(&[' ', ' '])
+    }
+
+    /// Returns whether the text went on in the next row.
+    fn wraps(&self) -> bool {
+        self.wrap.is_some_and(|wrap| wrap.at == wrap.edge)
+    }
+
+    /// Forgets that, if the character that says so is among these.
+    fn unwrap_at(&mut self, range: &Range<usize>) {
+        self.wrap = self.wrap.filter(|wrap| !range.contains(&wrap.at));
+    }
+
+    /// Forgets that the text went on in the next row.
+    pub(super) fn end_line(&mut self) {
+        self.wrap = None;
     }
 
     /// Returns the first of the columns that are blank to the end.
@@ -77,6 +102,7 @@ impl Row {
 
     /// Makes a range ready to be written: there, and without marks and halves of wide characters.
     fn open(&mut self, range: Range<usize>) -> &mut [char] {
+        self.unwrap_at(&range);
         self.part(range.start);
         self.part(range.end);
         self.unmark(range.clone());
@@ -145,6 +171,7 @@ impl Row {
     }
 
     pub(super) fn erase(&mut self, range: Range<usize>) {
+        self.unwrap_at(&range);
         let range = range.start..range.end.min(self.cells.len());
         if range.start >= range.end {
             return;
@@ -165,9 +192,15 @@ impl Row {
             return;
         }
         let count = count.min(width - at);
+        self.wrap =
+            self.wrap.map(|wrap| Wrap { at: if wrap.at < at { wrap.at } else { wrap.at + count }, ..wrap });
+        self.wrap = self.wrap.filter(|wrap| wrap.at <= wrap.edge);
+        let wrap = self.wrap;
         // What leaves the row goes first, so that the row never grows beyond its width.
         let kept = self.cells.len().min(width - count);
         self.erase(kept..usize::MAX);
+        // What was erased has moved on before, and its mark with it.
+        self.wrap = wrap;
         let old = self.cells.len();
         self.cells.resize(old + count, ' ');
         self.cells.copy_within(at..old, at + count);
@@ -184,6 +217,10 @@ impl Row {
         let range = at..(at + count).min(self.cells.len());
         if range.start >= range.end {
             return;
+        }
+        self.unwrap_at(&range);
+        if let Some(wrap) = self.wrap.as_mut().filter(|wrap| wrap.at >= range.end) {
+            wrap.at -= range.len();
         }
         self.part(range.start);
         self.part(range.end);

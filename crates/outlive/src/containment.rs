@@ -1,0 +1,26 @@
+//! What can hold a job together on this machine, for this user.
+
+use outlive_core::containment::Level;
+use outlive_sys::cgroup::{Group, Hierarchies};
+use outlive_sys::identity::ProcessId;
+
+/// Lists the rungs that jobs can have here, the best first.
+///
+/// Found out by trying: a group is made and removed. Where systemd gives keepers a scope of their own, they may have more than
+/// this program has.
+pub fn levels() -> Vec<Level> {
+    let hierarchies = Hierarchies::discover();
+    let can_make = |place: Option<&std::path::Path>| {
+        place.is_some_and(|place| Group::make(place, ProcessId::current()).is_ok_and(|group| group.remove()))
+    };
+    let has_v2 = can_make(hierarchies.best_place());
+    Level::ALL
+        .into_iter()
+        .filter(|level| match level {
+            Level::Cgroup2 => has_v2,
+            Level::Hybrid => has_v2 && !hierarchies.is_pure_v2(),
+            Level::Freezer => can_make(hierarchies.of("freezer")),
+            Level::Sweep | Level::Group => true,
+        })
+        .collect()
+}
