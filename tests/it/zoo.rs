@@ -287,6 +287,31 @@ fn a_chain_with_a_new_session_at_each_link_is_gone() {
 }
 
 #[test]
+fn a_chain_is_of_the_job_until_its_last_link_is_gone() {
+    everywhere(|home, level| {
+        let cage = Cage::start(home, level, "setsid-chain", "1");
+        assert_eq!(home.wait(&cage.job)["lingering"], true, "{}: it is on its way", cage.what());
+        cage.complete(1000);
+        let shown = home.show(&cage.job);
+        let length = || std::fs::metadata(&cage.file).unwrap().len();
+        let before = length();
+        until("the chain goes on", || length() > before);
+        assert_eq!(
+            (&shown["lingering"], &shown["closed_at"]),
+            (&true.into(), &Value::Null),
+            "{}",
+            cage.what()
+        );
+        std::fs::write(cage.file.with_extension("stop"), "").unwrap();
+        until("it is closed", || home.show(&cage.job)["closed_at"].is_string());
+        let ended =
+            Ended { what: cage.what(), took: Duration::ZERO, left: cage.left(), survivors: Vec::new() };
+        assert!(ended.left.is_empty(), "{}", ended.what);
+        cage.empty(&ended);
+    });
+}
+
+#[test]
 fn a_child_in_another_group_is_gone_and_its_port_is_free() {
     everywhere(|home, level| {
         let cage = Cage::start(home, level, "port", "0");
