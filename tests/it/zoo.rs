@@ -9,13 +9,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use outlive::Level;
 use outlive_sys::identity::{ProcessId, Stat};
-use outlive_tests::{Home, LIMIT, end, end_within, everywhere, registered, until};
+use outlive_tests::{Home, LIMIT, User, binary, end, end_within, everywhere, lacks, registered, until};
 use serde_json::Value;
 
 /// How long a tree has before it is killed the hard way.
@@ -327,6 +328,43 @@ fn a_child_in_another_group_is_gone_and_its_port_is_free() {
         assert_eq!(connects(), !ended.left.is_empty(), "{}: port {port}", ended.what);
         cage.empty(&ended);
     });
+}
+
+#[test]
+fn one_who_has_become_another_user_is_named() {
+    for user in User::all().into_iter().filter(|&user| user == User::Nobody) {
+        let home = Home::of(user);
+        // Root's, and whoever starts it becomes root; only this home's user gets to it.
+        let program = home.path().join("becomes-owner");
+        std::fs::copy(binary("becomes-owner"), &program).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        for level in home.levels() {
+            let file = home.make_dir(&format!("owner-{}", level.word())).join("pid");
+            let line = format!("{} {}; exit 9", program.display(), file.display());
+            let options = ["--containment", level.word(), "--grace", "100ms"];
+            let job = home.start_with(&options, ["sh", "-c", &line]);
+            let root =
+                || std::fs::read_to_string(&file).ok()?.trim_end().parse().ok().and_then(ProcessId::of);
+            until("it is root, or could not become it", || {
+                root().is_some() || !home.logs(&job).is_empty() || home.show(&job)["status"] == "failed"
+            });
+            let Some(root) = root() else {
+                lacks("a temporary directory where a program can be set-user-id");
+                return;
+            };
+            let killed = home.run(["--json", "kill", &job]).code(1);
+            let answer = killed.json()[0].take();
+            let is_alive = root.is_alive();
+            end(root);
+            assert!(is_alive, "{}: an ordinary user cannot end it", level.word());
+            let named = answer["survivors"].as_array().unwrap();
+            assert!(named.len() == 1 && named[0]["pid"] == root.pid, "{answer}");
+            assert!(named[0]["command"].as_str().unwrap().contains("becomes-owner"), "{answer}");
+            assert!(named[0]["why"].as_str().unwrap().contains("may not be signalled"), "{answer}");
+            assert!(killed.error().contains(&root.pid.to_string()), "{}", killed.error());
+            until("the job is closed", || home.show(&job)["closed_at"].is_string());
+        }
+    }
 }
 
 #[test]
