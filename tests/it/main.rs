@@ -11,6 +11,7 @@ mod cursors;
 mod cycles;
 mod damage;
 mod environment;
+mod events;
 mod exit;
 mod hostile;
 mod identity;

@@ -52,6 +52,7 @@ pub(crate) enum Verb {
     Pause(Pause),
     Resume(Resume),
     Remove(Remove),
+    Events(Events),
     Gc(Gc),
     Doctor(Doctor),
     Completions(Completions),
@@ -386,6 +387,20 @@ pub(crate) struct Remove {
     /// Which jobs
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<String>,
+}
+
+/// Tell what happened to jobs
+///
+/// Started, nearly at a limit, exited, orphaned, lost, removed: each fact once, in the order in which it was written down.
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// Only what came after this sequence; with --session
+    #[arg(long, value_name = "SEQ", requires = "session")]
+    pub(crate) since: Option<u64>,
+
+    /// Go on, and tell what happens from then on
+    #[arg(short, long)]
+    pub(crate) follow: bool,
 }
 
 /// Remove now what the configuration no longer keeps

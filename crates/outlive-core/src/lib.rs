@@ -10,6 +10,7 @@ pub mod context;
 pub mod control;
 pub mod cursor;
 pub mod duration;
+pub mod event;
 pub mod id;
 pub mod index;
 pub mod launch;
@@ -51,4 +52,8 @@ pub mod file {
     pub const CONTROL: &str = "ctl";
     /// There once somebody was told the outcome.
     pub const SEEN: &str = "seen";
+    /// There once it was told that the keeper died and the command goes on.
+    pub const ORPHANED: &str = "orphaned";
+    /// In a session's directory: what happened to its jobs.
+    pub const EVENTS: &str = "events";
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use outlive_core::containment::Survivors;
+use outlive_core::event::Event;
 use outlive_core::index::Stream;
 use outlive_core::outcome::{
     CLOSED_AT, Cause, Closed, FILE_BYTES, OUTCOME_AT, Outcome, SLOT_BYTES, Usage, WaitStatus,
@@ -203,6 +204,9 @@ impl Keeper {
             lock::unlock(&done).ok();
         }
         self.ending.is_announced = true;
+        if let Some(outcome) = &self.meta.outcome {
+            self.tell(&Event::of_outcome(&self.meta.job, self.meta.nonce, outcome));
+        }
     }
 
     /// Writes the closed record: the last process of the job is gone.

@@ -21,6 +21,7 @@ mod killing;
 mod recorder;
 mod start;
 mod supervise;
+mod telling;
 mod watching;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it

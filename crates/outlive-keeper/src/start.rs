@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use outlive_core::control::SPOKEN;
+use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::launch::{Launch, LaunchError, LaunchReply, VERSION};
 use outlive_core::meta::Meta;
@@ -117,6 +118,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
             durable::remove(&handed.dir, &live_path(&launch.live_mark)).ok();
+            let outcome = never_started(never.clone());
+            let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
+            crate::telling::append(&handed.dir, &launch.live_mark, &event);
             drop((handed.done, handed.lock));
             let mut starter = handed.starter;
             starter.write_all(&LaunchReply::NotStarted(never).to_frame()).ok();
@@ -245,6 +249,7 @@ fn keep(
     // A starter that died meanwhile changes nothing.
     starter.write_all(&LaunchReply::Started(command).to_frame()).ok();
     tree::prefer_as_victim(command.pid);
+    keeper.tell(&Event { at: started, ..keeper.event(Kind::Started) });
     Ok(keeper)
 }
 
@@ -343,6 +348,17 @@ fn interpreter(path: &[u8]) -> Option<String> {
     }
 }
 
+fn never_started(never: NeverStarted) -> Outcome {
+    Outcome {
+        wait_status: WaitStatus::Unknown,
+        cause: Cause::NeverStarted(never),
+        ended: Timestamp(clock::wall_us()),
+        runtime_ms: None,
+        usage: None,
+        totals: Totals::default(),
+    }
+}
+
 fn store_failure(what: &str, error: &std::io::Error) -> NeverStarted {
     NeverStarted {
         step: "store".into(),
@@ -356,15 +372,7 @@ fn store_failure(what: &str, error: &std::io::Error) -> NeverStarted {
 /// and no outcome, which says the same.
 fn write_never_started(file: &File, never: NeverStarted) {
     use std::os::unix::fs::FileExt;
-    let now = Timestamp(clock::wall_us());
-    let outcome = Outcome {
-        wait_status: WaitStatus::Unknown,
-        cause: Cause::NeverStarted(never),
-        ended: now,
-        runtime_ms: None,
-        usage: None,
-        totals: Totals::default(),
-    };
-    let slots = crate::ending::both_slots(&outcome, now);
+    let outcome = never_started(never);
+    let slots = crate::ending::both_slots(&outcome, outcome.ended);
     file.write_all_at(&slots, OUTCOME_AT).and_then(|()| file.sync_data()).ok();
 }

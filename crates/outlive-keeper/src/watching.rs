@@ -4,6 +4,7 @@
 //! over it is ended. A job without such limits is never looked at, and its keeper sleeps.
 
 use outlive_core::containment::{Enforcement, JobLimits, Kept, is_near};
+use outlive_core::event::{Event, Kind};
 use outlive_core::meta::Near;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
@@ -87,6 +88,7 @@ impl Keeper {
         if self.meta.near.is_none() && is_near(used, of) {
             self.meta.near = Some(Near { limit: limit.to_owned(), at: Timestamp(clock::wall_us()) });
             self.write_meta();
+            self.tell(&Event { limit: Some(limit.to_owned()), ..self.event(Kind::LimitNear) });
         }
     }
 }

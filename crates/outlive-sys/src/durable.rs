@@ -100,6 +100,32 @@ pub fn forget_front(file: &File, bytes: u64) -> bool {
     }
 }
 
+/// Returns the offset of the first byte at or after `from` that was not given back; `None` if there is none, or the file system
+/// cannot tell.
+pub fn first_data(file: &File, from: u64) -> Option<u64> {
+    use rustix::fs::{SeekFrom, seek};
+    seek(file, SeekFrom::Data(from)).ok()
+}
+
+/// Appends to a file with one write, making the file if it is not there. Others may append at the same time.
+///
+/// # Durability
+///
+/// Written, not synced.
+///
+/// # Errors
+///
+/// If the directory is gone, or not all of it could be written.
+pub fn append(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+    let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?;
+    // One call: a second one could come after somebody else's.
+    match rustix::io::retry_on_intr(|| rustix::io::write(&file, contents))? {
+        written if written == contents.len() => Ok(()),
+        _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
+    }
+}
+
 /// Replaces a file: readers see the old contents or the new, never a part.
 ///
 /// # Durability

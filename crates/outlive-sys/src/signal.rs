@@ -197,7 +197,7 @@ pub fn interrupted() -> bool {
 }
 
 /// Returns a descriptor that is readable once Ctrl-C came; none if nobody catches it.
-pub(crate) fn interrupt_fd() -> Option<BorrowedFd<'static>> {
+pub fn interrupt_fd() -> Option<BorrowedFd<'static>> {
     INTERRUPT.get()?.as_ref().map(AsFd::as_fd)
 }
 

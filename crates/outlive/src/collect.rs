@@ -72,6 +72,7 @@ impl Store {
             .set_modified(SystemTime::now())?;
         self.sweep_marks();
         self.sweep_new();
+        self.sweep_events();
         cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();
         let mut candidates = Vec::new();

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use outlive_core::event::Kind;
 use outlive_core::id::JobId;
 use outlive_sys::durable;
 
@@ -55,6 +56,7 @@ impl Store {
             Err(error) => return Err(failed(error)),
         }
         fs::remove_file(self.live().join(format!("{}@{}", job.id(), job.spec().session))).ok();
+        self.append_event_of(job, Kind::Removed);
         // Somebody who still has the directory open may make a file in it meanwhile.
         let mut removed = fs::remove_dir_all(&gone);
         for _ in 0..10 {

@@ -129,6 +129,8 @@ impl Store {
         let path = request.path();
         let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
         let (prepared, warning) = self.prepare(request, &resolved)?;
+        // Its keeper writes to it; without it the job goes on and nobody hears of it.
+        self.make_session(&request.session).ok();
         let reply = self.launch(request, &resolved, &prepared, spare);
         let job = prepared.spec.job.clone();
         match reply? {

@@ -5,6 +5,7 @@
 
 use std::os::unix::fs::FileExt;
 
+use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{
@@ -101,9 +102,17 @@ impl Job {
         let command =
             meta.command.map(|process| ProcessId { pid: process.pid, start_time: process.start_time });
         if command.is_some_and(ProcessId::is_alive) {
+            self.tell_orphaned(store);
             return State { is_orphaned: true, ..self.running() };
         }
         self.recover(store, Cause::Lost { why: "its keeper died before it could record the end".into() })
+    }
+
+    /// Writes down, once, that the keeper of a job that goes on is gone.
+    fn tell_orphaned(&self, store: &Store) {
+        if durable::create_new(self.dir(), file::ORPHANED).is_ok() {
+            store.append_event_of(self, Kind::Orphaned);
+        }
     }
 
     fn running(&self) -> State {
@@ -156,7 +165,7 @@ impl Job {
             totals,
         };
         let closed = Closed { closed: now, totals };
-        let written = self.write_outcome(&outcome, &closed);
+        let written = self.write_outcome(store, &outcome, &closed);
         // Somebody else may have been faster, with the same or better knowledge: what is in the store counts.
         let (found, found_closed) = self.records();
         let (outcome, closed) =
@@ -182,11 +191,13 @@ impl Job {
     }
 
     /// Writes both records if nobody has and nobody does.
-    fn write_outcome(&self, outcome: &Outcome, closed: &Closed) -> bool {
+    fn write_outcome(&self, store: &Store, outcome: &Outcome, closed: &Closed) -> bool {
         let Ok(guard) = durable::open_ro(self.dir(), file::LOCK) else { return false };
         if !lock::try_lock(&guard, lock::Kind::Exclusive).unwrap_or(false) || self.records().0.is_some() {
             return false;
         }
+        // First: whoever dies between the two leaves a job that is found again, and its event is then a repeat.
+        store.append_event(&self.spec().session, &Event::of_outcome(self.id(), self.spec().nonce, outcome));
         let mut slots = [0; FILE_BYTES as usize];
         slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());
         slots[CLOSED_AT as usize..].copy_from_slice(&closed.to_slot());

@@ -197,7 +197,7 @@ fn version_text() -> String {
 }
 
 /// The directories of a store.
-pub(crate) const DIRECTORIES: [&str; 4] = ["new", "jobs", "live", "quarantine"];
+pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", "sessions"];
 
 /// Tells whether a store may be made here: nothing is there but what the making of one that was cut short leaves, and a
 /// configuration.

@@ -3,6 +3,7 @@
 mod clear;
 mod completions;
 mod doctor;
+mod events;
 mod gc;
 mod kill;
 mod list;
@@ -55,6 +56,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Pause(pause) => pause::run(&context, &pause),
         Verb::Resume(resume) => resume::run(&context, &resume),
         Verb::Remove(remove) => remove::run(&context, &remove),
+        Verb::Events(events) => events::run(&context, &events),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(_) => doctor::run(&context),
         Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),

@@ -62,7 +62,8 @@ impl Row {
     ///
     /// Some programs never write a newline but fill each row with blanks to the edge. They mean lines.
     pub(super) fn goes_on(&self) -> bool {
-        self.wraps() && !self.cells.ends_with(&[' ', ' '])
+        let is_filled_up = matches!(self.cells[..], [.., ' ' | '\t', ' ' | '\t']);
+        self.wraps() && !is_filled_up
     }
 
     /// Returns whether the text went on in the next row.

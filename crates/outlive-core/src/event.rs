@@ -1,0 +1,190 @@
+//! What happened to a session's jobs: the records of `sessions/<name>/events`.
+//!
+//! Every writer appends whole records with one write, so that none is cut by another. A record begins and ends with a newline:
+//! whatever a full disk or a crash left of the one before, the next one stands alone. A fact has a key, and whoever reads
+//! drops repeats. The sequence of an event is the offset of its record, which never changes; the front of a long file is
+//! given back to the disk and reads as zeros.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{JobId, Nonce};
+use crate::outcome::{Cause, Outcome, WaitStatus};
+use crate::status::Status;
+use crate::timestamp::Timestamp;
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Its command runs.
+    Started,
+    /// So much of a limit is used that somebody should know.
+    LimitNear,
+    /// Its main process has ended, or never started.
+    Exited,
+    /// Its keeper died, and it goes on.
+    Orphaned,
+    /// It ended, and nobody knows how.
+    Lost,
+    /// It is no longer in the store.
+    Removed,
+    /// Something that a later version knows.
+    #[serde(other)]
+    Other,
+}
+
+impl Kind {
+    /// Returns the word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::LimitNear => "limit_near",
+            Self::Exited => "exited",
+            Self::Orphaned => "orphaned",
+            Self::Lost => "lost",
+            Self::Removed => "removed",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// What happened.
+    pub event: Kind,
+    /// To which job.
+    pub job: JobId,
+    /// As in its spec: an id may be used again.
+    pub nonce: Nonce,
+    /// When.
+    #[serde(rename = "at_us")]
+    pub at: Timestamp,
+    /// How the job was doing then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// The code that it exited with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The number of the signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Which limit is near.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+}
+
+impl Event {
+    /// An event about which there is no more to say.
+    pub fn new(event: Kind, job: &JobId, nonce: Nonce, at: Timestamp) -> Self {
+        Self { event, job: job.clone(), nonce, at, status: None, exit_code: None, signal: None, limit: None }
+    }
+
+    /// The end of a job.
+    pub fn of_outcome(job: &JobId, nonce: Nonce, outcome: &Outcome) -> Self {
+        let kind = if matches!(outcome.cause, Cause::Lost { .. }) { Kind::Lost } else { Kind::Exited };
+        let (exit_code, signal) = match outcome.wait_status {
+            WaitStatus::Exited { code } => (Some(code), None),
+            WaitStatus::Signaled { signal, .. } => (None, Some(signal)),
+            WaitStatus::Unknown => (None, None),
+        };
+        Self {
+            status: Some(Status::of(outcome)),
+            exit_code,
+            signal,
+            ..Self::new(kind, job, nonce, outcome.ended)
+        }
+    }
+
+    /// Tells whether two records are of the same fact. A job ends once, however often that is written down.
+    pub fn is_same_fact(&self, other: &Self) -> bool {
+        let is_end = |kind| matches!(kind, Kind::Exited | Kind::Lost);
+        self.nonce == other.nonce
+            && (self.event == other.event || (is_end(self.event) && is_end(other.event)))
+            && self.limit == other.limit
+    }
+
+    /// Returns the record.
+    pub fn to_record(&self) -> Vec<u8> {
+        let mut record = vec![b'\n'];
+        serde_json::to_writer(&mut record, self).expect("an event has only string keys and numbers");
+        record.push(b'\n');
+        record
+    }
+}
+
+/// Reads the records in `bytes`, which begin at offset `from` of the file; each with its sequence. What is damaged, cut short or
+/// given back is passed over. Returns also where the last whole line ends: reading goes on from there.
+pub fn read_records(bytes: &[u8], from: u64) -> (Vec<(u64, Event)>, u64) {
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let mut events = Vec::new();
+    let mut at = from;
+    for line in bytes[..whole].split_inclusive(|&byte| byte == b'\n') {
+        let zeros = line.iter().take_while(|&&byte| byte == 0).count();
+        if let Ok(event) = serde_json::from_slice(&line[zeros..]) {
+            events.push((at + zeros as u64, event));
+        }
+        at += line.len() as u64;
+    }
+    (events, from + whole as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn event(number: u64) -> Event {
+        let job = JobId::parse("a-1").unwrap();
+        Event { exit_code: Some(7), ..Event::new(Kind::Exited, &job, Nonce([3; 16]), Timestamp(number)) }
+    }
+
+    #[test]
+    fn records_come_back_with_their_offsets() {
+        let (first, second) = (event(1), event(2));
+        let bytes = [first.to_record(), second.to_record()].concat();
+        let (events, end) = read_records(&bytes, 100);
+        let at = 101 + first.to_record().len() as u64;
+        assert_eq!(events, [(101, first), (at, second)]);
+        assert_eq!(end, 100 + bytes.len() as u64);
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_read() {
+        let text =
+            br#"{"event":"teleported","job":"a-1","nonce":"03030303030303030303030303030303","at_us":1}"#;
+        let (events, _) = read_records(&[&text[..], b"\n"].concat(), 0);
+        assert_eq!(events[0].1.event, Kind::Other);
+    }
+
+    #[test]
+    fn a_job_ends_once() {
+        let lost = Event { event: Kind::Lost, exit_code: None, ..event(9) };
+        assert!(event(1).is_same_fact(&lost));
+        assert!(!event(1).is_same_fact(&Event { nonce: Nonce([4; 16]), ..event(1) }));
+        assert!(!event(1).is_same_fact(&Event { event: Kind::Removed, ..event(1) }));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_cut_or_given_back_costs_no_other_record(cut in 0usize..300, zeros in 0usize..300) {
+            let mut bytes = event(1).to_record();
+            bytes.truncate(cut);
+            bytes.extend(event(2).to_record());
+            bytes.extend(event(3).to_record());
+            let zeros = zeros.min(bytes.len());
+            bytes[..zeros].fill(0);
+            let (events, _) = read_records(&bytes, 0);
+            let last = event(3).to_record().len();
+            if zeros <= bytes.len() - last {
+                prop_assert_eq!(&events.last().unwrap().1, &event(3));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let (_, end) = read_records(&bytes, 5);
+            prop_assert!(end <= 5 + bytes.len() as u64);
+        }
+    }
+}
