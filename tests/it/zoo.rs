@@ -117,6 +117,16 @@ impl<'a> Cage<'a> {
         Ended { what, took, left, survivors }
     }
 
+    /// Asserts that nobody is found any more; and that nobody goes on who is too fast to be found: he would register.
+    fn assert_still(&self, ended: &Ended) {
+        let length = || std::fs::metadata(&self.file).unwrap().len();
+        let before = length();
+        for _ in 0..LOOKS {
+            assert!(self.left().is_empty(), "{}", ended.what);
+        }
+        assert_eq!(length(), before, "{}: it goes on", ended.what);
+    }
+
     /// Asserts that nobody else was hurt, and ends who is left, one by one.
     fn empty(mut self, ended: &Ended) {
         let is_unhurt = self.bystander.is_alive();
@@ -227,13 +237,12 @@ fn twenty_one_of_all_kinds_are_gone() {
 fn a_storm_of_forks_is_over() {
     for options in [["--force"].as_slice(), &[]] {
         everywhere(|home, level| {
-            // 1,023 at most; it is at its height when the signals come.
-            let cage = Cage::start(home, level, "storm", "9");
+            // 191 at most at a time, of which 64 are always new.
+            let cage = Cage::start(home, level, "storm", "6");
             cage.complete(40);
             let ended = cage.kill(options);
             assert!(ended.left.is_empty(), "{}: they are all in one group", ended.what);
-            let count = registered(&cage.file).len();
-            assert!(count < 1023, "{}: all {count} had come before the kill", ended.what);
+            cage.assert_still(&ended);
             cage.empty(&ended);
         });
     }
@@ -260,13 +269,7 @@ fn end_chain(kind: &str) {
             cage.complete(100);
             let mut ended = cage.kill(options);
             if ended.survivors.is_empty() {
-                // Nobody may be found; and if one could not be found because it was too fast, it would write.
-                let length = std::fs::metadata(&cage.file).unwrap().len();
-                for _ in 0..LOOKS {
-                    assert!(cage.left().is_empty(), "{}", ended.what);
-                }
-                let now = std::fs::metadata(&cage.file).unwrap().len();
-                assert_eq!(now, length, "{}: the chain goes on", ended.what);
+                cage.assert_still(&ended);
             } else {
                 // Who was named has long handed on.
                 std::fs::write(cage.file.with_extension("stop"), "").unwrap();

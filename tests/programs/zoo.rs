@@ -8,7 +8,8 @@
 //! - `many N`: has N children.
 //! - `session`: has a child in a session of its own, and one there that ignores TERM.
 //! - `daemon`: has a double-forked daemon, adopted by somebody else.
-//! - `storm DEPTH`: has two children with two children each and so on, as fast as it can.
+//! - `storm DEPTH`: has two children with two children each and so on, as fast as it can; those at the ends then have one
+//!   after the other.
 //! - `stopped`: has a child that has stopped itself.
 //! - `pipe`: exits; a child in another session goes on, ignores TERM and has the pipes.
 //! - `chain LANES`, `setsid-chain LANES`: exits; each of its children forks one and exits, over and over, as fast as it
@@ -151,6 +152,7 @@ impl Tree<'_> {
             "deaf-in-session" => self.leave_session()?.deaf()?.wait(),
             "between" => self.between(),
             "daemon-of" => self.daemon(),
+            "brief" => self.brief(),
             "stops" => self.stop(),
             "listens" => self.listen(),
 
@@ -246,12 +248,23 @@ impl Tree<'_> {
         Tree { file: &file, number: 0 }.wait()
     }
 
+    /// Grows as fast as it can; those at the ends then fork and wait, over and over. It never gets larger than that.
     fn storm(&self) -> Done {
         self.register()?;
         if self.number > 0 {
             Tree { number: self.number - 1, ..*self }.start(&["storm", "storm"])?;
+            sleep();
+            return Ok(ExitCode::SUCCESS);
         }
-        sleep();
+        let until = Instant::now() + LIFE;
+        while Instant::now() < until {
+            self.command("brief")?.status()?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn brief(&self) -> Done {
+        self.register()?;
         Ok(ExitCode::SUCCESS)
     }
 
