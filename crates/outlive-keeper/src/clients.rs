@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use outlive_core::control::{Hello, MAX_INPUT, Reply, Request};
 use outlive_core::wire::{HEADER, first_frame};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{Attempt, try_read, try_write};
 use outlive_sys::socket;
 
@@ -114,7 +115,8 @@ impl Client {
     /// Sends what the socket takes now.
     pub(crate) fn flush(&mut self) {
         while !self.unsent.is_empty() {
-            match try_write(&self.stream, &self.unsent) {
+            let attempt = |bytes: &[u8]| try_write(&self.stream, bytes);
+            match fault::attempt(Point::ClientReply, &self.unsent, attempt) {
                 Attempt::Moved(count) => {
                     self.unsent.drain(..count);
                 }

@@ -13,6 +13,7 @@ use outlive_core::containment::{Containment, Enforcement, JobLimits, Kept, Level
 use outlive_core::control::Survivor;
 use outlive_core::outcome::NeverStarted;
 use outlive_sys::cgroup::{self, Group, Hierarchies};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::{Handle, ProcessId, Stat};
 use outlive_sys::scope;
 use outlive_sys::signal::Signal;
@@ -47,7 +48,8 @@ impl Ahead {
             cgroup::leave_job(&hierarchies);
         }
         let place = if is_in_scope { hierarchies.unified.as_deref() } else { hierarchies.best_place() };
-        let unified = place.and_then(|place| Group::make(place, me).ok());
+        let make = |place| fault::step(Point::GroupMake, || Group::make(place, me)).ok();
+        let unified = place.and_then(make);
         Self { hierarchies, unified }
     }
 
@@ -435,6 +437,7 @@ impl Contained {
 
     /// Removes the groups; they are empty.
     pub(crate) fn remove(&self) {
+        fault::moment(Point::GroupRemove);
         let until = Instant::now() + STOP_LIMIT;
         // A process that has ended is a member until the kernel has put it away.
         while !self.groups().all(|group| group.remove()) && Instant::now() < until {

@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
 use outlive_core::containment::Survivors;
 use outlive_core::event::Event;
@@ -16,11 +15,15 @@ use outlive_core::outcome::{
 };
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::spawn::{self, Reap, Reaped};
 use outlive_sys::{clock, durable, lock, pipe};
 
 use crate::killing::Killing;
 use crate::start::{Keeper, live_path};
+
+/// How long to wait before a record that could not be written is tried again.
+const RETRY: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// How far a job is on its way to its end.
 pub(crate) struct Ending {
@@ -81,6 +84,7 @@ impl Keeper {
     /// Reaps every child that has ended, and acts on it.
     pub(crate) fn reap(&mut self, buffer: &mut [u8]) {
         self.child_ends.clear();
+        fault::moment(Point::MainEnd);
         let mut main_ended = false;
         let is_tree_empty = loop {
             match spawn::reap_any() {
@@ -112,6 +116,7 @@ impl Keeper {
     /// Reads what the pipes hold at this moment. All that the main process wrote is among it; what a survivor writes
     /// without end is not waited for.
     fn drain(&mut self, buffer: &mut [u8]) {
+        fault::moment(Point::Drain);
         for stream in [Stream::Stdout, Stream::Stderr] {
             let held = self.outputs[stream.index()].as_ref().map_or(0, pipe::capacity);
             let mut drained = 0;
@@ -149,15 +154,14 @@ impl Keeper {
         if is_tree_empty {
             let slots = both_slots(&outcome, now);
             self.meta.closed = Closed::from_slot(&slots[CLOSED_AT as usize..]);
-            // A disk that takes not even this leaves the job without an outcome: readers will say `lost`.
-            self.outcome.write_all_at(&slots, OUTCOME_AT).ok();
+            self.write_record(Point::OutcomeWrite, &slots, OUTCOME_AT);
             self.ending.is_closed = true;
             self.meta.outcome = Some(outcome);
             // Nothing is left to drain: whoever the sync holds up waits for it anyway.
-            self.outcome.sync_data().ok();
+            fault::step(Point::OutcomeSync, || self.outcome.sync_data()).ok();
             self.announce();
         } else {
-            self.outcome.write_all_at(&outcome.to_slot(), OUTCOME_AT).ok();
+            self.write_record(Point::OutcomeWrite, &outcome.to_slot(), OUTCOME_AT);
             self.meta.outcome = Some(outcome);
             match sync_apart(self.outcome.try_clone().into_iter().collect()) {
                 Some(finished) => self.ending.syncing = Some(finished),
@@ -197,9 +201,10 @@ impl Keeper {
     /// Lets everybody know.
     fn announce(&mut self) {
         if self.ending.is_closed {
-            durable::remove(&self.dir, &live_path(&self.live_mark)).ok();
+            self.remove_mark();
         }
-        self.write_meta();
+        self.write_meta(Point::MetaEnd);
+        fault::moment(Point::DoneRelease);
         if let Some(done) = self.done.take() {
             lock::unlock(&done).ok();
         }
@@ -214,16 +219,33 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         self.recorder.settle_gap(now);
         let closed = Closed { closed: now, totals: self.recorder.totals() };
-        self.outcome.write_all_at(&closed.to_slot(), CLOSED_AT).ok();
+        self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);
-        durable::remove(&self.dir, &live_path(&self.live_mark)).ok();
-        self.write_meta();
+        self.remove_mark();
+        self.write_meta(Point::MetaEnd);
         self.ending.is_closed = true;
     }
 
+    /// Writes a record, and tries again if that fails: its room was reserved, so whatever it is may pass. A disk that takes not
+    /// even this leaves the job without the record, and readers will say `lost`.
+    fn write_record(&self, point: Point, record: &[u8], at: u64) {
+        const ATTEMPTS: usize = 5;
+        for _ in 0..ATTEMPTS {
+            if fault::write_all_at(point, &self.outcome, record, at).is_ok() {
+                return;
+            }
+            std::thread::sleep(RETRY);
+        }
+    }
+
+    fn remove_mark(&self) {
+        fault::step(Point::LiveRemove, || durable::remove(&self.dir, &live_path(&self.live_mark))).ok();
+    }
+
     /// Replaces the snapshot. It is a convenience: a full disk costs the snapshot and nothing else.
-    pub(crate) fn write_meta(&self) {
-        durable::replace(&self.dir, outlive_core::file::META, &self.meta.to_bytes()).ok();
+    pub(crate) fn write_meta(&self, point: Point) {
+        let bytes = self.meta.to_bytes();
+        fault::step(point, || durable::replace(&self.dir, outlive_core::file::META, &bytes)).ok();
     }
 }
 

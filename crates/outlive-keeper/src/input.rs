@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
+use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{Attempt, try_write};
 
 /// How much input is held for a command that does not read; beyond it, writers wait.
@@ -63,7 +64,7 @@ impl Input {
                 self.queue = VecDeque::new();
                 return;
             }
-            match try_write(pipe, front) {
+            match fault::attempt(Point::InputWrite, front, |front| try_write(pipe, front)) {
                 Attempt::Moved(count) => {
                     self.queue.drain(..count);
                 }

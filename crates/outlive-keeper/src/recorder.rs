@@ -14,6 +14,7 @@ use outlive_core::outcome::Totals;
 use outlive_core::segment;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 /// A cap is kept in this many segments, so that dropping the oldest costs at most this part of it.
 const SEGMENTS: u64 = 8;
@@ -84,7 +85,10 @@ impl Recorder {
         let mut kept = 0;
         while kept < bytes.len() {
             let place = self.chunker.end - self.segment_start();
-            match self.log.write_at(&bytes[kept..], place) {
+            let written = fault::step(Point::LogAppend, || {
+                self.log.write_at(fault::shortened(Point::LogAppend, &bytes[kept..]), place)
+            });
+            match written {
                 Ok(0) => break,
                 Ok(written) => {
                     self.chunker.wrote(stream, &bytes[kept..kept + written]);
@@ -113,7 +117,8 @@ impl Recorder {
     /// Appends a record to the index; `false` if there is no room. A part of a record that was written is overwritten
     /// by the next attempt, and ignored by readers until then.
     fn append(&mut self, record: &Record) -> bool {
-        let appended = self.index.write_all_at(&record.to_bytes(), self.index_end).is_ok();
+        let bytes = record.to_bytes();
+        let appended = fault::write_all_at(Point::IndexAppend, &self.index, &bytes, self.index_end).is_ok();
         if appended {
             self.index_end += RECORD_BYTES as u64;
             if self.index_end.is_multiple_of(INDEX_STEP) {
@@ -153,7 +158,8 @@ impl Recorder {
     /// Begins a new segment; `false` if there is no room for one.
     fn begin_segment(&mut self, dir: impl AsFd) -> bool {
         let start = self.chunker.end;
-        let Ok(next) = durable::create_new(&dir, &segment::name(start)) else { return false };
+        let made = fault::step(Point::SegmentMake, || durable::create_new(&dir, &segment::name(start)));
+        let Ok(next) = made else { return false };
         self.log = next;
         self.segments.push_back(Segment { start, index_start: self.index_end });
         // A chunk begins with its segment, so that whoever reads from the first segment that is left knows where it is.
@@ -165,7 +171,8 @@ impl Recorder {
     fn drop_segments(&mut self, dir: impl AsFd, count: usize) {
         for _ in 0..count {
             let Some(oldest) = self.segments.front() else { break };
-            if durable::remove(&dir, &segment::name(oldest.start)).is_err() {
+            let name = segment::name(oldest.start);
+            if fault::step(Point::SegmentDrop, || durable::remove(&dir, &name)).is_err() {
                 break;
             }
             self.segments.pop_front();

@@ -4,7 +4,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -21,6 +21,7 @@ use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::clock::Alarm;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
@@ -90,7 +91,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     // While the starter prepares the job.
     let ahead = Ahead::prepare();
     // A starter that changed its mind, or died before it said anything, leaves nothing to keep.
-    let Some((contents, fds)) = receive(&mut starter) else {
+    let received =
+        fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
+    let Ok((contents, fds)) = received else {
         ahead.discard();
         return Err(4);
     };
@@ -174,9 +177,10 @@ fn keep(
         };
     }
     spawn::adopt_orphans();
-    let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
-    let child_ends = attempt!("the signal descriptor", ChildEnds::new());
-    let (stdout, stdout_end) = attempt!("a pipe", pipe::new());
+    let bind = || socket::listen_in(&handed.dir, file::CONTROL);
+    let listener = attempt!(file::CONTROL, fault::step(Point::SocketBind, bind));
+    let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
+    let (stdout, stdout_end) = attempt!("a pipe", fault::step(Point::PipeMake, pipe::new));
     let (stderr, stderr_end) = attempt!("a pipe", pipe::new());
     attempt!("a pipe", pipe::set_nonblocking(&stdout));
     attempt!("a pipe", pipe::set_nonblocking(&stderr));
@@ -245,9 +249,10 @@ fn keep(
         contained,
         ending: Ending::new(command.pid, launch.survivors),
     };
-    keeper.write_meta();
+    keeper.write_meta(Point::MetaStart);
     // A starter that died meanwhile changes nothing.
-    starter.write_all(&LaunchReply::Started(command).to_frame()).ok();
+    let reply = LaunchReply::Started(command).to_frame();
+    fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
     tree::prefer_as_victim(command.pid);
     keeper.tell(&Event { at: started, ..keeper.event(Kind::Started) });
     Ok(keeper)
@@ -282,7 +287,13 @@ fn execute(
         doors: &doors.files(),
         open_files: launch.limits.open_files,
     };
-    spawn::start(&command).map_err(|failure| (failure.step == Step::Group, explain(&failure, launch)))
+    let injected = fault::step(Point::CommandExec, || Ok(())).err();
+    let injected = injected.and_then(|error| error.raw_os_error());
+    let started = match injected {
+        Some(errno) => Err(Failure { step: Step::Fork, errno, candidate: 0 }),
+        None => spawn::start(&command),
+    };
+    started.map_err(|failure| (failure.step == Step::Group, explain(&failure, launch)))
 }
 
 /// Puts a failed start into facts that a reader can make a sentence of.
@@ -359,7 +370,7 @@ fn never_started(never: NeverStarted) -> Outcome {
     }
 }
 
-fn store_failure(what: &str, error: &std::io::Error) -> NeverStarted {
+fn store_failure(what: &str, error: &io::Error) -> NeverStarted {
     NeverStarted {
         step: "store".into(),
         errno: error.raw_os_error(),

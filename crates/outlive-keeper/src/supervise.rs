@@ -7,6 +7,7 @@ use outlive_core::control::{Hello, Reply, Request, SPOKEN};
 use outlive_core::index::Stream;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::region::Region;
@@ -75,7 +76,7 @@ impl Keeper {
         self.contained.remove();
         // Last, because nobody waits for it: what was printed survives a loss of power too.
         for file in self.recorder.files(&self.dir) {
-            file.sync_data().ok();
+            fault::step(Point::LogSync, || file.sync_data()).ok();
         }
     }
 
@@ -177,7 +178,8 @@ impl Keeper {
     fn accept(&mut self) {
         let hello = Hello { versions: SPOKEN, nonce: self.meta.nonce };
         // One at a time: the next turn takes the next.
-        let Ok(Some(stream)) = socket::accept(&self.listener) else { return };
+        let accepted = fault::step(Point::ClientAccept, || socket::accept(&self.listener));
+        let Ok(Some(stream)) = accepted else { return };
         if let Some(client) = Client::new(stream, &hello) {
             self.clients.push(client);
         }
@@ -212,6 +214,7 @@ impl Keeper {
     }
 
     fn carry_out(&mut self, index: usize, request: Request) {
+        fault::moment(Point::ClientServe);
         let refused =
             |code: &str, message: &str| Reply::Refused { code: code.into(), message: message.into() };
         let reply = match request {
@@ -281,7 +284,7 @@ impl Keeper {
     fn note_pause(&mut self) {
         if self.meta.paused != self.contained.is_paused {
             self.meta.paused = self.contained.is_paused;
-            self.write_meta();
+            self.write_meta(Point::MetaStart);
         }
     }
 

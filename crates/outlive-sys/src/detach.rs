@@ -23,6 +23,7 @@ const SOURCES_FROM: RawFd = FIRST_FD + MAX_FDS as RawFd;
 struct Plan {
     program: *const c_char,
     argv: *const *const c_char,
+    environment: *const *const c_char,
     null: RawFd,
     sources: [RawFd; MAX_FDS],
     count: usize,
@@ -46,6 +47,12 @@ pub fn start(program: &CStr, arguments: &[CString], fds: &[BorrowedFd<'_>]) -> i
     assert!(fds.len() <= MAX_FDS, "at most {MAX_FDS} descriptors can be handed over");
     let argv: Vec<*const c_char> =
         arguments.iter().map(|argument| argument.as_ptr()).chain([std::ptr::null()]).collect();
+    #[cfg(feature = "fault")]
+    let variables = crate::fault::keeper_environment();
+    #[cfg(not(feature = "fault"))]
+    let variables: [CString; 0] = [];
+    let environment: Vec<*const c_char> =
+        variables.iter().map(|variable| variable.as_ptr()).chain([std::ptr::null()]).collect();
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let null = above_targets(null.as_raw_fd())?;
     let moved = fds.iter().map(|fd| above_targets(fd.as_raw_fd())).collect::<io::Result<Vec<_>>>()?;
@@ -59,6 +66,7 @@ pub fn start(program: &CStr, arguments: &[CString], fds: &[BorrowedFd<'_>]) -> i
     let mut plan = Plan {
         program: program.as_ptr(),
         argv: argv.as_ptr(),
+        environment: environment.as_ptr(),
         null: null.as_raw_fd(),
         sources,
         count: fds.len(),
@@ -113,8 +121,7 @@ extern "C" fn become_program(plan: *mut c_void) -> c_int {
             next += 1;
         }
         close_from(next);
-        let environment: [*const c_char; 1] = [std::ptr::null()];
-        libc::execve((*plan).program, (*plan).argv, environment.as_ptr());
+        libc::execve((*plan).program, (*plan).argv, (*plan).environment);
         fail(plan)
     }
 }

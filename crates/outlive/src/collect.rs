@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use outlive_core::id::JobId;
 use outlive_sys::cgroup::{self, Hierarchies};
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 use crate::job::Job;
 use crate::store::Store;
@@ -63,6 +64,7 @@ impl Store {
             return Ok(Collected::default());
         }
         let stamp = self.root().join("collected");
+        fault::step(Point::CollectStamp, || Ok(()))?;
         OpenOptions::new()
             .write(true)
             .create(true)

@@ -1,12 +1,13 @@
 //! Asking a job's keeper to do something.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor};
 use outlive_core::file;
 use outlive_core::id::JobId;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::signal::Signal;
 use outlive_sys::socket;
 
@@ -301,7 +302,7 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
 fn connect(job: &Job) -> io::Result<UnixStream> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match socket::connect_in(job.dir(), file::CONTROL, PATIENCE) {
+        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound && job.is_kept() && Instant::now() < deadline =>
             {
@@ -350,14 +351,15 @@ impl<'a> Connection<'a> {
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
         let asked = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
         asked
-            .and_then(|()| self.stream.write_all(&request.to_frame()))
+            .and_then(|()| fault::write_all(Point::RequestSend, &mut self.stream, &request.to_frame()))
             .map_err(|error| unreachable(self.job, error))?;
         let contents = self.receive()?;
         Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
     }
 
     fn receive(&mut self) -> Result<Vec<u8>, ControlError> {
-        frame::receive(&mut self.stream).map_err(|error| unreachable(self.job, error))
+        fault::step(Point::ReplyReceive, || frame::receive(&mut self.stream))
+            .map_err(|error| unreachable(self.job, error))
     }
 }
 

@@ -9,6 +9,7 @@ use outlive_core::cursor::Cursor;
 use outlive_core::id::SessionName;
 use outlive_core::index::Stream;
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 use crate::job::Job;
 
@@ -41,7 +42,9 @@ impl Job {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let cursor = Cursor { nonce: self.spec().nonce, offset };
         let text = format!("{cursor}\n");
-        durable::replace(durable::open_dir(&directory)?, &file_name(reader, stream), text.as_bytes())
+        let name = file_name(reader, stream);
+        let directory = durable::open_dir(&directory)?;
+        fault::step(Point::CursorWrite, || durable::replace(&directory, &name, text.as_bytes()))
     }
 }
 

@@ -11,6 +11,7 @@ use outlive_core::id::JobId;
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_core::spec::{Spec, SpecError};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::{durable, lock};
 
 /// A job that was found or started.
@@ -146,8 +147,9 @@ impl Job {
     /// Notes that somebody was told the outcome or looked at the ended job again, which is what retention goes by.
     pub fn mark_seen(&self) {
         // On a full or read-only disk the job merely stays longer.
-        let seen =
-            durable::create_new(&self.dir, file::SEEN).or_else(|_| durable::open_rw(&self.dir, file::SEEN));
+        let seen = fault::step(Point::SeenWrite, || {
+            durable::create_new(&self.dir, file::SEEN).or_else(|_| durable::open_rw(&self.dir, file::SEEN))
+        });
         seen.and_then(|file| file.set_modified(std::time::SystemTime::now())).ok();
     }
 }

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use outlive_sys::fault::{self, Point};
 use outlive_sys::{detach, socket};
 
 /// The keeper's program, by name.
@@ -71,7 +72,8 @@ impl SpareKeeper {
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let path = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
         let (ours, theirs) = socket::pair()?;
-        detach::start(&path, &[CString::new(PROGRAM).map_err(invalid)?], &[theirs.as_fd()])?;
+        let arguments = [CString::new(PROGRAM).map_err(invalid)?];
+        fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[theirs.as_fd()]))?;
         Ok(Self { program: program.to_owned(), socket: ours })
     }
 }

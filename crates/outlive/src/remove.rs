@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use outlive_core::event::Kind;
 use outlive_core::id::JobId;
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 use crate::job::Job;
 use crate::store::Store;
@@ -47,7 +48,7 @@ impl Store {
         // The nonce makes the place new, even if an earlier attempt was cut short.
         let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce));
         let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };
-        match durable::rename_new(job.path(), &gone) {
+        match fault::step(Point::RemoveRename, || durable::rename_new(job.path(), &gone)) {
             Ok(true) => {}
             // Two who remove at the same time: the other one has it.
             Ok(false) => return Ok(()),
@@ -55,10 +56,11 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),
         }
-        fs::remove_file(self.live().join(format!("{}@{}", job.id(), job.spec().session))).ok();
+        let mark = self.live().join(format!("{}@{}", job.id(), job.spec().session));
+        fault::step(Point::RemoveMark, || fs::remove_file(mark)).ok();
         self.append_event_of(job, Kind::Removed);
         // Somebody who still has the directory open may make a file in it meanwhile.
-        let mut removed = fs::remove_dir_all(&gone);
+        let mut removed = fault::step(Point::RemoveDelete, || fs::remove_dir_all(&gone));
         for _ in 0..10 {
             if !removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {
                 break;

@@ -3,7 +3,8 @@
 //! The order is that of `docs/on-disk-format.md`: a crash at any step leaves nothing, or a whole intent.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -20,6 +21,7 @@ use outlive_core::spec::{Mode, Spec, Starter};
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_core::{FORMAT, VERSION, file, segment};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock, random, socket};
 
@@ -130,7 +132,7 @@ impl Store {
         let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
         let (prepared, warning) = self.prepare(request, &resolved)?;
         // Its keeper writes to it; without it the job goes on and nobody hears of it.
-        self.make_session(&request.session).ok();
+        fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
         let reply = self.launch(request, &resolved, &prepared, spare);
         let job = prepared.spec.job.clone();
         match reply? {
@@ -155,9 +157,10 @@ impl Store {
             let path = path.to_owned();
             move |source| StartError::Store { path, source }
         };
-        let store_lock = self.lock().map_err(failed(self.root()))?;
+        let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
         if store_lock.is_held {
+            fault::step(Point::ReserveWrite, || Ok(())).map_err(failed(self.root()))?;
             self.reserve(request.output_cap.unwrap_or(self.config().job.output_cap))?;
         }
         for _ in 0..DRAWS {
@@ -165,7 +168,7 @@ impl Store {
             let draw = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);
             let id = JobId::generate(&resolved.hint, draw);
             let new = self.new_dir().join(id.as_str());
-            match DirBuilder::new().mode(0o700).create(&new) {
+            match fault::step(Point::NewMake, || DirBuilder::new().mode(0o700).create(&new)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(failed(&new)(error)),
@@ -191,28 +194,30 @@ impl Store {
     /// Fills the new directory and renames it into place; `None` if the id is taken.
     fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
         let dir = durable::open_dir(new)?;
-        let lock = durable::create_new(&dir, file::LOCK)?;
-        let done = durable::create_new(&dir, file::DONE)?;
+        let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
+        let lock = create(Point::LocksMake, file::LOCK)?;
+        let done = create(Point::LocksMake, file::DONE)?;
         for held in [&lock, &done] {
             if !lock::try_lock(held, lock::Kind::Exclusive)? {
                 return Err(io::Error::from(io::ErrorKind::WouldBlock));
             }
         }
-        let outcome = durable::create_new(&dir, file::OUTCOME)?;
-        durable::preallocate(&outcome, FILE_BYTES)?;
-        let index = durable::create_new(&dir, file::INDEX)?;
-        let log = durable::create_new(&dir, &segment::name(0))?;
+        let outcome = create(Point::OutcomeMake, file::OUTCOME)?;
+        fault::step(Point::OutcomeReserve, || durable::preallocate(&outcome, FILE_BYTES))?;
+        let index = create(Point::IndexMake, file::INDEX)?;
+        let log = create(Point::LogMake, &segment::name(0))?;
         let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
-        durable::create_new(&dir, file::SPEC)?.write_all(&json)?;
+        fault::write_all(Point::SpecWrite, &mut durable::create_new(&dir, file::SPEC)?, &json)?;
         let live_mark = format!("{}@{}", spec.job, spec.session);
         let mark = self.live().join(&live_mark);
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark) {
+        let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark);
+        match fault::step(Point::LiveMark, make) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         }
         let path = self.jobs().join(spec.job.as_str());
-        match durable::rename_new(new, &path) {
+        match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
             Ok(true) => Ok(Some(Prepared { spec, path, lock, done, outcome, index, log, dir, live_mark })),
             other => {
                 fs::remove_file(&mark).ok();
@@ -327,8 +332,12 @@ fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<T
     let Prepared { lock, done, dir, outcome, index, log, .. } = prepared;
     let fds = [lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
     // A keeper that does not take the request says so before it has read it all.
-    let sent = socket::send_with(&mut ours, frame, &fds);
-    match frame::receive(&mut ours) {
+    let sent = fault::step(Point::LaunchSend, || socket::send_with(&mut ours, frame, &fds));
+    if sent.is_err() {
+        // It must not wait for the rest, nor we for its answer.
+        ours.shutdown(Shutdown::Write).ok();
+    }
+    match fault::step(Point::LaunchAnswer, || frame::receive(&mut ours)) {
         Ok(contents) => Ok(match LaunchReply::parse(&contents).map_err(io::Error::other)? {
             LaunchReply::Started(process) => Talk::Answer(Answer::Started(process.pid)),
             LaunchReply::NotStarted(never) => Talk::Answer(Answer::Not(never)),

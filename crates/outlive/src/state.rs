@@ -3,8 +3,6 @@
 //! Order of trust: outcome record, then the keeper's lock, then the identity of the recorded processes. Whoever finds a
 //! job whose keeper is dead writes down what is known, once, under the job's lock.
 
-use std::os::unix::fs::FileExt;
-
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::meta::Meta;
@@ -13,6 +11,7 @@ use outlive_core::outcome::{
 };
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock};
 
@@ -174,9 +173,11 @@ impl Job {
         let mut meta = self.meta();
         if let Some(meta) = &mut meta {
             *meta = Meta { status, outcome: Some(outcome.clone()), closed, ..meta.clone() };
-            durable::replace(self.dir(), file::META, &meta.to_bytes()).ok();
+            fault::step(Point::RecoverMeta, || durable::replace(self.dir(), file::META, &meta.to_bytes()))
+                .ok();
         }
-        std::fs::remove_file(store.live().join(format!("{}@{}", self.id(), self.spec().session))).ok();
+        let mark = store.live().join(format!("{}@{}", self.id(), self.spec().session));
+        fault::step(Point::RecoverMark, || std::fs::remove_file(mark)).ok();
         State {
             status,
             meta,
@@ -193,16 +194,23 @@ impl Job {
     /// Writes both records if nobody has and nobody does.
     fn write_outcome(&self, store: &Store, outcome: &Outcome, closed: &Closed) -> bool {
         let Ok(guard) = durable::open_ro(self.dir(), file::LOCK) else { return false };
-        if !lock::try_lock(&guard, lock::Kind::Exclusive).unwrap_or(false) || self.records().0.is_some() {
+        let locked = fault::step(Point::RecoverLock, || lock::try_lock(&guard, lock::Kind::Exclusive));
+        if !locked.unwrap_or(false) || self.records().0.is_some() {
             return false;
         }
         // First: whoever dies between the two leaves a job that is found again, and its event is then a repeat.
-        store.append_event(&self.spec().session, &Event::of_outcome(self.id(), self.spec().nonce, outcome));
+        let event = Event::of_outcome(self.id(), self.spec().nonce, outcome);
+        if fault::step(Point::RecoverEvent, || Ok(())).is_ok() {
+            store.append_event(&self.spec().session, &event);
+        }
         let mut slots = [0; FILE_BYTES as usize];
         slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());
         slots[CLOSED_AT as usize..].copy_from_slice(&closed.to_slot());
         durable::open_rw(self.dir(), file::OUTCOME)
-            .and_then(|file| file.write_all_at(&slots, OUTCOME_AT).and_then(|()| file.sync_data()))
+            .and_then(|file| {
+                fault::write_all_at(Point::RecoverWrite, &file, &slots, OUTCOME_AT)?;
+                fault::step(Point::RecoverSync, || file.sync_data())
+            })
             .is_ok()
     }
 }

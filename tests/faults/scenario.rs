@@ -1,0 +1,232 @@
+//! The scenario, and whom the fault hits in it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use outlive_sys::fault::Point;
+use outlive_tests::{Done, Home, binary, finish, signal};
+use serde_json::Value;
+
+use crate::world;
+
+/// One thing that goes wrong.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    pub(crate) point: Point,
+    pub(crate) moment: String,
+    pub(crate) action: String,
+}
+
+impl Fault {
+    pub(crate) fn name(&self) -> String {
+        format!("{}@{}={}", self.point.name(), self.moment, self.action)
+    }
+
+    fn hits(&self, actor: &str) -> bool {
+        self.point.name().starts_with(actor)
+    }
+}
+
+/// What came of a run.
+pub(crate) struct Ran {
+    pub(crate) violations: Vec<String>,
+    pub(crate) reached: BTreeSet<String>,
+}
+
+/// A run of the scenario.
+pub(crate) struct Scenario<'a> {
+    pub(crate) home: Home,
+    fault: &'a Fault,
+    binaries: PathBuf,
+    pub(crate) violations: Vec<String>,
+}
+
+/// No step may take longer, whatever went wrong: it is the time in which every front end must have an answer.
+const STEP_LIMIT: Duration = Duration::from_secs(20);
+
+/// The lines that the command prints beyond those that the scenario waits for.
+const BURST: usize = 400;
+
+impl<'a> Scenario<'a> {
+    pub(crate) fn run(fault: &'a Fault) -> Ran {
+        let binaries =
+            std::env::var_os("OUTLIVE_FAULT_BIN").expect("OUTLIVE_FAULT_BIN says where the binaries are");
+        let mut run = Self { home: Home::new(), fault, binaries: binaries.into(), violations: Vec::new() };
+        run.play();
+        let log = std::fs::read_to_string(run.log()).unwrap_or_default();
+        Ran {
+            reached: log.lines().map(str::to_owned).collect(),
+            violations: std::mem::take(&mut run.violations),
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.home.path().join("fault")
+    }
+
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.home.path().join("ledger")
+    }
+
+    pub(crate) fn violation(&mut self, text: impl Into<String>) {
+        self.violations.push(text.into());
+    }
+
+    /// Returns a command of the build with fault points, with the fault in its environment if it is to hit this actor.
+    fn outlive(&self, actor: &str, arguments: &[&str]) -> Command {
+        let mut command = self.home.command(self.binaries.join("outlive"));
+        command.args(arguments).env("OUTLIVE_FAULT_LOG", self.log());
+        if self.fault.hits(actor) {
+            command.env("OUTLIVE_FAULT", self.fault.name());
+        }
+        if self.fault.hits("keeper") {
+            command.env("OUTLIVE_KEEPER_FAULT", self.fault.name());
+        }
+        command
+    }
+
+    /// Runs a front end to its end. Where a fault stops somebody, a fresh front end must get its answers all the same; then the
+    /// one who was stopped goes on.
+    fn front_end(&mut self, actor: &str, arguments: &[&str]) -> Done {
+        let command = self.outlive(actor, arguments);
+        let begun = Instant::now();
+        let done = if self.fault.action == "pause" && !self.released().exists() {
+            let running = std::thread::spawn(move || finish(command, b""));
+            while !running.is_finished() && !self.paused().exists() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            if self.paused().exists() {
+                self.look_while_paused();
+                std::fs::write(self.released(), b"").unwrap();
+            }
+            running.join().unwrap()
+        } else {
+            finish(command, b"")
+        };
+        if begun.elapsed() > STEP_LIMIT {
+            self.violation(format!("{arguments:?} took {:?}", begun.elapsed()));
+        }
+        if done.code == 128 + 6 || done.error().contains("panicked") {
+            self.violation(format!("{arguments:?} panicked: {}", done.error()));
+        }
+        done
+    }
+
+    fn paused(&self) -> PathBuf {
+        self.home.path().join("fault.paused")
+    }
+
+    fn released(&self) -> PathBuf {
+        self.home.path().join("fault.release")
+    }
+
+    fn look_while_paused(&mut self) {
+        for arguments in [&["--json", "list"][..], &["--json", "doctor"]] {
+            let begun = Instant::now();
+            let done = self.home.run(arguments);
+            if done.code != 0 || begun.elapsed() > Duration::from_secs(5) {
+                let error = done.error();
+                self.violation(format!(
+                    "while one is stopped, {arguments:?} took {:?}: {error}",
+                    begun.elapsed()
+                ));
+            }
+        }
+    }
+
+    fn play(&mut self) {
+        // Something for readers to remove and to recover, made without faults.
+        self.home.run(["run", "--wait", "--name", "to-remove", "--", "true"]).ok();
+        let widow = self.home.start_with(&["--name", "widow", "--containment", "sweep"], ["sleep", "300"]);
+        let shown = self.home.show(&widow);
+        signal(outlive_tests::pid(&shown, "keeper_pid"), "KILL");
+        signal(outlive_tests::pid(&shown, "pid"), "KILL");
+
+        let id = self.start();
+        if let Some(id) = &id {
+            self.feed(id);
+            self.front_end("reader", &["logs", "--cursor", "me", id]);
+        }
+        self.front_end("reader", &["list"]);
+        self.front_end("reader", &["remove", "to-remove"]);
+        self.front_end("reader", &["gc"]);
+        if let Some(id) = &id {
+            self.front_end("reader", &["wait", "--timeout", "10s", id]);
+        }
+        // Whoever is still stopped goes on now.
+        std::fs::write(self.released(), b"").unwrap();
+        world::check(self, id.as_deref());
+    }
+
+    /// Starts the command, and again if the first attempt was hit; returns the job that runs or ran.
+    fn start(&mut self) -> Option<String> {
+        let ledger = self.ledger().display().to_string();
+        let program = binary("canonical").display().to_string();
+        let burst = BURST.to_string();
+        let arguments =
+            ["--json", "run", "--stdin", "open", "--output-cap", "32K", "--name", "canonical", "--"];
+        let arguments = [&arguments[..], &[&program, &ledger, &burst]].concat();
+        for attempt in 0..2 {
+            let done = self.front_end("starter", &arguments);
+            if done.code == 0 {
+                return done.json()["job"].as_str().map(str::to_owned);
+            }
+            // A starter that was killed may have left a job that runs all the same.
+            let listed = self.home.run(["--json", "list"]);
+            let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+            let live = jobs.iter().find(|job| job["name"] == "canonical" && job["status"] == "running");
+            if let Some(job) = live {
+                return job["job"].as_str().map(str::to_owned);
+            }
+            if attempt == 1 {
+                self.violation(format!("the next job does not start: {}", done.error()));
+            }
+        }
+        None
+    }
+
+    /// Gives the command its line and its signal, trying again as a user would.
+    fn feed(&mut self, id: &str) {
+        self.until_ledger("e000002");
+        for _ in 0..4 {
+            self.front_end("reader", &["send", id, "hello"]);
+            if self.is_over(id) || self.until_ledger_within("o000003", Duration::from_secs(2)) {
+                break;
+            }
+        }
+        for _ in 0..4 {
+            self.front_end("reader", &["kill", "--signal", "INT", id]);
+            if self.is_over(id) || self.until_ledger_within("e000003", Duration::from_secs(2)) {
+                break;
+            }
+        }
+    }
+
+    fn is_over(&self, id: &str) -> bool {
+        let shown = self.home.run(["--json", "show", id]);
+        let shown: Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
+        shown["status"] != "running" && shown["status"] != "starting"
+    }
+
+    fn until_ledger(&mut self, line: &str) {
+        if !self.until_ledger_within(line, Duration::from_secs(10)) {
+            self.violation(format!("the command does not come to {line}"));
+        }
+    }
+
+    fn until_ledger_within(&self, line: &str, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        loop {
+            let text = std::fs::read_to_string(self.ledger()).unwrap_or_default();
+            if text.contains(line) {
+                return true;
+            }
+            if Instant::now() > deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What must be so after everything that can go wrong.
+
+use std::time::{Duration, Instant};
+
+use outlive_tests::{is_running, signal};
+use serde_json::Value;
+
+use crate::scenario::Scenario;
+
+/// Looks with fresh front ends, and compares with the design's invariants.
+pub(crate) fn check(run: &mut Scenario<'_>, id: Option<&str>) {
+    end_what_runs(run, id);
+    let listed = run.home.run(["--json", "list"]);
+    if listed.code != 0 {
+        return run.violation(format!("the store cannot be read: {}", listed.error()));
+    }
+    let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+    for job in &jobs {
+        check_outcome(run, job);
+    }
+    if let Some(job) = jobs.iter().find(|job| Some(job["job"].as_str().unwrap_or_default()) == id) {
+        check_log(run, job);
+    }
+    let again = run.home.run(["--json", "list"]);
+    let strip = |value: &Value| ["status", "exit_code", "signal", "cause"].map(|field| value[field].clone());
+    let jobs_again: Vec<Value> = serde_json::from_slice(&again.stdout).unwrap_or_default();
+    for (first, second) in jobs.iter().zip(&jobs_again) {
+        if strip(first) != strip(second) {
+            run.violation(format!("an outcome has changed: {first} became {second}"));
+        }
+    }
+    let next = run.home.run(["run", "--wait", "--", "sh", "-c", "echo next; exit 5"]);
+    if next.code != 5 || next.text() != "next\n" {
+        run.violation(format!("the next job: {} {:?} {}", next.code, next.text(), next.error()));
+    }
+    run.home.run(["gc"]).ok();
+    check_leftovers(run);
+}
+
+/// Ends what the faults have left running: a command without a keeper is ended by its pid, which the store knows.
+fn end_what_runs(run: &mut Scenario<'_>, id: Option<&str>) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let Some(id) = id else { return };
+    loop {
+        let shown = run.home.run(["--json", "show", id]);
+        let job: Value = serde_json::from_slice(&shown.stdout).unwrap_or_default();
+        let is_running_word = job["status"] == "running" || job["status"] == "starting";
+        if shown.code != 0 {
+            return run.violation(format!("the job cannot be shown: {}", shown.error()));
+        }
+        if job["orphaned"] == true {
+            // The store must know who it is.
+            match job["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()) {
+                Some(pid) if is_running(pid) => signal(pid, "KILL"),
+                _ => {}
+            }
+        } else if !is_running_word && job["lingering"] != true {
+            return;
+        } else if Instant::now() > deadline - Duration::from_secs(10) {
+            // It waits for a line or a signal that was lost with the one who sent it; that is for the user to see.
+            run.home.run(["kill", "--force", id]).ok();
+        }
+        if Instant::now() > deadline {
+            return run.violation(format!("the job does not end: {job}"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// One outcome or `lost`, and none invented.
+fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
+    let (status, cause) =
+        (job["status"].as_str().unwrap_or_default(), job["cause"].as_str().unwrap_or_default());
+    let (name, exit) = (job["name"].as_str().unwrap_or_default(), job["exit_code"].as_i64());
+    let is_allowed = match (name, status, cause, exit) {
+        ("to-remove", "completed", "natural", Some(0)) => true,
+        ("widow", "lost", "lost", None) => true,
+        ("canonical", "failed", "natural", Some(7)) => true,
+        ("canonical", "failed", "never_started", None) => true,
+        ("canonical", "lost", "lost", None) => true,
+        // The line or the signal was lost with its sender, and the suite ended it.
+        ("canonical", "killed", "kill", _) => true,
+        _ => false,
+    };
+    if !is_allowed {
+        run.violation(format!("an outcome that cannot be: {job}"));
+    }
+}
+
+/// The log is what was written: each stream in order and without a hole that is not told, complete where the keeper lived.
+fn check_log(run: &mut Scenario<'_>, job: &Value) {
+    let id = job["job"].as_str().unwrap_or_default().to_owned();
+    let ledger = std::fs::read_to_string(run.ledger()).unwrap_or_default();
+    let is_complete = job["exit_code"] == 7 && job["output"]["dropped_bytes"] == 0;
+    for (stream, letter) in [("stdout", 'o'), ("stderr", 'e')] {
+        let printed = run.home.run(["logs", "--raw", "--stream", stream, &id]);
+        if printed.code != 0 {
+            return run.violation(format!("the log cannot be read: {}", printed.error()));
+        }
+        let text = printed.text();
+        let written: Vec<&str> = ledger.lines().filter(|line| line.starts_with(letter)).collect();
+        let mut kept: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+        // The front may be cut by the cap, the end by the keeper's death; a gap is told in between.
+        let is_first_whole = kept.first().is_none_or(|line| written.contains(line));
+        if !is_first_whole {
+            kept.remove(0);
+        }
+        if !is_complete && kept.last().is_some_and(|line| !written.contains(line)) {
+            kept.pop();
+        }
+        let begin = kept.first().and_then(|first| written.iter().position(|line| line == first)).unwrap_or(0);
+        let is_in_order = if job["output"]["dropped_bytes"] == 0 {
+            written.get(begin..begin + kept.len()).is_some_and(|part| part == kept)
+        } else {
+            // Something could not be kept and is counted; what was kept is still in order.
+            let mut places = kept.iter().map(|line| written.iter().position(|other| other == line));
+            let mut last = None;
+            places.all(|place| place.is_none() || std::mem::replace(&mut last, place) <= place)
+        };
+        if !is_in_order {
+            run.violation(format!("{stream} is not what was written: {} lines from {begin}", kept.len()));
+        }
+        if is_complete && begin + kept.len() != written.len() {
+            run.violation(format!("{stream} is not complete: {} of {}", begin + kept.len(), written.len()));
+        }
+    }
+}
+
+/// No process that the store does not know, no mark without a job, no keeper's group.
+fn check_leftovers(run: &mut Scenario<'_>) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut left = run.home.processes();
+    while !left.is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+        left = run.home.processes();
+    }
+    for &pid in &left {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        run.violation(format!("a process is left that nobody knows: {pid} {}", command.replace('\0', " ")));
+        signal(pid, "KILL");
+    }
+    let marks = std::fs::read_dir(run.home.store().join("live")).into_iter().flatten().flatten();
+    let marks: Vec<_> = marks.map(|entry| entry.file_name()).collect();
+    if !marks.is_empty() {
+        run.violation(format!("marks of live jobs are left: {marks:?}"));
+    }
+}
