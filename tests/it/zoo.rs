@@ -295,7 +295,7 @@ fn a_chain_is_of_the_job_until_its_last_link_is_gone() {
     everywhere(|home, level| {
         let cage = Cage::start(home, level, "setsid-chain", "1");
         assert_eq!(home.wait(&cage.job)["lingering"], true, "{}: it is on its way", cage.what());
-        cage.complete(1000);
+        cage.complete(600);
         let shown = home.show(&cage.job);
         let length = || std::fs::metadata(&cage.file).unwrap().len();
         let before = length();
