@@ -233,6 +233,7 @@ fn a_stranger_with_the_number_of_a_dead_job_is_spared() {
             let shown = show(&job);
             let [command, keeper] = numbers.map(|number| pid(&shown, number));
             namespace.shell(&format!("kill -KILL {keeper} {command}"), false).ok();
+            until("both are gone", || [keeper, command].iter().all(|&dead| namespace.state(dead).is_none()));
             namespace.stranger(pid(&shown, number)).assert_spared(&job, &format!("{level}, {number}"));
             assert_eq!(show(&job)["status"], "lost", "{level}");
         }
