@@ -5,8 +5,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on must stop loudly")]
 
+mod cgroups;
 mod disk;
 mod terminal;
+mod user;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -15,10 +17,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use outlive::Config;
+use outlive_sys::identity::ProcessId;
 use serde_json::Value;
 
+pub use cgroups::cgroups;
 pub use disk::SmallDisk;
 pub use terminal::Terminal;
+pub use user::{User, everywhere};
 
 /// No command of a test may take longer.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -28,6 +33,9 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 pub struct Home {
     dir: Option<tempfile::TempDir>,
     path: PathBuf,
+    user: User,
+    /// Where this home's user finds our programs.
+    binaries: PathBuf,
 }
 
 /// What a command came to.
@@ -50,9 +58,40 @@ impl Home {
 
     /// Makes one below a directory.
     pub fn in_dir(parent: &Path) -> Self {
+        Self::make(parent, User::Myself)
+    }
+
+    /// Makes one that belongs to a user: all its commands are run by that one.
+    pub fn of(user: User) -> Self {
+        Self::make(&std::env::temp_dir(), user)
+    }
+
+    fn make(parent: &Path, user: User) -> Self {
         let dir = tempfile::Builder::new().prefix("outlive-").tempdir_in(parent).unwrap();
         let path = dir.path().canonicalize().unwrap();
-        Self { dir: Some(dir), path }
+        user.give(&path);
+        let binaries = user.binaries(&path);
+        Self { dir: Some(dir), path, user, binaries }
+    }
+
+    /// Returns whose it is.
+    pub fn user(&self) -> User {
+        self.user
+    }
+
+    /// Makes a directory in it, of its user.
+    pub fn make_dir(&self, name: &str) -> PathBuf {
+        let path = self.path.join(name);
+        std::fs::create_dir(&path).unwrap();
+        self.user.give(&path);
+        path
+    }
+
+    /// Returns a program of this build where this home's user can execute it.
+    pub fn program(&self, name: &str) -> PathBuf {
+        let path = self.binaries.join(name);
+        assert!(path.is_file(), "{} is not built: cargo build --workspace --bins", path.display());
+        path
     }
 
     /// Returns the directory.
@@ -72,8 +111,10 @@ impl Home {
 
     /// Writes the store's configuration.
     pub fn configure(&self, toml: &str) {
+        let file = self.store().join("config.toml");
         std::fs::create_dir_all(self.store()).unwrap();
-        std::fs::write(self.store().join("config.toml"), toml).unwrap();
+        std::fs::write(&file, toml).unwrap();
+        [self.store(), file].iter().for_each(|path| self.user.give(path));
     }
 
     /// Opens the store through the library, with the real keeper.
@@ -86,7 +127,7 @@ impl Home {
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut directories = vec![binary("outlive").parent().unwrap().to_owned()];
+        let mut directories = vec![self.binaries.clone()];
         directories.extend(std::env::split_paths(&path));
         command
             .env_clear()
@@ -96,12 +137,13 @@ impl Home {
             .env("LC_ALL", "C")
             .current_dir(&self.path)
             .stdin(Stdio::null());
+        self.user.run(&mut command);
         command
     }
 
     /// Returns the real `outlive` with arguments, not yet run.
     pub fn outlive<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>) -> Command {
-        let mut command = self.command(binary("outlive"));
+        let mut command = self.command(self.program("outlive"));
         command.args(arguments);
         command
     }
@@ -350,6 +392,25 @@ pub fn all_processes() -> Vec<i32> {
 pub fn signal(pid: i32, name: &str) {
     let sent = Command::new("kill").args(["-s", name, "--", &pid.to_string()]).stderr(Stdio::null()).status();
     sent.unwrap();
+}
+
+/// Ends one process of the test's own, and nobody who was given its number since.
+pub fn end(process: ProcessId) {
+    if let Some(handle) = outlive_sys::identity::Handle::open(process) {
+        // It may end by itself meanwhile.
+        handle.signal(outlive_sys::signal::Signal::KILL).ok();
+    }
+}
+
+/// Returns the processes that the program `zoo` registered in a file.
+pub fn registered(file: &Path) -> Vec<ProcessId> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let parse = |line: &str| {
+        let (pid, start_time) = line.split_once(' ')?;
+        Some(ProcessId { pid: pid.parse().ok()?, start_time: start_time.parse().ok()? })
+    };
+    // The last line may be half written.
+    text.split_inclusive('\n').filter_map(|line| parse(line.strip_suffix('\n')?)).collect()
 }
 
 /// Returns a field of a JSON object as a pid.

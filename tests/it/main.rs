@@ -3,10 +3,12 @@
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
 mod big;
+mod bystanders;
 mod clear;
 mod cli;
 mod concurrency;
 mod cursors;
+mod cycles;
 mod damage;
 mod environment;
 mod events;
@@ -14,12 +16,14 @@ mod exit;
 mod hostile;
 mod identity;
 mod input;
+mod job_limits;
 mod kill;
 mod killing;
 mod limits;
 mod lingering;
 mod many;
 mod output;
+mod pause;
 mod ports;
 mod reference;
 mod regression;
@@ -28,6 +32,9 @@ mod retention;
 mod splits;
 mod start;
 mod survive;
+mod survivors;
+mod timeouts;
 mod usage;
 mod views;
 mod wait;
+mod zoo;
