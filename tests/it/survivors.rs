@@ -55,6 +55,11 @@ impl<'a> Left<'a> {
         assert!(!self.lives(), "{}: it was closed before all were gone", self.what);
         let shown = self.home.show(&self.job);
         assert_eq!((&shown["exit_code"], &shown["cause"]), (&7.into(), &"natural".into()), "{shown}");
+        // The snapshot comes right after the record.
+        until("the snapshot says so", || {
+            let meta = std::fs::read_to_string(self.home.job_dir(&self.job).join("meta.json")).unwrap();
+            meta.contains("closed_us")
+        });
         let meta = std::fs::read(self.home.job_dir(&self.job).join("meta.json")).unwrap();
         let meta: Value = serde_json::from_slice(&meta).unwrap();
         let micros = |record: &str, field: &str| meta[record][field].as_u64().unwrap();

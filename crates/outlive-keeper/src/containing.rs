@@ -17,6 +17,7 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::{Handle, ProcessId, Stat};
 use outlive_sys::scope;
 use outlive_sys::signal::Signal;
+use outlive_sys::spawn;
 use outlive_sys::tree::{self, Member};
 
 /// A sweep goes round at once while it still finds somebody, for this long at most; then the loop has its turn.
@@ -265,6 +266,18 @@ impl Contained {
     /// Tells whether nothing of the job runs any more.
     pub(crate) fn is_empty(&self) -> bool {
         self.members().is_empty()
+    }
+
+    /// Tells whether nothing of the job runs any more, beyond doubt. Looking takes time, and whoever forks and exits meanwhile
+    /// is not found; but then the keeper has a child that is his, or was.
+    pub(crate) fn is_surely_empty(&self) -> bool {
+        let me = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_other_job = |pid| {
+            is_keeper(pid) || self.group.as_ref().is_some_and(|group| cgroup::is_in_other_job(pid, group))
+        };
+        // The kernel's list is made while the chain goes on, and may miss a link; not twice in a row, and never all.
+        let are_others = || (0..2).all(|_| tree::all_children(me, is_other_job));
+        self.is_empty() && (!spawn::has_children() || are_others())
     }
 
     /// Sends a signal to every process of the job.

@@ -103,7 +103,7 @@ impl Keeper {
         }
         if self.ending.main.is_some() {
             // Children may be left that are other jobs' keepers only: they are not of this job.
-            let is_tree_empty = is_tree_empty || self.contained.is_empty();
+            let is_tree_empty = is_tree_empty || self.contained.is_surely_empty();
             if main_ended {
                 self.record_outcome(is_tree_empty);
             } else if is_tree_empty && self.ending.is_announced {
@@ -192,7 +192,7 @@ impl Keeper {
         self.announce();
         // The log too, so that what the outcome says was printed survives; nobody waits for it.
         sync_apart(Point::LogSync, self.recorder.files(&self.dir));
-        if self.contained.is_empty() {
+        if self.contained.is_surely_empty() {
             self.drain(buffer);
             self.close();
         }

@@ -216,7 +216,7 @@ impl Group {
     /// If this user may not, or the kernel has no room.
     pub fn make(place: &Path, owner: crate::identity::ProcessId) -> io::Result<Self> {
         let parent = place.join(parent_name());
-        let path = parent.join(format!("job-{}-{}", owner.pid, owner.start_time));
+        let path = parent.join(format!("job-{}-{}-{}", pid_namespace(), owner.pid, owner.start_time));
         for _ in 0..100 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
@@ -391,7 +391,7 @@ pub fn sweep(hierarchies: &Hierarchies) {
     for place in hierarchies.unified.iter().chain(hierarchies.v1.iter().flatten()) {
         let parent = place.join(parent_name());
         for path in groups_below(&parent) {
-            let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
+            let owner = path.file_name().and_then(|name| owner_of(name.to_str()?, pid_namespace()));
             if owner.is_some_and(|owner| !owner.is_alive()) {
                 Group { path }.remove();
             }
@@ -401,9 +401,17 @@ pub fn sweep(hierarchies: &Hierarchies) {
     }
 }
 
-fn owner_of(name: &str) -> Option<crate::identity::ProcessId> {
-    let (pid, start_time) = name.strip_prefix("job-")?.split_once('-')?;
+/// Returns whose group has this name, if he is of this pid namespace: another one's numbers mean nothing here.
+fn owner_of(name: &str, pid_namespace: u64) -> Option<crate::identity::ProcessId> {
+    let (namespace, owner) = name.strip_prefix("job-")?.split_once('-')?;
+    let (pid, start_time) = owner.split_once('-').filter(|_| namespace.parse() == Ok(pid_namespace))?;
     Some(crate::identity::ProcessId { pid: pid.parse().ok()?, start_time: start_time.parse().ok()? })
+}
+
+/// Returns the number of this program's pid namespace.
+fn pid_namespace() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.ino())
 }
 
 /// Lets the groups to be made have the controllers that limit (version 2), as far as this user may and the kernel can.
@@ -476,10 +484,10 @@ mod tests {
 
     #[test]
     fn a_name_tells_its_owner() {
-        let owner = owner_of("job-42-777").unwrap();
+        let owner = owner_of("job-7-42-777", 7).unwrap();
         assert_eq!((owner.pid, owner.start_time), (42, 777));
-        for name in ["keepers", "job-", "job-1", "job-a-b", "42-777"] {
-            assert_eq!(owner_of(name), None, "{name}");
+        for name in ["keepers", "job-", "job-1", "job-7-1", "job-7-a-b", "job-8-42-777", "7-42-777"] {
+            assert_eq!(owner_of(name, 7), None, "{name}");
         }
     }
 }

@@ -381,6 +381,15 @@ pub fn children_usage() -> Usage {
     convert(&usage)
 }
 
+/// Tells whether there are children, running or ended and not reaped.
+pub fn has_children() -> bool {
+    // SAFETY: the structure is valid for writing, and all zeros is a valid one; nothing is reaped.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_ALL, 0, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) == 0
+    }
+}
+
 fn convert(usage: &libc::rusage) -> Usage {
     let millis = |time: libc::timeval| {
         u64::try_from(time.tv_sec).unwrap_or(0) * 1000 + u64::try_from(time.tv_usec).unwrap_or(0) / 1000

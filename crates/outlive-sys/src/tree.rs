@@ -97,6 +97,14 @@ pub fn descriptor(pid: i32, fd: i32) -> Option<std::path::PathBuf> {
     fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()
 }
 
+/// Tells whether a process has children and all of them pass; one that has ended and was not reaped does not, because its own
+/// children may be handed on at this moment.
+pub fn all_children(pid: i32, mut passes: impl FnMut(i32) -> bool) -> bool {
+    let children = children_of(pid).unwrap_or_else(|| all_by_parent().remove(&pid).unwrap_or_default());
+    let is_alive = |pid| Stat::read(pid).is_some_and(|stat| !stat.has_ended());
+    !children.is_empty() && children.into_iter().all(|pid| is_alive(pid) && passes(pid))
+}
+
 fn children_of(pid: i32) -> Option<Vec<i32>> {
     let mut children = Vec::new();
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {

@@ -303,8 +303,11 @@ fn connect(job: &Job) -> io::Result<UnixStream> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
+            // Not made yet, or made and not listening yet.
             Err(error)
-                if error.kind() == io::ErrorKind::NotFound && job.is_kept() && Instant::now() < deadline =>
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+                    && job.is_kept()
+                    && Instant::now() < deadline =>
             {
                 std::thread::sleep(Duration::from_millis(2));
             }
