@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 /// How deep below a mount they are looked for: a session, a service and a container may lie above ours.
 const DEPTH: usize = 8;
 
-/// Lists the directories of control groups that are named as outlive names them, and all below them, in every hierarchy that
-/// is mounted.
+/// Lists the directories of control groups below those that are named as outlive names them, in every hierarchy that is mounted.
 pub fn cgroups() -> BTreeSet<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let places = mounts.lines().filter_map(|line| {
@@ -28,10 +27,11 @@ fn collect(directory: &Path, depth: usize, is_ours: bool, found: &mut BTreeSet<P
             continue;
         }
         let path = entry.path();
-        let is_ours = is_ours || entry.file_name().as_encoded_bytes().starts_with(b"outlive");
+        // The group that they are made in stays for the next one.
         if is_ours {
             found.insert(path.clone());
         }
+        let is_ours = is_ours || entry.file_name().as_encoded_bytes().starts_with(b"outlive");
         if depth > 0 {
             collect(&path, depth - 1, is_ours, found);
         }

@@ -37,8 +37,7 @@ pub struct Hierarchies {
 impl Hierarchies {
     /// Finds out.
     pub fn discover() -> Self {
-        let read = |path| fs::read(path).unwrap_or_default();
-        Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"), &parent_name())
+        Self::parse(&read_proc("/proc/self/mountinfo"), &read_proc("/proc/self/cgroup"), &parent_name())
     }
 
     /// Returns where this program stands in the hierarchy of a controller of version 1.
@@ -168,6 +167,18 @@ impl<'a> Mount<'a> {
         }
         Some((place, is_in_job))
     }
+}
+
+/// Reads a file of the kernel's, which says nothing of its length, in as few calls as it takes.
+fn read_proc(path: &str) -> Vec<u8> {
+    let mut contents = Vec::new();
+    let mut buffer = [0; 8192];
+    if let Ok(mut file) = fs::File::open(path) {
+        while let Ok(count @ 1..) = io::Read::read(&mut file, &mut buffer) {
+            contents.extend_from_slice(&buffer[..count]);
+        }
+    }
+    contents
 }
 
 /// Undoes the octal escapes of `mountinfo`.
@@ -340,15 +351,10 @@ impl Group {
         }
     }
 
-    /// Removes it with the groups below it; `false` if something is still in it.
+    /// Removes it with the groups below it; `false` if something is still in it. The group that it is in stays, for the next one:
+    /// to make it takes as long as to make this one.
     pub fn remove(&self) -> bool {
-        let is_removed = remove_below(&self.path);
-        if is_removed && let Some(parent) = self.path.parent() {
-            // The last one out. Others may be in it, and then it stays.
-            fs::remove_dir(parent.join(KEEPERS)).ok();
-            fs::remove_dir(parent).ok();
-        }
-        is_removed
+        remove_below(&self.path)
     }
 }
 

@@ -48,7 +48,15 @@ impl Store {
     /// Makes the place where a session's events are written.
     pub(crate) fn make_session(&self, session: &SessionName) -> io::Result<()> {
         use std::os::unix::fs::DirBuilderExt;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(self.session_dir(session))
+        let directory = self.session_dir(session);
+        match fs::DirBuilder::new().mode(0o700).create(&directory) {
+            // Mostly it is there, and this one call is all.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+            }
+            made => made,
+        }
     }
 
     /// Lists the sessions that have ever had a job.
