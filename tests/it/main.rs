@@ -19,6 +19,7 @@ mod killing;
 mod limits;
 mod lingering;
 mod many;
+mod orphans;
 mod output;
 mod ports;
 mod reference;

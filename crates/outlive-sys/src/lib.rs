@@ -10,6 +10,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod detach;
 pub mod durable;
+pub mod exit;
 pub mod figures;
 pub mod identity;
 pub mod lock;

@@ -55,6 +55,7 @@ mod job;
 mod keeper;
 mod limits;
 mod object;
+mod orphan;
 mod output;
 mod remove;
 mod request;
