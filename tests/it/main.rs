@@ -8,6 +8,7 @@ mod cli;
 mod concurrency;
 mod cursors;
 mod damage;
+mod doctor;
 mod environment;
 mod events;
 mod exit;

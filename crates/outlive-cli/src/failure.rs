@@ -228,7 +228,7 @@ impl From<FindError> for Failure {
                 code: "damaged",
                 exit: FAILED,
                 message,
-                hint: Some("`outlive doctor` moves it out of the way".to_owned()),
+                hint: Some("`outlive doctor --fix` moves it out of the way".to_owned()),
                 job: Some(id.to_string()),
             },
             FindError::Port { port, is_taken } => Self {

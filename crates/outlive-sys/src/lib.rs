@@ -11,6 +11,7 @@ pub mod clock;
 pub mod detach;
 pub mod durable;
 pub mod exit;
+pub mod features;
 pub mod figures;
 pub mod identity;
 pub mod lock;
