@@ -5,6 +5,7 @@
 mod big;
 mod clear;
 mod cli;
+mod clocks;
 mod concurrency;
 mod cursors;
 mod damage;
@@ -30,6 +31,7 @@ mod retention;
 mod splits;
 mod start;
 mod survive;
+mod upgrade;
 mod usage;
 mod views;
 mod wait;

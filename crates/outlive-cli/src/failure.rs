@@ -275,7 +275,13 @@ impl Failure {
             ControlError::NotReading { .. } => Self { code: "not_reading", ..failure }
                 .hint("what was taken will reach the command when it reads; send the rest later"),
             ControlError::Store { .. } => failure.hint("`outlive doctor` examines the store"),
-            ControlError::Version { .. } | ControlError::Refused { .. } => failure,
+            ControlError::TooOld(job) => Self { code: "too_old", ..failure }.about(job).hint(format!(
+                "a job keeps the keeper that it was started with; start it anew for this: outlive kill {job}"
+            )),
+            ControlError::Version { job, .. } => Self { code: "version", ..failure }
+                .about(job)
+                .hint("use the version of outlive that started it; `outlive logs` and `show` work all the same"),
+            ControlError::Refused { .. } => failure,
         }
     }
 

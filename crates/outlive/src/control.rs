@@ -19,6 +19,9 @@ use crate::tree;
 /// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a keeper says to a request that a later version has made up.
+const UNKNOWN_REQUEST: &str = "unknown_request";
+
 /// How to end a job.
 #[derive(Debug, Clone, Default)]
 pub struct Kill {
@@ -89,6 +92,9 @@ pub enum ControlError {
         /// Its newest.
         max: u32,
     },
+    /// The keeper is of an earlier version, which does not know this request.
+    #[error("the keeper of {0} is of an earlier version of outlive, which cannot do this")]
+    TooOld(JobId),
     /// The keeper refused.
     #[error("{message}")]
     Refused {
@@ -311,6 +317,7 @@ pub(crate) fn is_over_now(error: &io::Error) -> bool {
 
 fn unexpected(job: &Job, reply: &Reply) -> ControlError {
     match reply {
+        Reply::Refused { code, .. } if code == UNKNOWN_REQUEST => ControlError::TooOld(job.id().clone()),
         Reply::Refused { code, message } => {
             ControlError::Refused { code: code.clone(), message: message.clone() }
         }
