@@ -35,7 +35,8 @@ fn function(image: &[u8], name: &str) -> Option<u64> {
     let half = |at: usize| Some(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?) as usize);
     let (headers, size, count) = (usize::try_from(word(32)?).ok()?, half(54)?, half(56)?);
     const DYNAMIC: u8 = 2;
-    let header = (0..count).map(|number| headers + number * size).find(|&at| image.get(at) == Some(&DYNAMIC))?;
+    let header =
+        (0..count).map(|number| headers + number * size).find(|&at| image.get(at) == Some(&DYNAMIC))?;
     let dynamic = usize::try_from(word(header + 8)?).ok()?;
     let entry = |tag: u64| {
         let mut at = dynamic;

@@ -386,6 +386,39 @@ fn a_command_that_runs_without_a_snapshot_is_found_by_its_environment() {
     assert!(!is_running(command));
 }
 
+#[test]
+fn an_end_that_a_front_end_finds_out_is_one_event() {
+    let home = Home::new();
+    // Of another boot.
+    let job = home.start(["sleep", "300"]);
+    let command = orphan(&home, &job);
+    let path = home.job_dir(&job).join("spec.json");
+    let mut spec: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    spec["host"]["boot"] = json!("before this one");
+    fs::write(&path, spec.to_string()).unwrap();
+    // An intent without a keeper, as after F5 of the crash table.
+    let never = home.start(["true"]);
+    home.wait(&never);
+    until("its keeper is gone", || home.keepers().is_empty());
+    fs::remove_file(home.job_dir(&never).join("meta.json")).unwrap();
+    fs::write(home.job_dir(&never).join("outcome"), [0; 4096]).unwrap();
+    let mut events_file = fs::File::options();
+    events_file.write(true).truncate(true).open(home.store().join("sessions/default/events")).unwrap();
+
+    // Many look at the same time.
+    std::thread::scope(|scope| {
+        (0..4).for_each(|_| drop(scope.spawn(|| home.run(["list"]).ok())));
+    });
+    let shown = home.show(&job);
+    assert!(shown["reason"].as_str().unwrap().contains("restarted"), "{shown}");
+    assert_eq!(home.show(&never)["cause"], "never_started");
+    assert_eq!(events(&home, &job), ["lost"]);
+    assert_eq!(events(&home, &never), ["exited"]);
+    // Not a stranger: the test knows it for its own.
+    signal(command, "KILL");
+    until("it is gone", || !is_running(command));
+}
+
 /// Starts a process with an environment of somebody's choice, which is no process of any job.
 fn stranger(environment: &[(&str, &str)]) -> std::process::Child {
     let mut command = Command::new("sleep");

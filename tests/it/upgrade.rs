@@ -158,7 +158,8 @@ fn answer(listener: &UnixListener, hello: &[u8], dir: &Path, command: ProcessId,
 /// Ends the command and writes the outcome.
 fn end(dir: &Path, command: ProcessId, fields: &[u8]) {
     let handle = outlive_sys::identity::Handle::open(command).unwrap();
-    let signal = outlive_sys::signal::Signal::from_number(i32::from_le_bytes(fields[..4].try_into().unwrap()));
+    let signal =
+        outlive_sys::signal::Signal::from_number(i32::from_le_bytes(fields[..4].try_into().unwrap()));
     handle.signal(signal.unwrap()).unwrap();
     let by = String::from_utf8(fields[17..].to_vec()).unwrap();
     let ended = Timestamp(1_700_000_000_000_000);
@@ -177,7 +178,8 @@ fn end(dir: &Path, command: ProcessId, fields: &[u8]) {
 
 #[test]
 fn a_keeper_of_an_earlier_version_is_listed_read_written_to_and_killed() {
-    for hello in [Hello { min: 1, max: 1, later: b"" }, Hello { min: 1, max: 9, later: b"more that is new" }] {
+    for hello in [Hello { min: 1, max: 1, later: b"" }, Hello { min: 1, max: 9, later: b"more that is new" }]
+    {
         let mut old = OldKeeper::new(hello);
         let (home, job) = (&old.home, &old.job);
         let listed = home.json(["list", "--live"]);
@@ -251,7 +253,9 @@ fn the_store_of_format_1_is_read() {
             (text("job"), text("status"), job["exit_code"].clone(), job["signal"].clone())
         })
         .collect();
-    let fact = |job: &str, status: &str, code: Value, signal: Value| (job.to_owned(), status.to_owned(), code, signal);
+    let fact = |job: &str, status: &str, code: Value, signal: Value| {
+        (job.to_owned(), status.to_owned(), code, signal)
+    };
     let expected = [
         fact("well-0001", "completed", json!(0), json!(null)),
         fact("badly-0002", "failed", json!(7), json!(null)),
@@ -267,7 +271,12 @@ fn the_store_of_format_1_is_read() {
     assert_eq!(home.run(["logs", "--stream", "stderr", "badly-0002"]).ok().stdout, b"err\n");
     assert_eq!(home.logs("gap-0005"), b"kept\ntoo\n");
     let all = home.run(["--json", "logs", "gap-0005"]).ok();
-    assert!(all.text().contains("\"from\":0") || all.error().contains("15"), "{} {}", all.text(), all.error());
+    assert!(
+        all.text().contains("\"from\":0") || all.error().contains("15"),
+        "{} {}",
+        all.text(),
+        all.error()
+    );
     let well = home.show("well");
     assert_eq!((&well["env_set"]["GREETING"], &well["cwd"]), (&"***".into(), &"/fixture".into()));
     assert_eq!(well["output"]["lines"], 1);
@@ -311,7 +320,8 @@ fn binaries_that_are_replaced_or_deleted_change_nothing_for_running_jobs() {
         command.args(arguments);
         finish(command, b"")
     };
-    let line = "read word; echo got $word; until [ -e go-$OUTLIVE_JOB ]; do sleep 0.01; done; echo done; exit 6";
+    let line =
+        "read word; echo got $word; until [ -e go-$OUTLIVE_JOB ]; do sleep 0.01; done; echo done; exit 6";
     let start = || run(&["run", "--stdin", "open", "--", "sh", "-c", line]).ok().text().trim().to_owned();
     let (ends, is_killed) = (start(), start());
     let keeper = pid(&home.show(&ends), "keeper_pid");

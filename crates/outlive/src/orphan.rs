@@ -64,6 +64,14 @@ struct Asked {
     signal: Option<i32>,
 }
 
+/// What whoever held the main process knows of its end.
+pub(crate) struct Seen {
+    /// What the kernel said.
+    status: Option<spawn::WaitStatus>,
+    /// It ended just now.
+    is_now: bool,
+}
+
 /// The main process of a job, held so that its end is seen and its exit status known.
 #[derive(Debug)]
 pub(crate) struct Witness {
@@ -280,7 +288,8 @@ impl Witness {
     /// whoever looks knows less. `is_now`: it ran a moment ago.
     pub(crate) fn tell(&self, store: &Store, job: &Job, is_now: bool) {
         if self.has_ended() && !job.is_kept() && job.records().0.is_none() && !job.is_removed() {
-            job.end_unkept(store, job.meta().as_ref(), self.handle.wait_status(self.id), is_now);
+            let status = self.handle.wait_status(self.id);
+            job.end_unkept(store, job.meta().as_ref(), Some(Seen { status, is_now }));
         }
     }
 
@@ -296,23 +305,19 @@ fn hold(job: &Job) -> Option<File> {
 }
 
 impl Job {
-    /// Writes down the end of a job whose keeper is dead and whose main process has ended. `seen` is what the kernel said
-    /// of it to whoever held it, `is_now` whether it has ended just now.
-    pub(crate) fn end_unkept(
-        &self,
-        store: &Store,
-        meta: Option<&Meta>,
-        seen: Option<spawn::WaitStatus>,
-        is_now: bool,
-    ) -> State {
+    /// Writes down the end of a job whose keeper is dead and whose main process has ended; `seen` is by whoever held it.
+    pub(crate) fn end_unkept(&self, store: &Store, meta: Option<&Meta>, seen: Option<Seen>) -> State {
         let command = meta.and_then(|meta| meta.command).map(identity);
-        let seen = seen.or_else(|| exit::unreaped_status(command?));
-        if seen.is_none()
+        let (is_witness, is_now) = (seen.is_some(), seen.as_ref().is_some_and(|seen| seen.is_now));
+        let status = seen.and_then(|seen| seen.status).or_else(|| exit::unreaped_status(command?));
+        if status.is_none()
+            && !is_witness
             && let Ok(held) = durable::open_ro(self.dir(), file::ORPHANED)
         {
+            // Somebody else may know more, and then is about to say it.
             lock::lock_within(&held, WITNESS_LIMIT).ok();
         }
-        let wait_status = match seen {
+        let wait_status = match status {
             Some(spawn::WaitStatus::Exited(code)) => WaitStatus::Exited { code },
             Some(spawn::WaitStatus::Signaled { signal, core }) => WaitStatus::Signaled { signal, core },
             None => WaitStatus::Unknown,
@@ -360,7 +365,7 @@ impl Store {
     pub(crate) fn kill_orphan(&self, job: &Job, state: &State, kill: &Kill) -> Result<Killed, ControlError> {
         let meta = state.meta.as_ref();
         let witness = Witness::of(self, job);
-        let _held = hold(job);
+        let held = hold(job);
         let trace = self.traced(job, meta)?;
         job.note_asked(&Asked { by: kill.by.clone(), signal: None })
             .map_err(|error| unwritten(job, error))?;
@@ -393,6 +398,7 @@ impl Store {
         if let Some(witness) = &witness {
             witness.tell(self, job, true);
         }
+        drop(held);
         // Whoever writes down the end sees to the closing, too.
         let after = job.state(self);
         if survivors.is_empty()

@@ -128,7 +128,7 @@ impl Job {
             self.tell_orphaned(store);
             return State { status: Status::Running, is_orphaned: true, ..self.running() };
         }
-        self.end_unkept(store, meta.as_ref(), None, false)
+        self.end_unkept(store, meta.as_ref(), None)
     }
 
     /// Writes down, once, that the keeper of a job that goes on is gone.
