@@ -9,7 +9,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use outlive_tests::{Home, LIMIT, all_processes, end_within, is_running, lacks, pid, report, signal, until};
+use outlive_tests::{Home, LIMIT, end_within, is_running, lacks, pid, report, signal, until};
 use serde_json::{Value, json};
 
 /// The rungs that hold a job here: the best, and those that this user may have.
@@ -97,6 +97,44 @@ fn a_kill_ends_an_orphan_with_all_it_started() {
 }
 
 #[test]
+fn what_cleared_its_environment_is_ended_with_its_group_or_said_to_be_untraced() {
+    let home = Home::new();
+    for level in levels().into_iter().filter(|level| *level != "group") {
+        let line = "(env -i setsid sh -c 'echo $$ > hidden; exec sleep 300' &); echo up; exec sleep 300";
+        let job = home.start_with(&["--containment", level], ["sh", "-c", line]);
+        let hidden = || fs::read_to_string(home.path().join("hidden")).ok()?.trim().parse::<i32>().ok();
+        until("it hides", || hidden().is_some());
+        let hidden = hidden().unwrap();
+        orphan(&home, &job);
+        let killed = home.json(["kill", &job])[0].take();
+        assert_eq!(killed["status"], "killed", "{level}: {killed}");
+        assert_eq!(is_running(hidden), level == "sweep", "{level}: {killed}");
+        assert_eq!(killed["untraced"].is_string(), level == "sweep", "{level}: {killed}");
+        if level == "sweep" {
+            signal(hidden, "KILL");
+            until("it is gone", || !is_running(hidden));
+        }
+        fs::remove_file(home.path().join("hidden")).unwrap();
+    }
+}
+
+#[test]
+fn a_keeper_that_dies_while_it_is_asked_to_kill_costs_nothing() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let shown = home.show(&job);
+    let (keeper, command) = (pid(&shown, "keeper_pid"), pid(&shown, "pid"));
+    signal(keeper, "STOP");
+    let mut killing = home.outlive(["kill", &job]).stdout(Stdio::null()).spawn().unwrap();
+    let number = i32::try_from(killing.id()).unwrap();
+    until("it asks", || outlive_tests::waits_with_open(number, "socket:"));
+    signal(keeper, "KILL");
+    assert_eq!(end_within(&mut killing, LIMIT), Some(0));
+    assert!(!is_running(command));
+    assert_eq!(home.show(&job)["status"], "killed");
+}
+
+#[test]
 fn an_orphan_is_killed_at_once_where_that_is_asked() {
     let home = Home::new();
     let job = home.start_line("trap '' TERM; echo up; while :; do sleep 300; done");
@@ -172,6 +210,40 @@ fn whoever_waits_for_an_orphan_learns_its_exit_status_and_records_it() {
 /// Tells whether a process has a pidfd open and sleeps.
 fn holds_process(pid: i32) -> bool {
     outlive_tests::waits_with_open(pid, "pidfd")
+}
+
+#[test]
+fn whoever_knows_less_gives_way_to_whoever_waits() {
+    let home = Home::new();
+    let job = awaited(&home, "exit 7");
+    let mut waiter = home.outlive(["wait", &job]).stdout(Stdio::null()).spawn().unwrap();
+    let number = i32::try_from(waiter.id()).unwrap();
+    until("it waits", || holds_process(number));
+    orphan(&home, &job);
+    assert_eq!(home.show(&job)["orphaned"], true);
+    until("it says so", || outlive_tests::waits_with_open(number, "orphaned"));
+    // Stopped when the end comes: others find the process gone and would not know how it ended.
+    signal(number, "STOP");
+    let command = pid(&home.show(&job), "pid");
+    go(&home, &job);
+    until("the command is reaped", || outlive_sys::identity::Stat::read(command).is_none());
+    let code = std::thread::scope(|scope| {
+        let looking = scope.spawn(|| home.show(&job));
+        until("the looker waits", || {
+            lookers(&home).iter().any(|&pid| outlive_tests::waits_with_open(pid, "orphaned"))
+        });
+        signal(number, "CONT");
+        looking.join().unwrap()["exit_code"].clone()
+    });
+    assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+    assert_eq!(code, if can_tell() { json!(7) } else { json!(null) });
+    assert_eq!(home.show(&job)["exit_code"], code);
+}
+
+/// Lists the processes that run `outlive show` in this home.
+fn lookers(home: &Home) -> Vec<i32> {
+    let shows = |pid: &i32| outlive_sys::tree::arguments(*pid).iter().any(|word| word == b"show");
+    home.processes().into_iter().filter(shows).collect()
 }
 
 #[test]
@@ -563,8 +635,7 @@ fn keepers_killed_at_random_moments_cost_no_truth() {
             }
             let ends = events(&home, &job).into_iter().filter(|word| word == "lost" || word == "exited");
             assert_eq!(ends.count(), 1, "{line}: {shown}");
-            let left: Vec<i32> =
-                all_processes().into_iter().filter(|pid| home.processes().contains(pid)).collect();
+            let left = home.processes();
             assert!(left.is_empty(), "{line}: {left:?}: {answer}");
         }
         report(&format!(

@@ -86,7 +86,7 @@ impl<'a> Follower<'a> {
                 return Ok(Followed::Piece(piece));
             }
             if let Some(witness) = &self.witness {
-                witness.tell(self.store, self.job, false);
+                witness.tell(self.store, self.job);
             }
             // The state first, then the log once more: nothing is written after the job is closed.
             let state = self.job.state(self.store);

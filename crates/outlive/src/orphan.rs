@@ -38,11 +38,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait for the end of anybody between two rounds: somebody new may have come meanwhile.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// How long processes may take to stop.
-const STOP_LIMIT: Duration = Duration::from_millis(100);
+/// How long processes may take to stop. Nobody but the caller waits meanwhile.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long somebody who holds the main process, and so may know how it ended, is waited for.
 const WITNESS_LIMIT: Duration = Duration::from_secs(1);
+
+/// Said where they take longer.
+const LATE: &str = "not all processes have stopped yet; they will when the kernel lets them";
 
 /// Said where no control group holds an orphan.
 const UNTRACED: &str = "its keeper is gone and no control group holds it: a process of it that left its parent and \
@@ -70,6 +73,8 @@ pub(crate) struct Seen {
     status: Option<spawn::WaitStatus>,
     /// It ended just now.
     is_now: bool,
+    /// Who asked for it; a full disk may have kept that from being noted.
+    asked: Option<Asked>,
 }
 
 /// The main process of a job, held so that its end is seen and its exit status known.
@@ -281,15 +286,21 @@ impl Witness {
         }
         let _held = hold(job);
         poll::readable(self.handle.as_fd(), limit).ok();
-        self.tell(store, job, is_running);
+        self.tell_asked(store, job, is_running, None);
     }
 
     /// Writes down how the main process ended, if it has and nobody else will. To be called before the job is looked at:
-    /// whoever looks knows less. `is_now`: it ran a moment ago.
-    pub(crate) fn tell(&self, store: &Store, job: &Job, is_now: bool) {
+    /// whoever looks knows less.
+    pub(crate) fn tell(&self, store: &Store, job: &Job) {
+        self.tell_asked(store, job, false, None);
+    }
+
+    /// Writes it down for whoever saw it end, just now if `is_now`, and perhaps asked for it.
+    fn tell_asked(&self, store: &Store, job: &Job, is_now: bool, asked: Option<&Asked>) {
         if self.has_ended() && !job.is_kept() && job.records().0.is_none() && !job.is_removed() {
             let status = self.handle.wait_status(self.id);
-            job.end_unkept(store, job.meta().as_ref(), Some(Seen { status, is_now }));
+            let seen = Seen { status, is_now, asked: asked.cloned() };
+            job.end_unkept(store, job.meta().as_ref(), Some(seen));
         }
     }
 
@@ -309,6 +320,7 @@ impl Job {
     pub(crate) fn end_unkept(&self, store: &Store, meta: Option<&Meta>, seen: Option<Seen>) -> State {
         let command = meta.and_then(|meta| meta.command).map(identity);
         let (is_witness, is_now) = (seen.is_some(), seen.as_ref().is_some_and(|seen| seen.is_now));
+        let asked = self.asked().or_else(|| seen.as_ref()?.asked.clone());
         let status = seen.and_then(|seen| seen.status).or_else(|| exit::unreaped_status(command?));
         if status.is_none()
             && !is_witness
@@ -322,7 +334,7 @@ impl Job {
             Some(spawn::WaitStatus::Signaled { signal, core }) => WaitStatus::Signaled { signal, core },
             None => WaitStatus::Unknown,
         };
-        let cause = match (self.asked(), meta) {
+        let cause = match (asked, meta) {
             (Some(Asked { by, signal: None }), _) => Cause::Kill { by },
             (Some(Asked { by, signal: Some(sent) }), _) if matches!(wait_status, WaitStatus::Signaled { signal, .. } if signal == sent) => {
                 Cause::Kill { by }
@@ -367,8 +379,11 @@ impl Store {
         let witness = Witness::of(self, job);
         let held = hold(job);
         let trace = self.traced(job, meta)?;
-        job.note_asked(&Asked { by: kill.by.clone(), signal: None })
-            .map_err(|error| unwritten(job, error))?;
+        // Now: an empty group is removed by whoever meets it.
+        let untraced = trace.untraced();
+        let asked = Asked { by: kill.by.clone(), signal: None };
+        // On a full disk it is ended all the same, and whoever ends it records why.
+        job.note_asked(&asked).ok();
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
         let mut signalled = 0;
         if signal != Signal::KILL {
@@ -388,15 +403,14 @@ impl Store {
                 }
                 left.wait_any(rest);
                 if let Some(witness) = &witness {
-                    witness.tell(self, job, true);
+                    witness.tell_asked(self, job, true, Some(&asked));
                 }
                 left = Trace::of(self, job, meta);
             }
         }
         let (count, survivors) = self.end_all(job, meta);
-        let untraced = Trace::of(self, job, meta).untraced();
         if let Some(witness) = &witness {
-            witness.tell(self, job, true);
+            witness.tell_asked(self, job, true, Some(&asked));
         }
         drop(held);
         // Whoever writes down the end sees to the closing, too.
@@ -451,7 +465,7 @@ impl Store {
     ) -> Result<Killed, ControlError> {
         let trace = self.traced(job, state.meta.as_ref())?;
         let asked = Asked { by: by.to_owned(), signal: Some(signal.number()) };
-        job.note_asked(&asked).map_err(|error| unwritten(job, error))?;
+        job.note_asked(&asked).ok();
         let (signalled, survivors) = trace.send(signal);
         Ok(Killed { was_over: false, signalled, survivors, untraced: trace.untraced() })
     }
@@ -470,8 +484,11 @@ impl Store {
                 if let Err(error) = group.freeze(is_paused) {
                     return refused(format!("the control group cannot be frozen: {error}"));
                 }
-                if is_paused && !group.wait_frozen() {
-                    return refused("not all processes have stopped yet".to_owned());
+                let until = Instant::now() + STOP_LIMIT;
+                while is_paused && !group.wait_frozen() {
+                    if Instant::now() >= until {
+                        return refused(LATE.to_owned());
+                    }
                 }
             }
             None if is_paused => {
@@ -483,7 +500,7 @@ impl Store {
                     }
                     trace.send(Signal::STOP);
                     if Instant::now() >= until {
-                        return refused("not all processes have stopped yet".to_owned());
+                        return refused(LATE.to_owned());
                     }
                 }
             }
