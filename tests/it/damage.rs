@@ -32,14 +32,14 @@ fn assert_others_work(home: &Home) {
     home.run(["remove", &job]).ok();
 }
 
-/// Runs `doctor`, which must find just this name wrong and handle it; returns what it did.
+/// Runs `doctor --fix`, which must find just this name wrong and handle it; returns what it did.
 fn doctor_handles(home: &Home, name: &str) -> String {
     doctor_finds(home, name, 0)
 }
 
-/// Runs `doctor`, which must find just this name wrong; returns what it did about it.
+/// Runs `doctor --fix`, which must find just this name wrong; returns what it did about it.
 fn doctor_finds(home: &Home, name: &str, code: i32) -> String {
-    let examined = home.run(["--json", "doctor"]).code(code).json();
+    let examined = home.run(["--json", "doctor", "--fix"]).code(code).json();
     let findings = examined["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1, "{examined}");
     assert!(findings[0]["path"].as_str().unwrap().ends_with(&format!("jobs/{name}")), "{examined}");
@@ -106,6 +106,10 @@ fn a_job_without_a_readable_spec_is_quarantined_with_all_it_has() {
         }
         assert_others_work(&home);
         assert_eq!(contents(&home.job_dir(&job)), before, "{what}: somebody touched it");
+        // To look is not to change.
+        let looked = home.run(["--json", "doctor"]).code(1).json();
+        assert!(looked["findings"][0]["fix"].as_str().unwrap().contains("quarantine"), "{what}: {looked}");
+        assert_eq!(contents(&home.job_dir(&job)), before, "{what}: doctor moved it unasked");
 
         assert!(doctor_handles(&home, &job).contains("quarantine"), "{what}");
         assert!(!home.job_dir(&job).exists(), "{what}");
@@ -184,7 +188,7 @@ fn what_is_no_job_at_all_is_moved_out_of_the_way() {
     assert_eq!(listed.json().as_array().unwrap().len(), 1);
     assert_others_work(&home);
 
-    let examined = home.json(["doctor"]);
+    let examined = home.json(["doctor", "--fix"]);
     assert_eq!(examined["findings"].as_array().unwrap().len(), 5, "{examined}");
     assert_eq!(quarantined(&home).len(), 5);
     assert_eq!(fs::read_to_string(home.store().join("quarantine/Odd Name.1/keep")).unwrap(), "me");
@@ -192,7 +196,7 @@ fn what_is_no_job_at_all_is_moved_out_of_the_way() {
     assert_eq!(fs::read_dir(&jobs).unwrap().count(), 1);
     // The same name again finds another place.
     fs::write(jobs.join("a-file"), "a second one").unwrap();
-    home.run(["doctor"]).ok();
+    home.run(["doctor", "--fix"]).ok();
     assert_eq!(fs::read_to_string(home.store().join("quarantine/a-file.1")).unwrap(), "not a directory");
     assert_eq!(fs::read_to_string(home.store().join("quarantine/a-file.2")).unwrap(), "a second one");
     assert_eq!(home.logs(&job), b"well\n");

@@ -407,9 +407,16 @@ pub(crate) struct Events {
 #[derive(Debug, Args)]
 pub(crate) struct Gc {}
 
-/// Examine the store, and put what is damaged out of the way
+/// Examine the machine and the store
+///
+/// Tells what the kernel can do, what holds jobs together here, what they survive, how much is used of what is allowed, and
+/// what is wrong with the store. Exits with 0 if nothing is wrong or all of it was put right, else with 1.
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {}
+pub(crate) struct Doctor {
+    /// Move what is damaged to quarantine, and make what is missing
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
 
 /// Print completions for a shell
 #[derive(Debug, Args)]

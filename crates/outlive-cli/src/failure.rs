@@ -228,7 +228,7 @@ impl From<FindError> for Failure {
                 code: "damaged",
                 exit: FAILED,
                 message,
-                hint: Some("`outlive doctor` moves it out of the way".to_owned()),
+                hint: Some("`outlive doctor --fix` moves it out of the way".to_owned()),
                 job: Some(id.to_string()),
             },
             FindError::Port { port, is_taken } => Self {
@@ -257,9 +257,8 @@ impl Failure {
             ControlError::Ended(job) => {
                 Self { code: "ended", ..failure }.hint(format!("`outlive logs {job}` has what it printed"))
             }
-            ControlError::Orphaned(job) => {
-                Self { code: "orphaned", ..failure }.hint(format!("`outlive show {job}` has its pid"))
-            }
+            ControlError::Orphaned(job) => Self { code: "orphaned", ..failure }
+                .hint(format!("it can still be ended: outlive kill {job}")),
             ControlError::Elsewhere(_) => {
                 Self { code: "elsewhere", ..failure }.hint("ask from the host or container that started it")
             }
@@ -275,7 +274,13 @@ impl Failure {
             ControlError::NotReading { .. } => Self { code: "not_reading", ..failure }
                 .hint("what was taken will reach the command when it reads; send the rest later"),
             ControlError::Store { .. } => failure.hint("`outlive doctor` examines the store"),
-            ControlError::Version { .. } | ControlError::Refused { .. } => failure,
+            ControlError::TooOld(job) => Self { code: "too_old", ..failure }.about(job).hint(format!(
+                "a job keeps the keeper that it was started with; start it anew for this: outlive kill {job}"
+            )),
+            ControlError::Version { job, .. } => Self { code: "version", ..failure }.about(job).hint(
+                "use the version of outlive that started it; `outlive logs` and `show` work all the same",
+            ),
+            ControlError::Refused { .. } => failure,
         }
     }
 

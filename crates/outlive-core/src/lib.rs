@@ -54,6 +54,8 @@ pub mod file {
     pub const SEEN: &str = "seen";
     /// There once it was told that the keeper died and the command goes on.
     pub const ORPHANED: &str = "orphaned";
+    /// There once somebody asked for the end of a job that no keeper keeps: who, and with what.
+    pub const ASKED: &str = "asked";
     /// In a session's directory: what happened to its jobs.
     pub const EVENTS: &str = "events";
 }

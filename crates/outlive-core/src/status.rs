@@ -22,7 +22,7 @@ pub enum Status {
     Killed,
     /// Its deadline stopped it.
     TimedOut,
-    /// How it ended is not known.
+    /// Nobody kept it to its end. How it ended is known only where the kernel could still tell.
     Lost,
 }
 

@@ -249,6 +249,14 @@ impl Group {
         Self { path: path.into() }
     }
 
+    /// Tells whether it was made for the job of this keeper: its name says so, and it is where this user's groups are.
+    pub fn is_of(&self, owner: crate::identity::ProcessId, uid: u32) -> bool {
+        let named = self.path.file_name().and_then(|name| owner_of(name.to_str()?, pid_namespace()));
+        let parent = self.path.parent().and_then(Path::file_name);
+        named == Some(owner)
+            && parent.is_some_and(|name| name.as_bytes() == format!("outlive-{uid}").as_bytes())
+    }
+
     /// Returns its directory.
     pub fn path(&self) -> &Path {
         &self.path
@@ -495,5 +503,13 @@ mod tests {
         for name in ["keepers", "job-", "job-1", "job-7-1", "job-7-a-b", "job-8-42-777", "7-42-777"] {
             assert_eq!(owner_of(name, 7), None, "{name}");
         }
+        let is_of = |path: &str, uid| Group::at(path).is_of(owner, uid);
+        assert!(is_of("/sys/fs/cgroup/outlive-0/job-42-777", 0));
+        for path in
+            ["/sys/fs/cgroup/outlive-0/job-42-778", "/sys/fs/cgroup/job-42-777", "/", "", "job-42-777"]
+        {
+            assert!(!is_of(path, 0), "{path}");
+        }
+        assert!(!is_of("/sys/fs/cgroup/outlive-0/job-42-777", 1));
     }
 }

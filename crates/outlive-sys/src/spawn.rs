@@ -310,6 +310,17 @@ pub enum WaitStatus {
     },
 }
 
+impl WaitStatus {
+    /// Reads the number that the kernel gives to whoever waits.
+    pub(crate) fn from_raw(status: i32) -> Self {
+        if libc::WIFEXITED(status) {
+            Self::Exited(libc::WEXITSTATUS(status))
+        } else {
+            Self::Signaled { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
+        }
+    }
+}
+
 /// What a process and its reaped children used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
@@ -357,13 +368,10 @@ pub fn reap_any() -> Reap {
             -1 if errno() == libc::EINTR => {}
             -1 => return Reap::None,
             pid => {
-                let status = if libc::WIFEXITED(status) {
-                    WaitStatus::Exited(libc::WEXITSTATUS(status))
-                } else if libc::WIFSIGNALED(status) {
-                    WaitStatus::Signaled { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
-                } else {
+                if !libc::WIFEXITED(status) && !libc::WIFSIGNALED(status) {
                     continue;
-                };
+                }
+                let status = WaitStatus::from_raw(status);
                 return Reap::Ended(Reaped { pid, status, usage: convert(&usage) });
             }
         }

@@ -73,6 +73,24 @@ pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
     if bytes.is_empty() { Vec::new() } else { bytes.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect() }
 }
 
+/// Lists all processes that this program can see.
+pub fn everybody() -> Vec<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Returns the environment that a process was started with, `NAME=value` each; `None` if it is gone or another user's.
+pub fn environment(pid: i32) -> Option<Vec<Vec<u8>>> {
+    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    Some(bytes.split(|&byte| byte == 0).filter(|entry| !entry.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+/// Returns the user that a process runs as.
+pub fn user(pid: i32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(format!("/proc/{pid}")).ok().map(|data| data.uid())
+}
+
 /// Returns how much memory a process has to itself: what is resident less what it shares.
 pub fn memory(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
@@ -125,8 +143,7 @@ fn children_of(pid: i32) -> Option<Vec<i32>> {
 
 fn all_by_parent() -> HashMap<i32, Vec<i32>> {
     let mut by_parent: HashMap<i32, Vec<i32>> = HashMap::new();
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for pid in pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+    for pid in everybody() {
         if let Some(stat) = Stat::read(pid) {
             by_parent.entry(stat.parent).or_default().push(pid);
         }

@@ -20,6 +20,9 @@ use crate::tree;
 /// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a keeper says to a request that a later version has made up.
+const UNKNOWN_REQUEST: &str = "unknown_request";
+
 /// How to end a job.
 #[derive(Debug, Clone, Default)]
 pub struct Kill {
@@ -42,6 +45,19 @@ pub struct Killed {
     pub signalled: u32,
     /// What is left, and why.
     pub survivors: Vec<Survivor>,
+    /// Of a job without keeper: what cannot be said for certain, because it cannot be traced.
+    pub untraced: Option<String>,
+}
+
+impl Killed {
+    /// The job had ended before.
+    pub fn was_over() -> Self {
+        Self { was_over: true, signalled: 0, survivors: Vec::new(), untraced: None }
+    }
+
+    fn new(signalled: u32, survivors: Vec<Survivor>) -> Self {
+        Self { was_over: false, signalled, survivors, untraced: None }
+    }
 }
 
 /// Why a keeper could not be asked, or refused.
@@ -77,6 +93,9 @@ pub enum ControlError {
         /// Its newest.
         max: u32,
     },
+    /// The keeper is of an earlier version, which does not know this request.
+    #[error("the keeper of {0} is of an earlier version of outlive, which cannot do this")]
+    TooOld(JobId),
     /// The keeper refused.
     #[error("{message}")]
     Refused {
@@ -111,9 +130,12 @@ impl Store {
     pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
         let state = job.state(self);
         if !state.is_live() {
-            return Ok(Killed { was_over: true, signalled: 0, survivors: Vec::new() });
+            return Ok(Killed::was_over());
         }
         self.refuse_own(job, &state)?;
+        if state.is_orphaned {
+            return self.kill_orphan(job, &state, kill);
+        }
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
         let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().grace_ms));
         let request = Request::Kill {
@@ -124,13 +146,17 @@ impl Store {
         let answer =
             Connection::open(self, job, &state).and_then(|mut keeper| keeper.ask(&request, grace + PATIENCE));
         match answer {
-            Ok(Reply::Signalled { count, survivors }) => {
-                Ok(Killed { was_over: false, signalled: count, survivors })
-            }
+            Ok(Reply::Signalled { count, survivors }) => Ok(Killed::new(count, survivors)),
             Ok(other) => Err(unexpected(job, &other)),
             // It ended while it was being asked, which is what was wanted.
             Err(ControlError::Unreachable { source, .. }) if is_over_now(&source) && self.ends_now(job) => {
-                Ok(Killed { was_over: false, signalled: 0, survivors: Vec::new() })
+                Ok(Killed::new(0, Vec::new()))
+            }
+            // Its keeper died while it was being asked.
+            Err(ControlError::Unreachable { source, .. })
+                if is_over_now(&source) && job.state(self).is_orphaned =>
+            {
+                self.kill_orphan(job, &job.state(self), kill)
             }
             Err(error) => Err(error),
         }
@@ -173,11 +199,12 @@ impl Store {
             return Err(ControlError::Ended(job.id().clone()));
         }
         self.refuse_own(job, &state)?;
+        if state.is_orphaned {
+            return self.signal_orphan(job, &state, signal, by);
+        }
         let request = Request::Signal { signal: signal.number(), by: by.to_owned() };
         match Connection::open(self, job, &state)?.ask(&request, PATIENCE)? {
-            Reply::Signalled { count, survivors } => {
-                Ok(Killed { was_over: false, signalled: count, survivors })
-            }
+            Reply::Signalled { count, survivors } => Ok(Killed::new(count, survivors)),
             other => Err(unexpected(job, &other)),
         }
     }
@@ -206,6 +233,9 @@ impl Store {
         let state = job.state(self);
         if !state.is_live() {
             return Err(ControlError::Ended(job.id().clone()));
+        }
+        if state.is_orphaned {
+            return self.freeze_orphan(job, &state, *request == Request::Pause);
         }
         self.ask_to_accept(job, &state, request)
     }
@@ -288,6 +318,7 @@ pub(crate) fn is_over_now(error: &io::Error) -> bool {
 
 fn unexpected(job: &Job, reply: &Reply) -> ControlError {
     match reply {
+        Reply::Refused { code, .. } if code == UNKNOWN_REQUEST => ControlError::TooOld(job.id().clone()),
         Reply::Refused { code, message } => {
             ControlError::Refused { code: code.clone(), message: message.clone() }
         }

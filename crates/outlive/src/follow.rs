@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use outlive_sys::watch::Watch;
 
 use crate::job::Job;
+use crate::orphan::Witness;
 use crate::output::{Output, Piece};
 use crate::store::Store;
 
@@ -23,6 +24,8 @@ pub struct Follower<'a> {
     position: u64,
     /// The end of the main process is the end, whoever else goes on.
     is_until_exit: bool,
+    /// The main process, for the case that its keeper dies.
+    witness: Option<Witness>,
 }
 
 /// What a follower has to tell.
@@ -45,12 +48,21 @@ impl<'a> Follower<'a> {
     pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
         // Watching begins before the first look, so that nothing is missed between the two.
         let watch = Watch::new(job.path());
-        Ok(Self { store, job, output: Output::open(job)?, watch, position, is_until_exit: false })
+        Ok(Self {
+            store,
+            job,
+            output: Output::open(job)?,
+            watch,
+            position,
+            is_until_exit: false,
+            witness: None,
+        })
     }
 
     /// Ends with the main process: what others of the job print after that is not waited for.
     pub fn until_exit(mut self) -> Self {
         self.is_until_exit = true;
+        self.witness = Witness::of(self.store, self.job);
         self
     }
 
@@ -73,6 +85,9 @@ impl<'a> Follower<'a> {
             {
                 return Ok(Followed::Piece(piece));
             }
+            if let Some(witness) = &self.witness {
+                witness.tell(self.store, self.job);
+            }
             // The state first, then the log once more: nothing is written after the job is closed.
             let state = self.job.state(self.store);
             self.output.refresh()?;
@@ -84,12 +99,18 @@ impl<'a> Follower<'a> {
             if exit.is_some() {
                 return Ok(Followed::End);
             }
-            if !state.is_elsewhere && (!state.is_live() || state.is_orphaned) {
+            let is_awaited = state.is_orphaned && self.witness.is_some();
+            if !state.is_elsewhere && (!state.is_live() || state.is_orphaned) && !is_awaited {
                 return Ok(Followed::End);
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) || outlive_sys::signal::interrupted() {
                 return Ok(Followed::Nothing);
+            }
+            // Nothing more is recorded, but how it ends can still be known.
+            if let Some(witness) = self.witness.as_ref().filter(|_| is_awaited) {
+                witness.wait(self.store, self.job, left);
+                continue;
             }
             self.watch.wait(left)?;
             self.output.refresh()?;

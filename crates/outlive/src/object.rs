@@ -5,9 +5,10 @@ use serde::Serialize;
 use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
 use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
-use outlive_core::outcome::{Cause, Totals, WaitStatus};
+use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
 use outlive_core::spec::Mode;
 use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
 use outlive_sys::signal::Signal;
 
 use crate::job::Job;
@@ -51,6 +52,9 @@ pub struct JobObject {
     pub cause: Option<&'static str>,
     /// The same in words.
     pub reason: Option<String>,
+    /// Of a job whose keeper died before its end: when the last output came that is recorded, or when it was started.
+    /// What it printed later is not recorded.
+    pub recorded_until: Option<String>,
     /// When it was started.
     pub started_at: Option<String>,
     /// When its main process ended.
@@ -166,6 +170,7 @@ impl JobObject {
             signal,
             cause: state.outcome.as_ref().map(|outcome| cause_word(&outcome.cause)),
             reason: reason(state),
+            recorded_until: recorded_until(job, state).map(|time| time.to_string()),
             started_at: meta.and_then(|meta| meta.started).map(|started| started.to_string()),
             ended_at: state.outcome.as_ref().map(|outcome| outcome.ended.to_string()),
             runtime_ms: state.runtime_ms(),
@@ -193,6 +198,20 @@ fn cause_word(cause: &Cause) -> &'static str {
     }
 }
 
+/// Returns when the last output came that is recorded of a job whose keeper died before its end; when it was started, if
+/// there is none. `None` of a job that was kept to its end.
+fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
+    // What a job used, only its keeper knows.
+    let is_unkept = |outcome: &Outcome| {
+        outcome.usage.is_none() && !matches!(outcome.cause, Cause::NeverStarted(_)) && outcome.ended.0 > 0
+    };
+    if !state.is_orphaned && !state.outcome.as_ref().is_some_and(is_unkept) {
+        return None;
+    }
+    let last = Output::open(job).ok().and_then(|output| output.last_time());
+    last.or(state.meta.as_ref().and_then(|meta| meta.started))
+}
+
 /// Tells in words how a job ended, or what is odd about one that has not.
 pub fn reason(state: &State) -> Option<String> {
     let Some(outcome) = &state.outcome else {
@@ -212,7 +231,7 @@ pub fn reason(state: &State) -> Option<String> {
         }
         WaitStatus::Unknown => "its exit status is not known".to_owned(),
     };
-    Some(match &outcome.cause {
+    let reason = match &outcome.cause {
         Cause::Natural => status,
         Cause::Timeout => format!("its time was over; {status}"),
         Cause::Kill { by } if by.is_empty() => format!("killed; {status}"),
@@ -223,6 +242,11 @@ pub fn reason(state: &State) -> Option<String> {
             format!("out of memory{peak}; {status}")
         }
         Cause::NeverStarted(never) => never.sentence(),
-        Cause::Lost { why } => why.clone(),
+        Cause::Lost { why } if outcome.wait_status == WaitStatus::Unknown => why.clone(),
+        Cause::Lost { why } => format!("{status}; {why}"),
+    };
+    Some(match state.is_orphaned {
+        true => format!("{reason}; its keeper died, and other processes of it go on"),
+        false => reason,
     })
 }

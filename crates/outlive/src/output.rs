@@ -168,6 +168,12 @@ impl Output {
             .map_or(self.start(), |record| record.offset.max(self.start()))
     }
 
+    /// Returns when the last that is recorded was printed; `None` if nothing is.
+    pub fn last_time(&self) -> Option<Timestamp> {
+        let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
+        last.map(|record| record.time)
+    }
+
     /// Counts what was printed.
     pub fn totals(&self) -> Totals {
         self.before_end().totals(self.end(), self.records.get())

@@ -3,21 +3,28 @@
 //! Order of trust: outcome record, then the keeper's lock, then the identity of the recorded processes. Whoever finds a
 //! job whose keeper is dead writes down what is known, once, under the job's lock.
 
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{
-    CLOSED_AT, Cause, Closed, FILE_BYTES, NeverStarted, OUTCOME_AT, Outcome, SLOT_BYTES, WaitStatus,
+    CLOSED_AT, Cause, Closed, FILE_BYTES, OUTCOME_AT, Outcome, SLOT_BYTES, WaitStatus,
 };
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point};
-use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock};
 
 use crate::job::Job;
+use crate::orphan::Trace;
 use crate::output::Output;
 use crate::store::Store;
+use crate::tree::identity;
+
+/// How long the job's lock is waited for by whoever has to write down its end.
+const LOCK_LIMIT: Duration = Duration::from_secs(1);
 
 /// How a job is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +39,7 @@ pub struct State {
     pub closed: Option<Closed>,
     /// The main process has ended, and others of the job go on under their keeper.
     pub is_lingering: bool,
-    /// The keeper died, and the command goes on without it.
+    /// The keeper died, and the command goes on without it; or, where that has ended, others of the job.
     pub is_orphaned: bool,
     /// It was removed while it was looked at; the rest says nothing.
     pub is_removed: bool,
@@ -63,6 +70,23 @@ impl State {
     }
 }
 
+/// What was found out about the end of a job that nobody keeps.
+pub(crate) struct Found {
+    pub(crate) cause: Cause,
+    pub(crate) wait_status: WaitStatus,
+    /// Nothing of it is left.
+    pub(crate) is_closed: bool,
+    /// Somebody saw it end, just now.
+    pub(crate) is_now: bool,
+}
+
+impl Found {
+    fn lost(why: &str) -> Self {
+        let cause = Cause::Lost { why: why.into() };
+        Self { cause, wait_status: WaitStatus::Unknown, is_closed: true, is_now: false }
+    }
+}
+
 impl Job {
     /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
     pub fn state(&self, store: &Store) -> State {
@@ -82,7 +106,7 @@ impl Job {
             return State { status: Status::Lost, is_removed: true, ..self.running() };
         }
         if here.boot != there.boot {
-            return self.recover(store, Cause::Lost { why: "the machine was restarted while it ran".into() });
+            return self.recover(store, Found::lost("the machine was restarted while it ran"));
         }
         if self.is_kept() {
             return self.running();
@@ -94,21 +118,22 @@ impl Job {
         if self.is_removed() {
             return State { status: Status::Lost, is_removed: true, ..self.running() };
         }
-        let Some(meta) = self.meta() else {
-            let never = NeverStarted { step: "keeper".into(), ..NeverStarted::default() };
-            return self.recover(store, Cause::NeverStarted(never));
+        let meta = self.meta();
+        let command = meta.as_ref().and_then(|meta| meta.command).map(identity);
+        // A keeper may die before it has written down whom it started.
+        let is_running = match command {
+            Some(command) => command.is_alive(),
+            None => meta.is_none() && !Trace::of(store, self, None).is_empty(),
         };
-        let command =
-            meta.command.map(|process| ProcessId { pid: process.pid, start_time: process.start_time });
-        if command.is_some_and(ProcessId::is_alive) {
+        if is_running {
             self.tell_orphaned(store);
-            return State { is_orphaned: true, ..self.running() };
+            return State { status: Status::Running, is_orphaned: true, ..self.running() };
         }
-        self.recover(store, Cause::Lost { why: "its keeper died before it could record the end".into() })
+        self.end_unkept(store, meta.as_ref(), None)
     }
 
     /// Writes down, once, that the keeper of a job that goes on is gone.
-    fn tell_orphaned(&self, store: &Store) {
+    pub(crate) fn tell_orphaned(&self, store: &Store) {
         if durable::create_new(self.dir(), file::ORPHANED).is_ok() {
             store.append_event_of(self, Kind::Orphaned);
         }
@@ -134,13 +159,23 @@ impl Job {
         // Looked at again after the lock: the keeper may close the job and go between the two looks.
         let is_lingering = closed.is_none() && store.host().boot == self.spec().host.boot && self.is_kept();
         let closed = closed.or_else(|| self.records().1);
+        let meta = self.meta();
+        let is_orphaned = closed.is_none()
+            && !is_lingering
+            && *store.host() == self.spec().host
+            && !self.is_removed()
+            && !Trace::of(store, self, meta.as_ref()).is_empty();
+        if is_orphaned {
+            self.tell_orphaned(store);
+        }
+        let closed = if is_orphaned || is_lingering { closed } else { closed.or_else(|| self.close(store)) };
         State {
             status: Status::of(&outcome),
-            meta: self.meta(),
+            meta,
             is_lingering: is_lingering && closed.is_none(),
             outcome: Some(outcome),
             closed,
-            is_orphaned: false,
+            is_orphaned,
             is_removed: false,
             is_elsewhere: false,
             is_abandoned: false,
@@ -152,49 +187,86 @@ impl Job {
     /// # Durability
     ///
     /// The outcome is synced before this returns, unless somebody else is writing it at the moment.
-    fn recover(&self, store: &Store, cause: Cause) -> State {
+    pub(crate) fn recover(&self, store: &Store, found: Found) -> State {
         let now = Timestamp(clock::wall_us());
         let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();
+        let mut meta = self.meta();
+        let started = meta.as_ref().and_then(|meta| meta.started_boot_us).filter(|_| found.is_now);
         let outcome = Outcome {
-            wait_status: WaitStatus::Unknown,
-            cause,
+            wait_status: found.wait_status,
+            cause: found.cause,
             ended: now,
-            runtime_ms: None,
+            runtime_ms: started.map(|started| clock::boot_us().saturating_sub(started) / 1000),
             usage: None,
             totals,
         };
-        let closed = Closed { closed: now, totals };
-        let written = self.write_outcome(store, &outcome, &closed);
+        let closed = found.is_closed.then_some(Closed { closed: now, totals });
+        let written = self.write_outcome(store, &outcome, closed.as_ref());
         // Somebody else may have been faster, with the same or better knowledge: what is in the store counts.
-        let (found, found_closed) = self.records();
+        let (known, known_closed) = self.records();
         let (outcome, closed) =
-            if written { (outcome, Some(closed)) } else { (found.unwrap_or(outcome), found_closed) };
+            if written { (outcome, closed) } else { (known.unwrap_or(outcome), known_closed) };
         let status = Status::of(&outcome);
-        let mut meta = self.meta();
         if let Some(meta) = &mut meta {
             *meta = Meta { status, outcome: Some(outcome.clone()), closed, ..meta.clone() };
             fault::step(Point::RecoverMeta, || durable::replace(self.dir(), file::META, &meta.to_bytes()))
                 .ok();
         }
-        let mark = store.live().join(format!("{}@{}", self.id(), self.spec().session));
-        fault::step(Point::RecoverMark, || std::fs::remove_file(mark)).ok();
+        let is_orphaned = closed.is_none() && !found.is_closed;
+        if is_orphaned {
+            self.tell_orphaned(store);
+        } else {
+            self.unmark(store);
+        }
         State {
             status,
             meta,
             outcome: Some(outcome),
             closed,
             is_lingering: false,
-            is_orphaned: false,
+            is_orphaned,
             is_removed: false,
             is_elsewhere: false,
             is_abandoned: false,
         }
     }
 
-    /// Writes both records if nobody has and nobody does.
-    fn write_outcome(&self, store: &Store, outcome: &Outcome, closed: &Closed) -> bool {
+    /// Removes the mark by which it counts as live.
+    fn unmark(&self, store: &Store) {
+        let mark = store.live().join(format!("{}@{}", self.id(), self.spec().session));
+        fault::step(Point::RecoverMark, || std::fs::remove_file(mark)).ok();
+    }
+
+    /// Writes the closed record of a job whose keeper died before it could; nothing is left of it.
+    fn close(&self, store: &Store) -> Option<Closed> {
+        // Of another boot or machine it is known without a record.
+        if *store.host() != self.spec().host || self.is_removed() {
+            return None;
+        }
+        let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();
+        let closed = Closed { closed: Timestamp(clock::wall_us()), totals };
+        let guard = durable::open_ro(self.dir(), file::LOCK).ok()?;
+        if !lock::lock_within(&guard, LOCK_LIMIT).unwrap_or(false) {
+            return None;
+        }
+        if let Some(known) = self.records().1 {
+            return Some(known);
+        }
+        let file = durable::open_rw(self.dir(), file::OUTCOME).ok()?;
+        file.write_all_at(&closed.to_slot(), CLOSED_AT).ok()?;
+        if let Some(meta) = self.meta() {
+            let meta = Meta { closed: Some(closed), ..meta };
+            durable::replace(self.dir(), file::META, &meta.to_bytes()).ok();
+        }
+        self.unmark(store);
+        Some(closed)
+    }
+
+    /// Writes the outcome, and the closed record if nothing is left, if nobody has and nobody does.
+    fn write_outcome(&self, store: &Store, outcome: &Outcome, closed: Option<&Closed>) -> bool {
         let Ok(guard) = durable::open_ro(self.dir(), file::LOCK) else { return false };
-        let locked = fault::step(Point::RecoverLock, || lock::try_lock(&guard, lock::Kind::Exclusive));
+        // Whoever only looks holds it for a moment, too.
+        let locked = fault::step(Point::RecoverLock, || lock::lock_within(&guard, LOCK_LIMIT));
         if !locked.unwrap_or(false) || self.records().0.is_some() {
             return false;
         }
@@ -205,7 +277,9 @@ impl Job {
         }
         let mut slots = [0; FILE_BYTES as usize];
         slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());
-        slots[CLOSED_AT as usize..].copy_from_slice(&closed.to_slot());
+        if let Some(closed) = closed {
+            slots[CLOSED_AT as usize..].copy_from_slice(&closed.to_slot());
+        }
         durable::open_rw(self.dir(), file::OUTCOME)
             .and_then(|file| {
                 fault::write_all_at(Point::RecoverWrite, &file, &slots, OUTCOME_AT)?;

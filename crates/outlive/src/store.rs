@@ -107,6 +107,12 @@ impl Store {
         Ok(Self { root: root.to_owned(), config, host: OnceLock::new(), keeper: KeeperProgram::default() })
     }
 
+    /// Opens it once more, for a thread that watches.
+    pub(crate) fn again(&self) -> Self {
+        let (root, config) = (self.root.clone(), self.config.clone());
+        Self { root, config, host: self.host.clone(), keeper: KeeperProgram::default() }
+    }
+
     /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with
     /// a call of `outlive_keeper::run` when their name is `outlive-keeper`.
     pub fn with_self_as_keeper(mut self) -> Self {

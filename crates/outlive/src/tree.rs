@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::job::Job;
 use crate::keeper::PROGRAM;
+use crate::orphan::Trace;
 use crate::state::State;
 use crate::store::Store;
 
@@ -92,17 +93,17 @@ impl Job {
         if !is_here(store, self.spec(), state) {
             return None;
         }
+        if state.is_orphaned {
+            let members = Trace::of(store, self, state.meta.as_ref()).members;
+            return Some(Tree { members: in_order(members), keeper: None });
+        }
         let meta = state.meta.as_ref()?;
         let keeper = meta.keeper.map(identity).filter(|keeper| keeper.is_alive());
-        let mut members = match (keeper, meta.command.map(identity)) {
-            (Some(keeper), _) => {
-                let members = below(keeper.pid);
-                // What was found below the number is the job's only if the keeper had it all the time.
-                keeper.is_alive().then_some(members)?
-            }
-            (None, Some(command)) if state.is_orphaned => with_root(command)?,
-            _ => return None,
-        };
+        let mut members = below(keeper?.pid);
+        // What was found below the number is the job's only if the keeper had it all the time.
+        if !keeper?.is_alive() {
+            return None;
+        }
         add_group(&mut members, meta);
         Some(Tree { members: in_order(members), keeper })
     }
@@ -187,7 +188,7 @@ fn is_here(store: &Store, spec: &Spec, state: &State) -> bool {
     !state.is_elsewhere && *store.host() == spec.host
 }
 
-fn identity(process: spec::Process) -> ProcessId {
+pub(crate) fn identity(process: spec::Process) -> ProcessId {
     ProcessId { pid: process.pid, start_time: process.start_time }
 }
 
@@ -197,7 +198,7 @@ fn below(pid: i32) -> Vec<Member> {
 }
 
 /// Lists a process and what is below it; `None` if it is gone.
-fn with_root(root: ProcessId) -> Option<Vec<Member>> {
+pub(crate) fn with_root(root: ProcessId) -> Option<Vec<Member>> {
     let stat = Stat::read(root.pid).filter(|stat| stat.id == root && !stat.has_ended())?;
     let mut members = vec![Member { id: stat.id, parent: stat.parent, state: stat.state }];
     members.extend(below(root.pid));
@@ -205,7 +206,7 @@ fn with_root(root: ProcessId) -> Option<Vec<Member>> {
 }
 
 /// Tells whether a process is a keeper: it says so, and holds a job's lock where a keeper does.
-fn is_keeper(pid: i32) -> bool {
+pub(crate) fn is_keeper(pid: i32) -> bool {
     let says_so = tree::arguments(pid).first().is_some_and(|program| program == PROGRAM.as_bytes());
     says_so
         && tree::descriptor(pid, KEEPER_LOCK_FD)

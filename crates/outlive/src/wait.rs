@@ -9,11 +9,10 @@ use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive_core::id::Nonce;
-use outlive_sys::identity::{Handle, ProcessId};
-use outlive_sys::{lock, poll};
-use std::os::fd::AsFd;
+use outlive_sys::lock;
 
 use crate::job::Job;
+use crate::orphan::Witness;
 use crate::state::State;
 use crate::store::Store;
 
@@ -38,8 +37,8 @@ pub struct Waited {
 /// Jobs that a thread of this program watches.
 static WATCHED: LazyLock<(Mutex<HashSet<Nonce>>, Condvar)> = LazyLock::new(Default::default);
 
-/// A thread that waits on a lock needs next to nothing.
-const STACK: usize = 64 << 10;
+/// A thread that waits on a lock, and may have to write down an end, needs little.
+const STACK: usize = 256 << 10;
 
 impl Store {
     /// Waits until the main process of any or all of `jobs` has ended, at most `limit`.
@@ -62,7 +61,7 @@ impl Store {
             }
             let mut is_watched = true;
             for (job, state) in jobs.iter().zip(&states) {
-                if !state.status.has_ended() && guard.insert(job.spec().nonce) && !watch(job) {
+                if !state.status.has_ended() && guard.insert(job.spec().nonce) && !watch(self, job) {
                     guard.remove(&job.spec().nonce);
                     is_watched = false;
                 }
@@ -81,17 +80,18 @@ impl Store {
             if state.status.has_ended() {
                 return state;
             }
-            block(job);
+            block(self, job);
         }
     }
 }
 
 /// Watches a job in a thread of its own; `false` if there is none to be had.
-fn watch(job: &Job) -> bool {
+fn watch(store: &Store, job: &Job) -> bool {
     let Ok(Some(job)) = Job::open(job.path().to_owned(), job.id()) else { return false };
+    let store = store.again();
     let thread = std::thread::Builder::new().name(format!("wait {}", job.id())).stack_size(STACK);
     let watched = thread.spawn(move || {
-        block(&job);
+        block(&store, &job);
         let (watched, changed) = &*WATCHED;
         watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&job.spec().nonce);
         changed.notify_all();
@@ -100,17 +100,16 @@ fn watch(job: &Job) -> bool {
 }
 
 /// Blocks until the job's main process may have ended.
-fn block(job: &Job) {
+fn block(store: &Store, job: &Job) {
+    // Held while it lives: if its keeper dies, the kernel still tells its end to whoever holds it.
+    let witness = Witness::of(store, job);
     let is_free = job.done_file().and_then(lock::wait_shared).is_ok();
     if is_free && job.records().0.is_some() {
         return;
     }
     // The keeper is dead and has said nothing; its command may go on.
-    let command = job.meta().and_then(|meta| meta.command);
-    let command = command
-        .and_then(|process| Handle::open(ProcessId { pid: process.pid, start_time: process.start_time }));
-    match command {
-        Some(handle) => drop(poll::readable(handle.as_fd(), None)),
+    match witness.or_else(|| Witness::of(store, job)) {
+        Some(witness) => witness.wait(store, job, None),
         // Somebody else is about to write down what is known.
         None => std::thread::sleep(Duration::from_millis(1)),
     }

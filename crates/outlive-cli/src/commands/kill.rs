@@ -23,6 +23,8 @@ struct Answer {
     already_ended: bool,
     signalled: u32,
     survivors: Vec<SurvivorObject>,
+    /// Of a job without keeper: what cannot be said for certain.
+    untraced: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -127,7 +129,7 @@ fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) {
         let killed = match ended {
             Ok(killed) => killed,
             // Asking twice is no failure: what was wanted is so.
-            Err(ControlError::Ended(_)) => Killed { was_over: true, signalled: 0, survivors: Vec::new() },
+            Err(ControlError::Ended(_)) => Killed::was_over(),
             Err(error) => {
                 let code = Failure::control("kill", &error).about(job.id()).report(context.is_json);
                 tally.failed.get_or_insert(code);
@@ -146,6 +148,9 @@ fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &
         let command = one_line(&survivor.command);
         note(&format!("outlive: pid {} is left ({command}): {}", survivor.pid, survivor.why));
     }
+    if let Some(untraced) = &killed.untraced {
+        note(&format!("outlive: {}: {untraced}", job.id()));
+    }
     let survivors = killed.survivors.into_iter();
     tally.answers.push(Answer {
         job: job.id().clone(),
@@ -155,6 +160,7 @@ fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &
         survivors: survivors
             .map(|left| SurvivorObject { pid: left.pid, command: left.command, why: left.why })
             .collect(),
+        untraced: killed.untraced,
     });
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
     for damaged in &listing.damaged {
         let name = one_line(&damaged.name.to_string_lossy());
         note(&if damaged.error.is_certain() {
-            format!("outlive: warning: {name} is damaged; outlive doctor moves it out of the way")
+            format!("outlive: warning: {name} is damaged; outlive doctor --fix moves it out of the way")
         } else {
             format!("outlive: warning: {name} could not be read: {}", chain(&damaged.error))
         });

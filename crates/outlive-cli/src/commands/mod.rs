@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Remove(remove) => remove::run(&context, &remove),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Gc(_) => gc::run(&context),
-        Verb::Doctor(_) => doctor::run(&context),
+        Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
     }
 }

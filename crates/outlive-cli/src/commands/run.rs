@@ -199,7 +199,10 @@ fn finish(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
     } else if !matches!(state.status, Status::Completed | Status::Failed) {
         note(&format!("outlive: {}", ending(&object)));
     }
+    let is_lost = state.status == Status::Lost;
     let code = match state.outcome.map(|outcome| outcome.wait_status) {
+        // Nobody recorded all of it: that is not the success that 0 would say.
+        Some(WaitStatus::Exited { code: 0 }) if is_lost => FAILED,
         Some(WaitStatus::Exited { code }) => u8::try_from(code).unwrap_or(FAILED),
         Some(WaitStatus::Signaled { signal, .. }) => u8::try_from(128 + signal).unwrap_or(FAILED),
         Some(WaitStatus::Unknown) | None => FAILED,

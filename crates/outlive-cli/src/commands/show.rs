@@ -122,6 +122,7 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
     row("name", job.name.clone());
     row("status", Some(status.clone()));
     row("reason", job.reason.clone());
+    row("recorded until", job.recorded_until.clone());
     row("command", Some(job.command.clone()));
     row("directory", Some(job.cwd.clone()));
     row("session", Some(job.session.clone()));

@@ -1,0 +1,156 @@
+//! A wall clock that jumps by a day and a keeper that stands still cost no truth: durations and deadlines stay right.
+//!
+//! The jump is injected into the real keeper as it runs: the page through which the kernel tells a process the time is
+//! changed in this one process, so that its wall clock is a day off from then on. Nothing in the keeper knows of it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use outlive_sys::identity::Stat;
+use outlive_tests::{Home, is_running, lacks, pid, signal, until};
+use serde_json::Value;
+
+const DAY: i32 = 86_400;
+
+/// Stops a process and waits until it has.
+fn stop(pid: i32) {
+    signal(pid, "STOP");
+    until("it is stopped", || Stat::read(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't')));
+}
+
+/// Finds where the kernel's page with the time is in a process, and how far.
+fn time_page(pid: i32) -> Option<(u64, u64)> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+    Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
+}
+
+/// Finds a function in the page, which is a shared library as any other: its offset.
+fn function(image: &[u8], name: &str) -> Option<u64> {
+    let word = |at: usize| Some(u64::from_le_bytes(image.get(at..at + 8)?.try_into().ok()?));
+    let half = |at: usize| Some(u16::from_le_bytes(image.get(at..at + 2)?.try_into().ok()?) as usize);
+    let (headers, size, count) = (usize::try_from(word(32)?).ok()?, half(54)?, half(56)?);
+    const DYNAMIC: u8 = 2;
+    let header =
+        (0..count).map(|number| headers + number * size).find(|&at| image.get(at) == Some(&DYNAMIC))?;
+    let dynamic = usize::try_from(word(header + 8)?).ok()?;
+    let entry = |tag: u64| {
+        let mut at = dynamic;
+        loop {
+            match word(at)? {
+                0 => return None,
+                found if found == tag => return usize::try_from(word(at + 8)?).ok(),
+                _ => at += 16,
+            }
+        }
+    };
+    let (strings, symbols) = (entry(5)?, entry(6)?);
+    // The names follow the symbols.
+    (symbols..strings).step_by(24).find_map(|at| {
+        let start = strings + usize::try_from(word(at)? & 0xffff_ffff).ok()?;
+        let found = image.get(start..start + name.len() + 1)?;
+        (found.strip_prefix(name.as_bytes()) == Some(&[0])).then(|| word(at + 8))?
+    })
+}
+
+/// Lets the wall clock of one process jump. It must be stopped.
+fn jump(pid: i32, seconds: i32) -> Option<()> {
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem")).ok()?;
+    let (from, to) = time_page(pid)?;
+    let mut image = vec![0; usize::try_from(to - from).ok()?];
+    memory.read_exact_at(&mut image, from).ok()?;
+    // Ask the kernel; if it was the wall clock, which is number 0, add the seconds; return.
+    let mut code = vec![0xb8, 228, 0, 0, 0, 0x0f, 0x05, 0x85, 0xff, 0x75, 0x07, 0x48, 0x81, 0x06];
+    code.extend(seconds.to_le_bytes());
+    code.push(0xc3);
+    memory.write_all_at(&code, from + function(&image, "__vdso_clock_gettime")?).ok()
+}
+
+/// Returns a time of a job's object in milliseconds.
+fn millis(object: &Value, field: &str) -> i64 {
+    let text = object[field].as_str().unwrap_or_else(|| panic!("no {field} in {object}"));
+    let time = outlive::Timestamp::parse(text).unwrap();
+    i64::try_from(time.0 / 1000).unwrap()
+}
+
+#[test]
+fn a_wall_clock_that_jumps_by_a_day_changes_no_duration_and_no_deadline() {
+    for days in [1, -1] {
+        let home = Home::new();
+        let limited = home.start_with(&["--timeout", "2s", "--grace", "100ms"], ["sleep", "300"]);
+        let line = "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 4";
+        let ending = home.start(["sh", "-c", line]);
+        home.wait_for_output(&ending, "before");
+        let began = Instant::now();
+        for job in [&limited, &ending] {
+            let keeper = pid(&home.show(job), "keeper_pid");
+            stop(keeper);
+            let jumped = jump(keeper, days * DAY);
+            signal(keeper, "CONT");
+            if jumped.is_none() {
+                return lacks("x86-64 and the right to write to another process, to let its clock jump");
+            }
+        }
+        fs::write(home.path().join("go"), "").unwrap();
+        let ended = home.wait(&ending);
+        assert_eq!((&ended["status"], &ended["exit_code"]), (&"failed".into(), &4.into()), "{ended}");
+        assert!(ended["runtime_ms"].as_u64().unwrap() < 30_000, "{ended}");
+        assert_eq!(home.logs(&ending), b"before\nafter\n");
+        // The clock did jump: only what is for people shows it.
+        let wall = millis(&ended, "ended_at") - millis(&ended, "started_at");
+        let off = i64::from(days) * i64::from(DAY) * 1000;
+        assert!((wall - off).abs() < 60_000, "{wall}: {ended}");
+
+        let ended = home.wait(&limited);
+        assert_eq!(ended["status"], "timed_out", "{ended}");
+        let runtime = ended["runtime_ms"].as_u64().unwrap();
+        assert!((2000..10_000).contains(&runtime), "{runtime}: {ended}");
+        assert!(began.elapsed() < Duration::from_secs(30));
+        // Whoever looks for what is old does not take it for older than it is.
+        home.run(["gc"]).ok();
+        if days == 1 {
+            home.run(["show", &limited]).ok();
+        }
+    }
+}
+
+#[test]
+fn a_keeper_that_stood_still_for_ten_seconds_keeps_its_deadline() {
+    let home = Home::new();
+    let standstill = Duration::from_secs(10);
+    // One whose time is over after the standstill, one whose time is over and one that ends while it lasts.
+    let later = home.start_with(&["--timeout", "12s", "--grace", "100ms"], ["sleep", "300"]);
+    let over = home.start_with(&["--timeout", "3s", "--grace", "100ms"], ["sleep", "300"]);
+    let line = "echo before; sleep 1; echo after; exit 4";
+    let ending = home.start(["sh", "-c", line]);
+    home.wait_for_output(&ending, "before");
+    let jobs = [&later, &over, &ending];
+    let keepers = jobs.map(|job| pid(&home.show(job), "keeper_pid"));
+    let began = Instant::now();
+    keepers.iter().for_each(|&keeper| stop(keeper));
+    let command = pid(&home.show(&ending), "pid");
+    until("it has ended", || !is_running(command));
+    // Nobody has written that down yet, and nobody says what is not known.
+    assert_eq!(home.show(&ending)["status"], "running");
+    std::thread::sleep(standstill.saturating_sub(began.elapsed()));
+    keepers.iter().for_each(|&keeper| signal(keeper, "CONT"));
+
+    let ended = home.wait(&ending);
+    assert_eq!((&ended["status"], &ended["exit_code"]), (&"failed".into(), &4.into()), "{ended}");
+    assert_eq!(home.logs(&ending), b"before\nafter\n");
+    let runtime = |ended: &Value| ended["runtime_ms"].as_u64().unwrap();
+    let ended = home.wait(&over);
+    assert_eq!(ended["status"], "timed_out");
+    assert!((10_000..12_000).contains(&runtime(&ended)), "as soon as the keeper goes on: {ended}");
+    // The standstill is not added to the time that is left.
+    let ended = home.wait(&later);
+    assert_eq!(ended["status"], "timed_out");
+    assert!((12_000..14_000).contains(&runtime(&ended)), "{ended}");
+}
