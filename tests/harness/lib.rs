@@ -5,7 +5,9 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on must stop loudly")]
 
+pub mod counts;
 mod disk;
+mod random;
 mod terminal;
 
 use std::ffi::OsStr;
@@ -18,6 +20,7 @@ use outlive::Config;
 use serde_json::Value;
 
 pub use disk::SmallDisk;
+pub use random::Random;
 pub use terminal::Terminal;
 
 /// No command of a test may take longer.

@@ -27,6 +27,7 @@ mod reserve;
 mod retention;
 mod splits;
 mod start;
+mod storm;
 mod survive;
 mod usage;
 mod views;
