@@ -21,6 +21,7 @@ mod lingering;
 mod many;
 mod output;
 mod ports;
+mod power;
 mod reference;
 mod regression;
 mod reserve;

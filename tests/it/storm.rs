@@ -160,8 +160,8 @@ impl<'a> Storm<'a> {
     fn measure(&mut self) {
         let mut random = Random::new(0);
         for (verb, _) in VERBS.iter().filter(|(_, longest)| longest.is_none()) {
-            let before = Instant::now();
             let (mut child, sent) = self.front_end(verb, &mut random);
+            let before = Instant::now();
             let status = outlive_tests::end_within(&mut child, outlive_tests::LIMIT).unwrap();
             assert_eq!(status, if *verb == "run --wait" { 3 } else { 0 }, "{verb}");
             self.needed.insert(verb, before.elapsed());
