@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use outlive::Config;
 use serde_json::Value;
 
-pub use disk::SmallDisk;
+pub use disk::{FragileDisk, SmallDisk};
 pub use random::Random;
 pub use terminal::Terminal;
 

@@ -22,6 +22,7 @@ mod many;
 mod output;
 mod ports;
 mod power;
+mod read_only;
 mod reference;
 mod regression;
 mod reserve;
