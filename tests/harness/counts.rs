@@ -37,7 +37,32 @@ pub struct Counted {
 ///
 /// If it is not; the text says where.
 pub fn check(bytes: &[u8], stream: char, width: usize) -> Result<Counted, String> {
-    let mut counted = Counted::default();
+    check_from(bytes, stream, width, 0)
+}
+
+/// Checks the same for what comes after something was lost: from its first whole line on, whichever that is.
+///
+/// # Errors
+///
+/// If it is not; the text says where.
+pub fn check_after_loss(bytes: &[u8], stream: char, width: usize) -> Result<Counted, String> {
+    let mut rest = bytes;
+    // What is left of the line in which something was lost says nothing, and what was read has no number.
+    while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
+        rest = &rest[at + 1..];
+        let digits = [format!("{stream} "), format!("{stream} end ")]
+            .iter()
+            .filter_map(|prefix| rest.strip_prefix(prefix.as_bytes())?.get(..9))
+            .find_map(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        if let Some(first) = digits {
+            return check_from(rest, stream, width, first);
+        }
+    }
+    Ok(Counted::default())
+}
+
+fn check_from(bytes: &[u8], stream: char, width: usize, first: u64) -> Result<Counted, String> {
+    let mut counted = Counted { lines: first, ..Counted::default() };
     let mut rest = bytes;
     while !rest.is_empty() {
         let at = bytes.len() - rest.len();
@@ -85,6 +110,9 @@ mod tests {
             assert!(check(&damaged, 'o', 40).is_err(), "{at}");
         }
         assert!(check(&[&whole[..], b"more"].concat(), 'o', 40).is_err());
+        let checked = check_after_loss(&whole[20..], 'o', 40).unwrap();
+        assert_eq!((checked.lines, checked.is_whole), (3, true));
+        assert!(check_after_loss(&[&whole[20..80], &whole[125..]].concat(), 'o', 40).is_err());
         assert!(check(&whole, 'e', 40).is_err());
     }
 }

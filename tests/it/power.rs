@@ -644,7 +644,7 @@ fn whatever_the_power_takes_no_outcome_is_invented_and_none_that_was_synced_is_m
     let mut random = Random::new(seed);
     // Many cuts leave the same: each is looked at once.
     let mut disks: Vec<Disk> = Vec::new();
-    let mut known: HashMap<Vec<(PathBuf, Option<Vec<u8>>)>, usize> = HashMap::new();
+    let mut known: HashMap<BTreeMap<PathBuf, Option<Vec<u8>>>, usize> = HashMap::new();
     let mut cuts = Vec::new();
     for cut in 0..=recording.changes.len() {
         let mut fates = vec![Fate::Lost, Fate::Kept];
