@@ -31,61 +31,116 @@ pub struct Counted {
     pub is_whole: bool,
 }
 
+/// Checks, piece by piece, that something is what `counts` wrote to a stream, or the beginning of it.
+#[derive(Debug)]
+pub struct Checker {
+    stream: char,
+    width: usize,
+    counted: Counted,
+    /// Where the unfinished line begins.
+    at: usize,
+    unfinished: Vec<u8>,
+    /// Something was lost before: which line comes next is not known.
+    is_adrift: bool,
+}
+
+impl Checker {
+    /// Begins with the first byte of a stream.
+    pub fn new(stream: char, width: usize) -> Self {
+        let (counted, unfinished) = (Counted::default(), Vec::new());
+        Self { stream, width, counted, at: 0, unfinished, is_adrift: false }
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// # Errors
+    ///
+    /// If they are not what comes next; the text says where.
+    pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+            self.unfinished.extend_from_slice(&bytes[..=end]);
+            bytes = &bytes[end + 1..];
+            let line = std::mem::take(&mut self.unfinished);
+            self.line(&line)?;
+            self.at += line.len();
+        }
+        self.unfinished.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Notes that something was lost here.
+    pub fn lose(&mut self) {
+        // What is left of the line says nothing, nor does what is left of the next.
+        self.unfinished.clear();
+        self.is_adrift = true;
+    }
+
+    fn line(&mut self, found: &[u8]) -> Result<(), String> {
+        if self.is_adrift {
+            let digits = [format!("{} ", self.stream), format!("{} end ", self.stream)]
+                .iter()
+                .filter_map(|prefix| found.strip_prefix(prefix.as_bytes())?.get(..9))
+                .find_map(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+            match digits.filter(|&number| number >= self.counted.lines) {
+                Some(number)
+                    if found == line(self.stream, number, self.width)
+                        || found == end(self.stream, number) =>
+                {
+                    (self.counted.lines, self.is_adrift) = (number, false);
+                }
+                // The end of a line that was cut, or what was read, which has no number.
+                _ => return Ok(()),
+            }
+        }
+        if !self.counted.is_whole {
+            if self.stream == 'o' && found.starts_with(b"i ") {
+                self.counted.echoes.push(String::from_utf8_lossy(&found[2..found.len() - 1]).into_owned());
+                return Ok(());
+            }
+            if found == line(self.stream, self.counted.lines, self.width) {
+                self.counted.lines += 1;
+                return Ok(());
+            }
+            if found == end(self.stream, self.counted.lines) {
+                self.counted.is_whole = true;
+                return Ok(());
+            }
+        }
+        Err(self.wrong(found))
+    }
+
+    fn wrong(&self, found: &[u8]) -> String {
+        let shown = String::from_utf8_lossy(&found[..found.len().min(80)]).into_owned();
+        format!("byte {} of stream {}, after line {}: {shown:?}", self.at, self.stream, self.counted.lines)
+    }
+
+    /// Ends it, and returns what it was.
+    ///
+    /// # Errors
+    ///
+    /// If what was begun last is not what comes next.
+    pub fn finish(self) -> Result<Counted, String> {
+        let found = self.unfinished.as_slice();
+        let next = line(self.stream, self.counted.lines, self.width);
+        let last = end(self.stream, self.counted.lines);
+        let is_echo = self.stream == 'o' && (found.starts_with(b"i ") || found == b"i");
+        let is_begun = is_echo || next.starts_with(found) || last.starts_with(found);
+        match found.is_empty() || self.is_adrift || (is_begun && !self.counted.is_whole) {
+            true => Ok(self.counted),
+            false => Err(self.wrong(found)),
+        }
+    }
+}
+
 /// Checks that this is what `counts` wrote to a stream, or the beginning of it.
 ///
 /// # Errors
 ///
 /// If it is not; the text says where.
 pub fn check(bytes: &[u8], stream: char, width: usize) -> Result<Counted, String> {
-    check_from(bytes, stream, width, 0)
-}
-
-/// Checks the same for what comes after something was lost: from its first whole line on, whichever that is.
-///
-/// # Errors
-///
-/// If it is not; the text says where.
-pub fn check_after_loss(bytes: &[u8], stream: char, width: usize) -> Result<Counted, String> {
-    let mut rest = bytes;
-    // What is left of the line in which something was lost says nothing, and what was read has no number.
-    while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
-        rest = &rest[at + 1..];
-        let digits = [format!("{stream} "), format!("{stream} end ")]
-            .iter()
-            .filter_map(|prefix| rest.strip_prefix(prefix.as_bytes())?.get(..9))
-            .find_map(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        if let Some(first) = digits {
-            return check_from(rest, stream, width, first);
-        }
-    }
-    Ok(Counted::default())
-}
-
-fn check_from(bytes: &[u8], stream: char, width: usize, first: u64) -> Result<Counted, String> {
-    let mut counted = Counted { lines: first, ..Counted::default() };
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let at = bytes.len() - rest.len();
-        let length = rest.iter().position(|&byte| byte == b'\n').map(|place| place + 1);
-        let (found, is_cut) = (&rest[..length.unwrap_or(rest.len())], length.is_none());
-        let next = line(stream, counted.lines, width);
-        let last = end(stream, counted.lines);
-        let fits = |wanted: &[u8]| if is_cut { wanted.starts_with(found) } else { wanted == found };
-        let is_echo = stream == 'o' && (found.starts_with(b"i ") || (is_cut && found == b"i"));
-        if counted.is_whole || !(is_echo || fits(&next) || fits(&last)) {
-            let shown = String::from_utf8_lossy(&found[..found.len().min(80)]).into_owned();
-            return Err(format!("byte {at} of stream {stream}, after line {}: {shown:?}", counted.lines));
-        }
-        if !is_cut && is_echo {
-            counted.echoes.push(String::from_utf8_lossy(&found[2..found.len() - 1]).into_owned());
-        } else if !is_cut && found == next {
-            counted.lines += 1;
-        } else if !is_cut {
-            counted.is_whole = true;
-        }
-        rest = &rest[found.len()..];
-    }
-    Ok(counted)
+    let mut checker = Checker::new(stream, width);
+    checker.push(bytes)?;
+    checker.finish()
 }
 
 #[cfg(test)]
@@ -110,9 +165,16 @@ mod tests {
             assert!(check(&damaged, 'o', 40).is_err(), "{at}");
         }
         assert!(check(&[&whole[..], b"more"].concat(), 'o', 40).is_err());
-        let checked = check_after_loss(&whole[20..], 'o', 40).unwrap();
+        let after = |parts: &[&[u8]]| {
+            let mut checker = Checker::new('o', 40);
+            checker.push(&whole[..10]).unwrap();
+            checker.lose();
+            parts.iter().try_for_each(|part| checker.push(part))?;
+            checker.finish()
+        };
+        let checked = after(&[&whole[60..90], &whole[90..]]).unwrap();
         assert_eq!((checked.lines, checked.is_whole), (3, true));
-        assert!(check_after_loss(&[&whole[20..80], &whole[125..]].concat(), 'o', 40).is_err());
+        assert!(after(&[&whole[60..120], &whole[80..]]).is_err());
         assert!(check(&whole, 'e', 40).is_err());
     }
 }

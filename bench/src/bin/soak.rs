@@ -23,7 +23,8 @@ use outlive::{
 };
 use outlive_bench::{Failure, Keeper, Options, World, beside, conclude, end, go_on, keeper_of, sum_of_lines};
 use outlive_sys::identity::{Handle, ProcessId};
-use outlive_tests::{Random, SmallDisk, counts, end_within};
+use outlive_tests::counts::{Checker, Counted};
+use outlive_tests::{Random, SmallDisk, end_within};
 
 /// Those who start and end jobs at the same time.
 const USERS: u64 = 6;
@@ -39,6 +40,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What may be lost of a keeper's thrift: buffers that it gives back when it is idle.
 const KEEPER_GROWTH_KIB: i64 = 256;
+
+/// The same for this program, which checks gigabytes: a piece of output for each user, and what the allocator keeps.
+const OWN_GROWTH_KIB: i64 = 32 << 10;
 
 /// What a start of ours may come to, by its exit status: started, refused by the disk, or by a limit.
 const RUN_CODES: [i32; 3] = [0, 1, 5];
@@ -555,56 +559,31 @@ impl Soak<'_> {
                 return if output.end() == 0 { Ok(()) } else { Err("it is not silent".to_owned()) };
             }
         };
-        let streams = read(&mut output)?;
+        let [out, err] = read(&mut output, width)?;
         let is_whole = ended_by_itself && totals.dropped_bytes == 0;
-        let lines = match entry.deed {
-            Deed::Counts { lines, .. } => Some(lines),
-            _ => None,
-        };
-        self.check_streams(entry, &streams, width, is_whole, lines)
-    }
-
-    fn check_streams(
-        &self,
-        entry: &Entry,
-        streams: &[Vec<Vec<u8>>; 2],
-        width: usize,
-        is_whole: bool,
-        lines: Option<u64>,
-    ) -> Result<(), String> {
-        for (letter, parts) in ['o', 'e'].into_iter().zip(streams) {
-            let mut echoes = Vec::new();
-            for (place, part) in parts.iter().enumerate() {
-                let counted = if place == 0 {
-                    counts::check(part, letter, width)?
-                } else {
-                    counts::check_after_loss(part, letter, width)?
-                };
-                if is_whole && (!counted.is_whole || lines.is_some_and(|lines| lines != counted.lines)) {
-                    return Err(format!("{letter} ends after {} lines", counted.lines));
-                }
-                if lines.is_some_and(|lines| counted.lines > lines) {
-                    return Err(format!("{letter} has {} lines", counted.lines));
-                }
-                echoes.extend(counted.echoes);
-            }
-            let heard: HashSet<&String> = echoes.iter().collect();
-            if heard.len() != echoes.len() {
-                return Err("it was told something twice".to_owned());
-            }
-            // What was told in half by a lost chunk is nobody's.
-            if parts.len() == 1 && !heard.iter().all(|text| entry.told.iter().any(|(told, _)| told == *text))
-            {
-                return Err(format!("it heard what nobody told it: {echoes:?}"));
-            }
-            if letter == 'o'
-                && is_whole
-                && let Some(missing) = entry.must.iter().find(|text| !heard.contains(text))
-            {
-                return Err(format!("it never heard {missing}"));
+        for counted in [&out, &err] {
+            let limit = match entry.deed {
+                Deed::Counts { lines, .. } => lines,
+                _ => u64::MAX,
+            };
+            let is_short = counted.lines < limit && limit != u64::MAX;
+            if counted.lines > limit || (is_whole && (!counted.is_whole || is_short)) {
+                return Err(format!("a stream ends after {} lines", counted.lines));
             }
         }
-        Ok(())
+        let heard: HashSet<&String> = out.echoes.iter().collect();
+        if heard.len() != out.echoes.len() {
+            return Err("it was told something twice".to_owned());
+        }
+        // What a loss has joined is nobody's line.
+        let is_known = |text: &String| entry.told.iter().any(|(told, _)| told == text);
+        if totals.dropped_bytes == 0 && !heard.iter().all(|text| is_known(text)) {
+            return Err(format!("it heard what nobody told it: {:?}", out.echoes));
+        }
+        match entry.must.iter().find(|text| is_whole && !heard.contains(text)) {
+            Some(missing) => Err(format!("it never heard {missing}")),
+            None => Ok(()),
+        }
     }
 
     /// Ends everything, and looks at all that is left.
@@ -702,14 +681,16 @@ impl Soak<'_> {
                 self.complain(format!("{} marks are left in live/", count("live")));
             }
             println!(
-                "{}: {} jobs left, {} directories in new/ of front ends that died (collected after an hour), 0 expected in quarantine/: {}",
+                "{}: {} jobs left, {} directories in new/ of front ends that died (collected after an hour), {} in quarantine/",
                 if place.is_small { "small disk" } else { "disk" },
                 count("jobs"),
                 count("new"),
                 count("quarantine")
             );
-            if count("quarantine") > 0 {
-                self.complain("something was put into quarantine".to_owned());
+            for entry in fs::read_dir(place.store.root().join("quarantine"))?.flatten() {
+                let names = fs::read_dir(entry.path()).into_iter().flatten().flatten();
+                let names: Vec<_> = names.map(|name| name.file_name()).collect();
+                self.complain(format!("{:?} is in quarantine, with {names:?}", entry.file_name()));
             }
         }
         let groups = self.groups.lock().map_err(|_| "a user has panicked")?;
@@ -768,7 +749,8 @@ impl Soak<'_> {
             if files_after > files {
                 self.complain(format!("{name} has {} descriptors more", files_after - files));
             }
-            if name.starts_with("keeper") && memory_after - memory > KEEPER_GROWTH_KIB {
+            let bound = if name.starts_with("keeper") { KEEPER_GROWTH_KIB } else { OWN_GROWTH_KIB };
+            if memory_after - memory > bound {
                 self.complain(format!("{name} has grown by {} KiB", memory_after - memory));
             }
         }
@@ -801,9 +783,9 @@ fn size(process: &str) -> Result<[i64; 2], Failure> {
     Ok([i64::try_from(memory)?, i64::try_from(files)?])
 }
 
-/// Reads both streams, in parts where something was lost between.
-fn read(output: &mut Output) -> Result<[Vec<Vec<u8>>; 2], String> {
-    let mut streams = [vec![Vec::new()], vec![Vec::new()]];
+/// Reads both streams and checks them.
+fn read(output: &mut Output, width: usize) -> Result<[Counted; 2], String> {
+    let [mut out, mut err] = ['o', 'e'].map(|letter| Checker::new(letter, width));
     let mut offset = 0;
     while let Some(piece) = output.piece(offset).map_err(|error| error.to_string())? {
         let Piece::Output { stream, lost_before, bytes, .. } = piece else {
@@ -811,16 +793,14 @@ fn read(output: &mut Output) -> Result<[Vec<Vec<u8>>; 2], String> {
         };
         offset += bytes.len() as u64;
         if lost_before > 0 {
-            streams.iter_mut().for_each(|parts| parts.push(Vec::new()));
+            out.lose();
+            err.lose();
         }
-        let place = match stream {
-            Some(Stream::Stdout) => 0,
-            Some(Stream::Stderr) => 1,
+        match stream {
+            Some(Stream::Stdout) => out.push(&bytes)?,
+            Some(Stream::Stderr) => err.push(&bytes)?,
             None => return Err("some of it has no stream".to_owned()),
-        };
-        if let Some(part) = streams[place].last_mut() {
-            part.extend_from_slice(&bytes);
         }
     }
-    Ok(streams)
+    Ok([out.finish()?, err.finish()?])
 }
