@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use outlive::{
-    Cause, Config, ControlError, Job, Kill, Output, Piece, Request, Signal, State, Stdin, Store, Stream,
-    Until, WaitStatus,
+    Cause, Config, ControlError, Job, Kill, Output, Piece, Request, Signal, StartError, State, Stdin, Store,
+    Stream, Until, WaitStatus,
 };
 use outlive_bench::{Failure, Keeper, Options, World, beside, conclude, end, go_on, keeper_of, sum_of_lines};
 use outlive_sys::identity::{Handle, ProcessId};
@@ -228,7 +228,18 @@ impl Soak<'_> {
         let Some(entry) = self.entry(number) else { return Ok(()) };
         let stdin = if matches!(entry.deed, Deed::Talks { .. }) { Stdin::Open } else { Stdin::Null };
         let request = Request::argv(self.argv(entry.deed)).name(format!("soak-{number}")).stdin(stdin);
-        let started = self.places[entry.place].store.start(&request)?;
+        let place = &self.places[entry.place];
+        let started = match place.store.start(&request) {
+            // A full disk and a limit are what was asked for; anything else is not.
+            Err(error @ (StartError::Store { .. } | StartError::Limit(_))) if place.is_small => {
+                return Err(error.into());
+            }
+            Err(error) => {
+                self.complain(format!("soak-{number} was not started: {error:?}"));
+                return Err(error.into());
+            }
+            Ok(started) => started,
+        };
         let id = started.job.id().to_string();
         self.change(number, |entry| (entry.id, entry.is_started) = (Some(id), true));
         Ok(())
