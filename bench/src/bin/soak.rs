@@ -256,8 +256,8 @@ impl Soak<'_> {
         command.args(arguments).env("OUTLIVE_HOME", self.places[place].store.root());
         command.env("OUTLIVE_KEEPER", &self.keeper.path).env_remove("OUTLIVE_CONFIG");
         let is_run = arguments.first() == Some(&"run");
-        let stdout = if is_run { Stdio::piped() } else { Stdio::null() };
-        let mut child = command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn()?;
+        let said = || if is_run { Stdio::piped() } else { Stdio::null() };
+        let mut child = command.stdin(Stdio::null()).stdout(said()).stderr(said()).spawn()?;
         let never_ends = arguments.contains(&"-f");
         if never_ends || random.below(2) == 0 {
             std::thread::sleep(Duration::from_micros(random.below(15_000)));
@@ -274,8 +274,10 @@ impl Soak<'_> {
             }
             (_, Some(code)) => {
                 let allowed = if is_run { &RUN_CODES[..] } else { &OTHER_CODES[..] };
-                if !allowed.contains(&code) {
-                    self.complain(format!("{arguments:?} exited with {code}"));
+                let is_refused = is_run && code != 0 && !self.places[place].is_small;
+                if !allowed.contains(&code) || is_refused {
+                    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+                    self.complain(format!("{arguments:?} exited with {code}: {why}"));
                 }
                 Ok(Some((code, said)))
             }
