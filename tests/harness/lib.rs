@@ -6,7 +6,9 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on must stop loudly")]
 
 mod cgroups;
+pub mod counts;
 mod disk;
+mod random;
 mod terminal;
 mod user;
 
@@ -21,7 +23,8 @@ use outlive_sys::identity::ProcessId;
 use serde_json::Value;
 
 pub use cgroups::cgroups;
-pub use disk::SmallDisk;
+pub use disk::{FragileDisk, SmallDisk};
+pub use random::Random;
 pub use terminal::Terminal;
 pub use user::{User, everywhere};
 

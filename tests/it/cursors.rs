@@ -278,3 +278,16 @@ fn the_library_and_the_command_have_the_same_cursors() {
     let other = home.open();
     assert_eq!(other.find(&job, None).unwrap().cursor(&me, Some(Stream::Stderr)), Some(8));
 }
+
+#[test]
+fn a_cursor_does_not_bring_a_removed_job_back() {
+    let home = Home::new();
+    let id = home.start(["echo", "short"]);
+    home.wait(&id);
+    let job = home.open().find(&id, None).unwrap();
+    home.run(["remove", &id]).ok();
+    let reader = SessionName::parse("late").unwrap();
+    assert_eq!(job.set_cursor(&reader, None, 6).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert!(!home.job_dir(&id).exists());
+    assert_eq!(home.run(["list"]).ok().error(), "no jobs; start one with: outlive run 'LINE'\n");
+}

@@ -158,19 +158,28 @@ impl Keeper {
             self.ending.is_closed = true;
             self.meta.outcome = Some(outcome);
             // Nothing is left to drain: whoever the sync holds up waits for it anyway.
-            fault::step(Point::OutcomeSync, || self.outcome.sync_data()).ok();
+            for file in self.ended_files() {
+                fault::step(Point::OutcomeSync, || file.sync_data()).ok();
+            }
             self.announce();
         } else {
             self.write_record(Point::OutcomeWrite, &outcome.to_slot(), OUTCOME_AT);
             self.meta.outcome = Some(outcome);
-            match sync_apart(Point::OutcomeSync, self.outcome.try_clone().into_iter().collect()) {
+            match sync_apart(Point::OutcomeSync, self.ended_files()) {
                 Some(finished) => self.ending.syncing = Some(finished),
                 None => {
-                    self.outcome.sync_data().ok();
+                    self.ended_files().iter().for_each(|file| drop(file.sync_data()));
                     self.announce();
                 }
             }
         }
+    }
+
+    /// Returns what has to be synced before the end is announced. An outcome without its intent is nobody's, and nothing
+    /// was synced when the job was started.
+    fn ended_files(&self) -> Vec<File> {
+        let spec = durable::open_ro(&self.dir, outlive_core::file::SPEC).ok();
+        spec.into_iter().chain(self.outcome.try_clone()).collect()
     }
 
     /// Returns what the job used: by the kernel's count of its group, else what its children had.

@@ -35,11 +35,15 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// If the store cannot be written.
+    /// If the store cannot be written, or the job was removed.
     pub fn set_cursor(&self, reader: &SessionName, stream: Option<Stream>, offset: u64) -> io::Result<()> {
         use std::os::unix::fs::DirBuilderExt;
         let directory = self.path().join(DIRECTORY);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // The parents are not made: the directory of a job that was removed meanwhile must not come back, as a damaged one.
+            made => made?,
+        }
         let cursor = Cursor { nonce: self.spec().nonce, offset };
         let text = format!("{cursor}\n");
         let name = file_name(reader, stream);

@@ -309,9 +309,12 @@ impl Store {
                 Err(source) => failure = StartError::Keeper { program, source },
             }
         }
-        // Nothing was started: the intent is taken back whole.
+        // Nothing was started: the intent is taken back in one step, so that nobody finds half of it and calls it damaged.
         fs::remove_file(self.live().join(&prepared.live_mark)).ok();
-        fs::remove_dir_all(&prepared.path).ok();
+        let gone = self.new_dir().join(format!("{}.{}.gone", spec.job, spec.nonce));
+        if durable::rename_new(&prepared.path, &gone).is_ok_and(|is_moved| is_moved) {
+            fs::remove_dir_all(&gone).ok();
+        }
         Err(failure)
     }
 }

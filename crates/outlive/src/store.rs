@@ -1,7 +1,7 @@
 //! The store: the directory that is the registry.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -219,18 +219,24 @@ fn is_adoptable(root: &Path) -> bool {
 }
 
 /// Makes the directories and, last, the version file: a store without it is one that is still being made.
+///
+/// # Durability
+///
+/// Synced.
 fn make(root: &Path, version: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(root)?;
     for name in DIRECTORIES {
         builder.create(root.join(name))?;
     }
-    let dir = outlive_sys::durable::open_dir(root)?;
-    outlive_sys::durable::replace(
-        &dir,
-        &version.file_name().unwrap_or_default().to_string_lossy(),
-        version_text().as_bytes(),
-    )
+    // Synced before it has its name, and then the names: an empty version after the loss of power would be taken for one
+    // that nobody knows, with all jobs behind it.
+    let temporary = root.join(format!("version.{}.tmp", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(version_text().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temporary, version)?;
+    File::open(root)?.sync_all()
 }
 
 fn default_root() -> Result<PathBuf, StoreError> {

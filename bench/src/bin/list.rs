@@ -1,0 +1,207 @@
+//! `outlive list` over a large store, against `ls -l` over the same directories, and what of it is looking for jobs that need
+//! recovery.
+//!
+//! Every job is a real one. *Cold*: a new program, and nothing of the disk in memory, where this user may have the kernel
+//! drop it. *Warm*: a new program, and all in memory. Both sides take turns.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use outlive::{Job, Request, Store, Until};
+use outlive_bench::{Failure, Options, Samples, World, conclude, finish, go_on, judge, settle};
+use outlive_sys::durable;
+
+/// `outlive list` may take at most so many times what `ls -l` takes over the same directories.
+const BOUND: f64 = 5.0;
+
+/// So many jobs are under way at a time while the store is made.
+const BATCH: u64 = 50;
+
+fn main() -> ExitCode {
+    conclude(run)
+}
+
+fn run() -> Result<bool, Failure> {
+    let (options, [ended, live, rounds]) = Options::parse([("ended", 5000), ("live", 200), ("rounds", 5)])?;
+    let world = World::new(&options)?;
+    let keeper = options.keepers.first().ok_or("there is no keeper")?;
+    let store = world.store(keeper)?;
+    let asked = Instant::now();
+    end_many(&store, ended)?;
+    let request = Request::argv(["sleep", "3600"]);
+    for _ in 0..live {
+        go_on()?;
+        store.start(&request)?;
+    }
+    println!(
+        "list: {ended} ended jobs and {live} live ones, made in {:.0} s; {}",
+        asked.elapsed().as_secs_f64(),
+        world.describe()
+    );
+    let is_cold = drop_caches(world.path()).is_ok();
+    if !is_cold {
+        println!("nothing is cold: this user may not drop the caches (/proc/sys/vm/drop_caches)");
+    }
+    let bench = Bench { store: &store, outlive: &options.outlive };
+    let mut all_kept = true;
+    println!("{:<6}{:<38}{:>9}{:>9}{:>9}{:>11}", "", "", "best ms", "p50", "most", "p50 ÷ ls");
+    for word in ["cold", "warm"].into_iter().skip(usize::from(!is_cold)) {
+        bench.measure(word, rounds, ended + live, &mut all_kept)?;
+    }
+    bench.parts(rounds)?;
+    Ok(all_kept || !options.is_check)
+}
+
+/// Runs so many jobs to their ends, some at a time.
+fn end_many(store: &Store, count: u64) -> Result<(), Failure> {
+    let mut left = count;
+    while left > 0 {
+        go_on()?;
+        let batch = left.min(BATCH);
+        let start = |number| {
+            // As different as jobs are: some print, some fail.
+            let line = format!("echo job {number}; exit {}", number % 3);
+            Ok(store.start(&Request::argv(["sh", "-c", &line]))?.job)
+        };
+        let jobs = (0..batch).map(start).collect::<Result<Vec<Job>, Failure>>()?;
+        if !store.wait(&jobs, Until::All, None).is_reached {
+            return Err("a job does not end".into());
+        }
+        for job in &jobs {
+            finish(store, job)?;
+        }
+        left -= batch;
+    }
+    Ok(())
+}
+
+/// Has the kernel forget what it has read.
+fn drop_caches(path: &Path) -> Result<(), Failure> {
+    settle(path)?;
+    Ok(fs::write("/proc/sys/vm/drop_caches", "3")?)
+}
+
+struct Bench<'a> {
+    store: &'a Store,
+    outlive: &'a Path,
+}
+
+impl Bench<'_> {
+    /// Measures whole programs, in turns.
+    fn measure(&self, word: &str, rounds: u64, jobs: u64, all_kept: &mut bool) -> Result<(), Failure> {
+        let names = ["ls -lR jobs", "ls -l jobs", "outlive list", "outlive list --json"];
+        let mut samples = names.map(|_| Samples::default());
+        for round in 0..rounds {
+            for place in 0..names.len() {
+                go_on()?;
+                let place = (place + round as usize) % names.len();
+                if word == "cold" {
+                    drop_caches(self.store.root())?;
+                } else if round == 0 {
+                    self.program(names[place])?;
+                }
+                let (millis, lines) = self.program(names[place])?;
+                if names[place] == "outlive list" && lines != jobs + 1 {
+                    return Err(format!("{lines} lines are listed of {jobs} jobs").into());
+                }
+                samples[place].add(millis);
+            }
+        }
+        let floor = samples[0].median();
+        for (name, samples) in names.iter().zip(&samples) {
+            let ratio = samples.median() / floor;
+            let verdict = match *name {
+                "outlive list" => format!("  {} (≤ {BOUND})", judge(ratio <= BOUND, all_kept)),
+                _ => String::new(),
+            };
+            println!(
+                "{word:<6}{name:<38}{:>9.1}{:>9.1}{:>9.1}{ratio:>11.2}{verdict}",
+                samples.best(),
+                samples.median(),
+                samples.quantile(1.0)
+            );
+        }
+        Ok(())
+    }
+
+    /// Runs a program and returns the milliseconds and the lines that it printed.
+    fn program(&self, name: &str) -> Result<(f64, u64), Failure> {
+        let words: Vec<&str> = name.split(' ').collect();
+        let mut command = Command::new(if words[0] == "ls" { Path::new("ls") } else { self.outlive });
+        command.args(&words[1..]).current_dir(self.store.root());
+        command.env("OUTLIVE_HOME", self.store.root()).env_remove("OUTLIVE_CONFIG").stdin(Stdio::null());
+        let asked = Instant::now();
+        let output = command.output()?;
+        let millis = asked.elapsed().as_secs_f64() * 1e3;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().into());
+        }
+        Ok((millis, output.stdout.iter().filter(|&&byte| byte == b'\n').count() as u64))
+    }
+
+    /// Measures the parts of a list in this program, with all in memory.
+    fn parts(&self, rounds: u64) -> Result<(), Failure> {
+        let names = [
+            "read the names of jobs",
+            "open every job, read its spec",
+            "find out how ended ones are",
+            "find out how live ones are",
+            "of that: ask every live one's lock",
+        ];
+        let mut samples = names.map(|_| Samples::default());
+        let mut counts = [0; 2];
+        for _ in 0..=rounds {
+            go_on()?;
+            let mut parts = [0.0; 5];
+            let asked = Instant::now();
+            let names = fs::read_dir(self.store.root().join("jobs"))?.count();
+            parts[0] = asked.elapsed().as_secs_f64();
+            let asked = Instant::now();
+            let jobs = self.store.list(None)?.jobs;
+            parts[1] = asked.elapsed().as_secs_f64();
+            let (live, ended): (Vec<&Job>, Vec<&Job>) =
+                jobs.iter().partition(|job| durable::is_held(job.path(), "lock"));
+            for (place, some) in [(2, &ended), (3, &live)] {
+                let asked = Instant::now();
+                let found = some.iter().filter(|job| job.state(self.store).is_live() == (place == 3)).count();
+                parts[place] = asked.elapsed().as_secs_f64();
+                if found != some.len() {
+                    return Err("a job is not what it should be".into());
+                }
+            }
+            let asked = Instant::now();
+            let held = live.iter().filter(|job| durable::is_held(job.path(), "lock")).count();
+            parts[4] = asked.elapsed().as_secs_f64();
+            if held != live.len() || names != jobs.len() {
+                return Err("a job has changed meanwhile".into());
+            }
+            counts = [ended.len(), live.len()];
+            samples.iter_mut().zip(parts).for_each(|(samples, part)| samples.add(part * 1e3));
+        }
+        for (place, (name, samples)) in names.iter().zip(&samples).enumerate() {
+            let count = match place {
+                2 => counts[0],
+                3 | 4 => counts[1],
+                _ => counts[0] + counts[1],
+            };
+            let each = samples.median() * 1e3 / count.max(1) as f64;
+            println!(
+                "{:<6}{name:<38}{:>9.1}{:>9.1}{:>9.1}{each:>9.1} µs each",
+                "parts",
+                samples.best(),
+                samples.median(),
+                samples.quantile(1.0)
+            );
+        }
+        let all: f64 = samples[1..4].iter().map(Samples::median).sum();
+        println!(
+            "looking for what needs recovery is {:.1} ms of {all:.1} ms: an ended job's record says all, and only a live one's lock is asked",
+            samples[4].median()
+        );
+        Ok(())
+    }
+}
