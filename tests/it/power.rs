@@ -490,7 +490,7 @@ fn look(home: &Home, disk: &Disk, place: &Path, boot: &str, starts_next: bool) -
         .map(|job| (job["job"].as_str().unwrap().to_owned(), facts(job)))
         .collect();
     // What is left of a temporary file is reported for ever; it harms nobody.
-    let examined = run(&["doctor"]);
+    let examined = run(&["doctor", "--fix"]);
     assert!(examined.code <= 1, "{}", examined.error());
     let examined = examined.json();
     assert_eq!(examined["live"], 0, "something lives on: {examined}");

@@ -504,10 +504,17 @@ mod tests {
             assert_eq!(owner_of(name, 7), None, "{name}");
         }
         let is_of = |path: &str, uid| Group::at(path).is_of(owner, uid);
-        assert!(is_of("/sys/fs/cgroup/outlive-0/job-42-777", 0));
-        for path in
-            ["/sys/fs/cgroup/outlive-0/job-42-778", "/sys/fs/cgroup/job-42-777", "/", "", "job-42-777"]
-        {
+        let place = "/sys/fs/cgroup/outlive-0";
+        let here = pid_namespace();
+        assert!(is_of(&format!("{place}/job-{here}-42-777"), 0));
+        let others = [
+            format!("{place}/job-{here}-42-778"),
+            format!("{place}/job-{}-42-777", here + 1),
+            format!("/sys/fs/cgroup/job-{here}-42-777"),
+            "/".to_owned(),
+            String::new(),
+        ];
+        for path in &others {
             assert!(!is_of(path, 0), "{path}");
         }
         assert!(!is_of("/sys/fs/cgroup/outlive-0/job-42-777", 1));
