@@ -26,10 +26,13 @@ fn ready(home: &Home, options: &[&str], line: &str) -> String {
     job
 }
 
-/// Returns the processes of this home's jobs, without the keepers.
+/// Returns the processes of this home's jobs, without the keepers and front ends.
 fn commands(home: &Home) -> Vec<i32> {
-    let keepers = home.keepers();
-    home.processes().into_iter().filter(|pid| !keepers.contains(pid)).collect()
+    let is_of_job = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|entry| entry.starts_with(b"OUTLIVE_JOB="))
+    };
+    home.processes().into_iter().filter(is_of_job).collect()
 }
 
 /// Ends a job and asserts that at that moment nothing of it is left.

@@ -115,7 +115,7 @@ pub(crate) struct Run {
     pub(crate) output_cap: Option<Cap>,
 
     /// End it when all its processes together use more memory, such as 2G
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Limits")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory, help_heading = "Limits")]
     pub(crate) memory: Option<u64>,
 
     /// At most so many processes and threads
@@ -486,8 +486,8 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     outlive::duration::parse_duration(text).map_err(|error| error.to_string())
 }
 
-fn parse_size(text: &str) -> Result<u64, String> {
-    outlive::duration::parse_size(text).map_err(|error| error.to_string())
+fn parse_memory(text: &str) -> Result<u64, String> {
+    outlive::duration::parse_memory(text).map_err(|error| error.to_string())
 }
 
 fn parse_cpus(text: &str) -> Result<u64, String> {

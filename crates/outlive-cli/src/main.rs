@@ -8,8 +8,8 @@ mod render;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
 use crate::args::Arguments;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let spare = starts_a_job().then(|| SpareKeeper::start(true)).flatten();
     let wants_json =
         std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return print_help(&error);
@@ -36,6 +36,13 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => failure.report(is_json),
     }
+}
+
+/// Reads the command line. What it was declared with is not given back: that takes longer than to read it, and a start waits.
+fn parse() -> Result<Arguments, clap::Error> {
+    let mut command = std::mem::ManuallyDrop::new(Arguments::command());
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Tells whether a job is about to be started, before anything is understood: a keeper can then be executed while the rest

@@ -13,6 +13,9 @@ pub enum QuantityError {
     /// Not a size.
     #[error("not a size: write 4096, 64K, 100M, 2G")]
     Size,
+    /// Not enough memory for any program.
+    #[error("no program runs in so little: give at least 1M")]
+    Memory,
     /// Not a number of processors.
     #[error("not a number of processors: write 0.5, 1, 2.5")]
     Cpus,
@@ -78,6 +81,18 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     };
     number.checked_mul(scale).ok_or(QuantityError::Size)
 }
+
+/// Reads a size that a program can be executed in.
+///
+/// # Errors
+///
+/// If it is not a size, or less than a megabyte, in which no program gets far.
+pub fn parse_memory(text: &str) -> Result<u64, QuantityError> {
+    parse_size(text)?.checked_sub(LEAST_MEMORY).map(|more| LEAST_MEMORY + more).ok_or(QuantityError::Memory)
+}
+
+/// The least memory that a job can be limited to.
+const LEAST_MEMORY: u64 = 1 << 20;
 
 /// Reads a number of processors, `0.5` or `2`, as thousandths of one.
 ///

@@ -146,8 +146,7 @@ impl Contained {
     }
 
     fn make(ahead: &Ahead, level: Level, limits: &JobLimits) -> Option<Self> {
-        let me = ProcessId::current();
-        let v1 = |controller: &str| Group::make(ahead.hierarchies.of(controller)?, me).ok();
+        let v1 = |controller: &str| Group::make(ahead.hierarchies.of(controller)?, ProcessId::current()).ok();
         let has_v1 = ahead.hierarchies.v1.iter().any(Option::is_some);
         let group = match level {
             Level::Cgroup2 => Some(ahead.unified.clone()?),
@@ -343,14 +342,24 @@ impl Contained {
             if let Some((_, main)) = &self.main {
                 main.signal_group(Signal::KILL).ok();
             }
+            let hit = self.end_children();
             let sent = self.send(Signal::KILL);
-            let is_over = sent.count == 0;
-            all.count = all.count.max(sent.count);
+            let is_over = sent.count == 0 && hit == 0;
+            all.count = all.count.max(sent.count.saturating_add(hit));
             all.refused = sent.refused;
             if is_over || Instant::now() >= until {
                 return all;
             }
         }
+    }
+
+    /// Ends the keeper's own children without a second look. Nobody else can reap them, so their numbers cannot mean
+    /// anybody else; and whoever forks and exits as fast as it can is gone before a second look is over.
+    fn end_children(&self) -> u32 {
+        let me = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_other =
+            |pid| tree::name(pid).is_none_or(|name| name == crate::PROGRAM.as_bytes() && is_keeper(pid));
+        tree::signal_own_children(me, Signal::KILL, is_other)
     }
 
     /// Tells whether a process of the job is one that this rung can do something about.
@@ -378,12 +387,18 @@ impl Contained {
         }
         let until = Instant::now() + STOP_LIMIT;
         let mut still = 0;
+        let mut told: Vec<ProcessId> = Vec::new();
         while still < 2 {
-            let running: Vec<Member> =
-                self.members().into_iter().filter(|member| self.is_to_stop(member)).collect();
+            // Whoever waits in the kernel, such as for a child that stopped before it had executed its program, stops before he
+            // does anything else.
+            let is_running = |member: &Member| {
+                self.is_to_stop(member) && !(member.state == 'D' && told.contains(&member.id))
+            };
+            let running: Vec<Member> = self.members().into_iter().filter(is_running).collect();
             still = if running.is_empty() { still + 1 } else { 0 };
             for member in &running {
                 tree::signal(member, Signal::STOP).ok();
+                told.push(member.id);
             }
             if Instant::now() >= until {
                 return late();
@@ -407,13 +422,21 @@ impl Contained {
         }
     }
 
-    /// Returns what the job uses of its memory now: by the kernel's count, else what its processes have to themselves.
-    pub(crate) fn memory(&self) -> u64 {
+    /// Returns what the job uses of its memory now: by the kernel's count, else by the shares of its processes. Of less than
+    /// `enough` it is only told that it is less.
+    pub(crate) fn memory(&self, enough: u64) -> u64 {
         let counted = self.memory.as_ref().and_then(|group| {
             group.number("memory.current").or_else(|| group.number("memory.usage_in_bytes"))
         });
-        counted
-            .unwrap_or_else(|| self.members().iter().filter_map(|member| tree::memory(member.id.pid)).sum())
+        counted.unwrap_or_else(|| {
+            let members = self.members();
+            let sum = |of: fn(i32) -> Option<u64>| {
+                members.iter().filter_map(|member| of(member.id.pid)).sum::<u64>()
+            };
+            // The quick sum counts what is shared more than once; only when it says enough is it worth looking closer.
+            let most = sum(tree::resident);
+            if most < enough { most } else { sum(tree::memory) }
+        })
     }
 
     /// Returns the most memory that it used, where the kernel counts that.

@@ -22,6 +22,9 @@ use outlive_sys::{clock, durable, lock, pipe};
 use crate::killing::Killing;
 use crate::start::{Keeper, live_path};
 
+/// How many children are reaped before the loop has its turn.
+const REAPED_AT_ONCE: usize = 5000;
+
 /// How long to wait before a record that could not be written is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(2);
 
@@ -40,6 +43,8 @@ pub(crate) struct Ending {
     pub(crate) survivors_us: Option<u64>,
     /// The outcome is being synced apart from the loop; readable when that is done.
     pub(crate) syncing: Option<OwnedFd>,
+    /// Children have ended that are not reaped yet.
+    pub(crate) has_more_to_reap: bool,
     /// The outcome was announced.
     pub(crate) is_announced: bool,
     /// The closed record is written.
@@ -57,6 +62,7 @@ impl Ending {
             survivors,
             survivors_us: None,
             syncing: None,
+            has_more_to_reap: false,
             is_announced: false,
             is_closed: false,
         }
@@ -86,7 +92,15 @@ impl Keeper {
         self.child_ends.clear();
         fault::moment(Point::MainEnd);
         let mut main_ended = false;
+        let mut reaped_count = 0;
+        self.ending.has_more_to_reap = false;
         let is_tree_empty = loop {
+            // Children may end faster than they can be reaped, and somebody may be waiting to end that.
+            if reaped_count == REAPED_AT_ONCE {
+                self.ending.has_more_to_reap = true;
+                break false;
+            }
+            reaped_count += 1;
             match spawn::reap_any() {
                 Reap::Ended(reaped) => {
                     if reaped.pid == self.ending.main_pid && self.ending.main.is_none() {
@@ -103,7 +117,8 @@ impl Keeper {
         }
         if self.ending.main.is_some() {
             // Children may be left that are other jobs' keepers only: they are not of this job.
-            let is_tree_empty = is_tree_empty || self.contained.is_surely_empty();
+            let may_be_empty = !self.ending.has_more_to_reap;
+            let is_tree_empty = is_tree_empty || (may_be_empty && self.contained.is_surely_empty());
             if main_ended {
                 self.record_outcome(is_tree_empty);
             } else if is_tree_empty && self.ending.is_announced {
@@ -146,7 +161,9 @@ impl Keeper {
             usage: Some(self.usage(&main)),
             totals: self.recorder.totals(),
         };
-        (self.deadline_us, self.alarm) = (None, None);
+        if is_tree_empty {
+            (self.deadline_us, self.alarm) = (None, None);
+        }
         if let Survivors::KillAfter { ms } = self.ending.survivors {
             self.ending.survivors_us = Some(clock::boot_us().saturating_add(ms.saturating_mul(1000)));
         }

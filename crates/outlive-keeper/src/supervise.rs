@@ -57,7 +57,7 @@ impl Keeper {
         while !self.ending.is_closed {
             let news = self.wait(&turn);
             self.output(&news, &mut turn);
-            if news.child_ended {
+            if news.child_ended || self.ending.has_more_to_reap {
                 self.reap(&mut turn.buffer);
             }
             if news.synced {
@@ -127,6 +127,9 @@ impl Keeper {
 
     /// Returns how long to sleep: without limit when nothing is due.
     fn next_timer(&self, turn: &Turn) -> Option<Duration> {
+        if self.ending.has_more_to_reap {
+            return Some(Duration::ZERO);
+        }
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
         let watch = self.watch.next_us();
         let next = [self.deadline_us, killing, turn.release_us, watch, self.ending.survivors_us];

@@ -3,7 +3,7 @@
 //! A limit that the kernel keeps is only looked at to say when it is near. One that nothing keeps is kept here: a job that is
 //! over it is ended. A job without such limits is never looked at, and its keeper sleeps.
 
-use outlive_core::containment::{Enforcement, JobLimits, Kept, is_near};
+use outlive_core::containment::{Enforcement, JobLimits, Kept, NEAR_PERCENT, is_near};
 use outlive_core::event::{Event, Kind};
 use outlive_core::meta::Near;
 use outlive_core::outcome::Cause;
@@ -61,7 +61,7 @@ impl Keeper {
         let every = if self.watch.is_polled() { POLLED_EVERY_US } else { KEPT_EVERY_US };
         self.watch.next_us = Some(now_us + every);
         if let Some(limit) = self.watch.limits.memory_bytes {
-            let used = self.contained.memory();
+            let used = self.contained.memory(limit / 100 * NEAR_PERCENT);
             self.watch.memory_peak = self.watch.memory_peak.max(used);
             self.note_near("memory", used, limit);
             if used > limit && self.watch.kept.memory == Some(Enforcement::Polled) {

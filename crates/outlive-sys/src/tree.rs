@@ -91,12 +91,20 @@ pub fn user(pid: i32) -> Option<u32> {
     fs::metadata(format!("/proc/{pid}")).ok().map(|data| data.uid())
 }
 
-/// Returns how much memory a process has to itself: what is resident less what it shares.
+/// Returns a process's share of the memory in use: what it shares with others counts by parts, so that a sum over all
+/// counts nothing twice. The kernel takes a while for that; [`resident`] is quick.
 pub fn memory(pid: i32) -> Option<u64> {
+    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { return resident(pid) };
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Returns how much memory a process has resident, shared or not: never less than [`memory`].
+pub fn resident(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let mut pages = text.split_ascii_whitespace().skip(1).filter_map(|word| word.parse::<u64>().ok());
-    let (resident, shared) = (pages.next()?, pages.next()?);
-    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+    let pages: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }
 
 /// Makes a process and what it will start a likelier victim of the kernel when memory runs out than this program is.
@@ -113,6 +121,26 @@ pub fn prefer_as_victim(pid: i32) {
 /// Returns what a descriptor of another process of ours refers to.
 pub fn descriptor(pid: i32, fd: i32) -> Option<std::path::PathBuf> {
     fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()
+}
+
+/// Returns the name that a process goes by; none if it is gone. It is at most 15 bytes long.
+pub fn name(pid: i32) -> Option<Vec<u8>> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.strip_suffix(b"\n").unwrap_or(&name).to_vec())
+}
+
+/// Sends a signal to the children of this program, but for those that are `spared`; returns to how many. Only for a program that
+/// reaps nobody meanwhile.
+pub fn signal_own_children(me: i32, signal: Signal, mut spared: impl FnMut(i32) -> bool) -> u32 {
+    let mut count = 0;
+    for pid in children_of(me).unwrap_or_default() {
+        // SAFETY: sends a signal to a child of this program. It was one when the list was made, and this program has not
+        // reaped it since, so that the number is still its own.
+        if !spared(pid) && unsafe { libc::kill(pid, signal.number()) } == 0 {
+            count += 1;
+        }
+    }
+    count
 }
 
 /// Tells whether a process has children and all of them pass; one that has ended and was not reaped does not, because its own

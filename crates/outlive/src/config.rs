@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::containment::{JobLimits, Level, Survivors};
-use outlive_core::duration::{parse_cpus, parse_duration, parse_size, parse_survivors};
+use outlive_core::duration::{parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
 use serde::Deserialize;
 
 /// What can be configured; see `docs/guide/configuration.md`.
@@ -186,10 +186,10 @@ impl Config {
         set_optional(&mut config.job.output_cap, "job.output_cap", file.job.output_cap, size)?;
         set_optional(&mut config.job.containment, "job.containment", file.job.containment, level)?;
         let limits = &mut config.job.limits;
-        set_optional(&mut limits.memory_bytes, "job.memory", file.job.memory, size)?;
-        limits.pids = file.job.pids;
+        set_optional(&mut limits.memory_bytes, "job.memory", file.job.memory, memory)?;
+        limits.pids = at_least("job.pids", file.job.pids, 1)?;
         set_optional(&mut limits.cpu_milli, "job.cpu", file.job.cpu.map(|cpu| cpu.to_string()), cpus)?;
-        limits.open_files = file.job.open_files;
+        limits.open_files = at_least("job.open_files", file.job.open_files, 3)?;
         set(&mut config.job.survivors, "job.survivors", file.job.survivors, survivors)?;
         let retention = file.retention;
         set(&mut config.retention.keep, "retention.keep", retention.keep, duration)?;
@@ -207,8 +207,19 @@ fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
+fn at_least(key: &str, value: Option<u64>, least: u64) -> Result<Option<u64>, String> {
+    match value {
+        Some(value) if value < least => Err(format!("{key} = {value}: it must be at least {least}")),
+        value => Ok(value),
+    }
+}
+
 fn level(text: &str) -> Result<Level, String> {
     Level::parse(text).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    parse_memory(text).map_err(|error| error.to_string())
 }
 
 fn cpus(text: &str) -> Result<u64, String> {
@@ -271,6 +282,8 @@ mod tests {
         for (text, named) in [
             ("[limits]\nsesion = 7", "sesion"),
             ("[job]\ngrace = \"soon\"", "job.grace"),
+            ("[job]\npids = 0", "job.pids"),
+            ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
             ("limits = 3", "limits"),
         ] {

@@ -493,12 +493,20 @@ impl Store {
             }
             None if is_paused => {
                 let until = Instant::now() + STOP_LIMIT;
+                let mut told: Vec<ProcessId> = Vec::new();
                 loop {
                     let trace = Trace::of(self, job, state.meta.as_ref());
-                    if trace.members.iter().all(|member| matches!(member.state, 'T' | 't')) {
+                    // Whoever waits in the kernel, such as for a child that stopped before it had executed its program, stops
+                    // before he does anything else.
+                    let is_still = |member: &Member| {
+                        matches!(member.state, 'T' | 't')
+                            || (member.state == 'D' && told.contains(&member.id))
+                    };
+                    if trace.members.iter().all(is_still) {
                         break;
                     }
                     trace.send(Signal::STOP);
+                    told.extend(trace.members.iter().map(|member| member.id));
                     if Instant::now() >= until {
                         return refused(LATE.to_owned());
                     }

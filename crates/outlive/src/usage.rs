@@ -134,7 +134,7 @@ fn now(tree: &Tree, groups: Option<&Containment>) -> Usage {
     if cpu.is_none() || memory.is_none() {
         for figures in counted {
             tree_cpu += figures.cpu_ms + figures.children_cpu_ms;
-            tree_memory += figures.private_bytes;
+            tree_memory += figures.share_bytes;
         }
         // Whose parent did not wait for it, the keeper did.
         let reaped = tree.keeper.and_then(Figures::of).map(|keeper| keeper.children_cpu_ms);
