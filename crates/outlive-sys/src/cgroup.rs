@@ -19,7 +19,10 @@ use crate::socket::own_uid;
 pub const CONTROLLERS: [&str; 4] = ["freezer", "memory", "pids", "cpu"];
 
 /// How long the freezer may take before what it holds is ended all the same.
-const FREEZE_LIMIT: Duration = Duration::from_millis(20);
+const FREEZE_LIMIT: Duration = Duration::from_millis(50);
+
+/// How long the freezer of version 1 may take before it is tried anew.
+const FREEZE_AGAIN: Duration = Duration::from_millis(5);
 
 /// Where this program stands in the hierarchies of this machine: absolute directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -345,8 +348,10 @@ impl Group {
     /// Waits a moment until everything in it has stopped; `false` if it has not.
     pub fn wait_frozen(&self) -> bool {
         let deadline = Instant::now() + FREEZE_LIMIT;
+        let is_v2 = self.has("cgroup.events");
+        let mut again = Instant::now() + FREEZE_AGAIN;
         loop {
-            let is_frozen = if self.has("cgroup.events") {
+            let is_frozen = if is_v2 {
                 self.entry("cgroup.events", "frozen") == Some(1)
             } else {
                 fs::read_to_string(self.path.join("freezer.state"))
@@ -354,6 +359,12 @@ impl Group {
             };
             if is_frozen || Instant::now() >= deadline {
                 return is_frozen;
+            }
+            // Version 1 may wait for ever for one who waits for a child that is frozen already. Another moment is another
+            // chance.
+            if !is_v2 && Instant::now() >= again {
+                self.freeze(false).and_then(|()| self.freeze(true)).ok();
+                again = Instant::now() + FREEZE_AGAIN;
             }
             std::thread::sleep(Duration::from_micros(200));
         }
