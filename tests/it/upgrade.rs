@@ -173,7 +173,8 @@ fn end(dir: &Path, command: ProcessId, fields: &[u8]) {
     };
     let file = File::options().write(true).open(dir.join("outcome")).unwrap();
     file.write_all_at(&outcome.to_slot(), OUTCOME_AT).unwrap();
-    file.write_all_at(&Closed { closed: ended, totals: Totals::default() }.to_slot(), CLOSED_AT).unwrap();
+    file.write_all_at(&Closed { closed: ended, usage: None, totals: Totals::default() }.to_slot(), CLOSED_AT)
+        .unwrap();
 }
 
 #[test]

@@ -549,7 +549,8 @@ impl Soak<'_> {
                 let by_signal = matches!(outcome.wait_status, WaitStatus::Signaled { signal: 9 | 15, .. });
                 entry.is_killed && (by_signal || ended_by_itself)
             }
-            Cause::Lost { .. } => entry.is_bereft && outcome.wait_status == WaitStatus::Unknown,
+            // The kernel may have told the code of a job whose keeper was killed: its own, or that of a writer without a reader.
+            Cause::Lost { .. } => entry.is_bereft,
             Cause::NeverStarted(_) => !entry.is_started,
             Cause::Timeout | Cause::Oom => false,
         };

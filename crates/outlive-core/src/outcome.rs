@@ -125,7 +125,7 @@ pub struct Totals {
 }
 
 /// What it used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time in user mode.
     pub user_ms: u64,
@@ -163,6 +163,9 @@ pub struct Closed {
     /// When.
     #[serde(rename = "closed_us")]
     pub closed: Timestamp,
+    /// All it ever used, those that outlived the main process too, where somebody could ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
     /// All it ever printed.
     #[serde(flatten)]
     pub totals: Totals,
@@ -364,7 +367,7 @@ impl Closed {
     pub fn from_slot(bytes: &[u8]) -> Option<Self> {
         match unslot(CLOSED_MAGIC, bytes)? {
             Slot::Known(closed) => Some(closed),
-            Slot::Later(_) => Some(Self { closed: Timestamp(0), totals: Totals::default() }),
+            Slot::Later(_) => Some(Self { closed: Timestamp(0), usage: None, totals: Totals::default() }),
         }
     }
 }
@@ -484,7 +487,7 @@ mod tests {
 
     #[test]
     fn a_record_of_a_later_version_is_an_end_that_is_not_understood() {
-        let closed = Closed { closed: Timestamp(7), totals: Totals::default() };
+        let closed = Closed { closed: Timestamp(7), usage: None, totals: Totals::default() };
         let mut slot = slot(OUTCOME_MAGIC, &closed).unwrap();
         slot[4] = 2;
         let outcome = Outcome::from_slot(&slot).expect("not an empty slot");
@@ -524,7 +527,8 @@ mod tests {
 
     #[test]
     fn closed_comes_back_and_is_not_an_outcome() {
-        let closed = Closed { closed: Timestamp(7), totals: Totals { bytes: 1, ..Totals::default() } };
+        let usage = Some(Usage { pids_peak: Some(3), ..Usage::default() });
+        let closed = Closed { closed: Timestamp(7), usage, totals: Totals { bytes: 1, ..Totals::default() } };
         assert_eq!(Closed::from_slot(&closed.to_slot()), Some(closed));
         assert_eq!(Outcome::from_slot(&closed.to_slot()), None);
     }

@@ -383,7 +383,10 @@ impl Contained {
             || Err("not all processes have stopped yet; they will when the kernel lets them".to_owned());
         if let Some(group) = &self.group {
             group.freeze(true).map_err(|error| format!("the control group cannot be frozen: {error}"))?;
-            return if group.wait_frozen() { Ok(()) } else { late() };
+            let is_frozen = group.wait_frozen();
+            // Whoever was moved out of the group is still below.
+            self.signal_strays(Signal::STOP);
+            return if is_frozen { Ok(()) } else { late() };
         }
         let until = Instant::now() + STOP_LIMIT;
         let mut still = 0;
@@ -404,7 +407,18 @@ impl Contained {
                 return late();
             }
         }
+        if self.members().iter().any(|member| !self.reaches(member.id.pid)) {
+            return Err("some have left the process group, which is all that holds it, and go on".to_owned());
+        }
         Ok(())
+    }
+
+    /// Sends a signal to those of the job that are not in its group.
+    fn signal_strays(&self, signal: Signal) {
+        let inside = self.group.as_ref().map(Group::members).unwrap_or_default();
+        for member in self.members().iter().filter(|member| !inside.contains(&member.id.pid)) {
+            tree::signal(member, signal).ok();
+        }
     }
 
     /// Lets them go on.
@@ -415,6 +429,7 @@ impl Contained {
         match &self.group {
             Some(group) => {
                 group.freeze(false).ok();
+                self.signal_strays(Signal::CONT);
             }
             None => {
                 self.send(Signal::CONT);

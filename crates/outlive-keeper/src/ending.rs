@@ -244,7 +244,8 @@ impl Keeper {
     fn close(&mut self) {
         let now = Timestamp(clock::wall_us());
         self.recorder.settle_gap(now);
-        let closed = Closed { closed: now, totals: self.recorder.totals() };
+        let usage = self.ending.main.map(|main| self.usage(&main));
+        let closed = Closed { closed: now, usage, totals: self.recorder.totals() };
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);
         self.remove_mark();
@@ -279,7 +280,8 @@ impl Keeper {
 pub(crate) fn both_slots(outcome: &Outcome, now: Timestamp) -> [u8; FILE_BYTES as usize] {
     let mut slots = [0; FILE_BYTES as usize];
     slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());
-    slots[CLOSED_AT as usize..].copy_from_slice(&Closed { closed: now, totals: outcome.totals }.to_slot());
+    slots[CLOSED_AT as usize..]
+        .copy_from_slice(&Closed { closed: now, usage: None, totals: outcome.totals }.to_slot());
     slots
 }
 

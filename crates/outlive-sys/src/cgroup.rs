@@ -172,14 +172,12 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Reads a file of the kernel's, which says nothing of its length, in as few calls as it takes.
+/// Reads a file of the kernel's, which says nothing of its length, in as few calls as it takes; not on the stack, which
+/// would stay that deep.
 fn read_proc(path: &str) -> Vec<u8> {
-    let mut contents = Vec::new();
-    let mut buffer = [0; 8192];
+    let mut contents = Vec::with_capacity(4096);
     if let Ok(mut file) = fs::File::open(path) {
-        while let Ok(count @ 1..) = io::Read::read(&mut file, &mut buffer) {
-            contents.extend_from_slice(&buffer[..count]);
-        }
+        io::Read::read_to_end(&mut file, &mut contents).ok();
     }
     contents
 }

@@ -79,7 +79,27 @@ impl Signal {
             "CLD" => "CHLD",
             other => other,
         };
-        NAMES.iter().find(|(known, _)| *known == name).map(|&(_, number)| Self(number))
+        let known = NAMES.iter().find(|(known, _)| *known == name).map(|&(_, number)| Self(number));
+        known.or_else(|| Self::real_time(name))
+    }
+
+    /// Reads `RTMIN`, `RTMIN+3`, `RTMAX-1` and the like.
+    fn real_time(name: &str) -> Option<Self> {
+        #[cfg(target_os = "linux")]
+        let (least, most) = (libc::SIGRTMIN(), libc::SIGRTMAX());
+        #[cfg(not(target_os = "linux"))]
+        let (least, most) = (1, 0);
+        let offset = |text: &str| match text.strip_prefix(['+', '-']) {
+            Some(digits) => digits.parse::<i32>().ok().filter(|offset| *offset >= 0),
+            None => text.is_empty().then_some(0),
+        };
+        let number = if let Some(rest) = name.strip_prefix("RTMIN").filter(|rest| !rest.starts_with('-')) {
+            least.checked_add(offset(rest)?)?
+        } else {
+            let rest = name.strip_prefix("RTMAX").filter(|rest| !rest.starts_with('+'))?;
+            most.checked_sub(offset(rest)?)?
+        };
+        (least..=most).contains(&number).then_some(Self(number))
     }
 
     /// Returns the number.
@@ -209,6 +229,17 @@ static WAKE: AtomicI32 = AtomicI32::new(-1);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn real_time_signals_have_names_too() {
+        let number = |name: &str| Signal::parse(name).map(Signal::number);
+        assert_eq!(number("SIGRTMIN"), Some(libc::SIGRTMIN()));
+        assert_eq!(number("rtmin+3"), Some(libc::SIGRTMIN() + 3));
+        assert_eq!(number("RTMAX-1"), Some(libc::SIGRTMAX() - 1));
+        for name in ["RTMIN-1", "RTMAX+1", "RTMIN+99", "RTMIN€", "RTMIN+", "RT", "RTMIN+-1"] {
+            assert_eq!(number(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn names_and_numbers_agree() {

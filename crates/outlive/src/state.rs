@@ -200,7 +200,7 @@ impl Job {
             usage: None,
             totals,
         };
-        let closed = found.is_closed.then_some(Closed { closed: now, totals });
+        let closed = found.is_closed.then_some(Closed { closed: now, usage: None, totals });
         let written = self.write_outcome(store, &outcome, closed.as_ref());
         // Somebody else may have been faster, with the same or better knowledge: what is in the store counts.
         let (known, known_closed) = self.records();
@@ -244,7 +244,7 @@ impl Job {
             return None;
         }
         let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();
-        let closed = Closed { closed: Timestamp(clock::wall_us()), totals };
+        let closed = Closed { closed: Timestamp(clock::wall_us()), usage: None, totals };
         let guard = durable::open_ro(self.dir(), file::LOCK).ok()?;
         if !lock::lock_within(&guard, LOCK_LIMIT).unwrap_or(false) {
             return None;

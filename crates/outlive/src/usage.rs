@@ -51,7 +51,8 @@ impl Job {
             _ if state.is_live() => tree.map(|tree| now(tree, containment(state))).unwrap_or_default(),
             // Whoever lost sight of it knows nothing of what it used.
             Some(outcome) if !matches!(outcome.cause, Cause::Lost { .. }) => {
-                let used = outcome.usage;
+                // What survivors of the main process used came later.
+                let used = state.closed.and_then(|closed| closed.usage).or(outcome.usage);
                 Usage {
                     cpu_ms: used.map(|used| used.user_ms + used.system_ms),
                     memory_bytes: tree.map(|_| 0),
