@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::region::Region;
 use crate::socket::own_uid;
 
 /// The controllers of version 1 that are of use here.
@@ -40,7 +41,8 @@ pub struct Hierarchies {
 impl Hierarchies {
     /// Finds out.
     pub fn discover() -> Self {
-        Self::parse(&read_proc("/proc/self/mountinfo"), &read_proc("/proc/self/cgroup"), &parent_name())
+        let (mounts, own) = (read_proc("/proc/self/mountinfo"), read_proc("/proc/self/cgroup"));
+        Self::parse(text_of(&mounts), text_of(&own), &parent_name())
     }
 
     /// Returns where this program stands in the hierarchy of a controller of version 1.
@@ -172,15 +174,27 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// Reads a file of the kernel's, which says nothing of its length, in as few calls as it takes; not on the stack, which
-/// would stay that deep.
-fn read_proc(path: &str) -> Vec<u8> {
-    let mut contents = Vec::with_capacity(4096);
-    if let Ok(mut file) = fs::File::open(path) {
-        io::Read::read_to_end(&mut file, &mut contents).ok();
+/// Reads a file of the kernel's, which says nothing of its length, in as few calls as it takes. Neither the stack nor the heap
+/// keeps what it took: a keeper lives long, and counts its pages.
+fn read_proc(path: &str) -> Option<Region> {
+    let mut contents = Region::new(LONGEST_LIST).ok()?;
+    let mut file = fs::File::open(path).ok()?;
+    let mut length = 0;
+    while let Ok(count @ 1..) = io::Read::read(&mut file, &mut contents[length..]) {
+        length += count;
     }
-    contents
+    Some(contents)
 }
+
+/// Returns what was read.
+fn text_of(contents: &Option<Region>) -> &[u8] {
+    let Some(contents) = contents else { return &[] };
+    let end = contents.iter().position(|&byte| byte == 0).unwrap_or(contents.len());
+    &contents[..end]
+}
+
+/// More than any list of mounts takes; what is not used takes nothing. Zeros follow the text.
+const LONGEST_LIST: usize = 1 << 20;
 
 /// Undoes the octal escapes of `mountinfo`.
 fn unescape(field: &[u8]) -> Vec<u8> {
