@@ -3,7 +3,7 @@
 //! One scenario (start, output on both streams, input, a signal, exit 7; reading, waiting, removing, recovering) is run
 //! for every fault point and every action. The one whose turn it is, keeper, starting or reading front end, hears of the
 //! fault through its environment; afterwards fresh front ends, which have none, do what a user would: try again. Then
-//! [`check_world`] holds what is found against the design's invariants.
+//! [`world::check`] holds what is found against the design's invariants.
 //!
 //! `faults [--sample COUNT] [--seed SEED] [--only TEXT]`; the binaries with fault points are those in `OUTLIVE_FAULT_BIN`.
 

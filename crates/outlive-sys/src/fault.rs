@@ -47,7 +47,7 @@ points! {
     /// Taking the store's lock.
     StoreLock = "starter.store.lock", Call;
     /// Replacing the reserved bytes.
-    ReserveWrite = "starter.reserved.write", Call;
+    ReserveWrite = "starter.reserved.write", Write;
     /// Making the new directory.
     NewMake = "starter.new.mkdir", Call;
     /// Creating and locking `lock` and `done`.
@@ -158,6 +158,16 @@ points! {
     RemoveMark = "reader.remove.mark", Call;
     /// Deleting its files.
     RemoveDelete = "reader.remove.delete", Call;
+    /// Noting that it was told that a keeper died and its command goes on.
+    OrphanMark = "reader.orphan.mark", Call;
+    /// Noting who asked for the end of a job without a keeper.
+    OrphanAsked = "reader.orphan.asked", Call;
+    /// Writing the closed record of a job whose keeper died after it had written the outcome.
+    CloseWrite = "reader.close.write", Write;
+    /// Putting a damaged job out of the way.
+    QuarantineMove = "reader.quarantine.rename", Call;
+    /// Deleting what a crash left in `new/`.
+    NewDelete = "reader.new.delete", Call;
     /// Noting that the store was collected.
     CollectStamp = "reader.collect.stamp", Call;
 }

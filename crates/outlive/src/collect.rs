@@ -64,14 +64,11 @@ impl Store {
             return Ok(Collected::default());
         }
         let stamp = self.root().join("collected");
-        fault::step(Point::CollectStamp, || Ok(()))?;
-        OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(stamp)?
-            .set_modified(SystemTime::now())?;
+        fault::step(Point::CollectStamp, || {
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(stamp)?;
+            file.set_modified(SystemTime::now())
+        })?;
         self.sweep_marks();
         self.sweep_new();
         self.sweep_events();
@@ -143,7 +140,7 @@ impl Store {
             // A starter that was stopped half-way still holds its lock.
             let is_held = durable::is_held(&entry.path(), outlive_core::file::LOCK);
             if is_stale && !is_held {
-                fs::remove_dir_all(entry.path()).ok();
+                fault::step(Point::NewDelete, || fs::remove_dir_all(entry.path())).ok();
             }
         }
     }

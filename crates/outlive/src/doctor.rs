@@ -11,6 +11,7 @@ use outlive_core::file;
 use outlive_core::index::{RECORD_BYTES, Record};
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 use crate::find::{Damaged, Listing};
 use crate::job::Job;
@@ -179,7 +180,7 @@ impl Store {
             let mut place = name.to_owned();
             place.push(format!(".{number}"));
             let to = self.quarantine().join(place);
-            if durable::rename_new(path, &to)? {
+            if fault::step(Point::QuarantineMove, || durable::rename_new(path, &to))? {
                 return Ok(to);
             }
         }

@@ -19,6 +19,7 @@ use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, NeverStarted, WaitStatus, errno_text};
 use outlive_core::{file, spec};
 use outlive_sys::cgroup::{self, Group};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::{Handle, ProcessId, Stat};
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::Signal;
@@ -368,7 +369,7 @@ impl Job {
         }
         let mut bytes = serde_json::to_vec(asked)?;
         bytes.write_all(b"\n")?;
-        durable::replace(self.dir(), file::ASKED, &bytes)
+        fault::step(Point::OrphanAsked, || durable::replace(self.dir(), file::ASKED, &bytes))
     }
 }
 

@@ -6,6 +6,8 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
+use outlive_sys::fault::{self, Point};
+
 use crate::collect::disk_bytes;
 use crate::limits::LimitError;
 use crate::store::Store;
@@ -35,7 +37,7 @@ impl Store {
         // In place, because a file system may take its time over a file that is emptied. If it cannot be written, or was
         // written in part, it is measured again next time.
         if let Some(file) = file {
-            file.write_all_at(format!("{bound:DIGITS$}").as_bytes(), 0).ok();
+            fault::write_all_at(Point::ReserveWrite, &file, format!("{bound:DIGITS$}").as_bytes(), 0).ok();
         }
         Ok(())
     }

@@ -161,7 +161,6 @@ impl Store {
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
         if store_lock.is_held {
-            fault::step(Point::ReserveWrite, || Ok(())).map_err(failed(self.root()))?;
             self.reserve(request.output_cap.unwrap_or(self.config().job.output_cap))?;
         }
         for _ in 0..DRAWS {

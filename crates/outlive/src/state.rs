@@ -3,7 +3,6 @@
 //! Order of trust: outcome record, then the keeper's lock, then the identity of the recorded processes. Whoever finds a
 //! job whose keeper is dead writes down what is known, once, under the job's lock.
 
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outlive_core::event::{Event, Kind};
@@ -134,7 +133,7 @@ impl Job {
 
     /// Writes down, once, that the keeper of a job that goes on is gone.
     pub(crate) fn tell_orphaned(&self, store: &Store) {
-        if durable::create_new(self.dir(), file::ORPHANED).is_ok() {
+        if fault::step(Point::OrphanMark, || durable::create_new(self.dir(), file::ORPHANED)).is_ok() {
             store.append_event_of(self, Kind::Orphaned);
         }
     }
@@ -253,7 +252,7 @@ impl Job {
             return Some(known);
         }
         let file = durable::open_rw(self.dir(), file::OUTCOME).ok()?;
-        file.write_all_at(&closed.to_slot(), CLOSED_AT).ok()?;
+        fault::write_all_at(Point::CloseWrite, &file, &closed.to_slot(), CLOSED_AT).ok()?;
         if let Some(meta) = self.meta() {
             let meta = Meta { closed: Some(closed), ..meta };
             durable::replace(self.dir(), file::META, &meta.to_bytes()).ok();
