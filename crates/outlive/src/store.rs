@@ -98,6 +98,10 @@ impl Store {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !is_adoptable(root) {
+                    // Somebody else may have made it between the two looks, and put jobs into it.
+                    if version.exists() {
+                        return Self::open_at(root, config);
+                    }
                     return Err(StoreError::NotAStore(root.to_owned()));
                 }
                 make(root, &version).map_err(failed(root))?;
