@@ -223,18 +223,13 @@ impl Home {
 
     /// Lists the keepers of this home's store.
     pub fn keepers(&self) -> Vec<i32> {
-        all_processes().into_iter().filter(|&pid| self.is_keeper(pid)).collect()
-    }
-
-    fn is_keeper(&self, pid: i32) -> bool {
-        std::fs::read_link(format!("/proc/{pid}/fd/4"))
-            .is_ok_and(|path| path.starts_with(self.store()) && path.file_name() == Some(OsStr::new("lock")))
+        keepers_of(&self.store())
     }
 
     fn owns(&self, pid: i32) -> bool {
         let wanted = format!("OUTLIVE_HOME={}", self.store().display());
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        self.is_keeper(pid) || environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
+        is_keeper_of(&self.store(), pid) || environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
     }
 
     fn end_jobs(&self) {
@@ -380,6 +375,16 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Tells whether a process runs: it is there and has not ended.
 pub fn is_running(pid: i32) -> bool {
     outlive_sys::identity::Stat::read(pid).is_some_and(|stat| !stat.has_ended())
+}
+
+/// Lists the keepers of a store.
+pub fn keepers_of(store: &Path) -> Vec<i32> {
+    all_processes().into_iter().filter(|&pid| is_keeper_of(store, pid)).collect()
+}
+
+fn is_keeper_of(store: &Path, pid: i32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/fd/4"))
+        .is_ok_and(|path| path.starts_with(store) && path.file_name() == Some(OsStr::new("lock")))
 }
 
 /// Lists all processes that run.

@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use outlive_tests::{Home, Random, binary, finish, lacks, report};
+use outlive_tests::{Home, Random, binary, finish, keepers_of, lacks, report, until};
 use serde_json::Value;
 
 /// What the disk is asked, in the words of strace. A question mark: not every processor has it.
@@ -504,6 +504,8 @@ fn look(home: &Home, disk: &Disk, place: &Path, boot: &str, starts_next: bool) -
     }
     if starts_next {
         run(&["run", "--wait", "--", "true"]).ok();
+        // Its end was told; what its keeper has still to write must not be written into what is removed here.
+        until("the keeper is gone", || keepers_of(place).is_empty());
     }
     fs::remove_dir_all(place).unwrap();
     Seen::Jobs(jobs)
