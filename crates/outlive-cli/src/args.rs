@@ -26,6 +26,13 @@ pub(crate) struct Arguments {
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
     pub(crate) session: Option<SessionName>,
 
+    /// For whom: what this one was told of, or has read, it is not told again
+    ///
+    /// Without it, the conversation that the environment names ($OUTLIVE_READER, or the variable of an agent's client), else
+    /// `default`.
+    #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
+    pub(crate) reader: Option<SessionName>,
+
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -138,15 +145,63 @@ pub(crate) struct Run {
     #[arg(long, value_name = "cgroup2|hybrid|freezer|sweep|group", value_parser = parse_level)]
     pub(crate) containment: Option<Level>,
 
+    /// What it belongs to: several jobs of one group are waited for and ended together
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+
+    /// How long it may live: forever, session, or until=TIME
+    #[arg(long, value_name = "CHOICE", value_parser = parse_lifetime)]
+    pub(crate) lifetime: Option<LifetimeChoice>,
+
+    /// It is ready when a line of its output matches this regular expression
+    #[arg(long, value_name = "PATTERN", help_heading = "Readiness")]
+    pub(crate) ready_on: Option<String>,
+
+    /// It is ready when one of its processes listens on this TCP port
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Readiness")]
+    pub(crate) ready_port: Option<u16>,
+
+    /// It is ready when this address answers with a status below 400
+    #[arg(long, value_name = "URL", help_heading = "Readiness")]
+    pub(crate) ready_http: Option<String>,
+
+    /// Look for that so long; without it until its end
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Readiness")]
+    pub(crate) ready_timeout: Option<Duration>,
+
+    /// When it has ended, run this line in a shell, with the notice on its standard input
+    #[arg(long, value_name = "LINE", help_heading = "At its end")]
+    pub(crate) on_exit: Option<OsString>,
+
+    /// When it has ended, send the notice to this address
+    #[arg(long, value_name = "URL", help_heading = "At its end")]
+    pub(crate) webhook: Option<String>,
+
+    /// Wait so long, print what it has printed, and return while it goes on
+    #[arg(long = "yield", value_name = "DURATION", value_parser = parse_duration, conflicts_with = "wait")]
+    pub(crate) yield_after: Option<Duration>,
+
     /// Stream its output and exit with its code; with a duration, wait only so long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "none", value_parser = parse_timeout)]
     pub(crate) wait: Option<Timeout>,
+}
+
+/// How long a job may live, as it is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum LifetimeChoice {
+    Forever,
+    Session,
+    Until(Timestamp),
 }
 
 /// List jobs, the newest last
 #[derive(Debug, Args)]
 #[command(visible_alias = "ps")]
 pub(crate) struct List {
+    /// Only jobs of this group
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+
     /// Only jobs of which something still runs
     #[arg(long)]
     pub(crate) live: bool,
@@ -507,6 +562,27 @@ fn parse_timeout(text: &str) -> Result<Timeout, String> {
         Ok(Timeout(None))
     } else {
         parse_duration(text).map(|limit| Timeout(Some(limit)))
+    }
+}
+
+fn parse_lifetime(text: &str) -> Result<LifetimeChoice, String> {
+    match text.split_once('=') {
+        None if text == "forever" => Ok(LifetimeChoice::Forever),
+        None if text == "session" => Ok(LifetimeChoice::Session),
+        Some(("until", time)) => parse_until(time).map(LifetimeChoice::Until),
+        _ => Err("write forever, session, until=2h or until=2026-11-15T18:00:00Z".to_owned()),
+    }
+}
+
+/// Reads a time to come: itself, or how long from now.
+fn parse_until(text: &str) -> Result<Timestamp, String> {
+    match outlive::duration::parse_duration(text) {
+        Ok(ahead) => {
+            let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
+            Ok(Timestamp(outlive_sys::clock::wall_us().saturating_add(ahead)))
+        }
+        Err(_) => Timestamp::parse(text)
+            .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
     }
 }
 

@@ -187,6 +187,7 @@ impl From<StartError> for Failure {
             }
             .hint(start_hint(why.step.as_str(), job.as_str())),
             StartError::NoKeeper => failure.hint("install outlive-keeper beside outlive, or set OUTLIVE_KEEPER to its path"),
+            StartError::NoHelper => failure.hint("install outlive beside this program, or set OUTLIVE_PROGRAM to its path"),
             StartError::Silent { job } => {
                 Self { job: Some(job.to_string()), ..failure }.hint(format!("`outlive show {job}` tells what became of it"))
             }

@@ -18,6 +18,10 @@ use crate::timestamp::Timestamp;
 pub enum Kind {
     /// Its command runs.
     Started,
+    /// What was to hold before it counts as ready does.
+    Ready,
+    /// It prints so much that the first of it is no longer kept.
+    OutputFlood,
     /// So much of a limit is used that somebody should know.
     LimitNear,
     /// Its main process has ended, or never started.
@@ -38,6 +42,8 @@ impl Kind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Started => "started",
+            Self::Ready => "ready",
+            Self::OutputFlood => "output_flood",
             Self::LimitNear => "limit_near",
             Self::Exited => "exited",
             Self::Orphaned => "orphaned",

@@ -6,11 +6,12 @@ use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce};
 use crate::outcome::NeverStarted;
 use crate::rawtext::RawText;
-use crate::spec::{Process, Stdin};
+use crate::spec::{Lifetime, Process, Stdin};
+use crate::timestamp::Timestamp;
 use crate::wire::{Reader, WireError, Writer};
 
 /// The version of this request; starter and keeper must agree exactly.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const REQUEST: u8 = 1;
 const STARTED: u8 = 2;
@@ -48,6 +49,11 @@ pub struct Launch<'a> {
     pub limits: JobLimits,
     /// What becomes of those that the main process leaves behind.
     pub survivors: Survivors,
+    /// How long it may live.
+    pub lifetime: Lifetime,
+    /// The arguments of the program that tells others of its end, if there is anybody to tell; the program itself is the last
+    /// descriptor that comes with this request.
+    pub parting: Vec<&'a [u8]>,
 }
 
 /// Why a keeper cannot take a request.
@@ -86,6 +92,15 @@ impl<'a> Launch<'a> {
                 Survivors::Keep => None,
                 Survivors::KillAfter { ms } => Some(ms),
             })
+            .option_u64(match self.lifetime {
+                Lifetime::Until { at } => Some(at.0),
+                _ => None,
+            })
+            .option_u64(match self.lifetime {
+                Lifetime::Session { lease_ms } => Some(lease_ms),
+                _ => None,
+            })
+            .list(&self.parting)
             .finish()
     }
 
@@ -126,6 +141,12 @@ impl<'a> Launch<'a> {
                 None => Survivors::Keep,
                 Some(ms) => Survivors::KillAfter { ms },
             },
+            lifetime: match (reader.option_u64()?, reader.option_u64()?) {
+                (Some(at), _) => Lifetime::Until { at: Timestamp(at) },
+                (None, Some(lease_ms)) => Lifetime::Session { lease_ms },
+                (None, None) => Lifetime::Forever,
+            },
+            parting: reader.list()?,
         })
     }
 }
@@ -222,6 +243,8 @@ mod tests {
                 containment: open.then_some(Level::Freezer),
                 limits: JobLimits { pids: timeout_ms, ..JobLimits::default() },
                 survivors: timeout_ms.map_or(Survivors::Keep, |ms| Survivors::KillAfter { ms }),
+                lifetime: timeout_ms.map_or(Lifetime::Forever, |lease_ms| Lifetime::Session { lease_ms }),
+                parting: if open { vec![b"outlive", b"parting"] } else { Vec::new() },
             };
             let frame = launch.to_frame();
             let whole = contents(&frame);

@@ -56,6 +56,18 @@ pub mod file {
     pub const ORPHANED: &str = "orphaned";
     /// There once somebody asked for the end of a job that no keeper keeps: who, and with what.
     pub const ASKED: &str = "asked";
+    /// There once it is ready: when, and how that was seen.
+    pub const READY: &str = "ready";
+    /// Held by whoever looks whether it is ready.
+    pub const PROBE: &str = "probe";
+    /// There once it was given to another session: which.
+    pub const SESSION: &str = "session";
+    /// What became of those who were to hear of its end.
+    pub const PARTING: &str = "parting.json";
+    /// In a session's directory: its settings.
+    pub const SETTINGS: &str = "session.json";
+    /// In a session's directory: held, shared, by each front end that is open for it.
+    pub const LEASE: &str = "lease";
     /// In a session's directory: what happened to its jobs.
     pub const EVENTS: &str = "events";
 }

@@ -60,6 +60,57 @@ pub struct Starter {
     pub uid: u32,
 }
 
+/// How long a job may live, apart from its timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifetime {
+    /// Until it ends by itself or somebody ends it.
+    #[default]
+    Forever,
+    /// Until this time of the wall clock.
+    Until {
+        /// When.
+        #[serde(rename = "at_us")]
+        at: Timestamp,
+    },
+    /// Until some time after the last front end of its session is gone.
+    Session {
+        /// How long after that.
+        lease_ms: u64,
+    },
+}
+
+/// When a job counts as ready: as soon as all that is asked for here holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ready {
+    /// A line of its output matches this regular expression.
+    pub on: Option<String>,
+    /// A process of its tree listens on this TCP port.
+    pub port: Option<u16>,
+    /// This address answers with a status below 400.
+    pub http: Option<String>,
+    /// After so long nobody looks any more; none: until its end.
+    pub timeout_ms: Option<u64>,
+}
+
+/// Who is to hear of the end without asking.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Parting {
+    /// A line for the shell that is run.
+    pub on_exit: Option<RawText>,
+    /// An address that the notice is sent to.
+    pub webhook: Option<String>,
+}
+
+impl Parting {
+    /// Tells whether nobody is.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What was asked for. Never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
@@ -71,8 +122,14 @@ pub struct Spec {
     pub nonce: Nonce,
     /// What people call it.
     pub name: Option<String>,
-    /// Whose it is.
+    /// Whose it is; a job that was given to another session says so in its file `session`.
     pub session: SessionName,
+    /// Who started it, and is to be told of its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<SessionName>,
+    /// What it belongs to within its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// The program and its arguments, as executed.
     pub argv: Vec<RawText>,
     /// The line, where a shell runs it.
@@ -104,6 +161,15 @@ pub struct Spec {
     /// What becomes of those that its main process leaves behind.
     #[serde(default)]
     pub survivors: Survivors,
+    /// How long it may live.
+    #[serde(default)]
+    pub lifetime: Lifetime,
+    /// When it counts as ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Ready>,
+    /// Who is to hear of its end.
+    #[serde(default, skip_serializing_if = "Parting::is_empty")]
+    pub parting: Parting,
     /// When it was asked for.
     #[serde(rename = "created_us")]
     pub created: Timestamp,

@@ -226,6 +226,10 @@ impl Keeper {
 
     /// Lets everybody know.
     fn announce(&mut self) {
+        // First: a mark without a keeper is looked at by the next front end, which tells of the end if nobody has.
+        if let Some(outcome) = &self.meta.outcome {
+            self.tell(&Event::of_outcome(&self.meta.job, self.meta.nonce, outcome));
+        }
         if self.ending.is_closed {
             self.remove_mark();
         }
@@ -235,9 +239,6 @@ impl Keeper {
             lock::unlock(&done).ok();
         }
         self.ending.is_announced = true;
-        if let Some(outcome) = &self.meta.outcome {
-            self.tell(&Event::of_outcome(&self.meta.job, self.meta.nonce, outcome));
-        }
     }
 
     /// Writes the closed record: the last process of the job is gone.
@@ -265,8 +266,13 @@ impl Keeper {
         }
     }
 
+    /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to.
     fn remove_mark(&self) {
-        fault::step(Point::LiveRemove, || durable::remove(&self.dir, &live_path(&self.live_mark))).ok();
+        let given = durable::read_line(&self.dir, outlive_core::file::SESSION);
+        let mark = given.map(|session| format!("{}@{session}", self.meta.job));
+        for mark in mark.iter().chain([&self.live_mark]) {
+            fault::step(Point::LiveRemove, || durable::remove(&self.dir, &live_path(mark))).ok();
+        }
     }
 
     /// Replaces the snapshot. It is a convenience: a full disk costs the snapshot and nothing else.

@@ -18,6 +18,8 @@ mod containing;
 mod ending;
 mod input;
 mod killing;
+mod living;
+mod parting;
 mod recorder;
 mod start;
 mod supervise;

@@ -32,6 +32,8 @@ use crate::clients::Client;
 use crate::containing::{Ahead, Contained, Doors};
 use crate::ending::Ending;
 use crate::input::Input;
+use crate::living::Life;
+use crate::parting::Parting;
 use crate::recorder::Recorder;
 use crate::watching::Watch;
 
@@ -66,6 +68,8 @@ pub(crate) struct Keeper {
     pub(crate) grace_ms: u64,
     pub(crate) contained: Contained,
     pub(crate) watch: Watch,
+    pub(crate) life: Life,
+    pub(crate) parting: Option<Parting>,
     pub(crate) ending: Ending,
 }
 
@@ -97,6 +101,8 @@ pub(crate) fn start() -> Result<Keeper, u8> {
         ahead.discard();
         return Err(4);
     };
+    let mut fds = fds;
+    let helper = if fds.len() > 6 { fds.pop() } else { None };
     let [lock, done, dir, outcome, index, log] = <[OwnedFd; 6]>::try_from(fds).map_err(|_| 4)?;
     let (outcome, index, log) = (outcome.into(), index.into(), log.into());
     let handed = Handed { lock, done, dir, outcome, index, log, starter };
@@ -116,8 +122,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             return Err(4);
         }
     };
+    let parting = Parting::new(&launch, helper, umask);
     match keep(handed, &launch, umask, &limits, ahead) {
-        Ok(keeper) => Ok(keeper),
+        Ok(keeper) => Ok(Keeper { parting, ..keeper }),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
             durable::remove(&handed.dir, &live_path(&launch.live_mark)).ok();
@@ -127,6 +134,10 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             drop((handed.done, handed.lock));
             let mut starter = handed.starter;
             starter.write_all(&LaunchReply::NotStarted(never).to_frame()).ok();
+            if let Some(parting) = parting {
+                drop(starter);
+                parting.take(&handed.dir);
+            }
             Err(5)
         }
     }
@@ -246,6 +257,8 @@ fn keep(
         deadline_us,
         grace_ms: launch.grace_ms,
         watch: Watch::new(launch.limits, kept),
+        life: Life::new(launch.lifetime),
+        parting: None,
         contained,
         ending: Ending::new(command.pid, launch.survivors),
     };

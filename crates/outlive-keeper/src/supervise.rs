@@ -78,6 +78,9 @@ impl Keeper {
         for file in self.recorder.files(&self.dir) {
             fault::step(Point::LogSync, || file.sync_data()).ok();
         }
+        if let Some(parting) = self.parting.take() {
+            parting.take(&self.dir);
+        }
     }
 
     fn wait(&self, turn: &Turn) -> News {
@@ -132,7 +135,8 @@ impl Keeper {
         }
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
         let watch = self.watch.next_us();
-        let next = [self.deadline_us, killing, turn.release_us, watch, self.ending.survivors_us];
+        let life = self.life.next_us();
+        let next = [self.deadline_us, killing, turn.release_us, watch, life, self.ending.survivors_us];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
     }
@@ -317,6 +321,9 @@ impl Keeper {
             self.ending.survivors_us = None;
             // The main process ended by itself, and so did the job; this only ends what it left behind.
             self.kill(Signal::TERM, None, Cause::Natural);
+        }
+        if self.life.next_us().is_some_and(|due| now_us >= due) {
+            self.look_at_life(now_us);
         }
         if self.watch.next_us().is_some_and(|due| now_us >= due) {
             self.watch_limits(now_us);

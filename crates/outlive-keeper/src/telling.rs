@@ -20,11 +20,24 @@ impl Keeper {
     pub(crate) fn tell(&self, event: &Event) {
         append(&self.dir, &self.live_mark, event);
     }
+
+    /// Returns where the job's session has its files, seen from the job's directory.
+    pub(crate) fn session_dir(&self) -> String {
+        session_dir(&self.dir, &self.live_mark).unwrap_or_default()
+    }
 }
 
-/// Appends an event to those of the session whose name is in the job's mark.
+/// Returns the directory of the session that has the job now: the one that it was given to, else the one whose name is in its
+/// mark.
+fn session_dir(dir: impl AsFd, live_mark: &str) -> Option<String> {
+    let given = durable::read_line(dir, file::SESSION);
+    let session = given.or_else(|| Some(live_mark.split_once('@')?.1.to_owned()))?;
+    Some(format!("../../sessions/{session}"))
+}
+
+/// Appends an event to those of the job's session.
 pub(crate) fn append(dir: impl AsFd, live_mark: &str, event: &Event) {
-    let Some((_, session)) = live_mark.split_once('@') else { return };
-    let path = format!("../../sessions/{session}/{}", file::EVENTS);
+    let Some(session) = session_dir(&dir, live_mark) else { return };
+    let path = format!("{session}/{}", file::EVENTS);
     fault::step(Point::EventAppend, || durable::append(dir, &path, &event.to_record())).ok();
 }

@@ -31,7 +31,7 @@ struct Plan {
     error: c_int,
 }
 
-/// Starts `program` with `arguments` (its own name first), an empty environment, and `fds` as descriptors 3, 4, 5…
+/// Starts `program` with `arguments` (its own name first), just this `environment`, and `fds` as descriptors 3, 4, 5…
 ///
 /// Returns when the program has been executed. All signals are blocked in it; the caller's directory, umask and limits
 /// are inherited.
@@ -43,7 +43,12 @@ struct Plan {
 /// # Panics
 ///
 /// If more than [`MAX_FDS`] descriptors are given.
-pub fn start(program: &CStr, arguments: &[CString], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn start(
+    program: &CStr,
+    arguments: &[CString],
+    environment: &[CString],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<()> {
     assert!(fds.len() <= MAX_FDS, "at most {MAX_FDS} descriptors can be handed over");
     let argv: Vec<*const c_char> =
         arguments.iter().map(|argument| argument.as_ptr()).chain([std::ptr::null()]).collect();
@@ -51,8 +56,12 @@ pub fn start(program: &CStr, arguments: &[CString], fds: &[BorrowedFd<'_>]) -> i
     let variables = crate::fault::keeper_environment();
     #[cfg(not(feature = "fault"))]
     let variables: [CString; 0] = [];
-    let environment: Vec<*const c_char> =
-        variables.iter().map(|variable| variable.as_ptr()).chain([std::ptr::null()]).collect();
+    let environment: Vec<*const c_char> = environment
+        .iter()
+        .chain(&variables)
+        .map(|variable| variable.as_ptr())
+        .chain([std::ptr::null()])
+        .collect();
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let null = above_targets(null.as_raw_fd())?;
     let moved = fds.iter().map(|fd| above_targets(fd.as_raw_fd())).collect::<io::Result<Vec<_>>>()?;

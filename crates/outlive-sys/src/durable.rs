@@ -63,6 +63,14 @@ pub fn open_ro(dir: impl AsFd, name: &str) -> io::Result<File> {
     Ok(File::from(openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
 }
 
+/// Reads a file of one short line; `None` if it is not there, empty or longer than 4 KiB.
+pub fn read_line(dir: impl AsFd, name: &str) -> Option<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    open_ro(dir, name).ok()?.take(4097).read_to_string(&mut text).ok().filter(|&count| count <= 4096)?;
+    Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
+}
+
 /// Reserves room for the first `bytes` of a file, which read as zeros, so that writing them later cannot fail for want of it.
 ///
 /// # Errors

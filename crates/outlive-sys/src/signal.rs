@@ -131,6 +131,16 @@ pub fn block_all() {
     }
 }
 
+/// Lets all signals through again; for a program that was started with all of them blocked.
+pub fn unblock_all() {
+    // SAFETY: `sigemptyset` initialises the set that `pthread_sigmask` then reads; the old mask is not asked for.
+    unsafe {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
 /// Lets this program reap its children itself, whatever its starter wanted of its own: with SIGCHLD ignored the kernel
 /// would throw their ends away.
 pub fn keep_child_ends() {

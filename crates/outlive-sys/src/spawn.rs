@@ -5,7 +5,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::identity::{Handle, ProcessId};
 use crate::vfork::{SignalsBlocked, errno, vfork_into};
@@ -409,6 +409,18 @@ fn convert(usage: &libc::rusage) -> Usage {
         system_ms: millis(usage.ru_stime),
         max_rss_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * unit,
     }
+}
+
+/// Becomes the program that `file` is, with the signals that programs begin with. Returns only if that is not possible.
+pub fn become_program(file: impl AsFd, arguments: &[CString], environment: &[CString]) -> io::Error {
+    let pointers = |strings: &[CString]| -> Vec<*const c_char> {
+        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (arguments, environment) = (pointers(arguments), pointers(environment));
+    default_signals();
+    // SAFETY: both lists end with null and point to strings that outlive the call, which does not return if it succeeds.
+    unsafe { libc::fexecve(file.as_fd().as_raw_fd(), arguments.as_ptr(), environment.as_ptr()) };
+    io::Error::last_os_error()
 }
 
 /// Makes this program the parent of all its descendants whose own parent ends; `false` where the system has no such thing.

@@ -16,6 +16,31 @@ pub struct Config {
     pub job: JobDefaults,
     /// How long ended jobs stay.
     pub retention: Retention,
+    /// What holds for sessions and their readers.
+    pub session: SessionRules,
+    /// How notices are sent.
+    pub webhook: WebhookRules,
+}
+
+/// What holds for sessions and their readers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRules {
+    /// How long a job that lives with its session goes on without any front end.
+    pub lease: Duration,
+    /// After so long without a sign of life from the reader that started a job, the next reader of the session is told of its
+    /// end.
+    pub absence: Duration,
+}
+
+/// How notices are sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookRules {
+    /// With what they are signed.
+    pub secret: Option<String>,
+    /// How long one may take.
+    pub timeout: Duration,
+    /// How long it is tried.
+    pub give_up: Duration,
 }
 
 /// How many jobs may be live at a time, and how much output there may be.
@@ -83,6 +108,12 @@ impl Default for Config {
                 max_idle: None,
                 max_bytes: Some(20 << 30),
             },
+            session: SessionRules { lease: Duration::from_secs(60), absence: Duration::from_secs(300) },
+            webhook: WebhookRules {
+                secret: None,
+                timeout: Duration::from_secs(10),
+                give_up: Duration::from_secs(86_400),
+            },
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -117,6 +148,23 @@ struct File {
     limits: FileLimits,
     job: FileJob,
     retention: FileRetention,
+    session: FileSession,
+    webhook: FileWebhook,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileSession {
+    lease: Option<String>,
+    absence: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileWebhook {
+    secret: Option<String>,
+    timeout: Option<String>,
+    give_up: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -197,6 +245,11 @@ impl Config {
         config.retention.max_jobs = retention.max_jobs;
         set_optional(&mut config.retention.max_idle, "retention.max_idle", retention.max_idle, duration)?;
         set_optional(&mut config.retention.max_bytes, "retention.max_bytes", retention.max_bytes, size)?;
+        set(&mut config.session.lease, "session.lease", file.session.lease, duration)?;
+        set(&mut config.session.absence, "session.absence", file.session.absence, duration)?;
+        config.webhook.secret = file.webhook.secret.filter(|secret| !secret.is_empty());
+        set(&mut config.webhook.timeout, "webhook.timeout", file.webhook.timeout, duration)?;
+        set(&mut config.webhook.give_up, "webhook.give_up", file.webhook.give_up, duration)?;
         config.limits.bytes = config.enough_bytes();
         set_optional(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, size)?;
         Ok(config)

@@ -99,7 +99,7 @@ impl Store {
     /// Writes down what a front end found out about a job.
     pub(crate) fn append_event_of(&self, job: &Job, kind: Kind) {
         let now = Timestamp(clock::wall_us());
-        self.append_event(&job.spec().session, &Event::new(kind, job.id(), job.spec().nonce, now));
+        self.append_event(job.session(), &Event::new(kind, job.id(), job.spec().nonce, now));
     }
 
     /// Gives the room of old events back.

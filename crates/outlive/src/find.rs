@@ -91,7 +91,7 @@ impl Store {
                 None => Err(DamageError::Name(name.clone())),
             };
             match job {
-                Ok(Some(job)) if session.is_none_or(|session| job.spec().session == *session) => {
+                Ok(Some(job)) if session.is_none_or(|session| job.session() == session) => {
                     listing.jobs.push(job);
                 }
                 Ok(_) => {}
@@ -110,7 +110,7 @@ impl Store {
     ///
     /// If there is none, there are several, or it is damaged.
     pub fn find(&self, reference: &str, session: Option<&SessionName>) -> Result<Job, FindError> {
-        let is_visible = |job: &Job| session.is_none_or(|session| job.spec().session == *session);
+        let is_visible = |job: &Job| session.is_none_or(|session| job.session() == session);
         if let Ok(id) = JobId::parse(reference) {
             match self.open_job(&id) {
                 Ok(Some(job)) if is_visible(&job) => return Ok(job),

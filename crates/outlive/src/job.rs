@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use outlive_core::file;
-use outlive_core::id::JobId;
+use outlive_core::id::{JobId, SessionName};
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_core::spec::{Spec, SpecError};
@@ -20,6 +20,8 @@ pub struct Job {
     path: PathBuf,
     dir: OwnedFd,
     spec: Spec,
+    /// The session that it was given to.
+    given_to: Option<SessionName>,
 }
 
 /// Why a job's directory cannot be used.
@@ -72,11 +74,13 @@ impl Job {
             Err(source) => return Err(DamageError::Io { path: path.join(file::SPEC), source }),
         };
         let spec = Spec::parse(id, &bytes)?;
-        Ok(Some(Self { path, dir, spec }))
+        let given_to =
+            durable::read_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
+        Ok(Some(Self { path, dir, spec, given_to }))
     }
 
     pub(crate) fn of(path: PathBuf, dir: OwnedFd, spec: Spec) -> Self {
-        Self { path, dir, spec }
+        Self { path, dir, spec, given_to: None }
     }
 
     /// Returns its id.
@@ -87,6 +91,16 @@ impl Job {
     /// Returns what was asked.
     pub fn spec(&self) -> &Spec {
         &self.spec
+    }
+
+    /// Returns whose it is now.
+    pub fn session(&self) -> &SessionName {
+        self.given_to.as_ref().unwrap_or(&self.spec.session)
+    }
+
+    /// Returns the name of the mark by which it counts as live.
+    pub(crate) fn live_mark(&self) -> String {
+        format!("{}@{}", self.id(), self.session())
     }
 
     /// Returns its directory.

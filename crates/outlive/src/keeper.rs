@@ -73,7 +73,7 @@ impl SpareKeeper {
         let path = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
         let (ours, theirs) = socket::pair()?;
         let arguments = [CString::new(PROGRAM).map_err(invalid)?];
-        fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[theirs.as_fd()]))?;
+        fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))?;
         Ok(Self { program: program.to_owned(), socket: ours })
     }
 }

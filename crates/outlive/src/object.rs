@@ -155,8 +155,8 @@ impl JobObject {
         Self {
             job: spec.job.clone(),
             name: spec.name.clone(),
-            session: spec.session.to_string(),
-            group: None,
+            session: job.session().to_string(),
+            group: spec.group.clone(),
             command: spec.command_line(),
             cwd: spec.cwd.to_lossy(),
             mode: spec.mode,

@@ -56,7 +56,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),
         }
-        let mark = self.live().join(format!("{}@{}", job.id(), job.spec().session));
+        let mark = self.live().join(job.live_mark());
         fault::step(Point::RemoveMark, || fs::remove_file(mark)).ok();
         self.append_event_of(job, Kind::Removed);
         // Somebody who still has the directory open may make a file in it meanwhile.

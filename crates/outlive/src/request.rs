@@ -9,7 +9,7 @@ use std::time::Duration;
 use outlive_core::containment::{JobLimits, Level, Survivors};
 use outlive_core::id::SessionName;
 use outlive_core::rawtext::RawText;
-use outlive_core::spec::Stdin;
+use outlive_core::spec::{Lifetime, Parting, Ready, Stdin};
 
 use crate::keeper::{in_path, search};
 
@@ -30,6 +30,11 @@ pub struct Request {
     pub(crate) containment: Option<Level>,
     pub(crate) limits: JobLimits,
     pub(crate) survivors: Option<Survivors>,
+    pub(crate) reader: Option<SessionName>,
+    pub(crate) group: Option<String>,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) ready: Option<Ready>,
+    pub(crate) parting: Parting,
 }
 
 #[derive(Debug, Clone)]
@@ -55,6 +60,11 @@ impl Request {
             containment: None,
             limits: JobLimits::default(),
             survivors: None,
+            reader: None,
+            group: None,
+            lifetime: Lifetime::Forever,
+            ready: None,
+            parting: Parting::default(),
         }
     }
 
@@ -145,6 +155,42 @@ impl Request {
         self.survivors = Some(survivors);
         self
     }
+
+    /// Who starts it, and is to be told of its end; without this, whoever is next in its session.
+    pub fn reader(mut self, reader: SessionName) -> Self {
+        self.reader = Some(reader);
+        self
+    }
+
+    /// What it belongs to within its session, so that several jobs can be waited for and ended together.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// How long it may live, apart from its timeout.
+    pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// When it counts as ready.
+    pub fn ready(mut self, ready: Ready) -> Self {
+        self.ready = Some(ready);
+        self
+    }
+
+    /// Runs this line in a shell when it has ended, in its directory and environment, with the notice on standard input.
+    pub fn on_exit(mut self, line: impl Into<OsString>) -> Self {
+        self.parting.on_exit = Some(RawText::from(line.into().as_bytes()));
+        self
+    }
+
+    /// Sends the notice to this address when it has ended.
+    pub fn webhook(mut self, url: impl Into<String>) -> Self {
+        self.parting.webhook = Some(url.into());
+        self
+    }
 }
 
 /// What is wrong with a request.
@@ -168,6 +214,15 @@ pub enum RequestError {
     /// A name that cannot be shown in one line.
     #[error("the name must be 1 to 100 characters without control characters")]
     Name,
+    /// The same of a group.
+    #[error("the group must be 1 to 100 characters without control characters")]
+    Group,
+    /// Nobody could look for this.
+    #[error("{0:?} is no regular expression: {1}")]
+    Pattern(String, String),
+    /// Nobody could ask there.
+    #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
+    Address(String),
 }
 
 /// A request with everything decided.
@@ -246,6 +301,12 @@ impl Request {
         };
         if self.name.as_ref().is_some_and(|name| !is_showable(name)) {
             return Err(RequestError::Name);
+        }
+        if self.group.as_ref().is_some_and(|group| !is_showable(group)) {
+            return Err(RequestError::Group);
+        }
+        if self.parting.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
+            return Err(RequestError::Nul("the line to run at the end"));
         }
         if self.cwd.as_ref().is_some_and(|cwd| has_nul(cwd.as_os_str())) {
             return Err(RequestError::Nul("the directory"));

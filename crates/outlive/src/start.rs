@@ -71,6 +71,9 @@ pub enum StartError {
     /// There is no program to keep it.
     #[error("there is no outlive-keeper beside this program or in PATH")]
     NoKeeper,
+    /// There is no program to tell of its end.
+    #[error("there is no outlive beside this program or in PATH to tell of the job's end")]
+    NoHelper,
     /// The keeper's program cannot be executed.
     #[error("cannot execute the keeper {program}")]
     Keeper {
@@ -114,6 +117,8 @@ struct Prepared {
     log: File,
     dir: OwnedFd,
     live_mark: String,
+    /// The program that the keeper is to become, if others are to hear of the end.
+    helper: Option<File>,
 }
 
 impl Store {
@@ -131,7 +136,13 @@ impl Store {
         let spare = self.keeper.take_spare();
         let path = request.path();
         let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
+        // Before anything is made: a job whose end cannot be told as asked is not started.
+        let helper = match request.parting.is_empty() {
+            true => None,
+            false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
+        };
         let (prepared, warning) = self.prepare(request, &resolved)?;
+        let prepared = Prepared { helper, ..prepared };
         // Its keeper writes to it; without it the job goes on and nobody hears of it.
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
         let reply = self.launch(request, &resolved, &prepared, spare);
@@ -218,7 +229,18 @@ impl Store {
         }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
-            Ok(true) => Ok(Some(Prepared { spec, path, lock, done, outcome, index, log, dir, live_mark })),
+            Ok(true) => Ok(Some(Prepared {
+                spec,
+                path,
+                lock,
+                done,
+                outcome,
+                index,
+                log,
+                dir,
+                live_mark,
+                helper: None,
+            })),
             other => {
                 fs::remove_file(&mark).ok();
                 other.map(|_| None)
@@ -236,6 +258,8 @@ impl Store {
             nonce,
             name: request.name.clone(),
             session: request.session.clone(),
+            reader: request.reader.clone(),
+            group: request.group.clone(),
             argv: resolved.argv.clone(),
             shell_line: resolved.shell_line.clone(),
             cwd: RawText::from(resolved.cwd.as_os_str().as_bytes()),
@@ -258,6 +282,9 @@ impl Store {
                 open_files: request.limits.open_files.or(defaults.limits.open_files),
             },
             survivors: request.survivors.unwrap_or(defaults.survivors),
+            lifetime: request.lifetime,
+            ready: request.ready.clone(),
+            parting: request.parting.clone(),
             created: Timestamp(clock::wall_us()),
             host: self.host().clone(),
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
@@ -277,6 +304,12 @@ impl Store {
         let spec = &prepared.spec;
         let environment = request
             .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
+        let parting = match prepared.helper {
+            Some(_) => {
+                ["outlive", "parting", spec.job.as_str(), &spec.nonce.to_string()].map(str::to_owned).to_vec()
+            }
+            None => Vec::new(),
+        };
         let frame = Launch {
             job: spec.job.clone(),
             nonce: spec.nonce,
@@ -292,6 +325,8 @@ impl Store {
             containment: spec.containment,
             limits: spec.limits,
             survivors: spec.survivors,
+            lifetime: spec.lifetime,
+            parting: parting.iter().map(String::as_bytes).collect(),
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;
@@ -332,8 +367,9 @@ enum Talk {
 fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
     ours.set_read_timeout(Some(ANSWER_LIMIT))?;
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
-    let Prepared { lock, done, dir, outcome, index, log, .. } = prepared;
-    let fds = [lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
+    let Prepared { lock, done, dir, outcome, index, log, helper, .. } = prepared;
+    let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
+    fds.extend(helper.as_ref().map(AsFd::as_fd));
     // A keeper that does not take the request says so before it has read it all.
     let sent = fault::step(Point::LaunchSend, || socket::send_with(&mut ours, frame, &fds));
     if sent.is_err() {

@@ -232,7 +232,7 @@ impl Job {
 
     /// Removes the mark by which it counts as live.
     fn unmark(&self, store: &Store) {
-        let mark = store.live().join(format!("{}@{}", self.id(), self.spec().session));
+        let mark = store.live().join(self.live_mark());
         fault::step(Point::RecoverMark, || std::fs::remove_file(mark)).ok();
     }
 
@@ -272,7 +272,7 @@ impl Job {
         // First: whoever dies between the two leaves a job that is found again, and its event is then a repeat.
         let event = Event::of_outcome(self.id(), self.spec().nonce, outcome);
         if fault::step(Point::RecoverEvent, || Ok(())).is_ok() {
-            store.append_event(&self.spec().session, &event);
+            store.append_event(self.session(), &event);
         }
         let mut slots = [0; FILE_BYTES as usize];
         slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());

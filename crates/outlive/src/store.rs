@@ -24,6 +24,8 @@ pub struct Store {
     config: Config,
     host: OnceLock<Host>,
     pub(crate) keeper: KeeperProgram,
+    /// This program is `outlive` itself.
+    pub(crate) is_helper: bool,
 }
 
 /// Why a store cannot be opened.
@@ -108,13 +110,20 @@ impl Store {
             }
             Err(error) => return Err(failed(&version)(error)),
         }
-        Ok(Self { root: root.to_owned(), config, host: OnceLock::new(), keeper: KeeperProgram::default() })
+        Ok(Self {
+            root: root.to_owned(),
+            config,
+            host: OnceLock::new(),
+            keeper: KeeperProgram::default(),
+            is_helper: false,
+        })
     }
 
     /// Opens it once more, for a thread that watches.
     pub(crate) fn again(&self) -> Self {
         let (root, config) = (self.root.clone(), self.config.clone());
-        Self { root, config, host: self.host.clone(), keeper: KeeperProgram::default() }
+        let (host, is_helper) = (self.host.clone(), self.is_helper);
+        Self { root, config, host, keeper: KeeperProgram::default(), is_helper }
     }
 
     /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with

@@ -36,7 +36,8 @@ struct ListedObject<'a> {
 pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
     let listing =
         context.store.list(context.session.as_ref()).map_err(|error| Failure::other("list", &error))?;
-    for damaged in &listing.damaged {
+    // Whose a damaged one is, nobody can tell: whoever sees only one session is not told of it.
+    for damaged in listing.damaged.iter().filter(|_| context.session.is_none()) {
         let name = one_line(&damaged.name.to_string_lossy());
         note(&if damaged.error.is_certain() {
             format!("outlive: warning: {name} is damaged; outlive doctor --fix moves it out of the way")
@@ -48,6 +49,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
     let jobs: Vec<Listed> = listing
         .jobs
         .into_iter()
+        .filter(|job| arguments.group.is_none() || job.spec().group == arguments.group)
         .filter_map(|job| {
             let state = job.state(&context.store);
             let is_listed = !state.is_removed && (!arguments.live || state.is_live());
@@ -67,7 +69,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         note(if arguments.live { "no live jobs" } else { "no jobs; start one with: outlive run 'LINE'" });
         return Ok(ExitCode::SUCCESS);
     }
-    let has_sessions = jobs.iter().any(|listed| listed.job.spec().session != jobs[0].job.spec().session);
+    let has_sessions = jobs.iter().any(|listed| listed.job.session() != jobs[0].job.session());
     let mut rows = vec![header(arguments, has_sessions)];
     rows.extend(jobs.iter().map(|listed| row(listed, has_sessions)));
     let is_coloured = is_coloured();
@@ -124,7 +126,7 @@ fn row(listed: &Listed, has_sessions: bool) -> Vec<String> {
     let spec = job.spec();
     let mut row = vec![spec.job.to_string(), status, time];
     if has_sessions {
-        row.push(spec.session.to_string());
+        row.push(listed.job.session().to_string());
     }
     row.extend(usage.iter().flat_map(usage_cells));
     row.extend(ports.iter().map(|ports| port_list(ports.as_deref().unwrap_or_default())));
@@ -137,7 +139,7 @@ fn row(listed: &Listed, has_sessions: bool) -> Vec<String> {
 fn sums(jobs: &[Listed]) -> Vec<Vec<String>> {
     let mut sums: BTreeMap<&str, Usage> = BTreeMap::new();
     for listed in jobs {
-        *sums.entry(listed.job.spec().session.as_str()).or_default() += listed.usage.unwrap_or_default();
+        *sums.entry(listed.job.session().as_str()).or_default() += listed.usage.unwrap_or_default();
     }
     let header = ["SESSION", "CPU", "MEMORY", "PROCS"].map(str::to_owned).to_vec();
     let rows = sums.iter().map(|(session, usage)| {

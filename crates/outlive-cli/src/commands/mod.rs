@@ -30,6 +30,8 @@ pub(crate) struct Context {
     pub(crate) is_json: bool,
     /// Whose jobs to see; none: all.
     pub(crate) session: Option<SessionName>,
+    /// For whom.
+    pub(crate) reader: SessionName,
 }
 
 /// Does what was asked.
@@ -42,8 +44,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         }
         _ => {}
     }
-    let store = Store::open()?.with_self_as_keeper().with_spare_keeper(spare);
-    let context = Context { store, is_json: arguments.json, session: arguments.session };
+    let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
+    let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
+    let context = Context { store, is_json: arguments.json, session: arguments.session, reader };
     match arguments.verb {
         Verb::Run(run) => run::run(&context, run),
         Verb::List(list) => list::run(&context, &list),

@@ -3,15 +3,15 @@
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outlive::{
-    Followed, Follower, Job, JobLimits, JobObject, Piece, Request, SessionName, Started, Status, Stream,
-    WaitStatus,
+    Followed, Follower, Job, JobLimits, JobObject, Lifetime, Piece, Ready, Request, SessionName, Started,
+    Status, Stream, WaitStatus,
 };
 use outlive_sys::signal::interrupted;
 
-use crate::args::{Run, Timeout};
+use crate::args::{LifetimeChoice, Run, Timeout};
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
@@ -45,7 +45,7 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
         Some(session) => session.clone(),
         None => inherited_session()?,
     };
-    request = request.session(session).stdin(arguments.stdin.into());
+    request = request.session(session).reader(context.reader.clone()).stdin(arguments.stdin.into());
     if let Some(name) = arguments.name {
         request = request.name(name);
     }
@@ -78,6 +78,32 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     }
     if let Some(cap) = arguments.output_cap {
         request = request.output_cap(cap.0);
+    }
+    if let Some(group) = arguments.group {
+        request = request.group(group);
+    }
+    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    request = request.lifetime(match arguments.lifetime {
+        None | Some(LifetimeChoice::Forever) => Lifetime::Forever,
+        Some(LifetimeChoice::Until(at)) => Lifetime::Until { at },
+        Some(LifetimeChoice::Session) => {
+            Lifetime::Session { lease_ms: millis(context.store.config().session.lease) }
+        }
+    });
+    let ready = Ready {
+        on: arguments.ready_on,
+        port: arguments.ready_port,
+        http: arguments.ready_http,
+        timeout_ms: arguments.ready_timeout.map(millis),
+    };
+    if ready != Ready::default() {
+        request = request.ready(ready);
+    }
+    if let Some(line) = arguments.on_exit {
+        request = request.on_exit(line);
+    }
+    if let Some(url) = arguments.webhook {
+        request = request.webhook(url);
     }
     Ok(request)
 }
