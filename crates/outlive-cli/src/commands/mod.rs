@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let lease = session.clone().or_else(|| inherited_session().ok()).and_then(|name| store.hold_lease(&name));
     let context = Context { store, is_json: arguments.json, session, reader, _lease: lease };
     match arguments.verb {
-        Verb::Run(run) => run::run(&context, run),
+        Verb::Run(run) => run::run(&context, *run),
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
