@@ -50,7 +50,8 @@ pub struct Done {
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: Vec<u8>,
-    what: String,
+    /// The command.
+    pub what: String,
 }
 
 impl Home {
@@ -229,7 +230,8 @@ impl Home {
     fn owns(&self, pid: i32) -> bool {
         let wanted = format!("OUTLIVE_HOME={}", self.store().display());
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        is_keeper_of(&self.store(), pid) || environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
+        is_keeper_of(&self.store(), pid)
+            || environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes())
     }
 
     fn end_jobs(&self) {

@@ -15,7 +15,7 @@ use outlive_core::outcome::{
 };
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::spawn::{self, Reap, Reaped};
 use outlive_sys::{clock, durable, lock, pipe};
 
@@ -90,28 +90,9 @@ impl Keeper {
     /// Reaps every child that has ended, and acts on it.
     pub(crate) fn reap(&mut self, buffer: &mut [u8]) {
         self.child_ends.clear();
-        fault::moment(Point::MainEnd);
-        let mut main_ended = false;
-        let mut reaped_count = 0;
-        self.ending.has_more_to_reap = false;
-        let is_tree_empty = loop {
-            // Children may end faster than they can be reaped, and somebody may be waiting to end that.
-            if reaped_count == REAPED_AT_ONCE {
-                self.ending.has_more_to_reap = true;
-                break false;
-            }
-            reaped_count += 1;
-            match spawn::reap_any() {
-                Reap::Ended(reaped) => {
-                    if reaped.pid == self.ending.main_pid && self.ending.main.is_none() {
-                        self.ending.main = Some(reaped);
-                        main_ended = true;
-                    }
-                }
-                Reap::None => break true,
-                Reap::Running => break false,
-            }
-        };
+        let was_running = self.ending.main.is_none();
+        let is_tree_empty = fault::around(Point::Reap, || self.reap_ended());
+        let main_ended = was_running && self.ending.main.is_some();
         if main_ended {
             self.drain(buffer);
         }
@@ -128,20 +109,40 @@ impl Keeper {
         }
     }
 
+    /// Reaps the children that have ended; tells whether there are no others.
+    fn reap_ended(&mut self) -> bool {
+        self.ending.has_more_to_reap = false;
+        // Children may end faster than they can be reaped, and somebody may be waiting to end that.
+        for _ in 0..REAPED_AT_ONCE {
+            match spawn::reap_any() {
+                Reap::Ended(reaped) => {
+                    if reaped.pid == self.ending.main_pid && self.ending.main.is_none() {
+                        self.ending.main = Some(reaped);
+                    }
+                }
+                Reap::None => return true,
+                Reap::Running => return false,
+            }
+        }
+        self.ending.has_more_to_reap = true;
+        false
+    }
+
     /// Reads what the pipes hold at this moment. All that the main process wrote is among it; what a survivor writes
     /// without end is not waited for.
     fn drain(&mut self, buffer: &mut [u8]) {
-        fault::moment(Point::Drain);
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let held = self.outputs[stream.index()].as_ref().map_or(0, pipe::capacity);
-            let mut drained = 0;
-            while drained < held {
-                match self.read_output(stream, buffer) {
-                    0 => break,
-                    count => drained += count,
+        fault::around(Point::Drain, || {
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                let held = self.outputs[stream.index()].as_ref().map_or(0, pipe::capacity);
+                let mut drained = 0;
+                while drained < held {
+                    match self.read_output(stream, buffer) {
+                        0 => break,
+                        count => drained += count,
+                    }
                 }
             }
-        }
+        });
     }
 
     /// Writes the outcome, and sees to its sync and announcement.
@@ -229,10 +230,10 @@ impl Keeper {
         if self.ending.is_closed {
             self.remove_mark();
         }
-        self.write_meta(Point::MetaEnd);
-        fault::moment(Point::DoneRelease);
+        self.write_meta(Replacing::META_END);
         if let Some(done) = self.done.take() {
-            lock::unlock(&done).ok();
+            // It is freed in any case when it is closed.
+            fault::step(Point::DoneRelease, || lock::unlock(&done)).ok();
         }
         self.ending.is_announced = true;
         if let Some(outcome) = &self.meta.outcome {
@@ -249,7 +250,7 @@ impl Keeper {
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);
         self.remove_mark();
-        self.write_meta(Point::MetaEnd);
+        self.write_meta(Replacing::META_END);
         self.ending.is_closed = true;
     }
 
@@ -270,9 +271,8 @@ impl Keeper {
     }
 
     /// Replaces the snapshot. It is a convenience: a full disk costs the snapshot and nothing else.
-    pub(crate) fn write_meta(&self, point: Point) {
-        let bytes = self.meta.to_bytes();
-        fault::step(point, || durable::replace(&self.dir, outlive_core::file::META, &bytes)).ok();
+    pub(crate) fn write_meta(&self, at: Replacing) {
+        durable::replace(at, &self.dir, outlive_core::file::META, &self.meta.to_bytes()).ok();
     }
 }
 

@@ -9,7 +9,7 @@ use outlive_core::meta::Near;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;
-use outlive_sys::fault::Point;
+use outlive_sys::fault::Replacing;
 use outlive_sys::signal::Signal;
 
 use crate::start::Keeper;
@@ -88,7 +88,7 @@ impl Keeper {
     fn note_near(&mut self, limit: &str, used: u64, of: u64) {
         if self.meta.near.is_none() && is_near(used, of) {
             self.meta.near = Some(Near { limit: limit.to_owned(), at: Timestamp(clock::wall_us()) });
-            self.write_meta(Point::MetaStart);
+            self.write_meta(Replacing::META_START);
             self.tell(&Event { limit: Some(limit.to_owned()), ..self.event(Kind::LimitNear) });
         }
     }

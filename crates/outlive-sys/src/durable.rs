@@ -11,6 +11,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
+use crate::fault::{self, Appending, Replacing};
+
 /// Opens a directory to reach what is in it.
 ///
 /// # Errors
@@ -88,15 +90,18 @@ pub fn reserve(file: &File, offset: u64, bytes: u64) {
     let _ = (file, offset, bytes);
 }
 
-/// Gives the room of a file's first bytes back; they read as zeros, and nothing else moves. `false` where that is not
-/// possible.
-pub fn forget_front(file: &File, bytes: u64) -> bool {
+/// Gives the room of a file's first bytes back; they read as zeros, and nothing else moves.
+///
+/// # Errors
+///
+/// Where the system or the file system cannot do that.
+pub fn forget_front(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    return fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes).is_ok();
+    return Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes)?);
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (file, bytes);
-        false
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -116,14 +121,16 @@ pub fn first_data(file: &File, from: u64) -> Option<u64> {
 /// # Errors
 ///
 /// If the directory is gone, or not all of it could be written.
-pub fn append(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+pub fn append(at: Appending, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-    let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = fault::step(at.open, || Ok(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))?;
     // One call: a second one could come after somebody else's.
-    match rustix::io::retry_on_intr(|| rustix::io::write(&file, contents))? {
-        written if written == contents.len() => Ok(()),
-        _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
-    }
+    fault::write(at.write, contents, |part| {
+        match rustix::io::retry_on_intr(|| rustix::io::write(&file, part))? {
+            written if written == part.len() => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
+        }
+    })
 }
 
 /// Replaces a file: readers see the old contents or the new, never a part.
@@ -135,18 +142,19 @@ pub fn append(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
 /// # Errors
 ///
 /// If the file system is full or read-only; the old file is then still there.
-pub fn replace(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+pub fn replace(at: Replacing, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
     use std::io::Write;
     let temporary = format!("{name}.{}.tmp", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    let written = openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(io::Error::from)
-        .and_then(|fd| File::from(fd).write_all(contents))
-        .and_then(|()| Ok(renameat(&dir, &temporary, &dir, name)?));
-    if written.is_err() {
+    let written = fault::write(at.write, contents, |part| {
+        File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?).write_all(part)
+    });
+    let replaced =
+        written.and_then(|()| fault::step(at.rename, || Ok(renameat(&dir, &temporary, &dir, name)?)));
+    if replaced.is_err() {
         remove(&dir, &temporary).ok();
     }
-    written
+    replaced
 }
 
 /// Removes a file; that it is not there is no error.
@@ -220,8 +228,8 @@ mod tests {
     fn replacing_leaves_no_temporary_file() {
         let home = tempfile::tempdir().unwrap();
         let dir = open_dir(home.path()).unwrap();
-        replace(&dir, "f", b"one").unwrap();
-        replace(&dir, "f", b"two").unwrap();
+        replace(Replacing::CURSOR, &dir, "f", b"one").unwrap();
+        replace(Replacing::CURSOR, &dir, "f", b"two").unwrap();
         assert_eq!(std::fs::read(home.path().join("f")).unwrap(), b"two");
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
     }
