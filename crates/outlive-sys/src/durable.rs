@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, openat, renam
 use rustix::io::Errno;
 
 use crate::fault::{self, Appending, Replacing};
+use crate::lock;
 
 /// Opens a directory to reach what is in it.
 ///
@@ -29,12 +30,12 @@ pub fn is_at(dir: impl AsFd, path: &Path) -> bool {
     matches!((open, there), (Ok(open), Ok(there)) if (open.st_dev, open.st_ino) == (there.st_dev, there.st_ino))
 }
 
-/// Tells whether somebody holds the lock `name` in the directory at `path`.
+/// Tells whether somebody holds the lock `name` in the directory at `path`, or may hold it (see [`lock::is_held`]).
 pub fn is_held(path: &Path, name: &str) -> bool {
-    open_dir(path)
+    let tried = open_dir(path)
         .and_then(|dir| open_ro(&dir, name))
-        .and_then(|file| crate::lock::try_lock(&file, crate::lock::Kind::Shared))
-        .is_ok_and(|is_free| !is_free)
+        .and_then(|file| lock::try_lock(&file, lock::Kind::Shared));
+    lock::is_held(tried)
 }
 
 /// Makes a new file, for its owner only; an old one of that name is an error.

@@ -114,10 +114,10 @@ impl Job {
         Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
     }
 
-    /// Tells whether the keeper lives: whether somebody holds the job's lock.
+    /// Tells whether the keeper lives, for all that can be found out: whether somebody holds the job's lock.
     pub(crate) fn is_kept(&self) -> bool {
         let probe = || lock::try_lock(durable::open_ro(&self.dir, file::LOCK)?, lock::Kind::Shared);
-        fault::step(Point::LockProbe, probe).is_ok_and(|is_free| !is_free)
+        lock::is_held(fault::step(Point::LockProbe, probe))
     }
 
     /// Tells whether the job is no longer in the store though its directory is still open here.
