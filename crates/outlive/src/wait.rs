@@ -108,7 +108,7 @@ fn block(store: &Store, job: &Job) {
     if is_free && job.records().0.is_some() {
         return;
     }
-    // The keeper is dead and has said nothing; its command may go on.
+    // The keeper is dead and has said nothing, and its command may go on; or its lock could not be waited for.
     match witness.or_else(|| Witness::of(store, job)) {
         Some(witness) => witness.wait(store, job, None),
         // Somebody else is about to write down what is known.
