@@ -108,10 +108,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
             return Err(3);
         }
-        // The starter died half-way: there is no job to speak of but the intent in the store.
+        // The starter died half-way: there is an intent in the store, and whoever finds that nobody keeps it says so to all who
+        // should know. Here it is not known who they are.
         Some(Err(LaunchError::Wire(_))) | None => {
-            let never = NeverStarted { step: "launch".into(), ..NeverStarted::default() };
-            write_never_started(&handed.outcome, never);
             ahead.discard();
             return Err(4);
         }
