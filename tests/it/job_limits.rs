@@ -131,6 +131,34 @@ fn the_command_is_a_likelier_victim_than_its_keeper() {
     });
 }
 
+/// Returns what was told of a job so far, in order.
+fn told(home: &Home, job: &str) -> Vec<String> {
+    let text = home.run(["events", "--json"]).ok().text();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["job"] == job).map(|event| event["event"].as_str().unwrap().into()).collect()
+}
+
+#[test]
+fn a_limit_that_is_reached_between_two_looks_is_told_before_the_end() {
+    everywhere(|home, level| {
+        let eater = Limited::start(home, level, &["--memory", "64M"], &["eats"]);
+        let line = "sleep 0.01 & sleep 0.01 & sleep 0.01 & wait";
+        let options = ["--containment", level.word(), "--pids", "4"];
+        let crowd = home.start_with(&options, ["sh", "-c", line]);
+        for (job, limit) in [(&eater.job, "memory"), (&crowd, "pids")] {
+            closed(home, job);
+            let (meta, what) = (meta(home, job), format!("{limit}: {}", eater.what));
+            // Where nobody counts processes, four that were gone at once may never have been seen.
+            if limit == "pids" && meta["outcome"]["pids_peak"] != 4 {
+                continue;
+            }
+            assert_eq!(meta["near"]["limit"], limit, "{what}: {meta}");
+            until("its end is told", || told(home, job).len() >= 3);
+            assert_eq!(told(home, job), ["started", "limit_near", "exited"], "{what}");
+        }
+    });
+}
+
 #[test]
 fn a_thousand_forks_stay_in_bounds() {
     everywhere(|home, level| {

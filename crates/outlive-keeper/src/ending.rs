@@ -151,15 +151,17 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.settle_gap(now);
+        let (usage, was_out_of_memory) = (self.usage(&main), self.contained.was_out_of_memory());
+        self.note_peaks(&usage, was_out_of_memory, now);
         let outcome = Outcome {
             wait_status: match main.status {
                 spawn::WaitStatus::Exited(code) => WaitStatus::Exited { code },
                 spawn::WaitStatus::Signaled { signal, core } => WaitStatus::Signaled { signal, core },
             },
-            cause: self.ending.cause_of(&main, self.contained.was_out_of_memory()),
+            cause: self.ending.cause_of(&main, was_out_of_memory),
             ended: now,
             runtime_ms: Some(clock::boot_us().saturating_sub(self.started_boot_us) / 1000),
-            usage: Some(self.usage(&main)),
+            usage: Some(usage),
             totals: self.recorder.totals(),
         };
         if is_tree_empty {
@@ -246,6 +248,9 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         self.recorder.settle_gap(now);
         let usage = self.ending.main.map(|main| self.usage(&main));
+        if let Some(usage) = &usage {
+            self.note_peaks(usage, self.contained.was_out_of_memory(), now);
+        }
         let closed = Closed { closed: now, usage, totals: self.recorder.totals() };
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);
