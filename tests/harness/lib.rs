@@ -50,7 +50,8 @@ pub struct Done {
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: Vec<u8>,
-    what: String,
+    /// The command.
+    pub what: String,
 }
 
 impl Home {

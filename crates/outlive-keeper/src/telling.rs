@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::Appending;
 use outlive_sys::{clock, durable};
 
 use crate::start::Keeper;
@@ -39,5 +39,6 @@ fn session_dir(dir: impl AsFd, live_mark: &str) -> Option<String> {
 pub(crate) fn append(dir: impl AsFd, live_mark: &str, event: &Event) {
     let Some(session) = session_dir(&dir, live_mark) else { return };
     let path = format!("{session}/{}", file::EVENTS);
-    fault::step(Point::EventAppend, || durable::append(dir, &path, &event.to_record())).ok();
+    let at = if event.event == Kind::Started { Appending::EVENT_START } else { Appending::EVENT_END };
+    durable::append(at, dir, &path, &event.to_record()).ok();
 }

@@ -59,7 +59,7 @@ impl Store {
     ///
     /// If the store cannot be read.
     pub fn collect(&self) -> io::Result<Collected> {
-        let lock = self.lock()?;
+        let lock = fault::step(Point::CollectLock, || self.lock())?;
         if !lock.is_held {
             return Ok(Collected::default());
         }

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use outlive_core::event::{Event, Kind, read_records};
 use outlive_core::id::{Nonce, SessionName};
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Appending, Point};
 use outlive_sys::watch::Watch;
 use outlive_sys::{clock, durable};
 
@@ -88,18 +89,20 @@ impl Store {
     }
 
     /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files.
-    pub(crate) fn append_event(&self, session: &SessionName, event: &Event) {
-        let append =
-            || durable::append(&durable::open_dir(&self.session_dir(session))?, EVENTS, &event.to_record());
+    pub(crate) fn append_event(&self, at: Appending, session: &SessionName, event: &Event) {
+        let append = || {
+            let dir = durable::open_dir(&self.session_dir(session))?;
+            durable::append(at, &dir, EVENTS, &event.to_record())
+        };
         if append().is_err() {
             self.make_session(session).and_then(|()| append()).ok();
         }
     }
 
     /// Writes down what a front end found out about a job.
-    pub(crate) fn append_event_of(&self, job: &Job, kind: Kind) {
+    pub(crate) fn append_event_of(&self, at: Appending, job: &Job, kind: Kind) {
         let now = Timestamp(clock::wall_us());
-        self.append_event(job.session(), &Event::new(kind, job.id(), job.spec().nonce, now));
+        self.append_event(at, job.session(), &Event::new(kind, job.id(), job.spec().nonce, now));
     }
 
     /// Gives the room of old events back.
@@ -112,7 +115,7 @@ impl Store {
             // The hole ends at a block: what is cut there is passed over by readers.
             let surplus = length.saturating_sub(KEPT_BYTES) / 4096 * 4096;
             if surplus > 0 {
-                durable::forget_front(&file, surplus);
+                fault::step(Point::EventsForget, || durable::forget_front(&file, surplus)).ok();
             }
         }
     }

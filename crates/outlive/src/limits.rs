@@ -6,6 +6,7 @@ use outlive_core::duration::format_size;
 use outlive_core::id::{JobId, SessionName};
 
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 use crate::store::Store;
 
@@ -111,7 +112,7 @@ impl Store {
                 Err(_) => true,
             });
             if !is_live {
-                fs::remove_file(entry.path()).ok();
+                fault::step(Point::MarkSweep, || fs::remove_file(entry.path())).ok();
             }
         }
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use outlive_core::event::Kind;
 use outlive_core::id::JobId;
 use outlive_sys::durable;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Appending, Point};
 
 use crate::job::Job;
 use crate::store::Store;
@@ -58,7 +58,7 @@ impl Store {
         }
         let mark = self.live().join(job.live_mark());
         fault::step(Point::RemoveMark, || fs::remove_file(mark)).ok();
-        self.append_event_of(job, Kind::Removed);
+        self.append_event_of(Appending::REMOVE_EVENT, job, Kind::Removed);
         // Somebody who still has the directory open may make a file in it meanwhile.
         let mut removed = fault::step(Point::RemoveDelete, || fs::remove_dir_all(&gone));
         for _ in 0..10 {

@@ -1,7 +1,7 @@
 //! The store: the directory that is the registry.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use outlive_core::FORMAT;
 use outlive_core::spec::Host;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::{identity, lock};
 
 use crate::config::{Config, ConfigError};
@@ -237,19 +238,19 @@ fn is_adoptable(root: &Path) -> bool {
 ///
 /// Synced.
 fn make(root: &Path, version: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(root)?;
+    let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+    fault::step(Point::RootMake, || make(root))?;
     for name in DIRECTORIES {
-        builder.create(root.join(name))?;
+        fault::step(Point::PartsMake, || make(&root.join(name)))?;
     }
     // Synced before it has its name, and then the names: an empty version after the loss of power would be taken for one
     // that nobody knows, with all jobs behind it.
     let temporary = root.join(format!("version.{}.tmp", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(version_text().as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&temporary, version)?;
-    File::open(root)?.sync_all()
+    fault::write_all(Point::VersionWrite, &mut file, version_text().as_bytes())?;
+    fault::step(Point::VersionSync, || file.sync_all())?;
+    fault::step(Point::VersionRename, || fs::rename(&temporary, version))?;
+    fault::step(Point::RootSync, || File::open(root)?.sync_all())
 }
 
 fn default_root() -> Result<PathBuf, StoreError> {
