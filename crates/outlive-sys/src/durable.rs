@@ -144,12 +144,40 @@ pub fn append(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
 ///
 /// If the file system is full or read-only; the old file is then still there.
 pub fn replace(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
-    use std::io::Write;
+    replace_with(dir, name, |file| {
+        use std::io::Write;
+        file.write_all(contents)
+    })
+}
+
+/// As [`replace`], and when it returns the new contents survive the loss of power.
+///
+/// # Durability
+///
+/// Synced, and the name too.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub fn replace_synced(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+    replace_with(&dir, name, |file| {
+        use std::io::Write;
+        file.write_all(contents)?;
+        file.sync_data()
+    })?;
+    Ok(rustix::fs::fsync(dir)?)
+}
+
+fn replace_with(
+    dir: impl AsFd,
+    name: &str,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let temporary = format!("{name}.{}.tmp", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
     let written = openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)
         .map_err(io::Error::from)
-        .and_then(|fd| File::from(fd).write_all(contents))
+        .and_then(|fd| write(&mut File::from(fd)))
         .and_then(|()| Ok(renameat(&dir, &temporary, &dir, name)?));
     if written.is_err() {
         remove(&dir, &temporary).ok();
