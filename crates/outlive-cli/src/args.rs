@@ -62,8 +62,12 @@ pub(crate) enum Verb {
     Events(Events),
     Session(Session),
     Gc(Gc),
+    Deliver(Deliver),
     Doctor(Doctor),
     Completions(Completions),
+    /// Tell others of a job's end: what its keeper becomes
+    #[command(hide = true)]
+    Parting(Parting),
     /// Print a page of the reference
     #[command(hide = true)]
     Reference(Reference),
@@ -539,6 +543,38 @@ pub(crate) enum RunningChoice {
 /// Remove now what the configuration no longer keeps
 #[derive(Debug, Args)]
 pub(crate) struct Gc {}
+
+/// Send the notices that wait
+///
+/// Jobs that were started with `--webhook` leave their notices in the store, and this runs by itself in the background until all
+/// have arrived. One at a time does it: where another one is at it, this returns at once.
+#[derive(Debug, Args)]
+pub(crate) struct Deliver {
+    /// Try each that is due once, and return
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Try those that were given up again
+    #[arg(long)]
+    pub(crate) retry: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Parting {
+    /// Which job
+    pub(crate) job: String,
+
+    /// Which of those that ever had this id
+    pub(crate) nonce: String,
+
+    /// Where the store is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+
+    /// Its configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
 
 /// Examine the machine and the store
 ///

@@ -152,11 +152,37 @@ pub fn append(at: Appending, dir: impl AsFd, name: &str, contents: &[u8]) -> io:
 ///
 /// If the file system is full or read-only; the old file is then still there.
 pub fn replace(at: Replacing, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+    replace_with(at, dir, name, contents, |_| Ok(()))
+}
+
+/// As [`replace`], and when it returns the new contents survive the loss of power.
+///
+/// # Durability
+///
+/// Synced, and the name too.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub fn replace_synced(at: Replacing, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+    replace_with(at, &dir, name, contents, File::sync_data)?;
+    Ok(rustix::fs::fsync(dir)?)
+}
+
+fn replace_with(
+    at: Replacing,
+    dir: impl AsFd,
+    name: &str,
+    contents: &[u8],
+    then: impl Fn(&File) -> io::Result<()>,
+) -> io::Result<()> {
     use std::io::Write;
     let temporary = format!("{name}.{}.tmp", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
     let written = fault::write(at.write, contents, |part| {
-        File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?).write_all(part)
+        let mut file = File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
+        file.write_all(part)?;
+        then(&file)
     });
     let replaced =
         written.and_then(|()| fault::step(at.rename, || Ok(renameat(&dir, &temporary, &dir, name)?)));

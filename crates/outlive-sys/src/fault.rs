@@ -210,6 +210,18 @@ points! {
     PartingWrite = "keeper.parting.write", Write;
     /// Renaming it into its place.
     PartingRename = "keeper.parting.rename", Call;
+    /// Opening the session's events for the end that a keeper died before it told.
+    PartingEventOpen = "parting.event.open", Call;
+    /// Appending it.
+    PartingEventWrite = "parting.event.write", Write;
+    /// Writing what is to be sent, and syncing it, beside its place.
+    SpoolWrite = "parting.spool.write", Write;
+    /// Renaming it into its place.
+    SpoolRename = "parting.spool.rename", Call;
+    /// Writing what became of what was sent beside its place.
+    SentWrite = "deliver.sent.write", Write;
+    /// Renaming it into its place.
+    SentRename = "deliver.sent.rename", Call;
     /// Noting that somebody was told.
     SeenMake = "reader.seen.create", Call;
     /// Making the directory of cursors.
@@ -314,6 +326,10 @@ impl Replacing {
     pub const CURSOR: Self = Self { write: Point::CursorWrite, rename: Point::CursorRename };
     /// What became of those who were to hear of a job's end.
     pub const PARTING: Self = Self { write: Point::PartingWrite, rename: Point::PartingRename };
+    /// What is to be sent.
+    pub const SPOOL: Self = Self { write: Point::SpoolWrite, rename: Point::SpoolRename };
+    /// What became of what was sent.
+    pub const SENT: Self = Self { write: Point::SentWrite, rename: Point::SentRename };
     /// What a session says.
     pub const SETTINGS: Self = Self { write: Point::SettingsWrite, rename: Point::SettingsRename };
     /// The session that a job is given to.
@@ -342,6 +358,8 @@ impl Appending {
     pub const RECOVER_EVENT: Self = Self { open: Point::RecoverEventOpen, write: Point::RecoverEventWrite };
     /// The event of a removal.
     pub const REMOVE_EVENT: Self = Self { open: Point::RemoveEventOpen, write: Point::RemoveEventWrite };
+    /// The end that a keeper died before it told.
+    pub const PARTING_EVENT: Self = Self { open: Point::PartingEventOpen, write: Point::PartingEventWrite };
     /// The event of a job that was given to another session.
     pub const TRANSFER_EVENT: Self =
         Self { open: Point::TransferEventOpen, write: Point::TransferEventWrite };

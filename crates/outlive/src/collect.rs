@@ -73,6 +73,7 @@ impl Store {
         self.sweep_new();
         self.sweep_events();
         self.sweep_sessions(self.config().retention.max_age);
+        self.sweep_spool();
         cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();
         let mut candidates = Vec::new();

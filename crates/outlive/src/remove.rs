@@ -45,6 +45,8 @@ impl Store {
         if state.is_live() {
             return Err(RemoveError::Live(job.id().clone()));
         }
+        // Whoever tells of its end reads it first; mostly that was long ago.
+        self.await_parting(job, &state).map_err(|source| RemoveError::Io { path: self.spool(), source })?;
         // The nonce makes the place new, even if an earlier attempt was cut short.
         let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce));
         let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };

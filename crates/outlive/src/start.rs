@@ -231,6 +231,11 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         }
+        // Before the job can be seen: whatever becomes of its keeper, somebody finds that its end has to be told.
+        if let Err(error) = self.owe(&spec) {
+            fs::remove_file(&mark).ok();
+            return Err(error);
+        }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
             Ok(true) => Ok(Some(Prepared {
@@ -247,6 +252,7 @@ impl Store {
             })),
             other => {
                 fs::remove_file(&mark).ok();
+                self.owes_nothing(&spec);
                 other.map(|_| None)
             }
         }
@@ -309,9 +315,7 @@ impl Store {
         let environment = request
             .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
         let parting = match prepared.helper {
-            Some(_) => {
-                ["outlive", "parting", spec.job.as_str(), &spec.nonce.to_string()].map(str::to_owned).to_vec()
-            }
+            Some(_) => self.parting_arguments(spec),
             None => Vec::new(),
         };
         let frame = Launch {
@@ -330,7 +334,7 @@ impl Store {
             limits: spec.limits,
             survivors: spec.survivors,
             lifetime: spec.lifetime,
-            parting: parting.iter().map(String::as_bytes).collect(),
+            parting: parting.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;
@@ -350,6 +354,7 @@ impl Store {
         // Nothing was started: the intent is taken back in one step, so that nobody finds half of it and calls it damaged.
         let mark = self.live().join(&prepared.live_mark);
         fault::step(Point::BackMark, || fs::remove_file(mark)).ok();
+        self.owes_nothing(spec);
         let gone = self.new_dir().join(format!("{}.{}.gone", spec.job, spec.nonce));
         let moved = fault::step(Point::BackRename, || durable::rename_new(&prepared.path, &gone));
         if moved.is_ok_and(|is_moved| is_moved) {

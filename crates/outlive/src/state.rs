@@ -216,7 +216,7 @@ impl Job {
         } else {
             self.unmark(Point::RecoverMark, store);
         }
-        State {
+        let state = State {
             status,
             meta,
             outcome: Some(outcome),
@@ -226,7 +226,11 @@ impl Job {
             is_removed: false,
             is_elsewhere: false,
             is_abandoned: false,
+        };
+        if written {
+            store.part_for_dead_keeper(self, &state);
         }
+        state
     }
 
     /// Removes the mark by which it counts as live.

@@ -27,6 +27,8 @@ pub struct Store {
     pub(crate) keeper: KeeperProgram,
     /// This program is `outlive` itself.
     pub(crate) is_helper: bool,
+    /// The file that the configuration is from, where one was looked for.
+    pub(crate) config_path: Option<PathBuf>,
 }
 
 /// Why a store cannot be opened.
@@ -70,14 +72,31 @@ impl Store {
     ///
     /// If it cannot be made or read, or is of a later version, or the configuration is wrong.
     pub fn open() -> Result<Self, StoreError> {
-        let root = default_root()?;
-        let path = config_path(&root);
+        Self::open_home(&default_root()?)
+    }
+
+    /// Opens the store at `root`, making it if needed, with the user's configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub fn open_home(root: &Path) -> Result<Self, StoreError> {
+        Self::open_configured(root, &config_path(root))
+    }
+
+    /// Opens the store at `root`, making it if needed, with the configuration of a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub fn open_configured(root: &Path, config: &Path) -> Result<Self, StoreError> {
+        let path = config.to_owned();
         if std::env::var_os("OUTLIVE_CONFIG").is_some_and(|named| named == path && !path.exists()) {
             let source = io::Error::from(io::ErrorKind::NotFound);
             return Err(ConfigError::Read { path, source }.into());
         }
         let config = Config::load(&path)?;
-        Self::open_at(&root, config)
+        Ok(Self { config_path: Some(path), ..Self::open_at(root, config)? })
     }
 
     /// Opens the store at `root`, making it if needed.
@@ -117,6 +136,7 @@ impl Store {
             host: OnceLock::new(),
             keeper: KeeperProgram::default(),
             is_helper: false,
+            config_path: None,
         })
     }
 
@@ -124,7 +144,8 @@ impl Store {
     pub(crate) fn again(&self) -> Self {
         let (root, config) = (self.root.clone(), self.config.clone());
         let (host, is_helper) = (self.host.clone(), self.is_helper);
-        Self { root, config, host, keeper: KeeperProgram::default(), is_helper }
+        let config_path = self.config_path.clone();
+        Self { root, config, host, keeper: KeeperProgram::default(), is_helper, config_path }
     }
 
     /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with
@@ -219,6 +240,9 @@ fn version_text() -> String {
 /// The directories of a store.
 pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", "sessions"];
 
+/// The directories that are made when something comes into them.
+const LATER_DIRECTORIES: [&str; 1] = [crate::spool::SPOOL];
+
 /// Tells whether a store may be made here: nothing is there but what the making of one that was cut short leaves, and a
 /// configuration.
 fn is_adoptable(root: &Path) -> bool {
@@ -228,7 +252,7 @@ fn is_adoptable(root: &Path) -> bool {
         name == "config.toml"
             || name == "lock"
             || name.to_string_lossy().ends_with(".tmp")
-            || (DIRECTORIES.iter().any(|known| name == *known) && is_empty())
+            || (DIRECTORIES.iter().chain(&LATER_DIRECTORIES).any(|known| name == *known) && is_empty())
     })
 }
 

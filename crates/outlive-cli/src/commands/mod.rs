@@ -2,12 +2,14 @@
 
 mod clear;
 mod completions;
+mod deliver;
 mod doctor;
 mod events;
 mod gc;
 mod kill;
 mod list;
 mod logs;
+mod parting;
 mod pause;
 mod remove;
 mod resume;
@@ -41,6 +43,7 @@ pub(crate) struct Context {
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
     match arguments.verb {
         Verb::Completions(completions) => return Ok(completions::run(&completions)),
+        Verb::Parting(asked) => return parting::run(&asked),
         Verb::Reference(asked) => {
             render::print(&reference::page(asked.page));
             return Ok(ExitCode::SUCCESS);
@@ -48,6 +51,11 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         _ => {}
     }
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
+    if !matches!(arguments.verb, Verb::Deliver(_)) {
+        for warning in store.take_up_notices() {
+            render::note(&format!("outlive: warning: {warning}"));
+        }
+    }
     let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
     let session = arguments.session;
     let lease = session.clone().or_else(|| inherited_session().ok()).and_then(|name| store.hold_lease(&name));
@@ -67,8 +75,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
         Verb::Gc(_) => gc::run(&context),
+        Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
-        Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
+        Verb::Completions(_) | Verb::Parting(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
     }
 }
 
