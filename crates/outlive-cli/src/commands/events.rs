@@ -42,6 +42,9 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
     if arguments.follow {
         catch_interrupt();
     }
+    // Whoever stays is a front end of the session, whether any job lives with it yet or not.
+    let stays = context.session.as_ref().filter(|_| arguments.follow);
+    let _lease = stays.and_then(|session| context.store.hold_lease_for_long(session));
     let mut readings: Vec<Reading> = Vec::new();
     loop {
         let sessions = match &context.session {
