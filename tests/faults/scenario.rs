@@ -175,9 +175,7 @@ impl<'a> Scenario<'a> {
             return;
         }
         let widow = self.home.start_with(&["--name", "widow", "--containment", "sweep"], ["sleep", "300"]);
-        let shown = self.home.show(&widow);
-        signal(outlive_tests::pid(&shown, "keeper_pid"), "KILL");
-        let command = outlive_tests::pid(&shown, "pid");
+        let command = self.home.orphan(&widow);
         signal(command, "KILL");
         outlive_tests::until("the widow is gone", || !outlive_tests::is_running(command));
 
@@ -185,7 +183,7 @@ impl<'a> Scenario<'a> {
         let left = self.home.start_with(&["--name", "left"], ["sh", "-c", "sleep 300 & exit 7"]);
         self.home.wait(&left);
         outlive_tests::until("the end of its main process is told", || self.is_told_ended(&left));
-        signal(outlive_tests::pid(&self.home.show(&left), "keeper_pid"), "KILL");
+        self.home.orphan(&left);
 
         let id = self.start();
         let waiter = id.as_ref().map(|id| self.begin_to_wait(id));

@@ -202,6 +202,15 @@ impl Home {
         self.json(["show", job])
     }
 
+    /// Kills the keeper of a job, which then is an orphan; returns the command's pid.
+    pub fn orphan(&self, job: &str) -> i32 {
+        let shown = self.show(job);
+        let keeper = pid(&shown, "keeper_pid");
+        signal(keeper, "KILL");
+        until("its keeper is gone", || !is_running(keeper));
+        pid(&shown, "pid")
+    }
+
     /// Returns all that a job printed.
     pub fn logs(&self, job: &str) -> Vec<u8> {
         self.run(["logs", job]).ok().stdout
