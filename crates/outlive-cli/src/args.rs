@@ -48,7 +48,7 @@ pub(crate) fn verbs() -> impl Iterator<Item = String> {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Run(Run),
+    Run(Box<Run>),
     List(List),
     Show(Show),
     Logs(Logs),

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
     let context = Context { store, is_json: arguments.json, session: arguments.session, reader };
     match arguments.verb {
-        Verb::Run(run) => run::run(&context, run),
+        Verb::Run(run) => run::run(&context, *run),
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
