@@ -127,10 +127,12 @@ pub(crate) fn start() -> Result<Keeper, u8> {
         Ok(keeper) => Ok(Keeper { parting, ..keeper }),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
-            durable::remove(&handed.dir, &live_path(&launch.live_mark)).ok();
             let outcome = never_started(never.clone());
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
-            crate::telling::append(&handed.dir, &launch.live_mark, &event);
+            // A mark that is left makes the next front end tell of the end.
+            if crate::telling::append(&handed.dir, &launch.live_mark, &event) {
+                durable::remove(&handed.dir, &live_path(&launch.live_mark)).ok();
+            }
             drop((handed.done, handed.lock));
             let mut starter = handed.starter;
             starter.write_all(&LaunchReply::NotStarted(never).to_frame()).ok();

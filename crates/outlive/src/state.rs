@@ -230,8 +230,11 @@ impl Job {
         }
     }
 
-    /// Removes the mark by which it counts as live.
+    /// Removes the mark by which it counts as live, if its end is among the events: else the next who looks will tell of it.
     fn unmark(&self, store: &Store) {
+        if !store.tell_ending(self) {
+            return;
+        }
         let mark = store.live().join(self.live_mark());
         fault::step(Point::RecoverMark, || std::fs::remove_file(mark)).ok();
     }

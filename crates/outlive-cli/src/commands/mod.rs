@@ -5,6 +5,7 @@ mod completions;
 mod doctor;
 mod events;
 mod gc;
+mod inbox;
 mod kill;
 mod list;
 mod logs;
@@ -60,6 +61,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Resume(resume) => resume::run(&context, &resume),
         Verb::Remove(remove) => remove::run(&context, &remove),
         Verb::Events(events) => events::run(&context, &events),
+        Verb::Inbox(inbox) => inbox::run(&context, &inbox),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),

@@ -109,13 +109,10 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
 }
 
 /// Inside a job, new jobs belong to its session.
-fn inherited_session() -> Result<SessionName, Failure> {
+pub(crate) fn inherited_session() -> Result<SessionName, Failure> {
     match std::env::var("OUTLIVE_SESSION") {
         Ok(name) if !name.is_empty() => SessionName::parse(&name).map_err(|error| {
-            Failure::usage(
-                format!("run: OUTLIVE_SESSION={name:?}: {error}"),
-                "unset it, or give --session NAME",
-            )
+            Failure::usage(format!("OUTLIVE_SESSION={name:?}: {error}"), "unset it, or give --session NAME")
         }),
         _ => Ok(SessionName::default()),
     }
@@ -215,7 +212,6 @@ fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
 /// Exits as the command did.
 fn finish(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
     let state = job.state(&context.store);
-    job.mark_seen();
     let object = JobObject::new(job, &state);
     if object.output.dropped_bytes > 0 {
         note(&format!("outlive: {} bytes in all could not be kept", object.output.dropped_bytes));
@@ -225,6 +221,8 @@ fn finish(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
     } else if !matches!(state.status, Status::Completed | Status::Failed) {
         note(&format!("outlive: {}", ending(&object)));
     }
+    job.mark_seen();
+    job.mark_told(&context.reader);
     let is_lost = state.status == Status::Lost;
     let code = match state.outcome.map(|outcome| outcome.wait_status) {
         // Nobody recorded all of it: that is not the success that 0 would say.
