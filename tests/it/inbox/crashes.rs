@@ -8,7 +8,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
 
-use outlive_tests::{Home, LIMIT, Random, end_within, report};
+use outlive_tests::{Home, LIMIT, Random, SmallDisk, end_within, report};
 use serde_json::Value;
 
 use super::*;
@@ -221,5 +221,33 @@ fn an_ending_whose_event_is_no_longer_kept_is_told_all_the_same() {
     assert!(first["gap"]["to"].as_u64() > Some(1 << 20), "{first}");
     assert!(!kept.text().contains(&job), "its event is gone");
     assert_eq!(jobs(&inbox(&home, "me")), [job]);
+    assert_eq!(jobs(&inbox(&home, "me")), nothing());
+}
+
+#[test]
+fn an_ending_on_a_full_disk_is_told_once_there_is_room() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let home = Home::in_dir(disk.path());
+    let before = ended(&home, "me", &["true"]);
+    let job = home.start_with(&["--reader", "me", "--stdin", "open"], ["sh", "-c", "read go; exit 3"]);
+    until("it is started", || fs::read_to_string(events_file(&home)).unwrap().contains(&job));
+    // What has no block of its own yet finds none.
+    let mut events = fs::OpenOptions::new().append(true).open(events_file(&home)).unwrap();
+    let length = usize::try_from(events.metadata().unwrap().len()).unwrap();
+    events.write_all(&vec![b'\n'; 4096 - length % 4096]).unwrap();
+    let filler = disk.fill();
+    home.run(["send", &job, "go"]).ok();
+    end(&home, std::slice::from_ref(&job));
+    until("its keeper is gone", || home.keepers().is_empty());
+    assert!(
+        home.store().join("live").join(format!("{job}@default")).exists(),
+        "there is something to be found"
+    );
+    // What cannot be noted is told all the same, and said to come again.
+    let done = home.run(["--json", "inbox", "--reader", "me"]).code(1);
+    assert_eq!(jobs(&done.json()), std::slice::from_ref(&before));
+    fs::remove_file(filler).unwrap();
+    assert_eq!(jobs(&inbox(&home, "me")), sorted(vec![before, job.clone()]));
+    assert!(!home.store().join("live").join(format!("{job}@default")).exists());
     assert_eq!(jobs(&inbox(&home, "me")), nothing());
 }
