@@ -47,6 +47,8 @@ pub(crate) struct Ending {
     pub(crate) has_more_to_reap: bool,
     /// The outcome was announced.
     pub(crate) is_announced: bool,
+    /// The end is among the session's events.
+    is_told: bool,
     /// The closed record is written.
     pub(crate) is_closed: bool,
 }
@@ -64,6 +66,7 @@ impl Ending {
             syncing: None,
             has_more_to_reap: false,
             is_announced: false,
+            is_told: false,
             is_closed: false,
         }
     }
@@ -231,7 +234,8 @@ impl Keeper {
     fn announce(&mut self) {
         // First: a mark without a keeper is looked at by the next front end, which tells of the end if nobody has.
         if let Some(outcome) = &self.meta.outcome {
-            self.tell(&Event::of_outcome(&self.meta.job, self.meta.nonce, outcome));
+            let event = Event::of_outcome(&self.meta.job, self.meta.nonce, outcome);
+            self.ending.is_told = self.tell(&event);
         }
         if self.ending.is_closed {
             self.remove_mark();
@@ -272,8 +276,12 @@ impl Keeper {
         }
     }
 
-    /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to.
+    /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to. On a full disk
+    /// that took no event it stays, and makes the next front end tell of the end.
     fn remove_mark(&self) {
+        if !self.ending.is_told {
+            return;
+        }
         let given = durable::read_line(&self.dir, outlive_core::file::SESSION);
         let mark = given.map(|session| format!("{}@{session}", self.meta.job));
         for mark in mark.iter().chain([&self.live_mark]) {

@@ -128,10 +128,11 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             write_never_started(&handed.outcome, never.clone());
             let outcome = never_started(never.clone());
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
-            // First: whoever finds the mark tells of the end if nobody has.
-            crate::telling::append(&handed.dir, &launch.live_mark, &event);
-            let mark = live_path(&launch.live_mark);
-            fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
+            // A mark that is left makes the next front end tell of the end.
+            if crate::telling::append(&handed.dir, &launch.live_mark, &event) {
+                let mark = live_path(&launch.live_mark);
+                fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
+            }
             drop((handed.done, handed.lock));
             let mut starter = handed.starter;
             let reply = LaunchReply::NotStarted(never).to_frame();

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use outlive_core::control::{Hello, Reply, Request, SPOKEN};
+use outlive_core::event::Kind;
 use outlive_core::index::Stream;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
@@ -170,6 +171,9 @@ impl Keeper {
             Attempt::Moved(count) => {
                 let now = Timestamp(clock::wall_us());
                 self.recorder.record(&self.dir, stream, &buffer[..count], now);
+                if self.recorder.take_flood() {
+                    self.tell(&self.event(Kind::OutputFlood));
+                }
                 count
             }
             Attempt::WouldBlock => 0,

@@ -48,6 +48,28 @@ pub fn create_new(dir: impl AsFd, name: &str) -> io::Result<File> {
     Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
 }
 
+/// Makes a directory, for its owner only, but not those above it; that it is there is no error.
+///
+/// # Errors
+///
+/// If the directory above was removed, or the file system is full or read-only.
+pub fn make_dir(dir: impl AsFd, name: &str) -> io::Result<()> {
+    match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a file for reading and writing, making it, for its owner only, if it is not there.
+///
+/// # Errors
+///
+/// If the directory was removed, or the file system is full or read-only.
+pub fn open_or_create(dir: impl AsFd, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
 /// Opens an existing file for reading and writing.
 ///
 /// # Errors

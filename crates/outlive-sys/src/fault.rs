@@ -210,10 +210,6 @@ points! {
     PartingWrite = "keeper.parting.write", Write;
     /// Renaming it into its place.
     PartingRename = "keeper.parting.rename", Call;
-    /// Opening the session's events for the end that a keeper died before it told.
-    PartingEventOpen = "parting.event.open", Call;
-    /// Appending it.
-    PartingEventWrite = "parting.event.write", Write;
     /// Writing what is to be sent, and syncing it, beside its place.
     SpoolWrite = "parting.spool.write", Write;
     /// Renaming it into its place.
@@ -222,6 +218,16 @@ points! {
     SentWrite = "deliver.sent.write", Write;
     /// Renaming it into its place.
     SentRename = "deliver.sent.rename", Call;
+    /// Opening the session's events for an end that is not among them.
+    SettleEventOpen = "reader.settle-event.open", Call;
+    /// Appending it.
+    SettleEventWrite = "reader.settle-event.write", Write;
+    /// Removing the mark of a job whose end was told.
+    SettleMark = "reader.settle.unlink", Call;
+    /// Writing how far a reader was told beside its place.
+    InboxWrite = "reader.inbox.write", Write;
+    /// Renaming it into its place.
+    InboxRename = "reader.inbox.rename", Call;
     /// Noting that somebody was told.
     SeenMake = "reader.seen.create", Call;
     /// Making the directory of cursors.
@@ -330,6 +336,8 @@ impl Replacing {
     pub const SPOOL: Self = Self { write: Point::SpoolWrite, rename: Point::SpoolRename };
     /// What became of what was sent.
     pub const SENT: Self = Self { write: Point::SentWrite, rename: Point::SentRename };
+    /// How far a reader was told.
+    pub const INBOX: Self = Self { write: Point::InboxWrite, rename: Point::InboxRename };
     /// What a session says.
     pub const SETTINGS: Self = Self { write: Point::SettingsWrite, rename: Point::SettingsRename };
     /// The session that a job is given to.
@@ -358,8 +366,8 @@ impl Appending {
     pub const RECOVER_EVENT: Self = Self { open: Point::RecoverEventOpen, write: Point::RecoverEventWrite };
     /// The event of a removal.
     pub const REMOVE_EVENT: Self = Self { open: Point::RemoveEventOpen, write: Point::RemoveEventWrite };
-    /// The end that a keeper died before it told.
-    pub const PARTING_EVENT: Self = Self { open: Point::PartingEventOpen, write: Point::PartingEventWrite };
+    /// An end that is not among the events.
+    pub const SETTLE_EVENT: Self = Self { open: Point::SettleEventOpen, write: Point::SettleEventWrite };
     /// The event of a job that was given to another session.
     pub const TRANSFER_EVENT: Self =
         Self { open: Point::TransferEventOpen, write: Point::TransferEventWrite };

@@ -160,7 +160,7 @@ impl Notice {
 
     /// Writes it as a message for a conversation, with the last 2,000 characters of the output.
     pub fn to_message(&self, store: &Store) -> String {
-        let job = store.open_job(&self.job).ok().flatten().filter(|job| job.spec().nonce == self.nonce);
+        let job = store.find_exactly(&self.job, self.nonce);
         let tail = job.map(|job| Excerpt::last_characters(&job, MESSAGE_CHARACTERS)).unwrap_or_default();
         completion_message(&Completion {
             handle: self.job.as_str(),
@@ -237,7 +237,7 @@ fn cut(text: &str) -> String {
 }
 
 /// Quotes every line: what a job printed cannot stand where our own words do.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let text = text.strip_suffix('\n').unwrap_or(text);
     if text.is_empty() {
         return String::new();

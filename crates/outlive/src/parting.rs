@@ -15,12 +15,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use outlive_core::event::{Event, Kind};
+use outlive_core::event::Event;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::spec::{Process, Spec};
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{FORMAT, file};
-use outlive_sys::fault::{Appending, Replacing};
+use outlive_sys::fault::Replacing;
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::{clock, durable, poll, signal};
 use serde::{Deserialize, Serialize};
@@ -211,7 +211,7 @@ impl Store {
         if job.parting_record().on_exit.is_some() {
             return Err(PartingError::Told(id.clone()));
         }
-        let seq = self.ending_seq(&job, &state);
+        let seq = self.ending_seq(&job);
         let notice = Notice::of(self, &job, &state, seq);
         // A full disk is told where there is room for it, and the mark stays: the next front end tries.
         self.spool_notice(&job, &state).ok();
@@ -245,7 +245,7 @@ impl Store {
             return Ok(());
         }
         if let Some(url) = &job.spec().parting.webhook {
-            let seq = self.ending_seq(job, state);
+            let seq = self.ending_seq(job);
             let now = Timestamp(clock::wall_us());
             let spooled = self.spool_entry(&self.entry(job, state, url, seq, now));
             let error = spooled.as_ref().err().map(|error| format!("it cannot be kept for sending: {error}"));
@@ -280,21 +280,11 @@ impl Store {
     }
 
     /// Returns the sequence of a job's end among its session's events. One that could not be written then is written now.
-    fn ending_seq(&self, job: &Job, state: &State) -> u64 {
-        let find = || {
-            let events = self.events(job.session(), 0).read().ok()?;
-            let is_end = |event: &Event| {
-                event.nonce == job.spec().nonce && matches!(event.event, Kind::Exited | Kind::Lost)
-            };
-            events.into_iter().find(|numbered| is_end(&numbered.event)).map(|numbered| numbered.seq)
-        };
-        find()
-            .or_else(|| {
-                let event = Event::of_outcome(job.id(), job.spec().nonce, state.outcome.as_ref()?);
-                self.append_event(Appending::PARTING_EVENT, job.session(), &event);
-                find()
-            })
-            .unwrap_or(0)
+    fn ending_seq(&self, job: &Job) -> u64 {
+        self.tell_ending(job);
+        let events = self.events(job.session(), 0).read().unwrap_or_default();
+        let is_end = |event: &Event| event.nonce == job.spec().nonce && event.is_end();
+        events.into_iter().find(|numbered| is_end(&numbered.event)).map_or(0, |numbered| numbered.seq)
     }
 
     /// Runs the command that was asked for, and writes down what became of it.

@@ -233,8 +233,11 @@ impl Job {
         state
     }
 
-    /// Removes the mark by which it counts as live.
+    /// Removes the mark by which it counts as live, if its end is among the events: else the next who looks will tell of it.
     fn unmark(&self, point: Point, store: &Store) {
+        if !store.tell_ending(self) {
+            return;
+        }
         let mark = store.live().join(self.live_mark());
         fault::step(point, || std::fs::remove_file(mark)).ok();
     }

@@ -6,6 +6,7 @@ mod deliver;
 mod doctor;
 mod events;
 mod gc;
+mod inbox;
 mod kill;
 mod list;
 mod logs;
@@ -74,6 +75,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Remove(remove) => remove::run(&context, &remove),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
+        Verb::Inbox(inbox) => inbox::run(&context, &inbox),
         Verb::Gc(_) => gc::run(&context),
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),

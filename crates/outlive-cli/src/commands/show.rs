@@ -46,26 +46,29 @@ struct Shown<'a> {
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
     let state = job.state(&context.store);
-    if state.status.has_ended() {
-        job.mark_seen();
-    }
     let object = JobObject::new(&job, &state);
     let shown = shown(context, &job, &state, &object, arguments.show_env);
     for warning in &shown.warnings {
         note(&format!("outlive: warning: {warning}"));
     }
     if context.is_json {
-        return print_json(&shown);
-    }
-    if arguments.tree {
+        print_json(&shown)?;
+    } else if arguments.tree {
         match shown.processes.as_deref() {
             Some([]) => note(&format!("nothing of {} runs", job.id())),
             Some(processes) => print(&tree_text(processes)),
             None => note(&format!("the processes of {} cannot be seen from here", job.id())),
         }
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        print(&text(&state, &shown));
     }
-    print(&text(&state, &shown));
+    // Only now that it is told: whoever dies before is told by the inbox.
+    if state.status.has_ended() {
+        job.mark_seen();
+        if context.is_json || !arguments.tree {
+            job.mark_told(&context.reader);
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -19,16 +19,16 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     let waited = context.store.wait(&jobs, until, arguments.timeout);
     let objects: Vec<JobObject> =
         jobs.iter().zip(&waited.states).map(|(job, state)| JobObject::new(job, state)).collect();
-    for (job, object) in jobs.iter().zip(&objects) {
-        if object.status.has_ended() {
-            job.mark_seen();
-            if !context.is_json {
-                print(&format!("{}\n", ending(object)));
-            }
-        }
-    }
+    let ended = || jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended());
     if context.is_json {
         print_json(&objects)?;
+    } else {
+        ended().for_each(|(_, object)| print(&format!("{}\n", ending(object))));
+    }
+    // Only now that it is told: whoever dies before is told by the inbox.
+    for (job, _) in ended() {
+        job.mark_seen();
+        job.mark_told(&context.reader);
     }
     if waited.is_reached {
         return Ok(ExitCode::SUCCESS);
