@@ -44,4 +44,5 @@ mod upgrade;
 mod usage;
 mod views;
 mod wait;
+mod wait_for;
 mod zoo;

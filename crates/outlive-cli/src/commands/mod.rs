@@ -9,6 +9,7 @@ mod kill;
 mod list;
 mod logs;
 mod pause;
+mod probe;
 mod remove;
 mod resume;
 mod run;
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
     let context = Context { store, is_json: arguments.json, session: arguments.session, reader };
     match arguments.verb {
-        Verb::Run(run) => run::run(&context, run),
+        Verb::Run(run) => run::run(&context, *run),
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
@@ -62,8 +63,17 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Events(events) => events::run(&context, &events),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
+        Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Lists the jobs of a group, ended ones too.
+pub(crate) fn of_group(context: &Context, what: &str, group: &str) -> Result<Vec<Job>, Failure> {
+    let mut jobs =
+        context.store.list(context.session.as_ref()).map_err(|error| Failure::other(what, &error))?.jobs;
+    jobs.retain(|job| job.spec().group.as_deref() == Some(group));
+    if jobs.is_empty() { Err(Failure::no_group(what, group)) } else { Ok(jobs) }
 }
 
 /// Does something to each of several jobs. All must exist before anything is done to one; after that, what fails for one
