@@ -30,6 +30,7 @@ mod pause;
 mod ports;
 mod power;
 mod read_only;
+mod ready;
 mod reference;
 mod regression;
 mod reserve;
