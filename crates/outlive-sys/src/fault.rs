@@ -228,6 +228,12 @@ points! {
     InboxWrite = "reader.inbox.write", Write;
     /// Renaming it into its place.
     InboxRename = "reader.inbox.rename", Call;
+    /// Writing that a job is ready.
+    ReadyMake = "reader.ready.create", Call;
+    /// Opening the session's events to tell that.
+    ReadyEventOpen = "reader.ready-event.open", Call;
+    /// Appending it.
+    ReadyEventWrite = "reader.ready-event.write", Write;
     /// Noting that somebody was told.
     SeenMake = "reader.seen.create", Call;
     /// Making the directory of cursors.
@@ -366,6 +372,8 @@ impl Appending {
     pub const RECOVER_EVENT: Self = Self { open: Point::RecoverEventOpen, write: Point::RecoverEventWrite };
     /// The event of a removal.
     pub const REMOVE_EVENT: Self = Self { open: Point::RemoveEventOpen, write: Point::RemoveEventWrite };
+    /// That a job is ready.
+    pub const READY_EVENT: Self = Self { open: Point::ReadyEventOpen, write: Point::ReadyEventWrite };
     /// An end that is not among the events.
     pub const SETTLE_EVENT: Self = Self { open: Point::SettleEventOpen, write: Point::SettleEventWrite };
     /// The event of a job that was given to another session.

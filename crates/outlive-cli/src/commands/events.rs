@@ -152,7 +152,7 @@ fn json(object: &impl Serialize) -> Result<String, Failure> {
     Ok(json + "\n")
 }
 
-fn line(context: &Context, session: &SessionName, numbered: &Numbered) -> Result<String, Failure> {
+pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered) -> Result<String, Failure> {
     let Numbered { seq, event } = numbered;
     let (object, tail) = derived(context, numbered).unzip();
     if context.is_json {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::args::{Inbox, NoticeForm};
 use crate::commands::Context;
-use crate::commands::run::inherited_session;
+use crate::commands::inherited_session;
 use crate::failure::Failure;
 use crate::render::{note, print, print_json};
 

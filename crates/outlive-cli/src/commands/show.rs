@@ -46,6 +46,7 @@ struct Shown<'a> {
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
     let state = job.state(&context.store);
+    context.store.probe_in_passing(&job, &state);
     let object = JobObject::new(&job, &state);
     let shown = shown(context, &job, &state, &object, arguments.show_env);
     for warning in &shown.warnings {
@@ -128,6 +129,7 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
     row("job", Some(job.job.to_string()));
     row("name", job.name.clone());
     row("status", Some(status.clone()));
+    row("ready", ready_line(job));
     row("reason", job.reason.clone());
     row("recorded until", job.recorded_until.clone());
     row("command", Some(job.command.clone()));
@@ -222,6 +224,13 @@ fn webhook_line(webhook: &Webhook) -> String {
     };
     let error = webhook.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
     format!("{}: {state}{error}", webhook.address)
+}
+
+/// Tells whether it is ready; `None` where nothing was said about when it would be.
+fn ready_line(job: &JobObject) -> Option<String> {
+    let since = job.ready_at.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
+    let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
+    job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
 }
 
 fn limit_lines(limits: &LimitsObject) -> Vec<String> {
