@@ -1,4 +1,6 @@
 //! When a job is ready: an attribute and an event, by a line, a port or an answer, on real servers too.
+//!
+//! Proves that ready turns true when a client can connect, and not before; that it is told once; and that nobody who dies takes it away.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
