@@ -95,6 +95,17 @@ impl Failure {
         }
     }
 
+    /// What keeps a client's settings from being changed.
+    pub(crate) fn setup(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: "setup",
+            exit: FAILED,
+            message: format!("setup: {}", message.into()),
+            hint: Some(hint.into()),
+            job: None,
+        }
+    }
+
     /// Names the job that it is about.
     pub(crate) fn about(mut self, job: &outlive::JobId) -> Self {
         self.job = Some(job.to_string());

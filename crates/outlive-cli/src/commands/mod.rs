@@ -14,6 +14,7 @@ mod resume;
 mod run;
 mod send;
 mod session;
+mod setup;
 mod show;
 mod wait;
 
@@ -41,6 +42,8 @@ pub(crate) struct Context {
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
     match arguments.verb {
         Verb::Completions(completions) => return Ok(completions::run(&completions)),
+        // What is wrong with the store does not concern the clients' settings.
+        Verb::Setup(setup) => return setup::run(&setup, arguments.session.as_ref(), arguments.json),
         Verb::Reference(asked) => {
             render::print(&reference::page(asked.page));
             return Ok(ExitCode::SUCCESS);
@@ -68,7 +71,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Session(session) => session::run(&context, session),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
-        Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
+        Verb::Completions(_) | Verb::Reference(_) | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
     }
 }
 
