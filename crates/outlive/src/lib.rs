@@ -61,6 +61,7 @@ mod orphan;
 mod output;
 mod reader;
 mod remove;
+mod rename;
 mod request;
 mod reserve;
 mod search;
@@ -74,7 +75,9 @@ mod view;
 mod wait;
 
 pub use collect::Collected;
-pub use config::{Config, ConfigError, JobDefaults, Limits, Retention, SessionRules, WebhookRules};
+pub use config::{
+    Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, WebhookRules,
+};
 pub use containment::levels;
 pub use control::{ControlError, Kill, Killed};
 pub use doctor::{Examination, Finding};
@@ -89,6 +92,7 @@ pub use object::{JobObject, LimitObject, LimitsObject, OutputObject, reason, sig
 pub use output::{Output, Piece};
 pub use reader::{reader_name, reader_of_environment};
 pub use remove::RemoveError;
+pub use rename::RenameError;
 pub use request::{Request, RequestError};
 pub use search::{Search, pattern};
 pub use start::{StartError, Started};
@@ -100,7 +104,7 @@ pub use usage::{Source, Usage};
 pub use view::{Fit, Form, TextLine, View, ViewItem};
 pub use wait::{Until, Waited};
 
-pub use outlive_core::budget::Budget;
+pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
 pub use outlive_core::containment::{Containment, Enforcement, JobLimits, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;

@@ -8,6 +8,7 @@ mod gc;
 mod kill;
 mod list;
 mod logs;
+mod mcp;
 mod pause;
 mod remove;
 mod resume;
@@ -45,6 +46,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         _ => {}
     }
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
+    if let Verb::Mcp(mcp) = arguments.verb {
+        return mcp::run(store, &mcp, arguments.session, arguments.reader);
+    }
     let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
     let context = Context { store, is_json: arguments.json, session: arguments.session, reader };
     match arguments.verb {
@@ -62,7 +66,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Events(events) => events::run(&context, &events),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
-        Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
+        Verb::Mcp(_) | Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
     }
 }
 
