@@ -61,6 +61,7 @@ pub(crate) enum Verb {
     Remove(Remove),
     Events(Events),
     Session(Session),
+    Mcp(Mcp),
     Gc(Gc),
     Doctor(Doctor),
     Setup(Setup),
@@ -537,6 +538,21 @@ pub(crate) enum RunningChoice {
     Transfer,
 }
 
+/// Serve an AI agent's client: the Model Context Protocol on standard input and output
+///
+/// Clients start this themselves: give them the command `outlive mcp`. Jobs belong to the session of the client's project
+/// unless --session names another, and go on when the server ends.
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// See the jobs of all sessions, not only those of the project
+    #[arg(long)]
+    pub(crate) all_sessions: bool,
+
+    /// What jobs start with: the server's environment, that of a login shell, or only what is needed
+    #[arg(long, value_name = "inherit|login|clean", value_parser = parse_environment)]
+    pub(crate) env: Option<outlive::JobEnvironment>,
+}
+
 /// Remove now what the configuration no longer keeps
 #[derive(Debug, Args)]
 pub(crate) struct Gc {}
@@ -611,6 +627,8 @@ pub(crate) enum Page {
     Cli,
     /// Every exit status.
     ExitStatus,
+    /// Every tool of the MCP server.
+    McpTools,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -669,6 +687,10 @@ fn parse_cpus(text: &str) -> Result<u64, String> {
 
 fn parse_survivors(text: &str) -> Result<Survivors, String> {
     outlive::duration::parse_survivors(text).map_err(|error| error.to_string())
+}
+
+fn parse_environment(text: &str) -> Result<outlive::JobEnvironment, String> {
+    outlive::JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
 }
 
 fn parse_level(text: &str) -> Result<Level, String> {

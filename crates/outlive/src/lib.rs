@@ -61,6 +61,7 @@ mod orphan;
 mod output;
 mod reader;
 mod remove;
+mod rename;
 mod request;
 mod reserve;
 mod search;
@@ -75,7 +76,9 @@ mod view;
 mod wait;
 
 pub use collect::Collected;
-pub use config::{Config, ConfigError, JobDefaults, Limits, Retention, SessionRules, WebhookRules};
+pub use config::{
+    Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, WebhookRules,
+};
 pub use containment::levels;
 pub use control::{ControlError, Kill, Killed};
 pub use doctor::{Examination, Finding};
@@ -90,6 +93,7 @@ pub use object::{JobObject, LimitObject, LimitsObject, OutputObject, reason, sig
 pub use output::{Output, Piece};
 pub use reader::{reader_name, reader_of_environment};
 pub use remove::RemoveError;
+pub use rename::RenameError;
 pub use request::{Request, RequestError};
 pub use search::{Search, pattern};
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
@@ -102,7 +106,7 @@ pub use usage::{Source, Usage};
 pub use view::{Fit, Form, TextLine, View, ViewItem};
 pub use wait::{Until, Waited};
 
-pub use outlive_core::budget::Budget;
+pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
 pub use outlive_core::containment::{Containment, Enforcement, JobLimits, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;

@@ -8,6 +8,7 @@ mod gc;
 mod kill;
 mod list;
 mod logs;
+mod mcp;
 mod pause;
 mod remove;
 mod resume;
@@ -51,6 +52,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         _ => {}
     }
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
+    if let Verb::Mcp(mcp) = arguments.verb {
+        return mcp::run(store, &mcp, arguments.session, arguments.reader);
+    }
     let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
     let session = arguments.session;
     let lease = session.clone().or_else(|| inherited_session().ok()).and_then(|name| store.hold_lease(&name));
@@ -71,7 +75,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Session(session) => session::run(&context, session),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
-        Verb::Completions(_) | Verb::Reference(_) | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
+        Verb::Mcp(_) | Verb::Completions(_) | Verb::Reference(_) | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -167,11 +167,7 @@ impl Plan {
         let mut text = match &self.command {
             Some((_, arguments)) => {
                 let own = quoted(std::iter::once(client.program).chain(arguments.iter().map(String::as_str)));
-                format!(
-                    "this {} {file}, through {}'s own command:\n\n  {own}\n",
-                    self.does(),
-                    client.title
-                )
+                format!("this {} {file}, through {}'s own command:\n\n  {own}\n", self.does(), client.title)
             }
             None => format!("this {} {file}:\n\n{}", self.does(), indented(&self.diff)),
         };

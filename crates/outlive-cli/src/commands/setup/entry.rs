@@ -4,9 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use clap::Parser;
 use outlive::SessionName;
 use serde::Serialize;
 
+use crate::args::Arguments;
 use crate::failure::Failure;
 
 /// What the server is called in every client.
@@ -29,7 +31,19 @@ impl Entry {
         for (option, value) in [("--session", session.map(SessionName::as_str)), ("--profile", profile)] {
             args.extend(value.into_iter().flat_map(|value| [option.to_owned(), value.to_owned()]));
         }
-        Ok(Self { command: this_program()?, args })
+        let entry = Self { command: this_program()?, args };
+        entry.understood()?;
+        Ok(entry)
+    }
+
+    /// An entry that this very program would refuse must not be written anywhere: clients hide what a server says then.
+    fn understood(&self) -> Result<(), Failure> {
+        Arguments::try_parse_from(self.words()).map(drop).map_err(|_| {
+            Failure::usage(
+                format!("this outlive does not know `{NAME} {}`", quoted(&self.args)),
+                format!("`{NAME} mcp --help` tells what it knows"),
+            )
+        })
     }
 
     /// Returns the command and its arguments.
