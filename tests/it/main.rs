@@ -37,6 +37,7 @@ mod regression;
 mod reserve;
 mod retention;
 mod sessions;
+mod setup;
 mod splits;
 mod start;
 mod storm;

@@ -1,7 +1,7 @@
 //! An entry of `mcpServers` in JSON, with or without comments.
 
-use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::entry::{Entry, NAME};
 use super::form::Unfit;
@@ -21,7 +21,10 @@ pub(super) fn with(text: &str, entry: &Entry, is_typed: bool) -> Result<String, 
         None => object(&root)?.object_value_or_set(SERVERS),
     };
     match servers.get(NAME) {
-        None => drop(servers.append(NAME, value(entry, is_typed))),
+        None => match in_line(text, entry, is_typed) {
+            Some(text) => return Ok(text),
+            None => drop(servers.append(NAME, value(entry, is_typed))),
+        },
         Some(found) => change(&found, entry, is_typed),
     }
     Ok(root.to_string())
@@ -38,6 +41,29 @@ pub(super) fn without(text: &str) -> Result<String, Unfit> {
         object(&root)?.get(SERVERS).into_iter().for_each(CstObjectProp::remove);
     }
     Ok(root.to_string())
+}
+
+/// Returns the text with a new entry where all that it goes into is one line. The library would break the line, and never join it
+/// again.
+fn in_line(text: &str, entry: &Entry, is_typed: bool) -> Option<String> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &options()).ok()?;
+    let root = parsed.value.as_ref()?.as_object()?;
+    let servers = root.get_object(SERVERS);
+    let around = servers.unwrap_or(root);
+    let last = around.properties.last()?.range.end;
+    let (inside, rest) = (&text[around.range.start..last], &text[last..around.range.end]);
+    if inside.contains('\n') || rest.trim_start() != "}" {
+        return None;
+    }
+    let kind = if is_typed { "\"type\":\"stdio\"," } else { "" };
+    let (command, args) =
+        (serde_json::to_string(&entry.command).ok()?, serde_json::to_string(&entry.args).ok()?);
+    let mut new = format!("\"{NAME}\":{{{kind}\"command\":{command},\"args\":{args}}}");
+    if servers.is_none() {
+        new = format!("\"{SERVERS}\":{{{new}}}");
+    }
+    let space = if rest.starts_with(' ') || inside.contains(", ") { " " } else { "" };
+    Some(format!("{},{space}{new}{}", &text[..last], &text[last..]))
 }
 
 /// Changes an entry, and keeps what else the user has put into it.
