@@ -48,7 +48,7 @@ pub(crate) fn verbs() -> impl Iterator<Item = String> {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Run(Run),
+    Run(Box<Run>),
     List(List),
     Show(Show),
     Logs(Logs),
@@ -61,6 +61,7 @@ pub(crate) enum Verb {
     Remove(Remove),
     Events(Events),
     Mcp(Mcp),
+    Session(Session),
     Gc(Gc),
     Doctor(Doctor),
     Completions(Completions),
@@ -472,6 +473,83 @@ pub(crate) struct Mcp {
     /// What jobs start with: the server's environment, that of a login shell, or only what is needed
     #[arg(long, value_name = "inherit|login|clean", value_parser = parse_environment)]
     pub(crate) env: Option<outlive::JobEnvironment>,
+}
+
+/// Make, list, show and close sessions, and move jobs between them
+///
+/// A session is whose a job is, and so who sees it. It is there as soon as a job is started in it; `create` also says what
+/// its jobs start from.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive session create shop --cwd ~/shop --env PORT=3000\n  \
+outlive --session shop run 'npm run dev'\n  \
+outlive session close shop --running kill")]
+pub(crate) struct Session {
+    #[command(subcommand)]
+    pub(crate) verb: SessionVerb,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionVerb {
+    /// Make a session, and say what its jobs start from
+    Create {
+        /// Its name
+        #[arg(value_name = "NAME", value_parser = parse_session)]
+        name: SessionName,
+
+        /// The directory that its jobs start in
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+
+        /// Add a variable to the environment of its jobs; may be given again
+        #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+        env: Vec<(String, OsString)>,
+    },
+    /// List sessions with the numbers of their jobs
+    List {
+        /// Show processor time, memory and processes, too
+        #[arg(long)]
+        usage: bool,
+    },
+    /// Show all that is known of a session
+    Show {
+        /// Which; without it the one that `run` would start in
+        #[arg(value_name = "NAME", value_parser = parse_session)]
+        name: Option<SessionName>,
+
+        /// Show the values of variables, too
+        #[arg(long)]
+        show_env: bool,
+    },
+    /// Close a session; one with live jobs only if it is said what becomes of them
+    Close {
+        /// Which
+        #[arg(value_name = "NAME", value_parser = parse_session)]
+        name: SessionName,
+
+        /// What becomes of its live jobs: they keep it open, are ended, or are given to the session `default`
+        #[arg(long, value_name = "refuse|kill|transfer", default_value = "refuse")]
+        running: RunningChoice,
+    },
+    /// Give jobs to another session
+    Transfer {
+        /// Which jobs
+        #[arg(value_name = "JOB", required = true)]
+        jobs: Vec<String>,
+
+        /// To which session
+        #[arg(long, value_name = "NAME", value_parser = parse_session)]
+        to: SessionName,
+    },
+}
+
+/// What becomes of the live jobs of a session that is closed, as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RunningChoice {
+    Refuse,
+    Kill,
+    Transfer,
 }
 
 /// Remove now what the configuration no longer keeps

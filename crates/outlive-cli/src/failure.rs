@@ -5,7 +5,9 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use outlive::{ConfigError, ControlError, FindError, LimitError, RemoveError, StartError, StoreError};
+use outlive::{
+    ConfigError, ControlError, FindError, LimitError, RemoveError, SessionError, StartError, StoreError,
+};
 use serde::Serialize;
 
 use crate::render::one_line;
@@ -247,6 +249,30 @@ impl From<FindError> for Failure {
                 job: None,
             },
             FindError::Store(_) => Self::other("store", &error).hint("`outlive doctor` examines it"),
+        }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        let failure = Self::other("session", &error);
+        match &error {
+            SessionError::Unknown(_) => Self { code: "not_found", exit: NOT_FOUND, ..failure }
+                .hint("`outlive session list` shows all sessions"),
+            SessionError::Exists(name) => Self { code: "exists", ..failure }
+                .hint(format!("close it first: outlive session close {name}")),
+            SessionError::Live { .. } => Self { code: "live", ..failure }
+                .hint("say what becomes of them: --running kill or --running transfer"),
+            SessionError::ToItself(_) => {
+                Self { code: "usage", exit: USAGE, ..failure }.hint("end them with --running kill")
+            }
+            SessionError::Kill { job, .. } | SessionError::Survivors(job) => {
+                failure.about(job).hint(format!("`outlive show --tree {job}` shows what is left of it"))
+            }
+            SessionError::Elsewhere(job) => Self { code: "elsewhere", ..failure }
+                .about(job)
+                .hint("ask from the host or container that started it"),
+            SessionError::Store(_) => failure.hint("`outlive doctor` examines the store"),
         }
     }
 }

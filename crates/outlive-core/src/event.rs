@@ -30,6 +30,8 @@ pub enum Kind {
     Orphaned,
     /// It ended, and nobody knows how.
     Lost,
+    /// It was given to another session, which tells of it from now on.
+    Transferred,
     /// It is no longer in the store.
     Removed,
     /// Something that a later version knows.
@@ -48,6 +50,7 @@ impl Kind {
             Self::Exited => "exited",
             Self::Orphaned => "orphaned",
             Self::Lost => "lost",
+            Self::Transferred => "transferred",
             Self::Removed => "removed",
             Self::Other => "other",
         }

@@ -21,6 +21,7 @@ pub mod plain;
 pub mod rawtext;
 pub mod rendered;
 pub mod segment;
+pub mod session;
 pub mod spec;
 pub mod status;
 pub mod timestamp;

@@ -57,16 +57,29 @@ pub fn wait_shared(file: impl AsFd) -> io::Result<()> {
 
 /// Takes the lock exclusively, waiting at most `limit`; `false` if it was not to be had.
 ///
-/// The kernel offers no lock with a deadline, so this tries again, ever less often. Only the short store lock is taken
-/// in this way.
+/// The kernel offers no lock with a deadline, so this tries again, ever less often. Only locks that are held for a moment
+/// are taken in this way.
 ///
 /// # Errors
 ///
 /// If the file system does not support locks.
 pub fn lock_within(file: &File, limit: Duration) -> io::Result<bool> {
+    within(file, Kind::Exclusive, limit)
+}
+
+/// Takes the lock together with others, waiting at most `limit`; `false` if it was not to be had.
+///
+/// # Errors
+///
+/// If the file system does not support locks.
+pub fn share_within(file: &File, limit: Duration) -> io::Result<bool> {
+    within(file, Kind::Shared, limit)
+}
+
+fn within(file: &File, kind: Kind, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     let mut pause = Duration::from_micros(100);
-    while !try_lock(file, Kind::Exclusive)? {
+    while !try_lock(file, kind)? {
         if Instant::now() >= deadline {
             return Ok(false);
         }

@@ -72,6 +72,7 @@ impl Store {
         self.sweep_marks();
         self.sweep_new();
         self.sweep_events();
+        self.sweep_sessions(self.config().retention.max_age);
         cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();
         let mut candidates = Vec::new();

@@ -41,7 +41,7 @@ pub struct Events {
 }
 
 impl Store {
-    fn session_dir(&self, session: &SessionName) -> PathBuf {
+    pub(crate) fn session_dir(&self, session: &SessionName) -> PathBuf {
         self.root().join("sessions").join(session.as_str())
     }
 

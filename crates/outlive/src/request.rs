@@ -9,6 +9,7 @@ use std::time::Duration;
 use outlive_core::containment::{JobLimits, Level, Survivors};
 use outlive_core::id::SessionName;
 use outlive_core::rawtext::RawText;
+use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Parting, Ready, Stdin};
 
 use crate::keeper::{in_path, search};
@@ -280,6 +281,18 @@ impl Request {
             cwd,
             hint,
         })
+    }
+
+    /// Takes over what the session says, where this says nothing.
+    pub(crate) fn take_from(&mut self, settings: &Settings) {
+        let path = |text: &RawText| PathBuf::from(OsStr::from_bytes(&text.0));
+        self.cwd = self.cwd.take().or_else(|| settings.cwd.as_ref().map(path));
+        for (name, value) in &settings.env_set {
+            if !self.env_unset.contains(name) {
+                let value = || OsStr::from_bytes(&value.0).to_owned();
+                self.env_set.entry(name.clone()).or_insert_with(value);
+            }
+        }
     }
 
     fn check(&self) -> Result<(), RequestError> {

@@ -17,7 +17,7 @@ use outlive_core::id::{JobId, Nonce};
 use outlive_core::launch::{Launch, LaunchReply};
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
 use outlive_core::rawtext::RawText;
-use outlive_core::spec::{Mode, Spec, Starter};
+use outlive_core::spec::{Lifetime, Mode, Spec, Starter};
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_core::{FORMAT, VERSION, file, segment};
@@ -134,6 +134,7 @@ impl Store {
     pub fn start(&self, request: &Request) -> Result<Started, StartError> {
         // Executed now, it is ready when the job is.
         let spare = self.keeper.take_spare();
+        let request = &self.in_session(request);
         let path = request.path();
         let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
         // Before anything is made: a job whose end cannot be told as asked is not started.
@@ -145,6 +146,9 @@ impl Store {
         let prepared = Prepared { helper, ..prepared };
         // Its keeper writes to it; without it the job goes on and nobody hears of it.
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
+        // A job that lives with its session begins its life now.
+        let is_leased = matches!(request.lifetime, Lifetime::Session { .. });
+        let _lease = if is_leased { self.hold_lease_for_long(&request.session) } else { None };
         let reply = self.launch(request, &resolved, &prepared, spare);
         let job = prepared.spec.job.clone();
         match reply? {

@@ -14,12 +14,13 @@ mod remove;
 mod resume;
 mod run;
 mod send;
+mod session;
 mod show;
 mod wait;
 
 use std::process::ExitCode;
 
-use outlive::{Job, SessionName, SpareKeeper, Store};
+use outlive::{Job, Lease, SessionName, SpareKeeper, Store};
 
 use crate::args::{Arguments, Verb};
 use crate::failure::Failure;
@@ -33,6 +34,8 @@ pub(crate) struct Context {
     pub(crate) session: Option<SessionName>,
     /// For whom.
     pub(crate) reader: SessionName,
+    /// Held to the end: jobs that live with the session go on for as long as this runs.
+    _lease: Option<Lease>,
 }
 
 /// Does what was asked.
@@ -50,9 +53,11 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         return mcp::run(store, &mcp, arguments.session, arguments.reader);
     }
     let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
-    let context = Context { store, is_json: arguments.json, session: arguments.session, reader };
+    let session = arguments.session;
+    let lease = session.clone().or_else(|| inherited_session().ok()).and_then(|name| store.hold_lease(&name));
+    let context = Context { store, is_json: arguments.json, session, reader, _lease: lease };
     match arguments.verb {
-        Verb::Run(run) => run::run(&context, run),
+        Verb::Run(run) => run::run(&context, *run),
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
@@ -64,9 +69,20 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Resume(resume) => resume::run(&context, &resume),
         Verb::Remove(remove) => remove::run(&context, &remove),
         Verb::Events(events) => events::run(&context, &events),
+        Verb::Session(session) => session::run(&context, session),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Mcp(_) | Verb::Completions(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Returns the session that is meant where none is given. Inside a job, new jobs belong to its session.
+pub(crate) fn inherited_session() -> Result<SessionName, Failure> {
+    match std::env::var("OUTLIVE_SESSION") {
+        Ok(name) if !name.is_empty() => SessionName::parse(&name).map_err(|error| {
+            Failure::usage(format!("OUTLIVE_SESSION={name:?}: {error}"), "unset it, or give --session NAME")
+        }),
+        _ => Ok(SessionName::default()),
     }
 }
 

@@ -6,29 +6,31 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    Followed, Follower, Job, JobLimits, JobObject, Lifetime, Piece, Ready, Request, SessionName, Started,
-    Status, Stream, WaitStatus,
+    Followed, Follower, Job, JobLimits, JobObject, Lifetime, Piece, Ready, Request, Started, Status, Stream,
+    WaitStatus,
 };
 use outlive_sys::signal::interrupted;
+use serde::Serialize;
 
 use crate::args::{LifetimeChoice, Run, Timeout};
-use crate::commands::Context;
+use crate::commands::{Context, inherited_session};
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: Run) -> Result<ExitCode, Failure> {
-    let wait = arguments.wait;
+    let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
     let request = request(context, arguments)?;
-    if wait.is_some() {
+    if wait.is_some() || yield_limit.is_some() {
         outlive_sys::signal::catch_interrupt();
     }
     let started = context.store.start(&request)?;
     if let Some(warning) = &started.warning {
         note(&format!("outlive: warning: {warning}"));
     }
-    match wait {
-        Some(limit) => follow(context, &started.job, limit),
-        None => announce(context, &started),
+    match (wait, yield_limit) {
+        (Some(limit), _) => follow(context, &started.job, limit),
+        (None, Some(limit)) => yield_after(context, &started.job, limit),
+        (None, None) => announce(context, &started),
     }
 }
 
@@ -108,19 +110,6 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     Ok(request)
 }
 
-/// Inside a job, new jobs belong to its session.
-fn inherited_session() -> Result<SessionName, Failure> {
-    match std::env::var("OUTLIVE_SESSION") {
-        Ok(name) if !name.is_empty() => SessionName::parse(&name).map_err(|error| {
-            Failure::usage(
-                format!("run: OUTLIVE_SESSION={name:?}: {error}"),
-                "unset it, or give --session NAME",
-            )
-        }),
-        _ => Ok(SessionName::default()),
-    }
-}
-
 fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
     let job = &started.job;
     if context.is_json {
@@ -137,28 +126,107 @@ fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Streams both streams to our own and takes the command's exit status.
-fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Failure> {
-    let deadline = limit.0.map(|limit| Instant::now() + limit);
+/// What streaming came to.
+enum Streamed {
+    /// The main process has ended, and all that it printed was passed on.
+    Ended,
+    /// The time was over; the rest of the output begins here.
+    TimeOver(u64),
+    /// Nobody waits any more.
+    LetGo,
+}
+
+/// Passes both streams on, to our own or to `keep`, until the main process has ended or the time is over.
+fn stream(
+    context: &Context,
+    job: &Job,
+    limit: Option<Duration>,
+    mut keep: impl FnMut(&Piece),
+) -> Result<Streamed, Failure> {
+    let deadline = limit.map(|limit| Instant::now() + limit);
     let failed = |error: io::Error| Failure::other("run", &error);
     let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?.until_exit();
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         match follower.next(left).map_err(failed)? {
-            // A script that wants the object reads the output with `logs`.
-            Followed::Piece(_) if context.is_json => {}
+            Followed::Piece(piece) if context.is_json => keep(&piece),
             Followed::Piece(piece) if write(job, &piece) => {}
-            Followed::Piece(_) => return Ok(let_go(job)),
-            Followed::End => return finish(context, job),
-            Followed::Nothing if interrupted() => return Ok(let_go(job)),
+            Followed::Piece(_) => return Ok(Streamed::LetGo),
+            Followed::End => return Ok(Streamed::Ended),
+            Followed::Nothing if interrupted() => return Ok(Streamed::LetGo),
             Followed::Nothing if left.is_some_and(|left| left.is_zero()) => {
-                let message = format!("run: {} is still running", job.id());
-                let hint = format!("it goes on; wait for it with: outlive wait {}", job.id());
-                return Err(Failure::timed_out(message, hint).about(job.id()));
+                return Ok(Streamed::TimeOver(follower.position()));
             }
             Followed::Nothing => {}
         }
     }
+}
+
+/// Streams the output and takes the command's exit status.
+fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Failure> {
+    // A script that wants the object reads the output with `logs`.
+    match stream(context, job, limit.0, |_| {})? {
+        Streamed::Ended => ended(context, job, true),
+        Streamed::LetGo => Ok(let_go(job)),
+        Streamed::TimeOver(_) => {
+            let message = format!("run: {} is still running", job.id());
+            let hint = format!("it goes on; wait for it with: outlive wait {}", job.id());
+            Err(Failure::timed_out(message, hint).about(job.id()))
+        }
+    }
+}
+
+/// The job with what it has printed so far.
+#[derive(Serialize)]
+struct Yielded {
+    #[serde(flatten)]
+    job: JobObject,
+    /// It has not ended.
+    goes_on: bool,
+    /// What it printed, as text.
+    text: String,
+    /// Where the rest begins.
+    next_byte: u64,
+}
+
+/// Passes on what is printed within the time; then the job goes on without us. The reader goes on from there: nothing is lost
+/// or repeated.
+fn yield_after(context: &Context, job: &Job, limit: Duration) -> Result<ExitCode, Failure> {
+    let mut text = Vec::new();
+    let keep = |piece: &Piece| {
+        if let Piece::Output { bytes, .. } = piece {
+            text.extend_from_slice(bytes);
+        }
+    };
+    let streamed = stream(context, job, Some(limit), keep)?;
+    let next_byte = match streamed {
+        Streamed::LetGo => return Ok(let_go(job)),
+        Streamed::TimeOver(position) => position,
+        Streamed::Ended => job.state(&context.store).outcome.map_or(0, |outcome| outcome.totals.bytes),
+    };
+    // One that cannot be noted repeats what was shown, and loses nothing.
+    job.set_cursor(&context.reader, None, next_byte).ok();
+    let goes_on = matches!(streamed, Streamed::TimeOver(_));
+    if context.is_json {
+        let object = JobObject::new(job, &job.state(&context.store));
+        print_json(&Yielded {
+            job: object,
+            goes_on,
+            text: String::from_utf8_lossy(&text).into_owned(),
+            next_byte,
+        })?;
+    }
+    if goes_on {
+        if !context.is_json {
+            note(&format!(
+                "outlive: {0} goes on; the rest: outlive logs {0} --cursor {1}",
+                job.id(),
+                context.reader
+            ));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    ended(context, job, false)
 }
 
 /// Ctrl-C ends the waiting, never the job.
@@ -212,8 +280,8 @@ fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Exits as the command did.
-fn finish(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
+/// Exits as the command did; prints the object only if nobody has.
+fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, Failure> {
     let state = job.state(&context.store);
     job.mark_seen();
     let object = JobObject::new(job, &state);
@@ -221,7 +289,9 @@ fn finish(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
         note(&format!("outlive: {} bytes in all could not be kept", object.output.dropped_bytes));
     }
     if context.is_json {
-        print_json(&object)?;
+        if prints_object {
+            print_json(&object)?;
+        }
     } else if !matches!(state.status, Status::Completed | Status::Failed) {
         note(&format!("outlive: {}", ending(&object)));
     }

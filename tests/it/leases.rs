@@ -1,0 +1,102 @@
+//! A job that lives with its session ends some time after the last front end of it is gone; others do not.
+//!
+//! Proves of the design: front ends hold a lease, the keeper ends the job some time after the last lease is gone.
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use outlive_tests::{Home, end_within, signal, until};
+
+/// A front end that stays: it follows the session's events.
+fn front_end(home: &Home, session: &str) -> Child {
+    let mut command = home.outlive(["--session", session, "events", "-f"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let pid = child.id();
+    let is_held = || {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        locks
+            .lines()
+            .any(|line| line.contains("READ") && line.split_whitespace().any(|word| word == pid.to_string()))
+    };
+    until("the lease is held", is_held);
+    child
+}
+
+fn run(home: &Home, session: &str, lifetime: &str) -> String {
+    let options = ["--session", session, "run", "--lifetime", lifetime, "--", "sleep", "300"];
+    home.run(options).ok().text().trim().to_owned()
+}
+
+fn kill(mut child: Child) {
+    signal(child.id().cast_signed(), "KILL");
+    assert!(end_within(&mut child, Duration::from_secs(10)).is_some());
+}
+
+#[test]
+fn jobs_of_the_session_end_after_its_last_front_end_and_others_do_not() {
+    let home = Home::new();
+    home.configure("[session]\nlease = \"300ms\"\n");
+    // The lease is there from the first such job on; a long lease of another session is not touched.
+    let job = run(&home, "a", "session");
+    let (first, second) = (front_end(&home, "a"), front_end(&home, "a"));
+    let (forever, other) = (run(&home, "a", "forever"), run(&home, "b", "forever"));
+    kill(first);
+    // With one left, several times the lease changes nothing: looked at through the keeper's own clock.
+    let status = || home.show(&job)["status"].clone();
+    let runtime = || home.show(&job)["runtime_ms"].as_u64().unwrap_or_default();
+    let begun = runtime();
+    until("three leases have passed", || runtime() > begun + 900);
+    assert_eq!(status(), "running");
+    kill(second);
+    until("it has ended", || status() == "killed");
+    let ended = home.show(&job);
+    assert!(
+        ended["reason"].as_str().is_some_and(|reason| reason.contains("the end of its session")),
+        "{ended}"
+    );
+    assert_eq!(home.show(&forever)["status"], "running");
+    assert_eq!(home.show(&other)["status"], "running");
+}
+
+#[test]
+fn a_front_end_that_comes_back_in_time_keeps_the_jobs() {
+    let home = Home::new();
+    home.configure("[session]\nlease = \"1500ms\"\n");
+    let job = run(&home, "a", "session");
+    for _ in 0..3 {
+        kill(front_end(&home, "a"));
+    }
+    assert_eq!(home.show(&job)["status"], "running");
+    let kept = front_end(&home, "a");
+    let runtime = || home.show(&job)["runtime_ms"].as_u64().unwrap_or_default();
+    until("more than a lease has passed", || runtime() > 3500);
+    assert_eq!(home.show(&job)["status"], "running");
+    kill(kept);
+    until("it has ended", || home.show(&job)["status"] == "killed");
+}
+
+#[test]
+fn every_command_for_the_session_is_a_sign_of_life() {
+    let home = Home::new();
+    home.configure("[session]\nlease = \"1s\"\n");
+    let job = run(&home, "a", "session");
+    let shown = || home.json(["--session", "a", "show", &job]);
+    until("three leases have passed", || shown()["runtime_ms"].as_u64() > Some(3000));
+    assert_eq!(shown()["status"], "running");
+}
+
+#[test]
+fn a_job_lives_until_the_time_that_was_said() {
+    let home = Home::new();
+    let job =
+        home.run(["run", "--lifetime", "until=200ms", "--", "sleep", "300"]).ok().text().trim().to_owned();
+    let ended = home.wait(&job);
+    assert_eq!(ended["status"], "killed");
+    assert!(ended["reason"].as_str().is_some_and(|reason| reason.contains("lifetime")), "{ended}");
+    assert!(ended["runtime_ms"].as_u64() >= Some(150), "{ended}");
+    // One that is over already ends at once; one that makes no sense does not start.
+    let over =
+        home.run(["run", "--lifetime", "until=2001-01-01T00:00:00Z", "--", "sleep", "300"]).ok().text();
+    assert_eq!(home.wait(over.trim())["status"], "killed");
+    home.run(["run", "--lifetime", "soon", "--", "true"]).code(2);
+}
