@@ -26,6 +26,7 @@ mod leases;
 mod limits;
 mod lingering;
 mod many;
+mod mcp;
 mod orphans;
 mod output;
 mod pause;
