@@ -195,7 +195,7 @@ impl Home {
 
     /// Waits for the end of a job and returns its object.
     pub fn wait(&self, job: &str) -> Value {
-        self.json(["wait", "--timeout", "50s", job])[0].take()
+        self.json(["wait", "--timeout", "50s", job])["jobs"][0].take()
     }
 
     /// Returns the object of a job.

@@ -48,5 +48,6 @@ mod upgrade;
 mod usage;
 mod views;
 mod wait;
+mod wait_for;
 mod yielding;
 mod zoo;
