@@ -12,7 +12,7 @@ const answer = (id, result) => process.stdout.write(JSON.stringify({ jsonrpc: '2
 require('node:readline').createInterface({ input: process.stdin }).on('line', line => {
   const { id, method, params } = JSON.parse(line)
   if (method === 'initialize') answer(id, { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 'bad', version: '1' } })
-  if (method === 'tools/list') answer(id, { tools: [{ name: 'bad', inputSchema: { type: 'object', anyOf: [{ required: ['a'] }, { required: ['b'] }], properties: { a: { type: 'array' }, b: {} } } }] })
+  if (method === 'tools/list') answer(id, { tools: [{ name: 'bad', inputSchema: { type: 'object', properties: { anything: true } } }] })
 })
 `
 
@@ -24,7 +24,8 @@ export async function inspect(expect) {
     for (const era of ['legacy', 'modern']) {
       const list = await ask(era, ['--method', 'tools/list', '--strict'])
       expect(list.code === 0, `${era}: tools/list --strict exits with ${list.code}: ${list.output}`)
-      const { tools } = JSON.parse(list.output).result
+      const { result: { tools }, schemaFindings } = JSON.parse(list.output)
+      expect(schemaFindings === undefined, `${era}: not even a warning: ${JSON.stringify(schemaFindings)}`)
       expect(tools.length === 8, `${era}: nothing but the list of eight tools is printed`)
       const run = await ask(era, ['--method', 'tools/call', '--tool-name', 'run', '--tool-args-json', '{"command":"echo hello from the inspector"}'])
       expect(run.code === 0 && run.output.includes('\\nhello from the inspector'), `${era}: tools/call: ${run.code} ${run.output}`)

@@ -223,7 +223,8 @@ fn a_stranger_with_the_number_of_a_dead_job_is_spared() {
 
         // One that ended well.
         let job = start(&["true"]);
-        let shown = namespace.outlive(&["--json", "wait", "--timeout", "50s", &job]).ok().json()[0].take();
+        let shown =
+            namespace.outlive(&["--json", "wait", "--timeout", "50s", &job]).ok().json()["jobs"][0].take();
         namespace.stranger(pid(&shown, "pid")).assert_spared(&job, level);
 
         // One that died with its keeper: nobody recorded its end, and a stranger has the number of either.
@@ -247,7 +248,8 @@ fn a_stranger_with_the_number_of_the_main_process_is_spared_when_its_survivors_a
         let line = "setsid sleep 300 >/dev/null 2>&1 & echo $!";
         let started = namespace.outlive(&["run", "--containment", level, "--", "sh", "-c", line]).ok();
         let job = started.text().trim_end().to_owned();
-        let ended = namespace.outlive(&["--json", "wait", "--timeout", "50s", &job]).ok().json()[0].take();
+        let ended =
+            namespace.outlive(&["--json", "wait", "--timeout", "50s", &job]).ok().json()["jobs"][0].take();
         assert_eq!(ended["lingering"], true, "{level}");
         let survivor: i32 = namespace.outlive(&["logs", &job]).ok().text().trim().parse().unwrap();
         until("it has left", || namespace.state(survivor).is_some_and(|line| line.starts_with("sleep")));

@@ -67,7 +67,7 @@ fn every_command_tells_of_a_job_in_the_same_object() {
     let started = home.json(["run", "--name", "a name", "--session", "mine", line]);
     assert_job_object(&started);
     let job = started["job"].as_str().unwrap();
-    let waited = home.json(["wait", job]);
+    let waited = home.json(["wait", job])["jobs"].take();
     assert_eq!(waited.as_array().unwrap().len(), 1);
     until("it is closed", || home.show(job)["lingering"] == false);
     let listed = home.json(["list"]);
@@ -181,7 +181,7 @@ fn every_exit_status_means_what_the_table_says() {
         assert!(error["error"]["hint"].as_str().is_some_and(|text| !text.is_empty()));
         // Verbs for several jobs also tell what came of each: here, that one still runs, and that none was removed.
         match arguments[0] {
-            "wait" if status == 4 => assert_eq!(told.json()[0]["status"], "running"),
+            "wait" if status == 4 => assert_eq!(told.json()["jobs"][0]["status"], "running"),
             "remove" => assert_eq!(told.json(), json!({ "removed": [] })),
             _ => assert_eq!(told.text(), "", "{arguments:?}"),
         }

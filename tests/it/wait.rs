@@ -47,11 +47,12 @@ fn what_has_ended_is_answered_at_once() {
     let home = Home::new();
     let jobs = [0, 7].map(|code| home.start_line(&format!("exit {code}")));
     for _ in 0..2 {
-        let ended = home.json(["wait", "--timeout", "50s", &jobs[0], &jobs[1]]);
+        let ended = home.json(["wait", "--timeout", "50s", &jobs[0], &jobs[1]])["jobs"].take();
         assert_eq!([&ended[0]["exit_code"], &ended[1]["exit_code"]], [&json!(0), &json!(7)]);
     }
     let first = home.json(["wait", "--any", &jobs[0]]);
-    assert_eq!(first[0]["status"], "completed");
+    assert_eq!((&first["outcome"], &first["job"]), (&json!("exit"), &json!(jobs[0])));
+    assert_eq!((&first["status"], &first["jobs"][0]["status"]), (&json!("completed"), &json!("completed")));
 }
 
 #[test]
@@ -85,6 +86,8 @@ fn any_means_the_first() {
     let (code, text) = answer(waiting);
     assert_eq!(code, Some(0));
     let answered: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&answered["outcome"], &answered["job"]), (&json!("exit"), &json!(jobs[1])));
+    let answered = &answered["jobs"];
     let states: Vec<&Value> = (0..3).map(|at| &answered[at]["status"]).collect();
     assert_eq!(states, ["running", "failed", "running"]);
     assert_eq!([&answered[0]["job"], &answered[2]["job"]], [&jobs[0], &jobs[2]]);
@@ -102,6 +105,9 @@ fn the_end_of_the_time_is_told_and_the_job_goes_on() {
     assert!(waited.error().contains(&job) && waited.error().contains("\nhint: "), "{}", waited.error());
     let waited = home.run(["--json", "wait", "--timeout", "1ms", &job]).code(4);
     assert_eq!(waited.error_json()["error"]["code"], "timed_out");
+    let answer = waited.json();
+    assert_eq!((&answer["outcome"], &answer["job"]), (&json!("timeout"), &json!(job)));
+    assert_eq!((&answer["status"], &answer["effective_timeout_ms"]), (&json!("running"), &json!(1)));
     assert!(is_running(pid(&home.show(&job), "pid")));
 }
 
@@ -132,7 +138,7 @@ fn a_command_that_ends_with_its_keeper_is_lost_and_waiters_are_told() {
     for waiting in waiting {
         let (code, text) = answer(waiting);
         assert_eq!(code, Some(0), "{text}");
-        let ended: Value = serde_json::from_str(&text).unwrap();
+        let ended = serde_json::from_str::<Value>(&text).unwrap()["jobs"].take();
         assert_eq!((&ended[0]["status"], &ended[0]["cause"]), (&json!("lost"), &json!("lost")));
     }
     let shown = home.show(&job);
@@ -165,7 +171,7 @@ fn a_command_that_outlives_its_keeper_is_waited_for() {
         let (code, text) = answer(waiting);
         assert_eq!(code, Some(0));
         assert_eq!(
-            serde_json::from_str::<Value>(&text).unwrap()[0]["status"],
+            serde_json::from_str::<Value>(&text).unwrap()["status"],
             "lost",
             "nobody saw how it ended"
         );
@@ -195,20 +201,31 @@ fn waiting_and_following_cost_nothing() {
     let mut follower = home.outlive(["logs", "-f", &job]).stdout(Stdio::null()).spawn().unwrap();
     until("it follows", || waits_with_open(follower.id().cast_signed(), "inotify"));
     let mut waiting = [waiter(&home, &[&job]), waiter(&home, &["--timeout", "10m", &job])];
+    let conditions = [&["--match", "never"][..], &["--fail-match", "never"], &["--idle", "1h"], &["--event"]];
+    let mut waiting_for: Vec<Child> = conditions
+        .into_iter()
+        .map(|condition| {
+            let mut command = home.outlive(["wait", job.as_str()]);
+            let child = command.args(condition).stdout(Stdio::null()).spawn().unwrap();
+            until("it waits", || waits_with_open(child.id().cast_signed(), "inotify"));
+            child
+        })
+        .collect();
     let keeper = pid(&home.show(&job), "keeper_pid");
-    let all =
-        [keeper, follower.id().cast_signed(), waiting[0].id().cast_signed(), waiting[1].id().cast_signed()];
-    let measure = || all.map(activity);
+    let waiters = waiting.iter().chain(&waiting_for).chain([&follower]);
+    let all: Vec<i32> = [keeper].into_iter().chain(waiters.map(|child| child.id().cast_signed())).collect();
+    let measure = || all.iter().copied().map(activity).collect::<Vec<u64>>();
     // They settle: the last of the start may still be under way.
     let mut before = measure();
     until("all are at rest", || {
         let now = measure();
-        std::mem::replace(&mut before, now) == now
+        std::mem::replace(&mut before, now.clone()) == now
     });
-    let other = home.start(["sleep", "1"]);
+    // In a session of its own: whoever waits for events is woken by those of its job's session.
+    let other = home.start_with(&["--session", "other"], ["sleep", "1"]);
     assert_eq!(home.wait(&other)["exit_code"], 0);
     assert_eq!(measure(), before, "while another job ran for a second");
-    for child in waiting.iter_mut().chain([&mut follower]) {
+    for child in waiting.iter_mut().chain(&mut waiting_for).chain([&mut follower]) {
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -223,7 +240,7 @@ fn fifty_waiters_for_one_job_are_all_answered() {
     for waiting in waiting {
         let (code, text) = answer(waiting);
         assert_eq!(code, Some(0));
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()[0]["exit_code"], 3);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["jobs"][0]["exit_code"], 3);
     }
 }
 

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use outlive::{Budget, Level, SessionName, Signal, Stdin, Stream, Survivors, Timestamp};
+use outlive::{
+    Budget, HttpAddress, JobId, Level, Nonce, SessionName, Signal, Stdin, Stream, Survivors, Timestamp,
+};
 
 /// Background processes for AI agents and people.
 ///
@@ -60,12 +62,15 @@ pub(crate) enum Verb {
     Resume(Resume),
     Remove(Remove),
     Events(Events),
-    Session(Session),
     Mcp(Mcp),
+    Session(Session),
     Gc(Gc),
     Doctor(Doctor),
     Setup(Setup),
     Completions(Completions),
+    /// Look whether a job is ready, in the background
+    #[command(hide = true)]
+    Probe(Probe),
     /// Print a page of the reference
     #[command(hide = true)]
     Reference(Reference),
@@ -326,22 +331,77 @@ pub(crate) struct Logs {
     pub(crate) stream: Option<StreamChoice>,
 }
 
-/// Wait until jobs have ended
+/// Wait for jobs: for their end, or for what comes before it
 ///
-/// Exits with 0 however they ended; with 4 when the time is over, and the jobs go on.
+/// Without more, until all have ended. With conditions, until the first of them holds, for each job (`--all`, this is the
+/// default) or for one of them (`--any`); the end of a job ends the waiting for it, too. Jobs are named, or those of a group, or
+/// with --session alone all that are live in it now.
+///
+/// Exits with 0 when what was waited for came, however jobs ended; with 4 when the time is over, and the jobs go on; with 6
+/// when it can no longer come: a job ended first, was not ready in its time, or printed what --fail-match looks for.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive wait tests                           # until it has ended\n  \
+outlive wait web --ready --timeout 1m        # as `run --ready-…` said\n  \
+outlive wait web --match 'listening on' --fail-match 'EADDRINUSE'\n  \
+outlive wait --group build --any             # the first of a group\n  \
+outlive wait --session ci --event            # whatever happens next")]
 pub(crate) struct Wait {
     /// Which jobs
-    #[arg(value_name = "JOB", required = true)]
+    #[arg(value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
 
-    /// Until all have ended (this is the default)
+    /// The jobs of this group
+    #[arg(long, value_name = "NAME", conflicts_with = "jobs")]
+    pub(crate) group: Option<String>,
+
+    /// Of each of them (this is the default)
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Until the first has ended
+    /// Of the first of them
     #[arg(long, conflicts_with = "all")]
     pub(crate) any: bool,
+
+    /// It is ready, by what `run --ready-…` said
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) ready: bool,
+
+    /// A line of its output matches this regular expression; lines that are there already count
+    #[arg(long = "match", value_name = "PATTERN", help_heading = "Conditions")]
+    pub(crate) matches: Option<String>,
+
+    /// A line matches this: give up at once, with exit status 6
+    #[arg(long, value_name = "PATTERN", help_heading = "Conditions")]
+    pub(crate) fail_match: Option<String>,
+
+    /// Take no notice of upper and lower case in patterns
+    #[arg(long, short, help_heading = "Conditions")]
+    pub(crate) ignore_case: bool,
+
+    /// Only lines from this number on count
+    #[arg(long, value_name = "NUMBER", help_heading = "Conditions")]
+    pub(crate) from_line: Option<u64>,
+
+    /// One of its processes listens on this TCP port
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Conditions")]
+    pub(crate) port: Option<u16>,
+
+    /// This address answers with a status below 400
+    #[arg(long, value_name = "URL", value_parser = parse_address, help_heading = "Conditions")]
+    pub(crate) http: Option<HttpAddress>,
+
+    /// It has printed nothing for so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Conditions")]
+    pub(crate) idle: Option<Duration>,
+
+    /// Anything happens to these jobs, or in the session
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) event: bool,
+
+    /// With --event: after this sequence, and not only from now on
+    #[arg(long, value_name = "SEQ", requires = "event", help_heading = "Conditions")]
+    pub(crate) since: Option<u64>,
 
     /// Wait at most so long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -388,15 +448,20 @@ pub(crate) struct Send {
 #[command(after_help = "Examples:\n  \
 outlive kill web\n  \
 outlive kill --port 8080              # whichever job listens there\n  \
+outlive kill --group build            # every live job of a group\n  \
 outlive kill --session ci --all       # every live job of a session")]
 pub(crate) struct Kill {
     /// Which jobs
-    #[arg(value_name = "JOB", required_unless_present_any = ["all", "port"])]
+    #[arg(value_name = "JOB", required_unless_present_any = ["all", "port", "group"])]
     pub(crate) jobs: Vec<String>,
 
     /// Every live job; with --session, of that session
     #[arg(long, conflicts_with = "jobs")]
     pub(crate) all: bool,
+
+    /// Every live job of this group
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["jobs", "all", "port"])]
+    pub(crate) group: Option<String>,
 
     /// The live job that listens on this TCP port; with --session, of that session
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["jobs", "all"])]
@@ -459,6 +524,21 @@ pub(crate) struct Events {
     /// Go on, and tell what happens from then on
     #[arg(short, long)]
     pub(crate) follow: bool,
+}
+
+/// Serve an AI agent's client: the Model Context Protocol on standard input and output
+///
+/// Clients start this themselves: give them the command `outlive mcp`. Jobs belong to the session of the client's project
+/// unless --session names another, and go on when the server ends.
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// See the jobs of all sessions, not only those of the project
+    #[arg(long)]
+    pub(crate) all_sessions: bool,
+
+    /// What jobs start with: the server's environment, that of a login shell, or only what is needed
+    #[arg(long, value_name = "inherit|login|clean", value_parser = parse_environment)]
+    pub(crate) env: Option<outlive::JobEnvironment>,
 }
 
 /// Make, list, show and close sessions, and move jobs between them
@@ -538,21 +618,6 @@ pub(crate) enum RunningChoice {
     Transfer,
 }
 
-/// Serve an AI agent's client: the Model Context Protocol on standard input and output
-///
-/// Clients start this themselves: give them the command `outlive mcp`. Jobs belong to the session of the client's project
-/// unless --session names another, and go on when the server ends.
-#[derive(Debug, Args)]
-pub(crate) struct Mcp {
-    /// See the jobs of all sessions, not only those of the project
-    #[arg(long)]
-    pub(crate) all_sessions: bool,
-
-    /// What jobs start with: the server's environment, that of a login shell, or only what is needed
-    #[arg(long, value_name = "inherit|login|clean", value_parser = parse_environment)]
-    pub(crate) env: Option<outlive::JobEnvironment>,
-}
-
 /// Remove now what the configuration no longer keeps
 #[derive(Debug, Args)]
 pub(crate) struct Gc {}
@@ -612,6 +677,17 @@ pub(crate) enum ClientChoice {
 pub(crate) struct Completions {
     /// For which shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// Which job
+    #[arg(value_parser = parse_id)]
+    pub(crate) job: JobId,
+
+    /// The very one: an id may be used again
+    #[arg(value_parser = parse_nonce)]
+    pub(crate) nonce: Nonce,
 }
 
 #[derive(Debug, Args)]
@@ -770,14 +846,16 @@ fn parse_session(text: &str) -> Result<SessionName, String> {
     SessionName::parse(text).map_err(|error| error.to_string())
 }
 
-fn parse_profile(text: &str) -> Result<String, String> {
-    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err("write the name of a profile, such as claude-code".to_owned())
-    }
+fn parse_address(text: &str) -> Result<HttpAddress, String> {
+    text.parse().map_err(|error: outlive::RequestError| error.to_string())
+}
+
+fn parse_id(text: &str) -> Result<JobId, String> {
+    JobId::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_nonce(text: &str) -> Result<Nonce, String> {
+    Nonce::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn parse_signal(text: &str) -> Result<Signal, String> {
@@ -789,5 +867,15 @@ fn parse_variable(text: &str) -> Result<(String, OsString), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
         _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_profile(text: &str) -> Result<String, String> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("write the name of a profile, such as claude-code".to_owned())
     }
 }

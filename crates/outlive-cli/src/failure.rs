@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use outlive::{
     ConfigError, ControlError, FindError, LimitError, RemoveError, SessionError, StartError, StoreError,
+    WaitError,
 };
 use serde::Serialize;
 
@@ -22,6 +23,8 @@ pub(crate) const NOT_FOUND: u8 = 3;
 pub(crate) const TIMED_OUT: u8 = 4;
 /// Exit status: a limit is reached.
 pub(crate) const LIMIT: u8 = 5;
+/// Exit status: what was waited for can no longer come.
+pub(crate) const NOT_REACHED: u8 = 6;
 /// Exit status: the program could not be executed.
 pub(crate) const CANNOT_START: u8 = 126;
 /// Exit status: there is no such program.
@@ -32,12 +35,16 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Every exit status with its meaning, for the reference.
 pub(crate) const TABLE: &[(&str, &str)] = &[
-    ("0", "done. For `wait`: the jobs have ended, however they did"),
+    ("0", "done. For `wait`: what was waited for came; jobs have ended, however they did"),
     ("1", "failed: the store, a keeper or a job refused; the message says which"),
     ("2", "the command line makes no sense"),
     ("3", "no such job, or the reference fits several"),
     ("4", "the time to wait was over; the jobs go on"),
     ("5", "a limit is reached"),
+    (
+        "6",
+        "`wait`: what was waited for can no longer come: the job ended first, was not ready in its time, or printed what --fail-match looks for",
+    ),
     ("126", "`run`: the program is there and could not be started"),
     ("127", "`run`: there is no such program"),
     ("130", "`run --wait`: Ctrl-C ended the waiting; the job goes on"),
@@ -95,13 +102,24 @@ impl Failure {
         }
     }
 
-    /// What keeps a client's settings from being changed.
-    pub(crate) fn setup(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn not_reached(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
-            code: "setup",
-            exit: FAILED,
-            message: format!("setup: {}", message.into()),
+            code: "not_reached",
+            exit: NOT_REACHED,
+            message: message.into(),
             hint: Some(hint.into()),
+            job: None,
+        }
+    }
+
+    pub(crate) fn no_group(what: &str, group: &str) -> Self {
+        Self {
+            code: "not_found",
+            exit: NOT_FOUND,
+            message: format!("{what}: there is no job of group {group:?}"),
+            hint: Some(
+                "`outlive list` shows all jobs; `outlive run --group` starts one in a group".to_owned(),
+            ),
             job: None,
         }
     }
@@ -179,6 +197,19 @@ impl From<StoreError> for Failure {
             StoreError::Io { path, .. } => failure
                 .hint(format!("{} must be a directory that you own, on a disk with room", path.display())),
             StoreError::Config(_) => failure,
+        }
+    }
+}
+
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Self {
+        let failure = Self::other("wait", &error);
+        match &error {
+            WaitError::NoReady(job) => Self { code: "usage", exit: USAGE, ..failure }.about(job).hint(
+                "say it when you start it: outlive run --ready-on, --ready-port or --ready-http; or wait for --match, --port or --http",
+            ),
+            WaitError::Condition(_) => Self { code: "usage", exit: USAGE, ..failure },
+            WaitError::Io(_) => failure.hint("`outlive doctor` examines the store"),
         }
     }
 }
@@ -331,6 +362,19 @@ impl Failure {
             RemoveError::Elsewhere(_) => Self { code: "elsewhere", ..failure }
                 .hint("remove it from the host or container that started it"),
             RemoveError::Io { .. } => failure,
+        }
+    }
+}
+
+impl Failure {
+    /// What keeps a client's settings from being changed.
+    pub(crate) fn setup(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: "setup",
+            exit: FAILED,
+            message: format!("setup: {}", message.into()),
+            hint: Some(hint.into()),
+            job: None,
         }
     }
 }

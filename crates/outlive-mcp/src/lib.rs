@@ -9,6 +9,7 @@ mod jobs;
 mod reading;
 mod reference;
 mod reply;
+mod resources;
 mod scope;
 mod server;
 mod stdio;

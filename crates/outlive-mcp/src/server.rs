@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use outlive::Store;
+use outlive::{Lease, Store};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorCode, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, RequestId,
-    ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    CompletionInfo, ContentBlock, ErrorCode, ErrorData, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestId, ServerCapabilities,
+    ServerConfig, Tool as Declared, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -19,6 +21,7 @@ use crate::Options;
 use crate::arguments::{Arguments, shown};
 use crate::environment::Environment;
 use crate::reply::{Failure, Reply};
+use crate::resources;
 use crate::scope::{self, Scope};
 use crate::stdio::{Outgoing, Stdio};
 use crate::tools::{self, AROUND, Call, INSTRUCTIONS, ROOM, Stop, Tool};
@@ -43,6 +46,8 @@ pub(crate) struct Server {
     outgoing: Outgoing,
     /// Found out at the first call: then the client may be asked.
     scope: OnceCell<Arc<Scope>>,
+    /// While it is held, jobs that live with their session go on.
+    lease: Arc<OnceLock<Option<Lease>>>,
     waiting: Arc<Semaphore>,
     working: Arc<Semaphore>,
 }
@@ -56,6 +61,7 @@ impl Server {
             environment: Arc::new(environment),
             outgoing: stdio.outgoing.clone(),
             scope: OnceCell::new(),
+            lease: Arc::default(),
             waiting: Arc::new(Semaphore::new(WAITING)),
             working: Arc::new(Semaphore::new(WORKING)),
         }
@@ -77,6 +83,23 @@ impl Server {
         Arc::clone(found.await)
     }
 
+    /// Looks something up in the store, in a thread of its own.
+    async fn look_up<T: Send + 'static>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        look: impl FnOnce(&Store, &Scope) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let failed = || ErrorData::internal_error("the server is ending", None);
+        let scope = self.scope(context).await;
+        let turn = Arc::clone(&self.working).acquire_owned().await.map_err(|_| failed())?;
+        let store = Arc::clone(&self.store);
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            look(&store, &scope)
+        });
+        work.await.map_err(|_| failed())
+    }
+
     /// Calls a tool in a thread of its own, and tells a client that wants to know that it goes on.
     async fn call(
         &self,
@@ -92,9 +115,10 @@ impl Server {
         let stop = Stop::default();
         let mut work = tokio::task::spawn_blocking({
             let (store, environment) = (Arc::clone(&self.store), Arc::clone(&self.environment));
-            let (outgoing, stop) = (self.outgoing.clone(), stop.clone());
+            let (outgoing, stop, lease) = (self.outgoing.clone(), stop.clone(), Arc::clone(&self.lease));
             move || {
                 let _turn = turn;
+                lease.get_or_init(|| store.hold_lease_for_long(&scope.session));
                 // What the client has heard is noted before what it asks next is answered.
                 outgoing.settle();
                 let room = ROOM - AROUND;
@@ -166,7 +190,8 @@ pub(crate) fn declaration(tool: &Tool) -> Declared {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_resources().enable_completions().build();
         let about = Implementation::new("outlive", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
     }
@@ -181,6 +206,54 @@ impl ServerHandler for Server {
 
     fn get_tool(&self, name: &str) -> Option<Declared> {
         tools::find(name).map(declaration)
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let listed = self.look_up(&context, resources::list).await?;
+        Ok(ListResourcesResult::with_all_items(listed))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri.clone();
+        let contents =
+            self.look_up(&context, move |store, scope| resources::read(store, scope, &uri)).await?;
+        let missing = || {
+            let message =
+                format!("there is no resource {:?}; outlive://jobs lists the jobs", shown(&request.uri));
+            ErrorData::resource_not_found(message, None)
+        };
+        Ok(ReadResourceResult::new(vec![contents.ok_or_else(missing)?]).into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let beginning = request.argument.value;
+        let is_id = request.argument.name == "id";
+        let find = move |store: &Store, scope: &Scope| match is_id {
+            true => resources::complete(store, scope, &beginning),
+            false => Vec::new(),
+        };
+        let ids = self.look_up(&context, find).await?;
+        Ok(CompleteResult::new(CompletionInfo::new(ids).unwrap_or_default()))
     }
 
     async fn call_tool(

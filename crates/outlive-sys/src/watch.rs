@@ -28,14 +28,8 @@ impl Watch {
     }
 
     fn watch(directory: &Path) -> io::Result<OwnedFd> {
-        let fd = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        let events = inotify::WatchFlags::MODIFY
-            | inotify::WatchFlags::CLOSE_WRITE
-            | inotify::WatchFlags::CREATE
-            | inotify::WatchFlags::MOVED_TO
-            | inotify::WatchFlags::DELETE_SELF
-            | inotify::WatchFlags::MOVE_SELF;
-        inotify::add_watch(&fd, directory, events)?;
+        let fd = init()?;
+        add(&fd, directory)?;
         Ok(fd)
     }
 
@@ -76,5 +70,99 @@ impl Watch {
             let mut buffer = [0u8; 4096];
             while let crate::pipe::Attempt::Moved(_) = crate::pipe::try_read(fd, &mut buffer) {}
         }
+    }
+}
+
+fn init() -> io::Result<OwnedFd> {
+    Ok(inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?)
+}
+
+fn add(fd: &OwnedFd, directory: &Path) -> io::Result<i32> {
+    let events = inotify::WatchFlags::MODIFY
+        | inotify::WatchFlags::CLOSE_WRITE
+        | inotify::WatchFlags::CREATE
+        | inotify::WatchFlags::MOVED_TO
+        | inotify::WatchFlags::DELETE_SELF
+        | inotify::WatchFlags::MOVE_SELF;
+    Ok(inotify::add_watch(fd, directory, events)?)
+}
+
+/// Watches several directories at once, with one descriptor, and tells them apart.
+#[derive(Debug)]
+pub struct Watches {
+    inotify: Option<OwnedFd>,
+    /// The kernel's number of each directory; none where its allowance is used up.
+    numbers: Vec<Option<i32>>,
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Watches {
+    /// Watches nothing yet.
+    pub fn new() -> Self {
+        Self { inotify: init().ok(), numbers: Vec::new() }
+    }
+
+    /// Starts to watch one more; returns its place. What happened before must be looked at afterwards.
+    pub fn add(&mut self, directory: &Path) -> usize {
+        self.numbers.push(self.inotify.as_ref().and_then(|fd| add(fd, directory).ok()));
+        self.numbers.len() - 1
+    }
+
+    /// Tells how long a change may go unnoticed: none where the kernel pushes all of them.
+    pub fn nap(&self) -> Option<Duration> {
+        (self.inotify.is_none() || self.numbers.contains(&None)).then_some(FALLBACK)
+    }
+
+    /// Returns what to poll for.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Tells for each directory whether it may have changed since the last call, and forgets it.
+    pub fn changed(&self) -> Vec<bool> {
+        let mut changed: Vec<bool> = self.numbers.iter().map(Option::is_none).collect();
+        let Some(fd) = &self.inotify else { return changed };
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(fd, &mut buffer);
+        while let Ok(event) = reader.next() {
+            let number = event.wd();
+            let is_overflow = event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW);
+            for (known, changed) in self.numbers.iter().zip(&mut changed) {
+                *changed |= is_overflow || *known == Some(number);
+            }
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_told_apart() {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let mut watches = Watches::new();
+        for directory in [&a, &b, &a] {
+            watches.add(directory.path());
+        }
+        // Where the allowance is used up, all may have changed at any time.
+        if watches.nap().is_some() {
+            assert!(watches.changed().contains(&true));
+            return;
+        }
+        assert_eq!(watches.changed(), [false; 3]);
+        std::fs::write(b.path().join("file"), "x").unwrap();
+        assert_eq!(watches.changed(), [false, true, false]);
+        assert_eq!(watches.changed(), [false; 3], "told once");
+        std::fs::write(a.path().join("file"), "x").unwrap();
+        assert_eq!(watches.changed(), [true, false, true], "one directory, twice");
+        let gone = watches.add(Path::new("/nowhere/at/all"));
+        assert!(watches.nap().is_some() && watches.changed()[gone], "it has to be looked at");
     }
 }

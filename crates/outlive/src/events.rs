@@ -41,6 +41,11 @@ pub struct Events {
 }
 
 impl Store {
+    /// Returns where the sessions are.
+    pub(crate) fn sessions_dir(&self) -> PathBuf {
+        self.root().join("sessions")
+    }
+
     pub(crate) fn session_dir(&self, session: &SessionName) -> PathBuf {
         self.root().join("sessions").join(session.as_str())
     }
@@ -155,6 +160,11 @@ impl Events {
             }
             self.next = end;
         }
+    }
+
+    /// Returns where they are.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        &self.directory
     }
 
     /// Returns where the next call goes on: what to give as `since` the next time.

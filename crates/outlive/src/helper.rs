@@ -41,7 +41,6 @@ impl Store {
         File::open(program)
     }
 
-    #[expect(dead_code, reason = "the next commits use it")]
     /// Starts the program in the background, for this store: `outlive VERB …`.
     pub(crate) fn start_helper(&self, arguments: &[&str]) -> io::Result<()> {
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);

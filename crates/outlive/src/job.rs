@@ -153,6 +153,11 @@ impl Job {
         durable::open_ro(&self.dir, file::DONE)
     }
 
+    /// Tells whether whoever wrote the outcome has done what comes with it: synced it, and written the event.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.done_file().and_then(|done| lock::try_lock(&done, lock::Kind::Shared)).unwrap_or(true)
+    }
+
     /// Tells whether somebody was told the outcome.
     pub fn is_seen(&self) -> bool {
         durable::open_ro(&self.dir, file::SEEN).is_ok()

@@ -42,6 +42,12 @@ pub struct JobObject {
     pub elsewhere: bool,
     /// Its processes are stopped where they are.
     pub paused: bool,
+    /// Whether it is ready; none if it was started without saying when it would be.
+    pub ready: Option<bool>,
+    /// Since when.
+    pub ready_at: Option<String>,
+    /// Where it answers, or listens.
+    pub ready_url: Option<String>,
     /// The main process.
     pub pid: Option<i32>,
     /// The code that it exited with.
@@ -152,6 +158,7 @@ impl JobObject {
             Some(WaitStatus::Signaled { signal, .. }) => (None, Some(signal_name(signal))),
             Some(WaitStatus::Unknown) | None => (None, None),
         };
+        let ready = job.ready_record();
         Self {
             job: spec.job.clone(),
             name: job.name().map(str::to_owned),
@@ -165,6 +172,9 @@ impl JobObject {
             orphaned: state.is_orphaned,
             elsewhere: state.is_elsewhere,
             paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
+            ready: spec.ready.as_ref().map(|_| ready.is_some()),
+            ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
+            ready_url: ready.and_then(|ready| ready.url),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
             exit_code,
             signal,

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -303,6 +303,17 @@ impl Witness {
             let seen = Seen { status, is_now, asked: asked.cloned() };
             job.end_unkept(store, job.meta().as_ref(), Some(seen));
         }
+    }
+
+    /// Says that nobody keeps the job and that its main process is held here, for as long as the result lives.
+    pub(crate) fn hold(&self, store: &Store, job: &Job) -> Option<File> {
+        job.tell_orphaned(store);
+        hold(job)
+    }
+
+    /// Returns what is readable once the main process has ended.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
     }
 
     fn has_ended(&self) -> bool {

@@ -233,6 +233,12 @@ pub enum RequestError {
     /// Nobody could ask there.
     #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
     Address(String),
+    /// Nobody here could ask there.
+    #[error("{0:?} cannot be asked: only http:// can; look at the port of a server that speaks TLS")]
+    Encrypted(String),
+    /// It would never count as ready.
+    #[error("there is nothing by which it would count as ready")]
+    NothingReady,
 }
 
 /// A request with everything decided.
@@ -330,7 +336,7 @@ impl Request {
         if self.cwd.as_ref().is_some_and(|cwd| has_nul(cwd.as_os_str())) {
             return Err(RequestError::Nul("the directory"));
         }
-        Ok(())
+        self.ready.as_ref().map_or(Ok(()), crate::ready::check)
     }
 
     fn absolute_cwd(&self) -> Result<PathBuf, RequestError> {

@@ -154,6 +154,9 @@ impl Store {
         match reply? {
             Answer::Started(pid) => {
                 let job = Job::of(prepared.path, prepared.dir, prepared.spec);
+                if job.spec().ready.is_some() {
+                    self.start_prober(&job);
+                }
                 // Others' garbage is not this caller's failure.
                 self.collect_in_passing().ok();
                 Ok(Started { job, pid, warning })

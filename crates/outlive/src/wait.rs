@@ -43,7 +43,7 @@ const STACK: usize = 256 << 10;
 impl Store {
     /// Waits until the main process of any or all of `jobs` has ended, at most `limit`.
     pub fn wait(&self, jobs: &[Job], until: Until, limit: Option<Duration>) -> Waited {
-        let deadline = limit.map(|limit| Instant::now() + limit);
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         if let ([job], None) = (jobs, limit) {
             return Waited { states: vec![self.wait_here(job)], is_reached: true };
         }
@@ -51,9 +51,10 @@ impl Store {
         let mut guard = watched.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let states: Vec<State> = jobs.iter().map(|job| job.state(self)).collect();
+            let has_ended = |(job, state): (&Job, &State)| has_ended(job, state);
             let is_reached = match until {
-                Until::Any => states.iter().any(|state| state.status.has_ended()),
-                Until::All => states.iter().all(|state| state.status.has_ended()),
+                Until::Any => jobs.iter().zip(&states).any(has_ended),
+                Until::All => jobs.iter().zip(&states).all(has_ended),
             };
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if is_reached || left.is_some_and(|left| left.is_zero()) {
@@ -61,7 +62,7 @@ impl Store {
             }
             let mut is_watched = true;
             for (job, state) in jobs.iter().zip(&states) {
-                if !state.status.has_ended() && guard.insert(job.spec().nonce) && !watch(self, job) {
+                if !has_ended((job, state)) && guard.insert(job.spec().nonce) && !watch(self, job) {
                     guard.remove(&job.spec().nonce);
                     is_watched = false;
                 }
@@ -77,12 +78,17 @@ impl Store {
     fn wait_here(&self, job: &Job) -> State {
         loop {
             let state = job.state(self);
-            if state.status.has_ended() {
+            if has_ended(job, &state) {
                 return state;
             }
             block(self, job);
         }
     }
+}
+
+/// Tells whether a job has ended and all that comes with it is done: its outcome is on the disk, and so is its event.
+fn has_ended(job: &Job, state: &State) -> bool {
+    state.status.has_ended() && (state.is_removed || job.is_announced())
 }
 
 /// Watches a job in a thread of its own; `false` if there is none to be had.

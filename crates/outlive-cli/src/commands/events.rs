@@ -91,7 +91,7 @@ fn wait(readings: &[Reading], may_be_more_sessions: bool) -> io::Result<()> {
     poll(&mut fds, (!is_pushed).then_some(EVERY)).map(|_| ())
 }
 
-fn line(context: &Context, session: &SessionName, numbered: &Numbered) -> Result<String, Failure> {
+pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered) -> Result<String, Failure> {
     let Numbered { seq, event } = numbered;
     if context.is_json {
         let object = EventObject {

@@ -8,7 +8,7 @@ use outlive::{ControlError, Job, Killed};
 use serde::Serialize;
 
 use crate::args::Kill;
-use crate::commands::Context;
+use crate::commands::{Context, of_group};
 use crate::failure::{FAILED, Failure};
 use crate::render::{note, one_line, print, print_json};
 
@@ -66,7 +66,7 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
     let has_survivors = tally.answers.iter().any(|answer| !answer.survivors.is_empty());
     if context.is_json {
         print_json(&tally.answers)?;
-    } else if arguments.all && tally.answers.is_empty() && tally.failed.is_none() {
+    } else if arguments.jobs.is_empty() && tally.answers.is_empty() && tally.failed.is_none() {
         note("no live jobs");
     }
     Ok(if has_survivors { ExitCode::from(FAILED) } else { tally.failed.unwrap_or(ExitCode::SUCCESS) })
@@ -78,11 +78,14 @@ fn chosen(context: &Context, arguments: &Kill) -> Result<Vec<Job>, Failure> {
     if let Some(port) = arguments.port {
         return Ok(vec![store.find_by_port(port, session)?]);
     }
-    if !arguments.all {
+    if !arguments.all && arguments.group.is_none() {
         let find = |reference: &String| store.find(reference, session);
         return Ok(arguments.jobs.iter().map(find).collect::<Result<_, _>>()?);
     }
-    let listed = store.list(session).map_err(|error| Failure::other("kill", &error))?.jobs;
+    let listed = match &arguments.group {
+        Some(group) => of_group(context, "kill", group)?,
+        None => store.list(session).map_err(|error| Failure::other("kill", &error))?.jobs,
+    };
     let mut jobs = Vec::new();
     for job in listed {
         let state = job.state(store);

@@ -52,6 +52,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         .filter(|job| arguments.group.is_none() || job.spec().group == arguments.group)
         .filter_map(|job| {
             let state = job.state(&context.store);
+            context.store.probe_in_passing(&job, &state);
             let is_listed = !state.is_removed && (!arguments.live || state.is_live());
             is_listed.then(|| look_up(context, arguments, &mut listeners, job, state))
         })

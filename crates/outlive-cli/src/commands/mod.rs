@@ -10,6 +10,7 @@ mod list;
 mod logs;
 mod mcp;
 mod pause;
+mod probe;
 mod remove;
 mod resume;
 mod run;
@@ -75,6 +76,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Session(session) => session::run(&context, session),
         Verb::Gc(_) => gc::run(&context),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
+        Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_) | Verb::Completions(_) | Verb::Reference(_) | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
     }
 }
@@ -87,6 +89,14 @@ pub(crate) fn inherited_session() -> Result<SessionName, Failure> {
         }),
         _ => Ok(SessionName::default()),
     }
+}
+
+/// Lists the jobs of a group, ended ones too.
+pub(crate) fn of_group(context: &Context, what: &str, group: &str) -> Result<Vec<Job>, Failure> {
+    let mut jobs =
+        context.store.list(context.session.as_ref()).map_err(|error| Failure::other(what, &error))?.jobs;
+    jobs.retain(|job| job.spec().group.as_deref() == Some(group));
+    if jobs.is_empty() { Err(Failure::no_group(what, group)) } else { Ok(jobs) }
 }
 
 /// Does something to each of several jobs. All must exist before anything is done to one; after that, what fails for one

@@ -47,6 +47,7 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
     if state.status.has_ended() {
         job.mark_seen();
     }
+    context.store.probe_in_passing(&job, &state);
     let object = JobObject::new(&job, &state);
     let shown = shown(context, &job, &state, &object, arguments.show_env);
     for warning in &shown.warnings {
@@ -121,6 +122,7 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
     row("job", Some(job.job.to_string()));
     row("name", job.name.clone());
     row("status", Some(status.clone()));
+    row("ready", ready_line(job));
     row("reason", job.reason.clone());
     row("recorded until", job.recorded_until.clone());
     row("command", Some(job.command.clone()));
@@ -177,6 +179,13 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
         1 if cell == status => colour(state.status, cell, is_coloured),
         _ => cell.to_owned(),
     })
+}
+
+/// Tells whether it is ready; `None` where nothing was said about when it would be.
+fn ready_line(job: &JobObject) -> Option<String> {
+    let since = job.ready_at.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
+    let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
+    job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
 }
 
 fn limit_lines(limits: &LimitsObject) -> Vec<String> {

@@ -1,45 +1,238 @@
-//! `outlive wait`: until jobs have ended.
+//! `outlive wait`: for the end of jobs, or for what comes before it.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use outlive::{Job, JobObject, Until};
+use outlive::{Arrival, Came, Conditions, EventScope, Job, JobId, JobObject, Status, Until, WaitFor};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::Wait;
-use crate::commands::Context;
+use crate::commands::{Context, events, of_group};
 use crate::failure::Failure;
-use crate::render::{ending, print, print_json};
+use crate::render::{ending, one_line, print, print_json};
+
+/// How much of the output's end comes with the answer.
+const TAIL_BYTES: usize = 2000;
+
+/// The answer for scripts.
+#[derive(Serialize)]
+struct Answer<'a> {
+    outcome: &'static str,
+    /// Of which job; none if it was none's in particular.
+    job: Option<&'a JobId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_number: Option<u64>,
+    status: Option<Status>,
+    tail: Option<String>,
+    /// How long it would have been waited at most; none: without limit.
+    effective_timeout_ms: Option<u64>,
+    jobs: &'a [JobObject],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap: Option<Gap>,
+}
+
+/// Sequences of events that are no longer kept.
+#[derive(Serialize)]
+struct Gap {
+    from: u64,
+    to: u64,
+}
 
 pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failure> {
-    let jobs = arguments
-        .jobs
-        .iter()
-        .map(|reference| context.store.find(reference, context.session.as_ref()))
-        .collect::<Result<Vec<Job>, _>>()?;
-    let until = if arguments.any { Until::Any } else { Until::All };
-    let waited = context.store.wait(&jobs, until, arguments.timeout);
+    let conditions = conditions(arguments)?;
+    let jobs = chosen(context, arguments)?;
+    for job in jobs.iter().filter(|job| job.spec().ready.is_some()) {
+        context.store.probe_in_passing(job, &job.state(&context.store));
+    }
+    let wanted = WaitFor {
+        jobs: &jobs,
+        until: if arguments.any { Until::Any } else { Until::All },
+        conditions,
+        events: arguments
+            .event
+            .then(|| EventScope { session: context.session.clone(), since: arguments.since }),
+        limit: arguments.timeout,
+    };
+    let arrival = context.store.wait_for(&wanted)?;
     let objects: Vec<JobObject> =
-        jobs.iter().zip(&waited.states).map(|(job, state)| JobObject::new(job, state)).collect();
+        jobs.iter().zip(&arrival.states).map(|(job, state)| JobObject::new(job, state)).collect();
     for (job, object) in jobs.iter().zip(&objects) {
         if object.status.has_ended() {
             job.mark_seen();
-            if !context.is_json {
-                print(&format!("{}\n", ending(object)));
-            }
         }
     }
     if context.is_json {
-        print_json(&objects)?;
+        print_json(&answer(context, &jobs, &objects, &arrival, arguments.timeout)?)?;
+    } else {
+        tell(context, &objects, &arrival, arguments)?;
     }
-    if waited.is_reached {
-        return Ok(ExitCode::SUCCESS);
+    if arrival.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &arrival)) }
+}
+
+fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
+    let compile = |text: &String, option: &str| {
+        outlive::pattern(text, arguments.ignore_case).map_err(|error| {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            Failure::usage(
+                format!("{option} {text:?} is no regular expression: {why}"),
+                "put \\ before characters that mean themselves",
+            )
+        })
+    };
+    let compile_any = |text: Option<&String>, option| text.map(|text| compile(text, option)).transpose();
+    Ok(Conditions {
+        ready: arguments.ready,
+        matches: compile_any(arguments.matches.as_ref(), "--match")?,
+        fail_matches: compile_any(arguments.fail_match.as_ref(), "--fail-match")?,
+        from_line: arguments.from_line,
+        port: arguments.port,
+        http: arguments.http.clone(),
+        idle: arguments.idle,
+    })
+}
+
+/// Finds the jobs that are meant: named, of a group, or all that are live in the session; none for the events of all.
+fn chosen(context: &Context, arguments: &Wait) -> Result<Vec<Job>, Failure> {
+    let (store, session) = (&context.store, context.session.as_ref());
+    if let Some(group) = &arguments.group {
+        return of_group(context, "wait", group);
     }
-    let running: Vec<String> = objects
-        .iter()
-        .filter(|object| !object.status.has_ended())
-        .map(|object| object.job.to_string())
-        .collect();
-    Err(Failure::timed_out(
-        format!("wait: still running: {}", running.join(", ")),
-        "they go on; wait again, or stop them with outlive kill",
-    ))
+    if !arguments.jobs.is_empty() {
+        let find = |reference: &String| store.find(reference, session);
+        return Ok(arguments.jobs.iter().map(find).collect::<Result<_, _>>()?);
+    }
+    if arguments.since.is_some() && session.is_none() {
+        return Err(Failure::usage("--since needs --session", "each session has sequences of its own"));
+    }
+    if arguments.event {
+        return Ok(Vec::new());
+    }
+    if session.is_none() {
+        return Err(Failure::usage(
+            "there is nothing to wait for",
+            "name jobs, a --group or a --session, or wait for any --event",
+        ));
+    }
+    let mut jobs = store.list(session).map_err(|error| Failure::other("wait", &error))?.jobs;
+    jobs.retain(|job| !job.state(store).status.has_ended());
+    Ok(jobs)
+}
+
+fn answer<'a>(
+    context: &Context,
+    jobs: &[Job],
+    objects: &'a [JobObject],
+    arrival: &'a Arrival,
+    limit: Option<Duration>,
+) -> Result<Answer<'a>, Failure> {
+    let (event, of_event) = match &arrival.came {
+        Came::Event(session, numbered) => {
+            let line = events::line(context, session, numbered)?;
+            (serde_json::from_str(&line).ok(), Some(&numbered.event))
+        }
+        _ => (None, None),
+    };
+    let line = arrival.came.line();
+    let object = arrival.job.map(|at| &objects[at]);
+    Ok(Answer {
+        outcome: arrival.came.word(),
+        job: object.map(|object| &object.job).or(of_event.map(|event| &event.job)),
+        line: line.map(|line| String::from_utf8_lossy(&line.text).into_owned()),
+        line_number: line.map(|line| line.number),
+        status: object.map(|object| object.status).or(of_event.and_then(|event| event.status)),
+        tail: arrival.job.and_then(|at| outlive::tail_text(&jobs[at], TAIL_BYTES).ok()),
+        effective_timeout_ms: limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        jobs: objects,
+        event,
+        gap: arrival.gap.map(|(from, to)| Gap { from, to }),
+    })
+}
+
+/// Says in a line what came of each job.
+fn tell(
+    context: &Context,
+    objects: &[JobObject],
+    arrival: &Arrival,
+    arguments: &Wait,
+) -> Result<(), Failure> {
+    if let Came::Event(session, numbered) = &arrival.came {
+        print(&events::line(context, session, numbered)?);
+        return Ok(());
+    }
+    for (object, came) in objects.iter().zip(&arrival.each) {
+        let text = match came {
+            Some(Came::Exit) => ending(object),
+            Some(came) => one_line(&format!("{} {}", object.job, words(came, arguments))),
+            None => continue,
+        };
+        // What failed is told as a failure.
+        if !matches!(came, Some(Came::FailMatch(_) | Came::Timeout)) {
+            print(&format!("{text}\n"));
+        }
+    }
+    Ok(())
+}
+
+fn words(came: &Came, arguments: &Wait) -> String {
+    let line =
+        |line: &outlive::Line| format!("line {}: {}", line.number, String::from_utf8_lossy(&line.text));
+    match came {
+        Came::Ready(None) => "is ready".to_owned(),
+        Came::Ready(Some(said)) => format!("is ready, {}", line(said)),
+        Came::Match(matched) => format!("matched, {}", line(matched)),
+        Came::FailMatch(matched) => format!("printed what must not come, {}", line(matched)),
+        Came::Port(port) => format!("listens on port {} (pid {}, {})", port.port, port.pid, port.url),
+        Came::Http(status) => {
+            let url = arguments.http.as_ref().map_or("", outlive::HttpAddress::as_str);
+            format!("answers at {url} with {status}")
+        }
+        Came::Idle => "is idle".to_owned(),
+        Came::Timeout => "was not ready in its time".to_owned(),
+        // These have words of their own.
+        Came::Exit | Came::Event(..) => String::new(),
+    }
+}
+
+fn failure(objects: &[JobObject], arrival: &Arrival) -> Failure {
+    if arrival.can_still_come {
+        let waiting = objects.iter().zip(&arrival.each).filter(|(_, came)| came.is_none());
+        let waiting: Vec<String> = waiting.map(|(object, _)| object.job.to_string()).collect();
+        let what = match waiting.as_slice() {
+            [] => "nothing has happened".to_owned(),
+            waiting => format!("still running: {}", waiting.join(", ")),
+        };
+        return Failure::timed_out(
+            format!("wait: {what}"),
+            "they go on; wait again, or stop them with outlive kill",
+        );
+    }
+    let Some(object) = arrival.job.map(|at| &objects[at]) else {
+        return Failure::not_reached("wait: no job is live", "`outlive list` shows those that have ended");
+    };
+    let (message, hint) = match &arrival.came {
+        Came::FailMatch(line) => (
+            format!(
+                "{} printed what must not come, line {}: {}",
+                object.job,
+                line.number,
+                String::from_utf8_lossy(&line.text)
+            ),
+            format!("it goes on; `outlive logs --from-line {} {}` has more", line.number, object.job),
+        ),
+        Came::Timeout => (
+            format!("{} was not ready in its time", object.job),
+            format!("it goes on; `outlive logs -n 20 {}` tells what it does", object.job),
+        ),
+        _ => (
+            format!("it can no longer come: {}", ending(object)),
+            format!("`outlive logs -n 20 {}` tells more", object.job),
+        ),
+    };
+    Failure::not_reached(format!("wait: {message}"), hint).about(&object.job)
 }
