@@ -70,7 +70,14 @@ function decide({ tools, results }, script, seen) {
     return { say: 'The script is over.' }
   }
   const id = `${OURS}${shown.length}`
-  const args = step.args(shown)
+  let args
+  try {
+    args = step.args(shown)
+  } catch (error) {
+    // The dialogue cannot go on, and the client must not try for ever.
+    seen.problem ??= `at ${step.tool}: ${error.message}`
+    return { say: 'The script cannot go on.' }
+  }
   if (find(step.tool)) return { call: { id, name: find(step.tool), args } }
   if (!searched) {
     const names = ['run', 'wait', 'read_output', 'kill', 'list_jobs'].map(tool => `mcp__outlive__${tool}`)

@@ -1,8 +1,8 @@
 // The real clients: how each is told of the server and of the model, and how it is started without a person.
 //
-// `told` says by whom the server was entered: by `outlive setup`, or by the file that the client's guide shows.
+// Where `outlive setup` knows the client, it enters the server; for the others it is what docs/guide/agents/others.md shows.
 
-import { mkdirSync, writeFileSync, readFileSync, appendFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
 const write = (path, contents) => {
@@ -18,9 +18,13 @@ export const CLIENTS = [
     name: 'claude',
     package: '@anthropic-ai/claude-code@2.1.325',
     program: 'node_modules/.bin/claude',
-    prepare: ({ setup }) => setup('claude-code'),
+    prepare({ home, setup }) {
+      setup('claude-code')
+      // What the guide says for tools without prompts.
+      write(join(home, '.claude/settings.json'), { permissions: { allow: ['mcp__outlive'] } })
+    },
     env: model => ({ ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: 'none', CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', DISABLE_AUTOUPDATER: '1' }),
-    arguments: () => ['-p', PROMPT, '--model', 'claude-sonnet-4-5', '--allowedTools', 'mcp__outlive'],
+    arguments: () => ['-p', PROMPT, '--model', 'claude-sonnet-4-5'],
   },
   {
     name: 'codex',
@@ -104,6 +108,6 @@ export const CLIENTS = [
       write(join(home, '.copilot/mcp-config.json'), { mcpServers: { outlive: { type: 'local', command: server, args: ['mcp'], tools: ['*'] } } })
     },
     env: model => ({ COPILOT_PROVIDER_BASE_URL: `${model.url}/v1`, COPILOT_MODEL: 'gpt-4o', COPILOT_AUTO_UPDATE: 'false' }),
-    arguments: () => ['-p', PROMPT, '--allow-all-tools'],
+    arguments: () => ['-p', PROMPT, '--allow-tool', 'outlive'],
   },
 ]

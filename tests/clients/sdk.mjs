@@ -106,4 +106,18 @@ async function everyTool(client, expect) {
   await expectCall('kill', { job: 'victim' }, /victim-\w+ ended/)
   await expectCall('kill', { job: 'no-such-job' }, /there is no job[^]*stays-\w+/, true)
   await expectCall('read_output', {}, /job/, true)
+  await resources(client, expect)
+}
+
+async function resources(client, expect) {
+  const { resources } = await client.listResources()
+  expect(resources.some(resource => resource.uri === 'outlive://jobs'), `the list of jobs is a resource: ${JSON.stringify(resources)}`)
+  const { resourceTemplates } = await client.listResourceTemplates()
+  const templates = resourceTemplates.map(template => template.uriTemplate)
+  expect(templates.includes('outlive://job/{id}') && templates.includes('outlive://job/{id}/output'), `templates: ${templates}`)
+  const uri = 'outlive://job/{id}/output'
+  const { completion } = await client.complete({ ref: { type: 'ref/resource', uri }, argument: { name: 'id', value: 'st' } })
+  expect(completion.values.length === 1 && /^stays-\w+$/.test(completion.values[0]), `ids are completed: ${completion.values}`)
+  const { contents } = await client.readResource({ uri: uri.replace('{id}', completion.values[0]) })
+  expect(contents[0].text.includes('stays'), `output is read: ${JSON.stringify(contents)}`)
 }
