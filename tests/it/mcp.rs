@@ -10,3 +10,4 @@ mod isolation;
 mod protocol;
 mod survival;
 mod tools;
+mod waiting;

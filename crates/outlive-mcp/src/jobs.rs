@@ -1,17 +1,16 @@
 //! Jobs as an agent sees them: found, described, waited for.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive::duration::format_duration;
-use outlive::{Cause, ControlError, FindError, Job, State, Store, Until, WaitStatus};
+use outlive::{
+    Cause, Conditions, ControlError, FindError, Job, State, Store, Until, WaitError, WaitFor, WaitStatus,
+};
 
 use crate::arguments::shown;
 use crate::reply::{Failure, chain, quoted};
 use crate::scope::Scope;
 use crate::tools::Call;
-
-/// How long a wait goes on before it looks whether it is still wanted.
-const SLICE: Duration = Duration::from_millis(200);
 
 /// How many ids an error names.
 const NAMED: usize = 10;
@@ -60,7 +59,9 @@ pub(crate) fn live_ids(store: &Store, scope: &Scope) -> String {
 pub(crate) fn summary(job: &Job, state: &State) -> String {
     let name = job.name().filter(|name| !job.id().as_str().starts_with(*name));
     let name = name.map(|name| format!(" ({})", shown(name))).unwrap_or_default();
-    format!("{}{name} {}", job.id(), condition(state))
+    let ready = if state.status.has_ended() { None } else { readiness(job) };
+    let ready = ready.map(|ready| format!(", {ready}")).unwrap_or_default();
+    format!("{}{name} {}{ready}", job.id(), condition(state))
 }
 
 /// Describes how a job is doing: `failed, exit 1, after 42s`.
@@ -104,18 +105,27 @@ fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Waits for the end of a job, until the deadline or until nobody waits any more.
-pub(crate) fn wait_for_end(call: &Call<'_>, job: &Job, deadline: Instant) {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || call.stop.is_set() {
-            return;
-        }
-        let waited = call.store.wait(std::slice::from_ref(job), Until::All, Some(left.min(SLICE)));
-        if waited.is_reached {
-            return;
-        }
+/// Waits for the end of a job that was just started, or until it is ready where something was said about that; until the deadline,
+/// or until nobody waits any more.
+pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Result<(), WaitError> {
+    if limit.is_zero() {
+        return Ok(());
     }
+    let wanted = WaitFor {
+        jobs: std::slice::from_ref(job),
+        until: Until::All,
+        conditions: Conditions { ready: job.spec().ready.is_some(), ..Conditions::default() },
+        events: None,
+        limit: Some(limit),
+    };
+    call.store.wait_for_unless(&wanted, call.stop.fd())?;
+    Ok(())
+}
+
+/// Says that a job is ready, and where.
+pub(crate) fn readiness(job: &Job) -> Option<String> {
+    let record = job.ready_record()?;
+    Some(record.url.map_or_else(|| "ready".to_owned(), |url| format!("ready at {}", shown(&url))))
 }
 
 /// Says what to do about a keeper that could not be asked, or refused.

@@ -9,8 +9,10 @@ mod run;
 mod send_input;
 mod wait;
 
-use std::sync::Arc;
+use std::io::{PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use outlive::Store;
 use serde_json::{Map, Value, json};
@@ -174,17 +176,41 @@ pub(crate) struct Call<'a> {
 
 /// Tells a call to stop waiting.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop(Arc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    is_set: AtomicBool,
+    /// For those who wait for a descriptor: readable once it is set.
+    pipe: OnceLock<Option<(PipeReader, PipeWriter)>>,
+}
 
 impl Stop {
     /// Tells it.
     pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.is_set.store(true, Ordering::Release);
+        self.wake();
     }
 
     /// Tells whether it was told.
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.is_set.load(Ordering::Acquire)
+    }
+
+    /// Returns what can be read once it is told; none where there are no descriptors to be had.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        let pipe = self.0.pipe.get_or_init(|| std::io::pipe().ok()).as_ref()?;
+        if self.is_set() {
+            self.wake();
+        }
+        Some(pipe.0.as_fd())
+    }
+
+    fn wake(&self) {
+        if let Some(Some((_, writer))) = self.0.pipe.get() {
+            // A pipe that is full is readable already.
+            (&*writer).write_all(b".").ok();
+        }
     }
 }
 

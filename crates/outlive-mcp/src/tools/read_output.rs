@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use outlive::{Followed, Follower, Form, Job, Search, Stream, Timestamp};
 
+use regex::bytes::Regex;
+
 use super::run::LONGEST_WAIT;
 use super::{AROUND, Call, Hints, Kind, Parameter, ROOM, Tool};
 use crate::jobs::{self, summary};
@@ -133,14 +135,18 @@ fn options(call: &Call<'_>) -> Result<String, Failure> {
 }
 
 fn search(text: Option<String>) -> Result<Search, Failure> {
-    let Some(text) = text else { return Ok(Search::default()) };
-    let include = outlive::pattern(&text, false).map_err(|error| {
+    let include = text.map(|text| pattern("grep", &text)).transpose()?;
+    Ok(Search { include, ..Search::default() })
+}
+
+/// Compiles a regular expression that was given.
+pub(crate) fn pattern(name: &str, text: &str) -> Result<Regex, Failure> {
+    outlive::pattern(text, false).map_err(|error| {
         let error = error.to_string();
         let last = error.lines().last().unwrap_or_default();
-        Failure::new(format!("grep {} is no regular expression: {last}", crate::reply::quoted(&text)))
+        Failure::new(format!("{name} {} is no regular expression: {last}", crate::reply::quoted(text)))
             .next("write a \\ before a dot, star or bracket that is meant as such")
-    })?;
-    Ok(Search { include: Some(include), ..Search::default() })
+    })
 }
 
 fn before_now(millis: u64) -> Timestamp {
