@@ -26,8 +26,8 @@ export function checkFirst(shown, expect) {
   const [buildJob, tickerJob] = [jobOf(build), jobOf(ticker)]
   expect(/^build-/.test(buildJob) && /^ticker-/.test(tickerJob), `ids say what they are: ${buildJob}, ${tickerJob}`)
   expect(waited.includes(`${buildJob} completed, exit 0`), `wait tells the end: ${waited}`)
-  // What run has shown already, read_output does not show again.
-  const printed = `${build}\n${read}`
+  // What run or wait has shown already, read_output does not show again.
+  const printed = [build, waited, read].join('\n')
   for (const line of ['step 1 of the build', 'step 3 of the build', 'build-is-done']) {
     expect(printed.split(line).length === 2, `${line} once in ${printed}`)
   }

@@ -36,7 +36,11 @@ export async function talk(client, expect) {
 async function converse(client, world, program, script, check) {
   const model = await startModel(script)
   try {
-    const setup = name => world.outlive(['setup', name, '--write'], { PATH: `${dirname(program)}${delimiter}${world.env.PATH}` })
+    const setup = name => {
+      const env = { PATH: `${dirname(program)}${delimiter}${world.env.PATH}` }
+      const done = JSON.parse(world.outlive(['--json', 'setup', name, '--write'], env))
+      if (done.action === 'add' && !done.command) throw new Error(`setup did not use the client's own command: ${JSON.stringify(done)}`)
+    }
     client.prepare({ home: world.home, project: world.project, model, server: OUTLIVE, setup })
     const { code, output } = await world.run(program, client.arguments(), client.env(model), `${script.length}.log`)
     if (process.env.OUTLIVE_TEST_VERBOSE) console.error(JSON.stringify(model.seen.requests.map(r => ({ path: r.path, act: r.act })), null, 1), output)

@@ -21,17 +21,21 @@ fn setup(home: &Home, arguments: &[&str]) -> Done {
 
 fn setup_command(home: &Home, arguments: &[&str]) -> Command {
     let outlive = home.program("outlive");
-    let path =
-        [home.path().join("fakes"), outlive.parent().unwrap().to_owned(), "/usr/bin".into(), "/bin".into()];
+    let path = [
+        home.path().join("fakes"),
+        outlive.parent().expect("it is in a directory").to_owned(),
+        "/usr/bin".into(),
+        "/bin".into(),
+    ];
     let mut command = home.outlive(["setup"]);
-    command.args(arguments).env("PATH", std::env::join_paths(path).unwrap());
+    command.args(arguments).env("PATH", std::env::join_paths(path).expect("no colons"));
     command
 }
 
 fn put(home: &Home, file: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = home.path().join(file);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, contents).unwrap();
+    fs::create_dir_all(path.parent().expect("it is in a home")).expect("a directory");
+    fs::write(&path, contents).expect("a file");
     path
 }
 
@@ -42,12 +46,12 @@ fn backup_of(path: &Path) -> PathBuf {
 /// Lists everything in a home but the store, with contents.
 fn everything(home: &Home) -> Vec<(PathBuf, Vec<u8>)> {
     fn walk(directory: &Path, found: &mut Vec<(PathBuf, Vec<u8>)>) {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
+        for entry in fs::read_dir(directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
             if path.is_dir() {
                 walk(&path, found)
             } else {
-                found.push((path.clone(), fs::read(&path).unwrap()))
+                found.push((path.clone(), fs::read(&path).expect("a file")))
             }
         }
     }
@@ -61,7 +65,7 @@ fn everything(home: &Home) -> Vec<(PathBuf, Vec<u8>)> {
 fn fake(home: &Home, name: &str, then: &str) {
     let script = format!("#!/bin/sh\nprintf '%s\\n' \"$@\" >>\"$HOME/{name}.called\"\n{then}\n");
     let path = put(home, &format!("fakes/{name}"), script);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
 }
 
 fn called(home: &Home, name: &str) -> Vec<String> {

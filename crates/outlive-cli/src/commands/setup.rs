@@ -189,7 +189,8 @@ impl Plan {
         if let Some(backup) = backup {
             text.push_str(&format!("as it was before: {}\n", shown(backup)));
         }
-        text.push_str(&format!("conversations that run already do not see it; to check: {}\n", client.check));
+        let others = if self.action == Action::Remove { "keep it" } else { "do not see it" };
+        text.push_str(&format!("conversations that run already {others}; to check: {}\n", client.check));
         text
     }
 
