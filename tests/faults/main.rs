@@ -1,9 +1,10 @@
 //! Kills, stops and fails outlive at every step, and then looks whether the world is as it was promised.
 //!
-//! One scenario (start, output on both streams, input, a signal, exit 7; reading, waiting, removing, recovering) is run
-//! for every fault point and every action. The one whose turn it is, keeper, starting or reading front end, hears of the
-//! fault through its environment; afterwards fresh front ends, which have none, do what a user would: try again. Then
-//! [`world::check`] holds what is found against the design's invariants.
+//! One scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
+//! recovering, collecting; starts that come to nothing) is run for every fault point and every action. The one whose turn it
+//! is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
+//! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
+//! invariants.
 //!
 //! `faults [--sample COUNT] [--seed SEED] [--only TEXT]`; the binaries with fault points are those in `OUTLIVE_FAULT_BIN`.
 
@@ -101,7 +102,7 @@ fn faults_at(point: Point) -> Vec<Fault> {
         .into_iter()
         .flat_map(|moment| ["kill", "pause"].map(|action| fault(moment, action.to_owned())))
         .collect();
-    if point.kind() != Kind::Moment {
+    if point.kind() != Kind::Sure {
         faults.extend(ERRORS.map(|errno| fault("before", errno.to_string())));
     }
     if point.kind() == Kind::Write {

@@ -1,8 +1,10 @@
 //! The scenario, and whom the fault hits in it.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outlive_sys::fault::Point;
@@ -27,6 +29,16 @@ impl Fault {
     fn hits(&self, actor: &str) -> bool {
         self.point.name().starts_with(actor)
     }
+
+    /// Tells whether it can take a keeper, as nothing else may.
+    pub(crate) fn is_of_keeper(&self) -> bool {
+        self.hits("keeper")
+    }
+
+    /// Tells whether the event of an end may be lost by it: a keeper dies before it has told, or cannot.
+    pub(crate) fn may_silence(&self) -> bool {
+        self.is_of_keeper() && (self.action == "kill" || self.point.name().contains(".event-"))
+    }
 }
 
 /// What came of a run.
@@ -38,7 +50,7 @@ pub(crate) struct Ran {
 /// A run of the scenario.
 pub(crate) struct Scenario<'a> {
     pub(crate) home: Home,
-    fault: &'a Fault,
+    pub(crate) fault: &'a Fault,
     binaries: PathBuf,
     pub(crate) violations: Vec<String>,
 }
@@ -91,6 +103,10 @@ impl<'a> Scenario<'a> {
     /// one who was stopped goes on.
     fn front_end(&mut self, actor: &str, arguments: &[&str]) -> Done {
         let command = self.outlive(actor, arguments);
+        self.finish(command)
+    }
+
+    fn finish(&mut self, command: Command) -> Done {
         let begun = Instant::now();
         let done = if self.fault.action == "pause" && !self.released().exists() {
             let running = std::thread::spawn(move || finish(command, b""));
@@ -105,11 +121,24 @@ impl<'a> Scenario<'a> {
         } else {
             finish(command, b"")
         };
-        if begun.elapsed() > STEP_LIMIT {
-            self.violation(format!("{arguments:?} took {:?}", begun.elapsed()));
+        self.judge(&done, begun.elapsed());
+        done
+    }
+
+    fn judge(&mut self, done: &Done, took: Duration) {
+        if took > STEP_LIMIT {
+            self.violation(format!("{} took {took:?}", done.what));
         }
         if done.code == 128 + 6 || done.error().contains("panicked") {
-            self.violation(format!("{arguments:?} panicked: {}", done.error()));
+            self.violation(format!("{} panicked: {}", done.what, done.error()));
+        }
+    }
+
+    /// Runs a front end that no fault hits; it must succeed.
+    fn must(&mut self, arguments: &[&str]) -> Done {
+        let done = self.home.run(arguments);
+        if done.code != 0 {
+            self.violation(format!("{arguments:?} comes to {}: {}", done.code, done.error()));
         }
         done
     }
@@ -140,29 +169,35 @@ impl<'a> Scenario<'a> {
     }
 
     fn play(&mut self) {
+        self.front_end("opener", &["list"]);
         // Something for readers to remove and to recover, made without faults.
-        self.home.run(["run", "--wait", "--name", "to-remove", "--", "true"]).ok();
+        if self.must(&["run", "--wait", "--name", "to-remove", "--", "echo", "gone"]).code != 0 {
+            return;
+        }
         let widow = self.home.start_with(&["--name", "widow", "--containment", "sweep"], ["sleep", "300"]);
-        let shown = self.home.show(&widow);
-        signal(outlive_tests::pid(&shown, "keeper_pid"), "KILL");
-        let command = outlive_tests::pid(&shown, "pid");
+        let command = self.home.orphan(&widow);
         signal(command, "KILL");
         outlive_tests::until("the widow is gone", || !outlive_tests::is_running(command));
 
         // Its outcome is known, somebody of it is left, and its keeper is gone.
         let left = self.home.start_with(&["--name", "left"], ["sh", "-c", "sleep 300 & exit 7"]);
         self.home.wait(&left);
-        signal(outlive_tests::pid(&self.home.show(&left), "keeper_pid"), "KILL");
+        outlive_tests::until("the end of its main process is told", || self.is_told_ended(&left));
+        self.home.orphan(&left);
 
         let id = self.start();
+        let waiter = id.as_ref().map(|id| self.begin_to_wait(id));
         if let Some(id) = &id {
             self.feed(id);
             self.front_end("reader", &["logs", "--cursor", "me", id]);
         }
         self.front_end("reader", &["list"]);
+        self.clear();
         self.front_end("reader", &["remove", "to-remove"]);
+        self.front_end("reader", &["pause", "left"]);
         self.front_end("reader", &["kill", "--force", "left"]);
         self.front_end("reader", &["show", "left"]);
+        self.start_in_vain();
         self.damage();
         self.front_end("reader", &["gc"]);
         self.front_end("reader", &["doctor", "--fix"]);
@@ -171,18 +206,65 @@ impl<'a> Scenario<'a> {
         }
         // Whoever is still stopped goes on now.
         std::fs::write(self.released(), b"").unwrap();
+        if let Some(waiter) = waiter {
+            let (done, took) = waiter.join().unwrap();
+            self.judge(&done, took);
+        }
         world::check(self, id.as_deref());
     }
 
-    /// Leaves what only damage and crashes leave: a job without an intent, and an old directory in `new/`.
+    fn is_told_ended(&self, id: &str) -> bool {
+        let events = std::fs::read_to_string(self.home.store().join("sessions/default/events")).unwrap();
+        events.lines().any(|line| line.contains(id) && line.contains("exited"))
+    }
+
+    /// Lets somebody wait for the job while all the rest happens; returns when that one does.
+    fn begin_to_wait(&self, id: &str) -> JoinHandle<(Done, Duration)> {
+        let command = self.outlive("waiter", &["wait", "--timeout", "10s", id]);
+        let waiter = std::thread::spawn(move || {
+            let begun = Instant::now();
+            (finish(command, b""), begun.elapsed())
+        });
+        let waits =
+            || std::fs::read_to_string(self.log()).unwrap_or_default().contains(Point::DoneWait.name());
+        while !waits() && !waiter.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        waiter
+    }
+
+    /// Empties the output of an ended job; once that has succeeded, nothing of it is left.
+    fn clear(&mut self) {
+        self.front_end("reader", &["clear", "to-remove"]);
+        self.must(&["clear", "to-remove"]);
+        let left = self.must(&["logs", "--raw", "to-remove"]);
+        if !left.stdout.is_empty() {
+            self.violation(format!("cleared output is still there: {}", left.text()));
+        }
+    }
+
+    /// Starts what cannot be started: a program that is not there, and a job whose keeper is not there.
+    fn start_in_vain(&mut self) {
+        let arguments = ["run", "--name", "never", "--", "/nowhere/program"];
+        self.front_end("starter", &arguments);
+        let mut unkept = self.outlive("starter", &["run", "--name", "never", "--", "true"]);
+        unkept.env("OUTLIVE_KEEPER", "/nowhere/keeper");
+        self.finish(unkept);
+    }
+
+    /// Leaves what only damage, crashes and time leave: a job without an intent, an old directory in `new/`, the mark of a
+    /// job that is not there, and more events than are kept.
     fn damage(&self) {
-        let broken = self.home.store().join("jobs/broken-0000");
-        std::fs::create_dir(&broken).unwrap();
-        std::fs::write(broken.join("spec.json"), b"{").unwrap();
-        let stale = self.home.store().join("new/stale-0000");
-        std::fs::create_dir(&stale).unwrap();
+        let place = |path: &str| {
+            let place = self.home.store().join(path);
+            std::fs::create_dir(&place).unwrap();
+            place
+        };
+        std::fs::write(place("jobs/broken-0000").join("spec.json"), b"{").unwrap();
         let long_ago = std::time::SystemTime::now() - Duration::from_secs(7200);
-        std::fs::File::open(&stale).unwrap().set_modified(long_ago).unwrap();
+        File::open(place("new/stale-0000")).unwrap().set_modified(long_ago).unwrap();
+        File::create(self.home.store().join("live/gone-0000@default")).unwrap();
+        File::create(place("sessions/old").join("events")).unwrap().set_len(3 << 20).unwrap();
     }
 
     /// Starts the command, and again if the first attempt was hit; returns the job that runs or ran.
@@ -234,15 +316,17 @@ impl<'a> Scenario<'a> {
     /// Gives the command its line and its signal, trying again as a user would.
     fn feed(&mut self, id: &str) {
         self.until_ledger("e000002");
+        self.repeat(&["send", id, "hello"], id, "o000003");
+        self.repeat(&["kill", "--signal", "INT", id], id, "e000003");
+    }
+
+    /// Asks for something until it shows in the ledger, or it is too late.
+    fn repeat(&mut self, arguments: &[&str], id: &str, line: &str) {
         for _ in 0..4 {
-            self.front_end("reader", &["send", id, "hello"]);
-            if self.is_over(id) || self.until_ledger_within("o000003", Duration::from_secs(2)) {
-                break;
-            }
-        }
-        for _ in 0..4 {
-            self.front_end("reader", &["kill", "--signal", "INT", id]);
-            if self.is_over(id) || self.until_ledger_within("e000003", Duration::from_secs(2)) {
+            let done = self.front_end("reader", arguments);
+            // One that failed may have been heard all the same.
+            let limit = Duration::from_millis(if done.code == 0 { 2000 } else { 200 });
+            if self.until_ledger_within(line, limit) || self.is_over(id) {
                 break;
             }
         }

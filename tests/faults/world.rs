@@ -1,5 +1,6 @@
 //! What must be so after everything that can go wrong.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use outlive_tests::signal;
@@ -26,6 +27,7 @@ pub(crate) fn check(run: &mut Scenario<'_>, id: Option<&str>) {
     if let Some(job) = jobs.iter().find(|job| Some(job["job"].as_str().unwrap_or_default()) == id) {
         check_log(run, job);
     }
+    check_events(run, &jobs, id);
     let again = run.home.run(["--json", "list"]);
     let strip = |value: &Value| ["status", "exit_code", "signal", "cause"].map(|field| value[field].clone());
     let jobs_again: Vec<Value> = serde_json::from_slice(&again.stdout).unwrap_or_default();
@@ -39,7 +41,7 @@ pub(crate) fn check(run: &mut Scenario<'_>, id: Option<&str>) {
         run.violation(format!("the next job: {} {:?} {}", next.code, next.text(), next.error()));
     }
     run.home.run(["gc"]).ok();
-    check_leftovers(run);
+    check_leftovers(run, &jobs);
 }
 
 /// Ends what the faults have left running.
@@ -78,6 +80,7 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("to-remove", "completed", "natural", Some(0)) => true,
         ("widow", "lost", "lost", None) => true,
         ("left", "failed", "natural", Some(7)) => true,
+        ("never", "failed", "never_started", None) => true,
         ("canonical", "failed", "natural", Some(7)) => true,
         ("canonical", "failed", "never_started", None) => true,
         // Where its keeper died, the kernel may still have told the code, and that is recorded.
@@ -137,8 +140,39 @@ fn check_log(run: &mut Scenario<'_>, job: &Value) {
     }
 }
 
-/// No process that the store does not know, no mark without a job, no keeper's group.
-fn check_leftovers(run: &mut Scenario<'_>) {
+/// Every ending is told, and nobody is called an orphan who has a keeper.
+fn check_events(run: &mut Scenario<'_>, jobs: &[Value], id: Option<&str>) {
+    let told = |event: &Value, job: &Value, kinds: &[&str]| {
+        event["job"] == job["job"] && kinds.iter().any(|kind| event["event"] == *kind)
+    };
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        let printed = run.home.run(["events", "--json"]);
+        if printed.code != 0 {
+            return run.violation(format!("the events cannot be read: {}", printed.error()));
+        }
+        let text = printed.text();
+        let events: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let is_kept = |job: &&Value| job["job"].as_str() == id && !run.fault.is_of_keeper();
+        if let Some(job) =
+            jobs.iter().filter(is_kept).find(|job| events.iter().any(|event| told(event, job, &["orphaned"])))
+        {
+            return run.violation(format!("it is told that the keeper of {} died", job["job"]));
+        }
+        let is_told = |job: &&Value| events.iter().any(|event| told(event, job, &["exited", "lost"]));
+        let Some(untold) = jobs.iter().find(|job| !is_told(job)).filter(|_| !run.fault.may_silence()) else {
+            return;
+        };
+        // A keeper tells it last.
+        if Instant::now() > deadline {
+            return run.violation(format!("an end is not told: {untold}"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// No process that the store does not know, no mark without a job, no control group of a job that is over.
+fn check_leftovers(run: &mut Scenario<'_>, jobs: &[Value]) {
     let deadline = Instant::now() + Duration::from_secs(10);
     let mut left = run.home.processes();
     while !left.is_empty() && Instant::now() < deadline {
@@ -150,9 +184,25 @@ fn check_leftovers(run: &mut Scenario<'_>) {
         run.violation(format!("a process is left that nobody knows: {pid} {}", command.replace('\0', " ")));
         signal(pid, "KILL");
     }
+    // Whoever collected before the last process was put away could not remove its group.
+    if groups(run, jobs).any(|group| group.is_dir()) {
+        run.home.run(["gc"]).ok();
+    }
+    for group in groups(run, jobs).filter(|group| group.is_dir()).collect::<Vec<_>>() {
+        run.violation(format!("a control group is left: {}", group.display()));
+    }
     let marks = std::fs::read_dir(run.home.store().join("live")).into_iter().flatten().flatten();
     let marks: Vec<_> = marks.map(|entry| entry.file_name()).collect();
     if !marks.is_empty() {
         run.violation(format!("marks of live jobs are left: {marks:?}"));
     }
+}
+
+/// Lists the control groups that jobs had.
+fn groups<'a>(run: &'a Scenario<'_>, jobs: &'a [Value]) -> impl Iterator<Item = PathBuf> + 'a {
+    jobs.iter().filter_map(|job| {
+        let meta = std::fs::read(run.home.job_dir(job["job"].as_str()?).join("meta.json")).ok()?;
+        let meta: Value = serde_json::from_slice(&meta).ok()?;
+        meta["containment"]["group"].as_str().map(PathBuf::from)
+    })
 }

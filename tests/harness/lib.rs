@@ -52,7 +52,8 @@ pub struct Done {
     pub stdout: Vec<u8>,
     /// Standard error.
     pub stderr: Vec<u8>,
-    what: String,
+    /// The command.
+    pub what: String,
 }
 
 impl Home {
@@ -201,6 +202,15 @@ impl Home {
     /// Returns the object of a job.
     pub fn show(&self, job: &str) -> Value {
         self.json(["show", job])
+    }
+
+    /// Kills the keeper of a job, which then is an orphan; returns the command's pid.
+    pub fn orphan(&self, job: &str) -> i32 {
+        let shown = self.show(job);
+        let keeper = pid(&shown, "keeper_pid");
+        signal(keeper, "KILL");
+        until("its keeper is gone", || !is_running(keeper));
+        pid(&shown, "pid")
     }
 
     /// Returns all that a job printed.

@@ -1,6 +1,8 @@
 //! What happened to jobs is told once, in order, whoever was there to write it down.
 //!
-//! Proves of the design: every fact is one event; a limit that is near and an ending that a front end finds out are events, once.
+//! Proves of the design: every fact is one event; a limit that is near, output that is no longer kept and an ending that a front
+//! end finds out are events, once; what was given back of the file is told as a gap; what a crash left of one record costs no
+//! other.
 
 use std::collections::HashSet;
 
@@ -93,5 +95,108 @@ fn many_writers_at_once_lose_nothing() {
         let mut words = words(&told, id);
         words.sort();
         assert_eq!(words, ["exited", "started"], "{id}");
+    }
+}
+
+fn events_file(home: &Home) -> std::path::PathBuf {
+    home.store().join("sessions/default/events")
+}
+
+fn append(home: &Home, bytes: &[u8]) {
+    let mut file = std::fs::OpenOptions::new().append(true).open(events_file(home)).expect("it is there");
+    std::io::Write::write_all(&mut file, bytes).expect("it is written");
+}
+
+#[test]
+fn an_ending_comes_with_its_outcome_and_the_end_of_the_output() {
+    let home = Home::new();
+    let job = home.start(["sh", "-c", "seq 1000; echo '\x1b[31m2026 job exited'; exit 7"]);
+    home.wait(&job);
+    let exited = |events: &[Value]| {
+        events.iter().find(|event| event["event"] == "exited").cloned().unwrap_or_default()
+    };
+    let told = exited(&events(&home, &[]));
+    assert_eq!(
+        (&told["status"], &told["exit_code"], &told["cause"]),
+        (&"failed".into(), &7.into(), &"natural".into())
+    );
+    let tail = told["tail"].as_str().unwrap_or_default();
+    assert!(tail.ends_with("1000\n2026 job exited\n") && tail.len() <= 240, "{tail}");
+    let text = home.run(["events"]).ok().text();
+    assert!(text.lines().any(|line| line.ends_with("exited failed, 7")), "{text}");
+    assert!(text.contains("    | 2026 job exited\n"), "{text}");
+    let started = events(&home, &[]).remove(0);
+    assert!(started["tail"].is_null() && started["cause"].is_null(), "{started}");
+    home.run(["remove", &job]).ok();
+    let told = exited(&events(&home, &[]));
+    assert!(told["tail"].is_null() && told["exit_code"] == 7, "{told}");
+    // Another job of the same id is another job.
+    assert_eq!(words(&events(&home, &[]), &job), ["started", "exited", "removed"]);
+}
+
+#[test]
+fn output_that_is_no_longer_kept_is_an_event_once() {
+    let home = Home::new();
+    let quiet = home.start_with(&["--output-cap", "64K"], ["sh", "-c", "head -c 60000 /dev/zero"]);
+    let loud = home.start_with(&["--output-cap", "64K"], ["sh", "-c", "head -c 1000000 /dev/zero"]);
+    let cleared =
+        home.start_with(&["--output-cap", "64K"], ["sh", "-c", "head -c 20000 /dev/zero; sleep 300"]);
+    until("it has printed", || home.logs(&cleared).len() == 20000);
+    home.run(["clear", &cleared]).ok();
+    home.run(["kill", "--force", &cleared]).ok();
+    home.wait(&quiet);
+    home.wait(&loud);
+    let told = events(&home, &[]);
+    assert_eq!(words(&told, &loud), ["started", "output_flood", "exited"]);
+    assert_eq!(words(&told, &quiet), ["started", "exited"]);
+    assert_eq!(words(&told, &cleared), ["started", "exited"]);
+}
+
+#[test]
+fn a_repeat_of_what_came_before_the_sequence_is_dropped() {
+    let home = Home::new();
+    let job = home.start(["true"]);
+    home.wait(&job);
+    let told = told(&home, 2, &["--session", "default"]);
+    let text = std::fs::read_to_string(events_file(&home)).expect("it is there");
+    let record = text.lines().find(|line| line.contains("exited")).expect("it is written");
+    append(&home, format!("\n{record}\n").as_bytes());
+    let last = told[1]["seq"].to_string();
+    assert!(events(&home, &["--session", "default", "--since", &last]).is_empty());
+    assert_eq!(events(&home, &["--session", "default"]), told);
+}
+
+#[test]
+fn what_a_crash_left_of_a_record_costs_no_other_even_while_it_is_followed() {
+    let home = Home::new();
+    let heard = home.path().join("heard");
+    let first = home.start(["true"]);
+    home.wait(&first);
+    let mut follower = home.outlive(["--json", "--session", "default", "events", "-f"]);
+    let out = std::fs::File::create(&heard).expect("it is made");
+    let mut follower = follower.stdout(out).spawn().expect("it runs");
+    let text = std::fs::read_to_string(events_file(&home)).expect("it is there");
+    let record = text.lines().find(|line| line.contains("exited")).expect("it is written").to_owned();
+    let mut jobs = vec![first];
+    for cut in [1, 2, 10, record.len() / 2, record.len() - 1] {
+        append(&home, format!("\n{}", &record[..cut]).as_bytes());
+        let job = home.start(["true"]);
+        home.wait(&job);
+        append(&home, b"\xff\x00{}\n[1]\n");
+        jobs.push(job);
+    }
+    let followed = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&heard).expect("it is there");
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+    };
+    until("all is heard", || followed().len() >= 2 * jobs.len());
+    follower.kill().expect("it is killed");
+    follower.wait().expect("it ends");
+    for told in [followed(), events(&home, &["--session", "default"])] {
+        assert_eq!(told.len(), 2 * jobs.len(), "{told:?}");
+        for job in &jobs {
+            assert_eq!(words(&told, job), ["started", "exited"]);
+        }
     }
 }

@@ -48,15 +48,6 @@ impl Drop for Disguised<'_> {
     }
 }
 
-/// Kills the keeper of a job, which then is an orphan; returns the command's pid.
-fn orphan(home: &Home, job: &str) -> i32 {
-    let shown = home.show(job);
-    let keeper = pid(&shown, "keeper_pid");
-    signal(keeper, "KILL");
-    until("its keeper is gone", || !is_running(keeper));
-    pid(&shown, "pid")
-}
-
 /// Ends a command that has no keeper, and waits until it is gone.
 fn end(command: i32) {
     signal(command, "KILL");
@@ -115,7 +106,7 @@ fn a_job_elsewhere_is_not_recovered_from_here() {
     let home = Home::new();
     for field in ["machine", "pid_namespace"] {
         let job = home.start(["sleep", "300"]);
-        let command = orphan(&home, &job);
+        let command = home.orphan(&job);
         end(command);
         let path = home.job_dir(&job).join("spec.json");
         let spec = fs::read(&path).unwrap();
@@ -133,7 +124,7 @@ fn a_job_elsewhere_is_not_recovered_from_here() {
 fn a_job_of_another_boot_is_lost_and_never_well() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     edit(&home.job_dir(&job).join("spec.json"), |spec| spec["host"]["boot"] = json!("before this one"));
     // Its number is in use in this boot, too: by somebody else, for all that is known.
     assert!(is_running(command));
@@ -183,7 +174,7 @@ fn a_stranger_with_the_number_of_a_dead_command_is_not_taken_for_it() {
     let mut stranger = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
     let stranger_pid = i32::try_from(stranger.id()).unwrap();
     let job = home.start(["sleep", "300"]);
-    end(orphan(&home, &job));
+    end(home.orphan(&job));
     edit(&home.job_dir(&job).join("meta.json"), |meta| {
         let start_time = meta["command"]["start_time"].as_u64().unwrap();
         assert_ne!(Stat::read(stranger_pid).map(|stat| stat.id.start_time), Some(start_time + 1_000_000));
@@ -209,7 +200,7 @@ fn a_command_that_lost_its_keeper_is_running_until_it_ends_and_then_lost() {
     let home = Home::new();
     let job = home.start_line("echo before; exec sleep 300");
     home.wait_for_output(&job, "before");
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["orphaned"]), (&"running".into(), &true.into()));
     assert_eq!(pid(&shown, "pid"), command);
@@ -250,7 +241,7 @@ fn following_ends_when_nobody_records_any_longer() {
     let job = home.start_line("echo before; exec sleep 300");
     home.wait_for_output(&job, "before");
     let mut following = home.outlive(["logs", "-f", &job]).stdout(Stdio::null()).spawn().unwrap();
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     let code = end_within(&mut following, LIMIT);
     end(command);
     assert_eq!(code, Some(0));
@@ -264,7 +255,7 @@ fn what_a_dead_keeper_had_recorded_is_not_overwritten() {
     let ended = home.wait(&job);
     assert_eq!(ended["lingering"], true);
     let survivor: i32 = String::from_utf8(home.logs(&job)).unwrap().trim().parse().unwrap();
-    orphan(&home, &job);
+    home.orphan(&job);
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["exit_code"]), (&"failed".into(), &5.into()));
     assert_eq!((&shown["ended_at"], &shown["cause"]), (&ended["ended_at"], &ended["cause"]));

@@ -17,6 +17,7 @@ mod events;
 mod exit;
 mod hostile;
 mod identity;
+mod inbox;
 mod input;
 mod isolation;
 mod job_limits;

@@ -17,15 +17,6 @@ fn levels() -> Vec<&'static str> {
     outlive::levels().into_iter().map(outlive::Level::word).collect()
 }
 
-/// Kills the keeper of a job; returns the command's pid.
-fn orphan(home: &Home, job: &str) -> i32 {
-    let shown = home.show(job);
-    let keeper = pid(&shown, "keeper_pid");
-    signal(keeper, "KILL");
-    until("its keeper is gone", || !is_running(keeper));
-    pid(&shown, "pid")
-}
-
 fn events(home: &Home, job: &str) -> Vec<String> {
     let text = home.run(["events", "--json"]).ok().text();
     let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -64,7 +55,7 @@ fn a_kill_ends_an_orphan_with_all_it_started() {
     for level in levels().into_iter().filter(|level| *level != "group") {
         let job = home.start_with(&["--containment", level, "--grace", "300ms"], ["sh", "-c", TREE]);
         let mut pids = tree_pids(&home);
-        pids.push(orphan(&home, &job));
+        pids.push(home.orphan(&job));
         assert_eq!(home.show(&job)["orphaned"], true, "{level}");
         assert!(pids.iter().all(|&pid| is_running(pid)), "{level}");
 
@@ -105,7 +96,7 @@ fn what_cleared_its_environment_is_ended_with_its_group_or_said_to_be_untraced()
         let hidden = || fs::read_to_string(home.path().join("hidden")).ok()?.trim().parse::<i32>().ok();
         until("it hides", || hidden().is_some());
         let hidden = hidden().unwrap();
-        orphan(&home, &job);
+        home.orphan(&job);
         let killed = home.json(["kill", &job])[0].take();
         assert_eq!(killed["status"], "killed", "{level}: {killed}");
         assert_eq!(is_running(hidden), level == "sweep", "{level}: {killed}");
@@ -139,7 +130,7 @@ fn an_orphan_is_killed_at_once_where_that_is_asked() {
     let home = Home::new();
     let job = home.start_line("trap '' TERM; echo up; while :; do sleep 300; done");
     home.wait_for_output(&job, "up");
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     let killed = home.json(["kill", "--force", &job])[0].take();
     assert!(!is_running(command), "{killed}");
     assert_eq!(killed["status"], "killed");
@@ -152,7 +143,7 @@ fn an_orphan_is_killed_at_once_where_that_is_asked() {
 fn a_live_orphan_is_not_removed_and_the_hint_says_how_to_end_it() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
-    orphan(&home, &job);
+    home.orphan(&job);
     let refused = home.run(["--json", "remove", &job]).code(1).error_json()["error"].take();
     assert_eq!(refused["code"], "live");
     assert!(refused["hint"].as_str().unwrap().contains(&format!("outlive kill {job}")), "{refused}");
@@ -189,7 +180,7 @@ fn whoever_waits_for_an_orphan_learns_its_exit_status_and_records_it() {
                 let waiter = i32::try_from(waiter.id()).unwrap();
                 until("it waits", || holds_process(waiter));
             }
-            let command = orphan(&home, &job);
+            let command = home.orphan(&job);
             let mut waiter = early.unwrap_or_else(start);
             let number = i32::try_from(waiter.id()).unwrap();
             until("it holds the process", || holds_process(number));
@@ -219,7 +210,7 @@ fn whoever_knows_less_gives_way_to_whoever_waits() {
     let mut waiter = home.outlive(["wait", &job]).stdout(Stdio::null()).spawn().unwrap();
     let number = i32::try_from(waiter.id()).unwrap();
     until("it waits", || holds_process(number));
-    orphan(&home, &job);
+    home.orphan(&job);
     assert_eq!(home.show(&job)["orphaned"], true);
     until("it says so", || outlive_tests::waits_with_open(number, "orphaned"));
     // Stopped when the end comes: others find the process gone and would not know how it ended.
@@ -255,7 +246,7 @@ fn run_and_wait_goes_on_without_the_keeper_and_never_claims_success() {
         let mut running = home.outlive(["run", "--wait", "--name", &name, &line]);
         let mut running = running.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         until("it runs", || home.run(["logs", &name]).text().contains("up"));
-        orphan(&home, &name);
+        home.orphan(&name);
         assert_eq!(home.show(&name)["orphaned"], true);
         assert!(running.try_wait().unwrap().is_none(), "it has not ended yet");
         fs::write(home.path().join("go"), "").unwrap();
@@ -273,7 +264,7 @@ fn run_and_wait_goes_on_without_the_keeper_and_never_claims_success() {
 fn without_a_witness_an_end_is_lost_and_never_0() {
     let home = Home::new();
     let job = awaited(&home, "exit 0");
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     assert_eq!(home.show(&job)["orphaned"], true);
     go(&home, &job);
     // Until it was reaped, the kernel tells its status to anybody.
@@ -288,7 +279,7 @@ fn it_says_from_when_output_is_no_longer_recorded() {
     let home = Home::new();
     let job = awaited(&home, "exit 0");
     assert!(home.show(&job)["recorded_until"].is_null());
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     let lines = home.run(["--json", "logs", &job]).ok().text();
     let line: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     let shown = home.show(&job);
@@ -300,7 +291,7 @@ fn it_says_from_when_output_is_no_longer_recorded() {
     assert_eq!(home.show(&job)["recorded_until"], line["time"]);
     // Of one that printed nothing nothing is recorded since its start; of one that was kept, there is nothing to say.
     let silent = home.start(["sleep", "300"]);
-    orphan(&home, &silent);
+    home.orphan(&silent);
     let shown = home.show(&silent);
     assert_eq!(shown["recorded_until"], shown["started_at"]);
     let well = home.start(["true"]);
@@ -313,14 +304,14 @@ fn a_signal_reaches_an_orphan_and_is_why_it_ended() {
     let job = home
         .start_line("trap 'echo got > got' USR1; echo up; exec 2> /dev/null; while :; do sleep 0.01; done");
     home.wait_for_output(&job, "up");
-    orphan(&home, &job);
+    home.orphan(&job);
     let sent = home.json(["kill", "--signal", "USR1", &job])[0].take();
     assert!(sent["signalled"].as_u64().unwrap() >= 1, "{sent}");
     until("it heard it", || home.path().join("got").exists());
     assert_eq!(home.show(&job)["orphaned"], true);
 
     let job = home.start(["sleep", "300"]);
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     let mut waiter = home.outlive(["wait", &job]).stdout(Stdio::null()).spawn().unwrap();
     let number = i32::try_from(waiter.id()).unwrap();
     until("it holds the process", || holds_process(number));
@@ -341,7 +332,7 @@ fn an_orphan_is_paused_and_goes_on() {
         let job = home.start_with(&["--containment", level], ["sh", "-c", line]);
         let beat = || fs::read_to_string(home.path().join("beat")).unwrap_or_default();
         until("it beats", || !beat().is_empty());
-        orphan(&home, &job);
+        home.orphan(&job);
         home.run(["pause", &job]).ok();
         assert_eq!(home.show(&job)["paused"], true, "{level}");
         let still = beat();
@@ -367,12 +358,12 @@ fn orphans_are_among_all_and_are_found_by_port() {
     let listening = home.start(["python3", "-c", line]);
     let port = || fs::read_to_string(home.path().join("port")).ok().filter(|port| !port.is_empty());
     until("it listens", || port().is_some());
-    orphan(&home, &listening);
+    home.orphan(&listening);
     let killed = home.json(["kill", "--port", &port().unwrap()]);
     assert_eq!((&killed[0]["job"], &killed[0]["status"]), (&listening.as_str().into(), &"killed".into()));
 
     let (kept, orphaned) = (home.start(["sleep", "300"]), home.start(["sleep", "300"]));
-    orphan(&home, &orphaned);
+    home.orphan(&orphaned);
     let killed = home.json(["kill", "--all"]);
     let ended: Vec<&str> =
         killed.as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap()).collect();
@@ -389,7 +380,7 @@ fn what_a_main_process_left_behind_is_an_orphan_too() {
         let ended = home.wait(&job);
         assert_eq!((&ended["lingering"], &ended["exit_code"]), (&true.into(), &5.into()), "{level}");
         let left: i32 = fs::read_to_string(home.path().join("left")).unwrap().trim().parse().unwrap();
-        orphan(&home, &job);
+        home.orphan(&job);
         let shown = home.show(&job);
         assert_eq!(
             (&shown["status"], &shown["exit_code"]),
@@ -449,7 +440,7 @@ fn others_of_a_command_that_died_with_its_keeper_are_found_and_ended() {
 fn a_command_that_runs_without_a_snapshot_is_found_by_its_environment() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     // As after K2 of the crash table.
     fs::remove_file(home.job_dir(&job).join("meta.json")).unwrap();
     let shown = home.show(&job);
@@ -463,7 +454,7 @@ fn an_end_that_a_front_end_finds_out_is_one_event() {
     let home = Home::new();
     // Of another boot.
     let job = home.start(["sleep", "300"]);
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     let path = home.job_dir(&job).join("spec.json");
     let mut spec: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     spec["host"]["boot"] = json!("before this one");
@@ -516,7 +507,7 @@ fn nobody_else_is_signalled_for_an_orphan() {
         strangers.push(stranger(&[("NOT_OUTLIVE_JOB", &job), ("OUTLIVE_HOME", &store)]));
         let inner = home.start_with(&["--containment", level], ["outlive", "run", "--", "sleep", "300"]);
         home.wait(&inner);
-        orphan(&home, &job);
+        home.orphan(&job);
         // A snapshot that names the group of another job must not be believed.
         let path = home.job_dir(&job).join("meta.json");
         let mut meta: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -547,8 +538,8 @@ fn a_job_inside_an_orphan_is_not_reached() {
         home.wait_for_output(&outer, "up");
         let inner = fs::read_to_string(home.path().join("inner")).unwrap().trim().to_owned();
         // Its own keeper is gone, too: only its environment and its group tell whose it is.
-        orphan(&home, &inner);
-        orphan(&home, &outer);
+        home.orphan(&inner);
+        home.orphan(&outer);
         let command = pid(&home.show(&inner), "pid");
         assert_eq!(home.json(["kill", &outer])[0]["status"], "killed", "{level}");
         assert!(is_running(command), "{level}: an inner job was ended with the outer one");
@@ -563,7 +554,7 @@ fn a_front_end_inside_an_orphan_does_not_end_it() {
     let home = Home::new();
     let line = "until [ -e go ]; do sleep 0.01; done; outlive --json kill $OUTLIVE_JOB > /dev/null 2> said; echo $? > code; sleep 300";
     let job = home.start_with(&["--containment", "sweep"], ["sh", "-c", line]);
-    let command = orphan(&home, &job);
+    let command = home.orphan(&job);
     fs::write(home.path().join("go"), "").unwrap();
     until("it was answered", || fs::read_to_string(home.path().join("code")).is_ok_and(|code| code == "1\n"));
     let said: Value = serde_json::from_slice(&fs::read(home.path().join("said")).unwrap()).unwrap();

@@ -10,36 +10,24 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use outlive::{Job, Kill, Request, Store, Until};
+use outlive_bench::recording::{Contender, Ratio, Way, contenders};
 use outlive_bench::{
-    Failure, Options, Samples, World, beside, conclude, go_on, gone, judge, keeper_of, processor_seconds,
+    Failure, Options, Samples, World, beside, conclude, expect_bytes, go_on, gone, keeper_of,
+    processor_seconds, settle, used_by,
 };
-use outlive_sys::identity::ProcessId;
 use outlive_sys::spawn::{self, Reap};
-
-/// At least so fast, as a part of the speed of `cat`.
-const SPEED_BOUND: f64 = 0.9;
-
-/// At most so many times the processor time of `cat`.
-const PROCESSOR_BOUND: f64 = 1.15;
 
 fn main() -> ExitCode {
     conclude(run)
 }
 
-enum Way {
-    Cat,
-    Job(Box<Store>),
-}
-
 /// One row of the table.
 struct Row {
-    way: Way,
-    label: String,
-    is_bound: bool,
+    contender: Contender,
     wall: Vec<f64>,
     /// Seconds of processor time until the end is told.
     recording: Vec<f64>,
@@ -61,19 +49,8 @@ fn run() -> Result<bool, Failure> {
     if !spawn::adopt_orphans() {
         return Err("this kernel has no subreapers, and what a keeper has used cannot be known".into());
     }
-    let row = |way, label, is_bound| Row {
-        way,
-        label,
-        is_bound,
-        wall: Vec::new(),
-        recording: Vec::new(),
-        everything: Vec::new(),
-    };
-    let mut rows = vec![row(Way::Cat, "| cat > file".to_owned(), false)];
-    for keeper in &options.keepers {
-        let label = format!("{} keeper", keeper.label);
-        rows.push(row(Way::Job(Box::new(world.store(keeper)?)), label, keeper.is_static()));
-    }
+    let row = |contender| Row { contender, wall: Vec::new(), recording: Vec::new(), everything: Vec::new() };
+    let mut rows: Vec<Row> = contenders(&world, &options)?.into_iter().map(row).collect();
     println!(
         "throughput: {:.2} GiB of 80-byte lines in 64 KiB writes, {repeats} times; {}",
         bytes as f64 / f64::from(1 << 30),
@@ -85,7 +62,7 @@ fn run() -> Result<bool, Failure> {
             let row_count = rows.len();
             let row = &mut rows[(place + repeat as usize) % row_count];
             settle(world.path())?;
-            let run = match &row.way {
+            let run = match &row.contender.way {
                 Way::Cat => through_cat(world.path(), bytes)?,
                 Way::Job(store) => through_keeper(store, bytes)?,
             };
@@ -96,12 +73,6 @@ fn run() -> Result<bool, Failure> {
     }
     let all_kept = print(&rows, bytes);
     Ok(all_kept || !options.is_check)
-}
-
-/// Lets the disk come to rest, so that no run pays for the one before.
-fn settle(path: &Path) -> Result<(), Failure> {
-    let synced = Command::new("sync").arg("--file-system").arg(path).status()?;
-    if synced.success() { Ok(()) } else { Err("sync failed".into()) }
 }
 
 fn through_cat(directory: &Path, bytes: u64) -> Result<Run, Failure> {
@@ -122,14 +93,6 @@ fn through_cat(directory: &Path, bytes: u64) -> Result<Run, Failure> {
     sync.wait()?;
     fs::remove_file(&path)?;
     Ok(Run { wall, recording: used, everything: used + syncing })
-}
-
-/// Waits until a child has ended and returns the seconds of processor time that it has used: the kernel knows as long as
-/// it was not reaped.
-fn used_by(child: &Child) -> Result<f64, Failure> {
-    let pid = i32::try_from(child.id())?;
-    gone(ProcessId::of(pid).ok_or("a child was reaped by somebody else")?)?;
-    processor_seconds(pid)
 }
 
 fn through_keeper(store: &Store, bytes: u64) -> Result<Run, Failure> {
@@ -153,10 +116,6 @@ fn through_keeper(store: &Store, bytes: u64) -> Result<Run, Failure> {
     let everything = reap(keeper.pid)? - (writer.user_ms + writer.system_ms) as f64 / 1e3;
     store.remove(&job)?;
     Ok(Run { wall, recording, everything })
-}
-
-fn expect_bytes(found: u64, expected: u64) -> Result<(), Failure> {
-    if found == expected { Ok(()) } else { Err(format!("{found} bytes arrived of {expected}").into()) }
 }
 
 /// Returns the size of all segments of a job's log.
@@ -201,31 +160,21 @@ fn print(rows: &[Row], bytes: u64) -> bool {
             [&row.wall, &row.recording, &row.everything].map(|seconds| per_gigabyte(seconds))
         };
         let ([wall, recording, everything], [cat_wall, cat_recording, cat_everything]) = (of(row), of(floor));
-        let ratio = |ours: &Samples, theirs: &Samples| -> [f64; 2] {
-            [ours.best() / theirs.best(), ours.median() / theirs.median()]
-        };
-        let speed = ratio(&cat_wall, &wall);
-        let cost = ratio(&recording, &cat_recording);
-        let verdicts = if row.is_bound {
-            let speed_word = judge(speed[0] >= SPEED_BOUND, &mut all_kept);
-            let cost_word = judge(cost[0] <= PROCESSOR_BOUND, &mut all_kept);
-            format!("  {speed_word} (≥ {SPEED_BOUND}) {cost_word} (≤ {PROCESSOR_BOUND})")
-        } else {
-            String::new()
-        };
-        let shown = |ratios: [f64; 2]| format!("{:.2} / {:.2}", ratios[0], ratios[1]);
+        let speed = Ratio::of(&cat_wall, &wall);
+        let cost = Ratio::of(&recording, &cat_recording);
+        let verdicts = row.contender.judge(speed, cost, &mut all_kept);
         println!(
             "{:<16}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>10.3}{:>8.3}{:>15}{:>11.3}{:>15}{verdicts}",
-            row.label,
+            row.contender.label,
             wall.best() * gigabytes,
             wall.median() * gigabytes,
             1e3 / wall.best(),
-            shown(speed),
+            speed,
             recording.best(),
             recording.median(),
-            shown(cost),
+            cost,
             everything.best(),
-            shown(ratio(&everything, &cat_everything)),
+            Ratio::of(&everything, &cat_everything),
         );
     }
     println!("(÷ cat: best to best / median to median)");

@@ -15,31 +15,19 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use outlive::{Job, Kill, Request, Store, Until};
+use outlive_bench::recording::{Contender, Ratio, Way, contenders};
 use outlive_bench::{
-    Failure, Options, Samples, World, beside, conclude, expect_bytes, finish, go_on, judge, keeper_of,
+    Failure, Options, Samples, World, beside, conclude, expect_bytes, finish, go_on, keeper_of,
     processor_seconds, settle, used_by,
 };
-
-/// At least so fast, as a part of the speed of the `cat`s.
-const SPEED_BOUND: f64 = 0.9;
-
-/// At most so many times the processor time of the `cat`s.
-const PROCESSOR_BOUND: f64 = 1.15;
 
 fn main() -> ExitCode {
     conclude(run)
 }
 
-enum Way {
-    Cat,
-    Job(Box<Store>),
-}
-
 /// One row of the table; times are in seconds, one for each round.
 struct Row {
-    way: Way,
-    label: String,
-    is_bound: bool,
+    contender: Contender,
     starting: Samples,
     wall: Samples,
     processor: Samples,
@@ -56,19 +44,13 @@ fn run() -> Result<bool, Failure> {
     let (options, [writers, bytes, repeats]) =
         Options::parse([("writers", 10), ("bytes", 100 << 20), ("repeats", 7)])?;
     let world = World::new(&options)?;
-    let row = |way, label, is_bound| Row {
-        way,
-        label,
-        is_bound,
+    let row = |contender| Row {
+        contender,
         starting: Samples::default(),
         wall: Samples::default(),
         processor: Samples::default(),
     };
-    let mut rows = vec![row(Way::Cat, "| cat > file".to_owned(), false)];
-    for keeper in &options.keepers {
-        let label = format!("{} keeper", keeper.label);
-        rows.push(row(Way::Job(Box::new(world.store(keeper)?)), label, keeper.is_static()));
-    }
+    let mut rows: Vec<Row> = contenders(&world, &options)?.into_iter().map(row).collect();
     println!(
         "writers: {writers} at once, each {:.0} MiB of 80-byte lines in 64 KiB writes, {repeats} times; {}, where a new file takes {:.0} µs",
         bytes as f64 / f64::from(1 << 20),
@@ -81,7 +63,7 @@ fn run() -> Result<bool, Failure> {
             let row_count = rows.len();
             let row = &mut rows[(place + repeat as usize) % row_count];
             settle(world.path())?;
-            let run = match &row.way {
+            let run = match &row.contender.way {
                 Way::Cat => through_cats(world.path(), repeat, writers, bytes)?,
                 Way::Job(store) => {
                     let alone = through_keepers(store, writers, bytes, false)?;
@@ -194,29 +176,20 @@ fn print(rows: &[Row], bytes: u64) -> bool {
     let mut all_kept = true;
     let Some(floor) = rows.first() else { return false };
     for row in rows {
-        let ratio =
-            |over: &Samples, under: &Samples| [over.best() / under.best(), over.median() / under.median()];
-        let speed = ratio(&floor.wall, &row.wall);
-        let cost = ratio(&row.processor, &floor.processor);
-        let verdicts = if row.is_bound {
-            let speed_word = judge(speed[0] >= SPEED_BOUND, &mut all_kept);
-            let cost_word = judge(cost[0] <= PROCESSOR_BOUND, &mut all_kept);
-            format!("  {speed_word} (≥ {SPEED_BOUND}) {cost_word} (≤ {PROCESSOR_BOUND})")
-        } else {
-            String::new()
-        };
-        let shown = |ratios: [f64; 2]| format!("{:.2} / {:.2}", ratios[0], ratios[1]);
+        let speed = Ratio::of(&floor.wall, &row.wall);
+        let cost = Ratio::of(&row.processor, &floor.processor);
+        let verdicts = row.contender.judge(speed, cost, &mut all_kept);
         println!(
             "{:<16}{:>10.3}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>10.3}{:>8.3}{:>15}{verdicts}",
-            row.label,
+            row.contender.label,
             row.starting.best(),
             row.wall.best(),
             row.wall.median(),
             gigabytes * 1e3 / row.wall.best(),
-            shown(speed),
+            speed,
             row.processor.best() / gigabytes,
             row.processor.median() / gigabytes,
-            shown(cost),
+            cost,
         );
     }
     println!("(÷ cat: best to best / median to median)");

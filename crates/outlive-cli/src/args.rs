@@ -64,13 +64,18 @@ pub(crate) enum Verb {
     Events(Events),
     Mcp(Mcp),
     Session(Session),
+    Inbox(Inbox),
     Gc(Gc),
+    Deliver(Deliver),
     Doctor(Doctor),
     Setup(Setup),
     Completions(Completions),
     /// Look whether a job is ready, in the background
     #[command(hide = true)]
     Probe(Probe),
+    /// Tell others of a job's end: what its keeper becomes
+    #[command(hide = true)]
+    Parting(Parting),
     /// Print a page of the reference
     #[command(hide = true)]
     Reference(Reference),
@@ -514,11 +519,12 @@ pub(crate) struct Remove {
 
 /// Tell what happened to jobs
 ///
-/// Started, nearly at a limit, exited, orphaned, lost, removed: each fact once, in the order in which it was written down.
+/// Started, ready, nearly at a limit, flooded with output, exited, orphaned, lost, removed: each fact once, in the order in
+/// which it was written down. An ending comes with its outcome and the end of the output.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Only what came after this sequence; with --session
-    #[arg(long, value_name = "SEQ", requires = "session")]
+    #[arg(long, value_name = "SEQ")]
     pub(crate) since: Option<u64>,
 
     /// Go on, and tell what happens from then on
@@ -618,9 +624,67 @@ pub(crate) enum RunningChoice {
     Transfer,
 }
 
+/// Tell which jobs have ended since last time
+///
+/// Each reader is told of each ending of the jobs that it started, at least once, whatever was down in between; and of those
+/// whose starter has stayed away. What `wait`, `show`, `logs` or `kill` showed of a job's end is not told again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive inbox                            # what is new for this conversation or terminal\n  \
+outlive --session web inbox --reader me --json")]
+pub(crate) struct Inbox {
+    /// Only look: all of it is told again next time
+    #[arg(long)]
+    pub(crate) peek: bool,
+
+    /// As text for people and models, or as messages for a conversation
+    #[arg(long, value_name = "text|message", default_value = "text", conflicts_with = "json")]
+    pub(crate) form: NoticeForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NoticeForm {
+    /// How each ended, and what it printed, quoted.
+    Text,
+    /// The message that a conversation gets.
+    Message,
+}
+
 /// Remove now what the configuration no longer keeps
 #[derive(Debug, Args)]
 pub(crate) struct Gc {}
+
+/// Send the notices that wait
+///
+/// Jobs that were started with `--webhook` leave their notices in the store, and this runs by itself in the background until all
+/// have arrived. One at a time does it: where another one is at it, this returns at once.
+#[derive(Debug, Args)]
+pub(crate) struct Deliver {
+    /// Try each that is due once, and return
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Try those that were given up again
+    #[arg(long)]
+    pub(crate) retry: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Parting {
+    /// Which job
+    pub(crate) job: String,
+
+    /// Which of those that ever had this id
+    pub(crate) nonce: String,
+
+    /// Where the store is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+
+    /// Its configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
 
 /// Examine the machine and the store
 ///

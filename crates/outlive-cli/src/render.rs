@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+pub(crate) use outlive::one_line;
+
 use outlive::duration::{format_duration, format_size};
 use outlive::{JobObject, Port, State, Status, Usage};
 use serde::Serialize;
@@ -94,20 +96,6 @@ pub(crate) fn ending(job: &JobObject) -> String {
     let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let after = job.runtime_ms.map(format_duration).map(|time| format!(" after {time}"));
     one_line(&format!("{} {}{reason}{}", job.job, job.status, after.unwrap_or_default()))
-}
-
-/// Makes a text harmless in one line: control characters become visible.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\r' | '\t' => ' ',
-            // Marks that turn the direction of what follows around can make one command look like another.
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                '\u{fffd}'
-            }
-            c => c,
-        })
-        .collect()
 }
 
 /// Writes processor time, memory and a number of processes for people; `-` is not known.

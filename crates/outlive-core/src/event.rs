@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{JobId, Nonce};
+use crate::id::{JobId, Nonce, SessionName};
 use crate::outcome::{Cause, Outcome, WaitStatus};
 use crate::status::Status;
 use crate::timestamp::Timestamp;
@@ -81,12 +81,24 @@ pub struct Event {
     /// Which limit is near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// Of a job that was removed: the reader that started it, if that was not told of its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untold: Option<SessionName>,
+}
+
+/// What an event is about: whatever else two records of it say, they are one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Fact {
+    nonce: Nonce,
+    event: Kind,
+    limit: Option<String>,
 }
 
 impl Event {
     /// An event about which there is no more to say.
     pub fn new(event: Kind, job: &JobId, nonce: Nonce, at: Timestamp) -> Self {
-        Self { event, job: job.clone(), nonce, at, status: None, exit_code: None, signal: None, limit: None }
+        let (status, exit_code, signal, limit, untold) = Default::default();
+        Self { event, job: job.clone(), nonce, at, status, exit_code, signal, limit, untold }
     }
 
     /// The end of a job.
@@ -105,12 +117,20 @@ impl Event {
         }
     }
 
-    /// Tells whether two records are of the same fact. A job ends once, however often that is written down.
-    pub fn is_same_fact(&self, other: &Self) -> bool {
-        let is_end = |kind| matches!(kind, Kind::Exited | Kind::Lost);
-        self.nonce == other.nonce
-            && (self.event == other.event || (is_end(self.event) && is_end(other.event)))
-            && self.limit == other.limit
+    /// Tells whether it is the end of a job's main process.
+    pub fn is_end(&self) -> bool {
+        matches!(self.event, Kind::Exited | Kind::Lost)
+    }
+
+    /// Returns what it is about. A job ends once, however often that is written down. `None` of something that a later
+    /// version knows: two of them need not be the same.
+    pub fn fact(&self) -> Option<Fact> {
+        let event = match self.event {
+            Kind::Other => return None,
+            Kind::Lost => Kind::Exited,
+            kind => kind,
+        };
+        Some(Fact { nonce: self.nonce, event, limit: self.limit.clone() })
     }
 
     /// Returns the record.
@@ -169,9 +189,10 @@ mod tests {
     #[test]
     fn a_job_ends_once() {
         let lost = Event { event: Kind::Lost, exit_code: None, ..event(9) };
-        assert!(event(1).is_same_fact(&lost));
-        assert!(!event(1).is_same_fact(&Event { nonce: Nonce([4; 16]), ..event(1) }));
-        assert!(!event(1).is_same_fact(&Event { event: Kind::Removed, ..event(1) }));
+        assert_eq!(event(1).fact(), lost.fact());
+        assert_ne!(event(1).fact(), Event { nonce: Nonce([4; 16]), ..event(1) }.fact());
+        assert_ne!(event(1).fact(), Event { event: Kind::Removed, ..event(1) }.fact());
+        assert_eq!(Event { event: Kind::Other, ..event(1) }.fact(), None);
     }
 
     proptest! {

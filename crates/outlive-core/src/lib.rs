@@ -67,6 +67,8 @@ pub mod file {
     pub const SESSION: &str = "session";
     /// What became of those who were to hear of its end.
     pub const PARTING: &str = "parting.json";
+    /// What became of the notice that was to be sent.
+    pub const WEBHOOK: &str = "webhook.json";
     /// In a session's directory: its settings.
     pub const SETTINGS: &str = "session.json";
     /// In a session's directory: held, shared, by each front end that is open for it.

@@ -65,7 +65,7 @@ pub enum Cause {
 /// Why a command was never executed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NeverStarted {
-    /// The step that failed: `keeper`, `launch`, `store`, `containment`, `group`, `fork`, `session`, `stdio`, `directory`, `exec`.
+    /// The step that failed: `keeper`, `store`, `containment`, `group`, `fork`, `session`, `stdio`, `directory`, `exec`.
     pub step: String,
     /// The kernel's reason, if it gave one.
     pub errno: Option<i32>,
@@ -85,7 +85,6 @@ impl NeverStarted {
             "exec" => format!("could not execute {path}: {reason}{detail}"),
             "directory" => format!("could not enter the directory {path}: {reason}{detail}"),
             "keeper" => format!("its keeper ended before the command was started{detail}"),
-            "launch" => format!("its starter ended before it had said what to start{detail}"),
             "store" => format!("could not prepare {path} in the store: {reason}{detail}"),
             "fork" => format!("could not make a process: {reason}{detail}"),
             "group" => format!("could not put it into its control group {path}: {reason}{detail}"),

@@ -67,7 +67,7 @@ impl Client {
     pub(crate) fn receive(&mut self) {
         let mut buffer = [0; 4096];
         while self.received.len() < MAX_REQUEST {
-            match try_read(&self.stream, &mut buffer) {
+            match fault::attempt(Point::ClientReceive, || try_read(&self.stream, &mut buffer)) {
                 Attempt::Moved(count) => self.received.extend_from_slice(&buffer[..count]),
                 Attempt::WouldBlock => return,
                 Attempt::Closed | Attempt::Failed(_) => {
@@ -115,8 +115,8 @@ impl Client {
     /// Sends what the socket takes now.
     pub(crate) fn flush(&mut self) {
         while !self.unsent.is_empty() {
-            let attempt = |bytes: &[u8]| try_write(&self.stream, bytes);
-            match fault::attempt(Point::ClientReply, &self.unsent, attempt) {
+            let send = || try_write(&self.stream, fault::shortened(Point::ClientReply, &self.unsent));
+            match fault::attempt(Point::ClientReply, send) {
                 Attempt::Moved(count) => {
                     self.unsent.drain(..count);
                 }

@@ -488,12 +488,13 @@ impl Contained {
 
     /// Removes the groups; they are empty.
     pub(crate) fn remove(&self) {
-        fault::moment(Point::GroupRemove);
         let until = Instant::now() + STOP_LIMIT;
-        // A process that has ended is a member until the kernel has put it away.
-        while !self.groups().all(|group| group.remove()) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        fault::around(Point::GroupRemove, || {
+            // A process that has ended is a member until the kernel has put it away.
+            while !self.groups().all(|group| group.remove()) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
         if let Some(hierarchies) = &self.nested {
             cgroup::leave_keepers(hierarchies);
         }

@@ -15,7 +15,7 @@ use outlive_core::outcome::{
 };
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::spawn::{self, Reap, Reaped};
 use outlive_sys::{clock, durable, lock, pipe};
 
@@ -47,6 +47,8 @@ pub(crate) struct Ending {
     pub(crate) has_more_to_reap: bool,
     /// The outcome was announced.
     pub(crate) is_announced: bool,
+    /// The end is among the session's events.
+    is_told: bool,
     /// The closed record is written.
     pub(crate) is_closed: bool,
 }
@@ -64,6 +66,7 @@ impl Ending {
             syncing: None,
             has_more_to_reap: false,
             is_announced: false,
+            is_told: false,
             is_closed: false,
         }
     }
@@ -90,28 +93,9 @@ impl Keeper {
     /// Reaps every child that has ended, and acts on it.
     pub(crate) fn reap(&mut self, buffer: &mut [u8]) {
         self.child_ends.clear();
-        fault::moment(Point::MainEnd);
-        let mut main_ended = false;
-        let mut reaped_count = 0;
-        self.ending.has_more_to_reap = false;
-        let is_tree_empty = loop {
-            // Children may end faster than they can be reaped, and somebody may be waiting to end that.
-            if reaped_count == REAPED_AT_ONCE {
-                self.ending.has_more_to_reap = true;
-                break false;
-            }
-            reaped_count += 1;
-            match spawn::reap_any() {
-                Reap::Ended(reaped) => {
-                    if reaped.pid == self.ending.main_pid && self.ending.main.is_none() {
-                        self.ending.main = Some(reaped);
-                        main_ended = true;
-                    }
-                }
-                Reap::None => break true,
-                Reap::Running => break false,
-            }
-        };
+        let was_running = self.ending.main.is_none();
+        let is_tree_empty = fault::around(Point::Reap, || self.reap_ended());
+        let main_ended = was_running && self.ending.main.is_some();
         if main_ended {
             self.drain(buffer);
         }
@@ -128,20 +112,40 @@ impl Keeper {
         }
     }
 
+    /// Reaps the children that have ended; tells whether there are no others.
+    fn reap_ended(&mut self) -> bool {
+        self.ending.has_more_to_reap = false;
+        // Children may end faster than they can be reaped, and somebody may be waiting to end that.
+        for _ in 0..REAPED_AT_ONCE {
+            match spawn::reap_any() {
+                Reap::Ended(reaped) => {
+                    if reaped.pid == self.ending.main_pid && self.ending.main.is_none() {
+                        self.ending.main = Some(reaped);
+                    }
+                }
+                Reap::None => return true,
+                Reap::Running => return false,
+            }
+        }
+        self.ending.has_more_to_reap = true;
+        false
+    }
+
     /// Reads what the pipes hold at this moment. All that the main process wrote is among it; what a survivor writes
     /// without end is not waited for.
     fn drain(&mut self, buffer: &mut [u8]) {
-        fault::moment(Point::Drain);
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let held = self.outputs[stream.index()].as_ref().map_or(0, pipe::capacity);
-            let mut drained = 0;
-            while drained < held {
-                match self.read_output(stream, buffer) {
-                    0 => break,
-                    count => drained += count,
+        fault::around(Point::Drain, || {
+            for stream in [Stream::Stdout, Stream::Stderr] {
+                let held = self.outputs[stream.index()].as_ref().map_or(0, pipe::capacity);
+                let mut drained = 0;
+                while drained < held {
+                    match self.read_output(stream, buffer) {
+                        0 => break,
+                        count => drained += count,
+                    }
                 }
             }
-        }
+        });
     }
 
     /// Writes the outcome, and sees to its sync and announcement.
@@ -150,15 +154,17 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.settle_gap(now);
+        let (usage, was_out_of_memory) = (self.usage(&main), self.contained.was_out_of_memory());
+        self.note_peaks(&usage, was_out_of_memory, now);
         let outcome = Outcome {
             wait_status: match main.status {
                 spawn::WaitStatus::Exited(code) => WaitStatus::Exited { code },
                 spawn::WaitStatus::Signaled { signal, core } => WaitStatus::Signaled { signal, core },
             },
-            cause: self.ending.cause_of(&main, self.contained.was_out_of_memory()),
+            cause: self.ending.cause_of(&main, was_out_of_memory),
             ended: now,
             runtime_ms: Some(clock::boot_us().saturating_sub(self.started_boot_us) / 1000),
-            usage: Some(self.usage(&main)),
+            usage: Some(usage),
             totals: self.recorder.totals(),
         };
         if is_tree_empty {
@@ -228,15 +234,16 @@ impl Keeper {
     fn announce(&mut self) {
         // First: a mark without a keeper is looked at by the next front end, which tells of the end if nobody has.
         if let Some(outcome) = &self.meta.outcome {
-            self.tell(&Event::of_outcome(&self.meta.job, self.meta.nonce, outcome));
+            let event = Event::of_outcome(&self.meta.job, self.meta.nonce, outcome);
+            self.ending.is_told = self.tell(&event);
         }
         if self.ending.is_closed {
             self.remove_mark();
         }
-        self.write_meta(Point::MetaEnd);
-        fault::moment(Point::DoneRelease);
+        self.write_meta(Replacing::META_END);
         if let Some(done) = self.done.take() {
-            lock::unlock(&done).ok();
+            // It is freed in any case when it is closed.
+            fault::step(Point::DoneRelease, || lock::unlock(&done)).ok();
         }
         self.ending.is_announced = true;
     }
@@ -246,11 +253,14 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         self.recorder.settle_gap(now);
         let usage = self.ending.main.map(|main| self.usage(&main));
+        if let Some(usage) = &usage {
+            self.note_peaks(usage, self.contained.was_out_of_memory(), now);
+        }
         let closed = Closed { closed: now, usage, totals: self.recorder.totals() };
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);
         self.remove_mark();
-        self.write_meta(Point::MetaEnd);
+        self.write_meta(Replacing::META_END);
         self.ending.is_closed = true;
     }
 
@@ -266,8 +276,12 @@ impl Keeper {
         }
     }
 
-    /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to.
+    /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to. On a full disk
+    /// that took no event it stays, and makes the next front end tell of the end.
     fn remove_mark(&self) {
+        if !self.ending.is_told {
+            return;
+        }
         let given = durable::read_line(&self.dir, outlive_core::file::SESSION);
         let mark = given.map(|session| format!("{}@{session}", self.meta.job));
         for mark in mark.iter().chain([&self.live_mark]) {
@@ -276,9 +290,8 @@ impl Keeper {
     }
 
     /// Replaces the snapshot. It is a convenience: a full disk costs the snapshot and nothing else.
-    pub(crate) fn write_meta(&self, point: Point) {
-        let bytes = self.meta.to_bytes();
-        fault::step(point, || durable::replace(&self.dir, outlive_core::file::META, &bytes)).ok();
+    pub(crate) fn write_meta(&self, at: Replacing) {
+        durable::replace(at, &self.dir, outlive_core::file::META, &self.meta.to_bytes()).ok();
     }
 }
 

@@ -64,7 +64,8 @@ impl Input {
                 self.queue = VecDeque::new();
                 return;
             }
-            match fault::attempt(Point::InputWrite, front, |front| try_write(pipe, front)) {
+            let write = || try_write(pipe, fault::shortened(Point::InputWrite, front));
+            match fault::attempt(Point::InputWrite, write) {
                 Attempt::Moved(count) => {
                     self.queue.drain(..count);
                 }

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 
 use outlive_core::file;
 use outlive_core::launch::Launch;
+use outlive_sys::fault::Replacing;
 use outlive_sys::{durable, spawn};
 
 /// What to become.
@@ -34,6 +35,6 @@ impl Parting {
         spawn::set_umask(self.umask);
         let error = spawn::become_program(&self.program, &self.arguments, &self.environment);
         let note = format!("{{\"error\":\"cannot execute outlive: {}\"}}\n", error.kind());
-        durable::replace(dir, file::PARTING, note.as_bytes()).ok();
+        durable::replace(Replacing::PARTING, dir, file::PARTING, note.as_bytes()).ok();
     }
 }

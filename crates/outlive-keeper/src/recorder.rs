@@ -32,6 +32,17 @@ pub(crate) struct Recorder {
     cap: Option<u64>,
     /// Bytes that were lost and of which the index does not yet say so.
     unrecorded: u64,
+    /// Whether output was dropped for the cap, and somebody told of it.
+    flood: Flood,
+}
+
+/// Whether output was dropped for the cap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flood {
+    No,
+    /// It was, and nobody was told.
+    Untold,
+    Told,
 }
 
 /// A segment of the log.
@@ -58,6 +69,7 @@ impl Recorder {
             chunker: Chunker::default(),
             cap,
             unrecorded: 0,
+            flood: Flood::No,
         }
     }
 
@@ -151,8 +163,20 @@ impl Recorder {
         if surplus > 0 {
             self.drop_segments(&dir, surplus);
             self.forget_index();
+            if self.flood == Flood::No {
+                self.flood = Flood::Untold;
+            }
         }
         size
+    }
+
+    /// Tells, once, that the first output was dropped for the cap.
+    pub(crate) fn take_flood(&mut self) -> bool {
+        let is_new = self.flood == Flood::Untold;
+        if is_new {
+            self.flood = Flood::Told;
+        }
+        is_new
     }
 
     /// Begins a new segment; `false` if there is no room for one.
@@ -182,7 +206,8 @@ impl Recorder {
     /// Gives back the part of the index that is about what was dropped.
     fn forget_index(&self) {
         if let Some(oldest) = self.segments.front().filter(|oldest| oldest.index_start > 0) {
-            durable::forget_front(&self.index, oldest.index_start);
+            // Where that cannot be done it only takes room.
+            fault::step(Point::IndexForget, || durable::forget_front(&self.index, oldest.index_start)).ok();
         }
     }
 

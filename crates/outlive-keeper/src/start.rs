@@ -21,7 +21,7 @@ use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::clock::Alarm;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
@@ -114,10 +114,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
             return Err(3);
         }
-        // The starter died half-way: there is no job to speak of but the intent in the store.
+        // The starter died half-way: there is an intent in the store, and whoever finds that nobody keeps it says so to all who
+        // should know. Here it is not known who they are.
         Some(Err(LaunchError::Wire(_))) | None => {
-            let never = NeverStarted { step: "launch".into(), ..NeverStarted::default() };
-            write_never_started(&handed.outcome, never);
             ahead.discard();
             return Err(4);
         }
@@ -127,13 +126,17 @@ pub(crate) fn start() -> Result<Keeper, u8> {
         Ok(keeper) => Ok(Keeper { parting, ..keeper }),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
-            durable::remove(&handed.dir, &live_path(&launch.live_mark)).ok();
             let outcome = never_started(never.clone());
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
-            crate::telling::append(&handed.dir, &launch.live_mark, &event);
+            // A mark that is left makes the next front end tell of the end.
+            if crate::telling::append(&handed.dir, &launch.live_mark, &event) {
+                let mark = live_path(&launch.live_mark);
+                fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
+            }
             drop((handed.done, handed.lock));
             let mut starter = handed.starter;
-            starter.write_all(&LaunchReply::NotStarted(never).to_frame()).ok();
+            let reply = LaunchReply::NotStarted(never).to_frame();
+            fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
             if let Some(parting) = parting {
                 drop(starter);
                 parting.take(&handed.dir);
@@ -188,8 +191,7 @@ fn keep(
         };
     }
     spawn::adopt_orphans();
-    let bind = || socket::listen_in(&handed.dir, file::CONTROL);
-    let listener = attempt!(file::CONTROL, fault::step(Point::SocketBind, bind));
+    let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
     let (stdout, stdout_end) = attempt!("a pipe", fault::step(Point::PipeMake, pipe::new));
     let (stderr, stderr_end) = attempt!("a pipe", pipe::new());
@@ -262,7 +264,7 @@ fn keep(
         contained,
         ending: Ending::new(command.pid, launch.survivors),
     };
-    keeper.write_meta(Point::MetaStart);
+    keeper.write_meta(Replacing::META_START);
     // A starter that died meanwhile changes nothing.
     let reply = LaunchReply::Started(command).to_frame();
     fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
@@ -300,12 +302,9 @@ fn execute(
         doors: &doors.files(),
         open_files: launch.limits.open_files,
     };
-    let injected = fault::step(Point::CommandExec, || Ok(())).err();
-    let injected = injected.and_then(|error| error.raw_os_error());
-    let started = match injected {
-        Some(errno) => Err(Failure { step: Step::Fork, errno, candidate: 0 }),
-        None => spawn::start(&command),
-    };
+    let started = fault::step(Point::CommandExec, || Ok(spawn::start(&command))).unwrap_or_else(|error| {
+        Err(Failure { step: Step::Fork, errno: error.raw_os_error().unwrap_or(0), candidate: 0 })
+    });
     started.map_err(|failure| (failure.step == Step::Group, explain(&failure, launch)))
 }
 
@@ -395,8 +394,9 @@ fn store_failure(what: &str, error: &io::Error) -> NeverStarted {
 /// Writes the outcome of a job whose command was never executed. If not even that is possible, readers find a free lock
 /// and no outcome, which says the same.
 fn write_never_started(file: &File, never: NeverStarted) {
-    use std::os::unix::fs::FileExt;
     let outcome = never_started(never);
     let slots = crate::ending::both_slots(&outcome, outcome.ended);
-    file.write_all_at(&slots, OUTCOME_AT).and_then(|()| file.sync_data()).ok();
+    fault::write_all_at(Point::NeverWrite, file, &slots, OUTCOME_AT)
+        .and_then(|()| fault::step(Point::NeverSync, || file.sync_data()))
+        .ok();
 }

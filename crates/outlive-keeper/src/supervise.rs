@@ -4,10 +4,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use outlive_core::control::{Hello, Reply, Request, SPOKEN};
+use outlive_core::event::Kind;
 use outlive_core::index::Stream;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::region::Region;
@@ -166,10 +167,13 @@ impl Keeper {
     /// Reads once from a stream and records it; returns how much it was. An end of file closes it.
     pub(crate) fn read_output(&mut self, stream: Stream, buffer: &mut [u8]) -> usize {
         let Some(fd) = &self.outputs[stream.index()] else { return 0 };
-        match pipe::try_read(fd, buffer) {
+        match fault::attempt(Point::OutputRead, || pipe::try_read(fd, buffer)) {
             Attempt::Moved(count) => {
                 let now = Timestamp(clock::wall_us());
                 self.recorder.record(&self.dir, stream, &buffer[..count], now);
+                if self.recorder.take_flood() {
+                    self.tell(&self.event(Kind::OutputFlood));
+                }
                 count
             }
             Attempt::WouldBlock => 0,
@@ -211,7 +215,7 @@ impl Keeper {
         }
         for index in 0..self.clients.len() {
             while let Some(request) = self.clients[index].next_request() {
-                self.carry_out(index, request);
+                fault::around(Point::ClientServe, || self.carry_out(index, request));
             }
         }
         self.take_waiting_input();
@@ -221,7 +225,6 @@ impl Keeper {
     }
 
     fn carry_out(&mut self, index: usize, request: Request) {
-        fault::moment(Point::ClientServe);
         let refused =
             |code: &str, message: &str| Reply::Refused { code: code.into(), message: message.into() };
         let reply = match request {
@@ -291,7 +294,7 @@ impl Keeper {
     fn note_pause(&mut self) {
         if self.meta.paused != self.contained.is_paused {
             self.meta.paused = self.contained.is_paused;
-            self.write_meta(Point::MetaStart);
+            self.write_meta(Replacing::META_START);
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::Appending;
 use outlive_sys::{clock, durable};
 
 use crate::start::Keeper;
@@ -16,9 +16,9 @@ impl Keeper {
         Event::new(kind, &self.meta.job, self.meta.nonce, Timestamp(clock::wall_us()))
     }
 
-    /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files.
-    pub(crate) fn tell(&self, event: &Event) {
-        append(&self.dir, &self.live_mark, event);
+    /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files. `false` if it is.
+    pub(crate) fn tell(&self, event: &Event) -> bool {
+        append(&self.dir, &self.live_mark, event)
     }
 
     /// Returns where the job's session has its files, seen from the job's directory.
@@ -35,9 +35,10 @@ fn session_dir(dir: impl AsFd, live_mark: &str) -> Option<String> {
     Some(format!("../../sessions/{session}"))
 }
 
-/// Appends an event to those of the job's session.
-pub(crate) fn append(dir: impl AsFd, live_mark: &str, event: &Event) {
-    let Some(session) = session_dir(&dir, live_mark) else { return };
+/// Appends an event to those of the job's session; `false` if that is not possible.
+pub(crate) fn append(dir: impl AsFd, live_mark: &str, event: &Event) -> bool {
+    let Some(session) = session_dir(&dir, live_mark) else { return false };
     let path = format!("{session}/{}", file::EVENTS);
-    fault::step(Point::EventAppend, || durable::append(dir, &path, &event.to_record())).ok();
+    let at = if event.event == Kind::Started { Appending::EVENT_START } else { Appending::EVENT_END };
+    durable::append(at, dir, &path, &event.to_record()).is_ok()
 }

@@ -6,10 +6,10 @@
 use outlive_core::containment::{Enforcement, JobLimits, Kept, NEAR_PERCENT, is_near};
 use outlive_core::event::{Event, Kind};
 use outlive_core::meta::Near;
-use outlive_core::outcome::Cause;
+use outlive_core::outcome::{Cause, Usage};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;
-use outlive_sys::fault::Point;
+use outlive_sys::fault::Replacing;
 use outlive_sys::signal::Signal;
 
 use crate::start::Keeper;
@@ -60,10 +60,11 @@ impl Keeper {
     pub(crate) fn watch_limits(&mut self, now_us: u64) {
         let every = if self.watch.is_polled() { POLLED_EVERY_US } else { KEPT_EVERY_US };
         self.watch.next_us = Some(now_us + every);
+        let now = Timestamp(clock::wall_us());
         if let Some(limit) = self.watch.limits.memory_bytes {
             let used = self.contained.memory(limit / 100 * NEAR_PERCENT);
             self.watch.memory_peak = self.watch.memory_peak.max(used);
-            self.note_near("memory", used, limit);
+            self.note_near("memory", used, limit, now);
             if used > limit && self.watch.kept.memory == Some(Enforcement::Polled) {
                 self.end_for(Cause::Oom);
             }
@@ -71,7 +72,7 @@ impl Keeper {
         if let Some(limit) = self.watch.limits.pids {
             let used = self.contained.count();
             self.watch.pids_peak = self.watch.pids_peak.max(used);
-            self.note_near("pids", used, limit);
+            self.note_near("pids", used, limit, now);
             if used > limit && self.watch.kept.pids == Some(Enforcement::Polled) {
                 self.end_for(Cause::Kill { by: format!("its limit of {limit} processes") });
             }
@@ -84,12 +85,24 @@ impl Keeper {
         self.kill(Signal::KILL, None, cause);
     }
 
+    /// Notes at the end what may have happened between two looks. What ran out of memory had reached its limit, also where the
+    /// kernel does not keep the peak.
+    pub(crate) fn note_peaks(&mut self, peaks: &Usage, was_out_of_memory: bool, ended: Timestamp) {
+        if let Some(limit) = self.watch.limits.memory_bytes {
+            let peak = peaks.memory_peak_bytes.unwrap_or(0);
+            self.note_near("memory", if was_out_of_memory { limit } else { peak }, limit, ended);
+        }
+        if let Some(limit) = self.watch.limits.pids {
+            self.note_near("pids", peaks.pids_peak.unwrap_or(0), limit, ended);
+        }
+    }
+
     /// Lets readers know, once for each job, that a limit is near.
-    fn note_near(&mut self, limit: &str, used: u64, of: u64) {
+    fn note_near(&mut self, limit: &str, used: u64, of: u64, at: Timestamp) {
         if self.meta.near.is_none() && is_near(used, of) {
-            self.meta.near = Some(Near { limit: limit.to_owned(), at: Timestamp(clock::wall_us()) });
-            self.write_meta(Point::MetaStart);
-            self.tell(&Event { limit: Some(limit.to_owned()), ..self.event(Kind::LimitNear) });
+            self.meta.near = Some(Near { limit: limit.to_owned(), at });
+            self.write_meta(Replacing::META_START);
+            self.tell(&Event { limit: Some(limit.to_owned()), at, ..self.event(Kind::LimitNear) });
         }
     }
 }

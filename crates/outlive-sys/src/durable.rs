@@ -11,6 +11,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
+use crate::fault::{self, Appending, Replacing};
+use crate::lock;
+
 /// Opens a directory to reach what is in it.
 ///
 /// # Errors
@@ -27,12 +30,12 @@ pub fn is_at(dir: impl AsFd, path: &Path) -> bool {
     matches!((open, there), (Ok(open), Ok(there)) if (open.st_dev, open.st_ino) == (there.st_dev, there.st_ino))
 }
 
-/// Tells whether somebody holds the lock `name` in the directory at `path`.
+/// Tells whether somebody holds the lock `name` in the directory at `path`, or may hold it (see [`lock::is_held`]).
 pub fn is_held(path: &Path, name: &str) -> bool {
-    open_dir(path)
+    let tried = open_dir(path)
         .and_then(|dir| open_ro(&dir, name))
-        .and_then(|file| crate::lock::try_lock(&file, crate::lock::Kind::Shared))
-        .is_ok_and(|is_free| !is_free)
+        .and_then(|file| lock::try_lock(&file, lock::Kind::Shared));
+    lock::is_held(tried)
 }
 
 /// Makes a new file, for its owner only; an old one of that name is an error.
@@ -42,6 +45,28 @@ pub fn is_held(path: &Path, name: &str) -> bool {
 /// If the name is taken, or the file system is full or read-only.
 pub fn create_new(dir: impl AsFd, name: &str) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+}
+
+/// Makes a directory, for its owner only, but not those above it; that it is there is no error.
+///
+/// # Errors
+///
+/// If the directory above was removed, or the file system is full or read-only.
+pub fn make_dir(dir: impl AsFd, name: &str) -> io::Result<()> {
+    match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a file for reading and writing, making it, for its owner only, if it is not there.
+///
+/// # Errors
+///
+/// If the directory was removed, or the file system is full or read-only.
+pub fn open_or_create(dir: impl AsFd, name: &str) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
 }
 
@@ -96,15 +121,18 @@ pub fn reserve(file: &File, offset: u64, bytes: u64) {
     let _ = (file, offset, bytes);
 }
 
-/// Gives the room of a file's first bytes back; they read as zeros, and nothing else moves. `false` where that is not
-/// possible.
-pub fn forget_front(file: &File, bytes: u64) -> bool {
+/// Gives the room of a file's first bytes back; they read as zeros, and nothing else moves.
+///
+/// # Errors
+///
+/// Where the system or the file system cannot do that.
+pub fn forget_front(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    return fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes).is_ok();
+    return Ok(fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes)?);
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (file, bytes);
-        false
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -124,14 +152,16 @@ pub fn first_data(file: &File, from: u64) -> Option<u64> {
 /// # Errors
 ///
 /// If the directory is gone, or not all of it could be written.
-pub fn append(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+pub fn append(at: Appending, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-    let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?;
+    let file = fault::step(at.open, || Ok(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))?;
     // One call: a second one could come after somebody else's.
-    match rustix::io::retry_on_intr(|| rustix::io::write(&file, contents))? {
-        written if written == contents.len() => Ok(()),
-        _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
-    }
+    fault::write(at.write, contents, |part| {
+        match rustix::io::retry_on_intr(|| rustix::io::write(&file, part))? {
+            written if written == part.len() => Ok(()),
+            _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
+        }
+    })
 }
 
 /// Replaces a file: readers see the old contents or the new, never a part.
@@ -143,18 +173,45 @@ pub fn append(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
 /// # Errors
 ///
 /// If the file system is full or read-only; the old file is then still there.
-pub fn replace(dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+pub fn replace(at: Replacing, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+    replace_with(at, dir, name, contents, |_| Ok(()))
+}
+
+/// As [`replace`], and when it returns the new contents survive the loss of power.
+///
+/// # Durability
+///
+/// Synced, and the name too.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub fn replace_synced(at: Replacing, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
+    replace_with(at, &dir, name, contents, File::sync_data)?;
+    Ok(rustix::fs::fsync(dir)?)
+}
+
+fn replace_with(
+    at: Replacing,
+    dir: impl AsFd,
+    name: &str,
+    contents: &[u8],
+    then: impl Fn(&File) -> io::Result<()>,
+) -> io::Result<()> {
     use std::io::Write;
     let temporary = format!("{name}.{}.tmp", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    let written = openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(io::Error::from)
-        .and_then(|fd| File::from(fd).write_all(contents))
-        .and_then(|()| Ok(renameat(&dir, &temporary, &dir, name)?));
-    if written.is_err() {
+    let written = fault::write(at.write, contents, |part| {
+        let mut file = File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
+        file.write_all(part)?;
+        then(&file)
+    });
+    let replaced =
+        written.and_then(|()| fault::step(at.rename, || Ok(renameat(&dir, &temporary, &dir, name)?)));
+    if replaced.is_err() {
         remove(&dir, &temporary).ok();
     }
-    written
+    replaced
 }
 
 /// Removes a file; that it is not there is no error.
@@ -228,8 +285,8 @@ mod tests {
     fn replacing_leaves_no_temporary_file() {
         let home = tempfile::tempdir().unwrap();
         let dir = open_dir(home.path()).unwrap();
-        replace(&dir, "f", b"one").unwrap();
-        replace(&dir, "f", b"two").unwrap();
+        replace(Replacing::CURSOR, &dir, "f", b"one").unwrap();
+        replace(Replacing::CURSOR, &dir, "f", b"two").unwrap();
         assert_eq!(std::fs::read(home.path().join("f")).unwrap(), b"two");
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
     }

@@ -40,6 +40,17 @@ pub fn try_lock(file: impl AsFd, kind: Kind) -> io::Result<bool> {
     }
 }
 
+/// Takes the answer of somebody who tried to take a lock for a moment: whether another one holds it.
+///
+/// What could not be found out, for want of descriptors or memory, counts as held: whom the lock belongs to would be taken for
+/// dead otherwise. A lock that is not there is held by nobody.
+pub fn is_held(tried: io::Result<bool>) -> bool {
+    match tried {
+        Ok(is_free) => !is_free,
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+    }
+}
+
 /// Waits, without limit, until a shared lock is had.
 ///
 /// # Errors

@@ -158,6 +158,25 @@ pub fn survive_file_limit() {
     }
 }
 
+/// Ends the process group that a child of this program leads. The child must not have been waited for: until then no other
+/// group can have its number.
+///
+/// # Errors
+///
+/// If there is no such group.
+pub fn kill_group_of_child(pid: i32) -> io::Result<()> {
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::kill_process_group(pid, rustix::process::Signal::KILL)?)
+}
+
+/// Takes [`survive_file_limit`] back, for a program that is about to start others: what is ignored they would inherit.
+pub fn end_at_file_limit() {
+    // SAFETY: sets a default disposition; no handler runs.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+    }
+}
+
 /// Says when a child has ended: a descriptor that becomes readable.
 #[derive(Debug)]
 pub struct ChildEnds(OwnedFd);

@@ -16,6 +16,8 @@ use rustix::net::{
     listen, recvmsg, sendmsg, socket_with, socketpair,
 };
 
+use crate::fault::{self, Point};
+
 /// Waiting connections that the kernel holds for a keeper that is busy.
 const BACKLOG: i32 = 128;
 
@@ -30,10 +32,10 @@ pub fn listen_in(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::process::fchdir(dir)?;
-    let bound = SocketAddrUnix::new(name).and_then(|address| bind(&socket, &address));
+    let bound = fault::step(Point::SocketBind, || Ok(bind(&socket, &SocketAddrUnix::new(name)?)?));
     crate::spawn::leave_directory();
     bound?;
-    listen(&socket, BACKLOG)?;
+    fault::step(Point::SocketListen, || Ok(listen(&socket, BACKLOG)?))?;
     Ok(socket)
 }
 

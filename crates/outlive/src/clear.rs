@@ -5,6 +5,7 @@ use std::io;
 use outlive_core::control::Request;
 use outlive_core::segment;
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 use crate::control::{ControlError, is_over_now};
 use crate::job::Job;
@@ -35,13 +36,13 @@ impl Store {
 fn clear_ended(job: &Job) -> io::Result<()> {
     let output = Output::open(job)?;
     let end = output.end();
-    match durable::create_new(job.dir(), &segment::name(end)) {
+    match fault::step(Point::ClearMake, || durable::create_new(job.dir(), &segment::name(end))) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }
     for start in output.segment_starts().filter(|&start| start != end) {
-        durable::remove(job.dir(), &segment::name(start))?;
+        fault::step(Point::ClearDrop, || durable::remove(job.dir(), &segment::name(start)))?;
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ impl Store {
     ///
     /// If the store cannot be read.
     pub fn collect(&self) -> io::Result<Collected> {
-        let lock = self.lock()?;
+        let lock = fault::step(Point::CollectLock, || self.lock())?;
         if !lock.is_held {
             return Ok(Collected::default());
         }
@@ -73,6 +73,7 @@ impl Store {
         self.sweep_new();
         self.sweep_events();
         self.sweep_sessions(self.config().retention.max_age);
+        self.sweep_spool();
         cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();
         let mut candidates = Vec::new();

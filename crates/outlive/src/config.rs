@@ -74,6 +74,8 @@ pub struct WebhookRules {
     pub timeout: Duration,
     /// How long it is tried.
     pub give_up: Duration,
+    /// How long after the first attempt the second one comes; the next ones come after twice as long each.
+    pub first_retry: Duration,
 }
 
 /// How many jobs may be live at a time, and how much output there may be.
@@ -104,6 +106,8 @@ pub struct JobDefaults {
     pub limits: JobLimits,
     /// What becomes of those that its main process leaves behind.
     pub survivors: Survivors,
+    /// How long the command may take that is run at its end.
+    pub on_exit_timeout: Duration,
 }
 
 /// How long ended jobs stay.
@@ -133,6 +137,7 @@ impl Default for Config {
                 containment: None,
                 limits: JobLimits::default(),
                 survivors: Survivors::Keep,
+                on_exit_timeout: Duration::from_secs(600),
             },
             retention: Retention {
                 keep: Duration::from_secs(3600),
@@ -146,6 +151,7 @@ impl Default for Config {
                 secret: None,
                 timeout: Duration::from_secs(10),
                 give_up: Duration::from_secs(86_400),
+                first_retry: Duration::from_secs(1),
             },
             mcp: McpRules::default(),
         };
@@ -206,6 +212,7 @@ struct FileWebhook {
     secret: Option<String>,
     timeout: Option<String>,
     give_up: Option<String>,
+    first_retry: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -229,6 +236,7 @@ struct FileJob {
     cpu: Option<f64>,
     open_files: Option<u64>,
     survivors: Option<String>,
+    on_exit_timeout: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -280,6 +288,7 @@ impl Config {
         set_optional(&mut limits.cpu_milli, "job.cpu", file.job.cpu.map(|cpu| cpu.to_string()), cpus)?;
         limits.open_files = at_least("job.open_files", file.job.open_files, 3)?;
         set(&mut config.job.survivors, "job.survivors", file.job.survivors, survivors)?;
+        set(&mut config.job.on_exit_timeout, "job.on_exit_timeout", file.job.on_exit_timeout, duration)?;
         let retention = file.retention;
         set(&mut config.retention.keep, "retention.keep", retention.keep, duration)?;
         set(&mut config.retention.max_age, "retention.max_age", retention.max_age, duration)?;
@@ -292,6 +301,7 @@ impl Config {
         set(&mut config.webhook.timeout, "webhook.timeout", file.webhook.timeout, duration)?;
         set(&mut config.webhook.give_up, "webhook.give_up", file.webhook.give_up, duration)?;
         set(&mut config.mcp.env, "mcp.env", file.mcp.env, environment)?;
+        set(&mut config.webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, duration)?;
         config.limits.bytes = config.enough_bytes();
         set_optional(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, size)?;
         Ok(config)

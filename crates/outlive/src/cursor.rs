@@ -9,7 +9,7 @@ use outlive_core::cursor::Cursor;
 use outlive_core::id::SessionName;
 use outlive_core::index::Stream;
 use outlive_sys::durable;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Point, Replacing};
 
 use crate::job::Job;
 
@@ -39,7 +39,8 @@ impl Job {
     pub fn set_cursor(&self, reader: &SessionName, stream: Option<Stream>, offset: u64) -> io::Result<()> {
         use std::os::unix::fs::DirBuilderExt;
         let directory = self.path().join(DIRECTORY);
-        match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+        let make = || std::fs::DirBuilder::new().mode(0o700).create(&directory);
+        match fault::step(Point::CursorsMake, make) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             // The parents are not made: the directory of a job that was removed meanwhile must not come back, as a damaged one.
             made => made?,
@@ -48,7 +49,7 @@ impl Job {
         let text = format!("{cursor}\n");
         let name = file_name(reader, stream);
         let directory = durable::open_dir(&directory)?;
-        fault::step(Point::CursorWrite, || durable::replace(&directory, &name, text.as_bytes()))
+        durable::replace(Replacing::CURSOR, &directory, &name, text.as_bytes())
     }
 }
 

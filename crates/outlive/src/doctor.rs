@@ -134,6 +134,7 @@ impl Store {
                 findings.push(Finding::open(job.path(), "it belongs to another host or pid namespace"));
             }
         }
+        findings.extend(self.untold());
         if let Some((program, problem)) = self.keeper_problem() {
             findings.push(Finding::open(&program, problem));
         }
@@ -145,6 +146,31 @@ impl Store {
             Err(error) => findings.push(Finding::open(self.root(), format!("it cannot be written: {error}"))),
         }
         Ok(Examination { jobs: listing.jobs.len(), live, findings })
+    }
+
+    /// Lists the notices that did not arrive.
+    fn untold(&self) -> Vec<Finding> {
+        let mut findings: Vec<Finding> =
+            self.take_up_owed().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
+        for (path, entry, why) in self.set_aside_entries() {
+            let problem = match &entry {
+                Some(entry) => format!(
+                    "the notice of {} to {} was given up after {} attempts: {why}",
+                    entry.job,
+                    crate::webhook::origin(&entry.url),
+                    entry.attempts
+                ),
+                None => format!("a notice that was to be sent is damaged: {why}"),
+            };
+            let finding = Finding::open(&path, problem);
+            findings.push(match entry {
+                Some(_) => finding.done("kept: outlive deliver --retry sends it anew", false),
+                None => {
+                    finding.done("kept, and in nobody's way: remove it when it is no longer needed", false)
+                }
+            });
+        }
+        findings
     }
 
     fn quarantine_job(&self, damaged: &Damaged, fixes: bool) -> Finding {

@@ -1,14 +1,15 @@
 //! What happened to jobs, session by session, in the order in which it was written down.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use outlive_core::event::{Event, Kind, read_records};
+use outlive_core::event::{Event, Fact, Kind, read_records};
 use outlive_core::id::{Nonce, SessionName};
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Appending, Point};
 use outlive_sys::watch::Watch;
 use outlive_sys::{clock, durable};
 
@@ -34,8 +35,8 @@ pub struct Events {
     /// Only what comes after this.
     after: u64,
     next: u64,
-    /// What was told of each job, to drop repeats.
-    told: HashMap<Nonce, Vec<Event>>,
+    /// What was read, to drop repeats; of what came before the first that is wanted, too.
+    known: HashSet<Fact>,
     /// What was asked for and is no longer kept.
     gap: Option<(u64, u64)>,
 }
@@ -46,22 +47,14 @@ impl Store {
         self.root().join("sessions")
     }
 
+    /// Returns where a session has its files.
     pub(crate) fn session_dir(&self, session: &SessionName) -> PathBuf {
         self.root().join("sessions").join(session.as_str())
     }
 
     /// Makes the place where a session's events are written.
     pub(crate) fn make_session(&self, session: &SessionName) -> io::Result<()> {
-        use std::os::unix::fs::DirBuilderExt;
-        let directory = self.session_dir(session);
-        match fs::DirBuilder::new().mode(0o700).create(&directory) {
-            // Mostly it is there, and this one call is all.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
-            }
-            made => made,
-        }
+        make_dir(&self.session_dir(session))
     }
 
     /// Lists the sessions that have ever had a job.
@@ -86,25 +79,31 @@ impl Store {
         Events {
             directory: self.session_dir(session),
             after: since,
-            next: since,
-            told: HashMap::new(),
+            next: 0,
+            known: HashSet::new(),
             gap: None,
         }
     }
 
-    /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files.
-    pub(crate) fn append_event(&self, session: &SessionName, event: &Event) {
-        let append =
-            || durable::append(&durable::open_dir(&self.session_dir(session))?, EVENTS, &event.to_record());
-        if append().is_err() {
-            self.make_session(session).and_then(|()| append()).ok();
-        }
+    /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files. `false` if it is.
+    pub(crate) fn append_event(&self, at: Appending, session: &SessionName, event: &Event) -> bool {
+        let append = || {
+            let dir = durable::open_dir(&self.session_dir(session))?;
+            durable::append(at, &dir, EVENTS, &event.to_record())
+        };
+        append().or_else(|_| self.make_session(session).and_then(|()| append())).is_ok()
     }
 
-    /// Writes down what a front end found out about a job.
-    pub(crate) fn append_event_of(&self, job: &Job, kind: Kind) {
+    /// Tells whether the end of a job is among the events that are kept of a session.
+    pub(crate) fn has_ending(&self, session: &SessionName, nonce: Nonce) -> bool {
+        let events = self.events(session, 0).read().unwrap_or_default();
+        events.iter().any(|known| known.event.nonce == nonce && known.event.is_end())
+    }
+
+    /// Writes down what a front end found out or did about a job.
+    pub(crate) fn append_event_of(&self, at: Appending, job: &Job, kind: Kind) {
         let now = Timestamp(clock::wall_us());
-        self.append_event(job.session(), &Event::new(kind, job.id(), job.spec().nonce, now));
+        self.append_event(at, job.session(), &Event::new(kind, job.id(), job.spec().nonce, now));
     }
 
     /// Gives the room of old events back.
@@ -117,9 +116,22 @@ impl Store {
             // The hole ends at a block: what is cut there is passed over by readers.
             let surplus = length.saturating_sub(KEPT_BYTES) / 4096 * 4096;
             if surplus > 0 {
-                durable::forget_front(&file, surplus);
+                fault::step(Point::EventsForget, || durable::forget_front(&file, surplus)).ok();
             }
         }
+    }
+}
+
+/// Makes a directory for its owner only.
+pub(crate) fn make_dir(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        // Mostly it is there, and this one call is all.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+        }
+        made => made,
     }
 }
 
@@ -140,7 +152,10 @@ impl Events {
         let mut fresh = Vec::new();
         let kept_from = durable::first_data(&file, self.next).unwrap_or(self.next);
         if kept_from > self.next {
-            self.gap = Some((self.next, kept_from));
+            let wanted_from = self.next.max(self.after);
+            if kept_from > wanted_from {
+                self.gap = Some((wanted_from, kept_from));
+            }
             self.next = kept_from;
         }
         let mut buffer = vec![0; 64 << 10];
@@ -148,9 +163,8 @@ impl Events {
             let count = file.read_at(&mut buffer, self.next)?;
             let (records, end) = read_records(&buffer[..count], self.next);
             for (seq, event) in records {
-                let told = self.told.entry(event.nonce).or_default();
-                if seq > self.after && !told.iter().any(|known| known.is_same_fact(&event)) {
-                    told.push(event.clone());
+                let is_new = event.fact().is_none_or(|fact| self.known.insert(fact));
+                if is_new && seq > self.after {
                     fresh.push(Numbered { seq, event });
                 }
             }
@@ -163,7 +177,7 @@ impl Events {
     }
 
     /// Returns where they are.
-    pub(crate) fn directory(&self) -> &std::path::Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
@@ -179,7 +193,7 @@ impl Events {
 
     /// Starts to watch, before a look that must not miss anything.
     pub fn watch(&self) -> Watch {
-        fs::create_dir_all(&self.directory).ok();
+        make_dir(&self.directory).ok();
         Watch::new(&self.directory)
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 
-use outlive_core::id::{JobId, SessionName};
+use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_sys::ports::{self, Listeners};
 
 use crate::job::{DamageError, Job};
@@ -75,6 +75,11 @@ impl Store {
     /// Opens a job by its whole id; `None` if there is none.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
         Job::open(self.jobs().join(id.as_str()), id)
+    }
+
+    /// Finds the one job that was meant by an event: an id may have been given again since. `None` if it is gone or damaged.
+    pub fn find_exactly(&self, id: &JobId, nonce: Nonce) -> Option<Job> {
+        self.open_job(id).ok().flatten().filter(|job| job.spec().nonce == nonce)
     }
 
     /// Lists all jobs, of one session or of all.

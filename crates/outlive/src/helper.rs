@@ -48,13 +48,21 @@ impl Store {
         let program = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
         let words = std::iter::once(&PROGRAM).chain(arguments);
         let words = words.map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
-        let inherited = std::env::vars_os().filter(|(name, _)| name != "OUTLIVE_HOME");
+        // It is no part of the job that this program may run in.
+        let own = ["OUTLIVE_HOME", "OUTLIVE_CONFIG", "OUTLIVE_JOB"];
+        let inherited = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == own));
         let home = (OsStr::new("OUTLIVE_HOME").to_owned(), self.root().as_os_str().to_owned());
+        let named = self.config_path.iter().filter(|path| path.is_file());
+        let config = named.map(|path| (OsStr::new("OUTLIVE_CONFIG").to_owned(), path.as_os_str().to_owned()));
         let join = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())
         };
-        let environment =
-            inherited.chain([home]).map(join).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
+        let environment = inherited
+            .chain([home])
+            .chain(config)
+            .map(join)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(invalid)?;
         detach::start(&program, &words, &environment, &[])
     }
 }

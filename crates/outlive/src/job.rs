@@ -136,11 +136,10 @@ impl Job {
         Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
     }
 
-    /// Tells whether the keeper lives: whether somebody holds the job's lock.
+    /// Tells whether the keeper lives, for all that can be found out: whether somebody holds the job's lock.
     pub(crate) fn is_kept(&self) -> bool {
-        durable::open_ro(&self.dir, file::LOCK)
-            .and_then(|file| lock::try_lock(&file, lock::Kind::Shared))
-            .is_ok_and(|is_free| !is_free)
+        let probe = || lock::try_lock(durable::open_ro(&self.dir, file::LOCK)?, lock::Kind::Shared);
+        lock::is_held(fault::step(Point::LockProbe, probe))
     }
 
     /// Tells whether the job is no longer in the store though its directory is still open here.
@@ -174,7 +173,7 @@ impl Job {
     /// Notes that somebody was told the outcome or looked at the ended job again, which is what retention goes by.
     pub fn mark_seen(&self) {
         // On a full or read-only disk the job merely stays longer.
-        let seen = fault::step(Point::SeenWrite, || {
+        let seen = fault::step(Point::SeenMake, || {
             durable::create_new(&self.dir, file::SEEN).or_else(|_| durable::open_rw(&self.dir, file::SEEN))
         });
         seen.and_then(|file| file.set_modified(std::time::SystemTime::now())).ok();

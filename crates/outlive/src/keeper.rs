@@ -71,7 +71,7 @@ impl SpareKeeper {
     pub(crate) fn of(program: &Path) -> io::Result<Self> {
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let path = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
-        let (ours, theirs) = socket::pair()?;
+        let (ours, theirs) = fault::step(Point::KeeperPair, socket::pair)?;
         let arguments = [CString::new(PROGRAM).map_err(invalid)?];
         fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))?;
         Ok(Self { program: program.to_owned(), socket: ours })

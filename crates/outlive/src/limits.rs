@@ -3,9 +3,7 @@
 use std::fs;
 
 use outlive_core::duration::format_size;
-use outlive_core::id::{JobId, SessionName};
-
-use outlive_sys::durable;
+use outlive_core::id::SessionName;
 
 use crate::store::Store;
 
@@ -95,24 +93,5 @@ impl Store {
             live.session += usize::from(owner == Some(session.as_str()));
         }
         live
-    }
-
-    /// Removes the marks of jobs that are gone or closed.
-    pub(crate) fn sweep_marks(&self) {
-        for entry in fs::read_dir(self.live()).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let id =
-                name.to_str().and_then(|name| name.split_once('@')).and_then(|(id, _)| JobId::parse(id).ok());
-            let is_live = id.is_some_and(|id| match self.open_job(&id) {
-                Ok(Some(job)) => job.state(self).is_live(),
-                // A job that is being prepared has its mark before it has its place.
-                Ok(None) => durable::is_held(&self.new_dir().join(id.as_str()), outlive_core::file::LOCK),
-                // A damaged job may be running; it counts until doctor has seen to it.
-                Err(_) => true,
-            });
-            if !is_live {
-                fs::remove_file(entry.path()).ok();
-            }
-        }
     }
 }

@@ -19,7 +19,7 @@ use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, NeverStarted, WaitStatus, errno_text};
 use outlive_core::{file, spec};
 use outlive_sys::cgroup::{self, Group};
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId, Stat};
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::Signal;
@@ -278,11 +278,11 @@ impl Witness {
         Some(Self { id, handle: Handle::open(id)? })
     }
 
-    /// Waits until the main process of a job without keeper has ended, at most `limit`, and writes that down. Returns
+    /// Waits until the main process of a job has ended, at most `limit`, and writes that down if nobody keeps it. Returns
     /// earlier when a signal came.
     pub(crate) fn wait(&self, store: &Store, job: &Job, limit: Option<Duration>) {
         let is_running = !self.has_ended();
-        if is_running {
+        if is_running && !job.is_kept() {
             job.tell_orphaned(store);
         }
         let _held = hold(job);
@@ -324,7 +324,8 @@ impl Witness {
 /// Says to others that the main process is held here: whoever does not know how it ended waits a moment for us.
 fn hold(job: &Job) -> Option<File> {
     let file = durable::open_ro(job.dir(), file::ORPHANED).ok()?;
-    lock::try_lock(&file, lock::Kind::Shared).ok()?.then_some(file)
+    let locked = fault::step(Point::OrphanHold, || lock::try_lock(&file, lock::Kind::Shared));
+    locked.ok()?.then_some(file)
 }
 
 impl Job {
@@ -380,7 +381,7 @@ impl Job {
         }
         let mut bytes = serde_json::to_vec(asked)?;
         bytes.write_all(b"\n")?;
-        fault::step(Point::OrphanAsked, || durable::replace(self.dir(), file::ASKED, &bytes))
+        durable::replace(Replacing::ORPHAN_ASKED, self.dir(), file::ASKED, &bytes)
     }
 }
 
@@ -528,7 +529,7 @@ impl Store {
         }
         if let Some(meta) = &state.meta {
             let meta = Meta { paused: is_paused, ..meta.clone() };
-            durable::replace(job.dir(), file::META, &meta.to_bytes())
+            durable::replace(Replacing::ORPHAN_PAUSE, job.dir(), file::META, &meta.to_bytes())
                 .map_err(|error| unwritten(job, error))?;
         }
         Ok(())

@@ -14,6 +14,7 @@ use outlive_core::id::{JobId, Nonce};
 use outlive_core::lines::Line;
 use outlive_core::spec::Ready;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::Appending;
 use outlive_sys::{clock, durable, lock};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ impl Job {
             let mut text = serde_json::to_vec(record).unwrap_or_default();
             text.push(b'\n');
             made.write_all(&text).ok();
-            store.append_event_of(self, Kind::Ready);
+            store.append_event_of(Appending::READY_EVENT, self, Kind::Ready);
         }
     }
 

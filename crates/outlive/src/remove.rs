@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use outlive_core::event::Kind;
+use outlive_core::event::{Event, Kind};
 use outlive_core::id::JobId;
-use outlive_sys::durable;
-use outlive_sys::fault::{self, Point};
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Appending, Point};
+use outlive_sys::{clock, durable};
 
 use crate::job::Job;
 use crate::store::Store;
@@ -45,6 +46,13 @@ impl Store {
         if state.is_live() {
             return Err(RemoveError::Live(job.id().clone()));
         }
+        // Whoever tells of its end reads it first; mostly that was long ago.
+        self.await_parting(job, &state).map_err(|source| RemoveError::Io { path: self.spool(), source })?;
+        // A keeper that died may have left its end untold.
+        if self.live().join(job.live_mark()).exists() {
+            self.settle_job(job, &state);
+        }
+        let untold = job.untold();
         // The nonce makes the place new, even if an earlier attempt was cut short.
         let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce));
         let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };
@@ -58,7 +66,8 @@ impl Store {
         }
         let mark = self.live().join(job.live_mark());
         fault::step(Point::RemoveMark, || fs::remove_file(mark)).ok();
-        self.append_event_of(job, Kind::Removed);
+        let removed = Event::new(Kind::Removed, job.id(), job.spec().nonce, Timestamp(clock::wall_us()));
+        self.append_event(Appending::REMOVE_EVENT, job.session(), &Event { untold, ..removed });
         // Somebody who still has the directory open may make a file in it meanwhile.
         let mut removed = fault::step(Point::RemoveDelete, || fs::remove_dir_all(&gone));
         for _ in 0..10 {

@@ -7,6 +7,7 @@ use std::io;
 use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_sys::durable;
+use outlive_sys::fault::Replacing;
 
 use crate::job::Job;
 use crate::request::is_showable;
@@ -48,6 +49,7 @@ impl Store {
         if job.is_removed() {
             return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
         }
-        durable::replace(job.dir(), file::NAME, format!("{name}\n").as_bytes()).map_err(failed)
+        durable::replace(Replacing::NAME, job.dir(), file::NAME, format!("{name}\n").as_bytes())
+            .map_err(failed)
     }
 }

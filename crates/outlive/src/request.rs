@@ -333,6 +333,9 @@ impl Request {
         if self.parting.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
             return Err(RequestError::Nul("the line to run at the end"));
         }
+        if let Some(url) = self.parting.webhook.as_ref().filter(|url| !crate::webhook::is_address(url)) {
+            return Err(RequestError::Address(url.clone()));
+        }
         if self.cwd.as_ref().is_some_and(|cwd| has_nul(cwd.as_os_str())) {
             return Err(RequestError::Nul("the directory"));
         }
@@ -403,7 +406,7 @@ pub(crate) fn is_showable(name: &str) -> bool {
 }
 
 /// Returns bash where there is one, else sh.
-fn find_shell(path: Option<&OsStr>) -> PathBuf {
+pub(crate) fn find_shell(path: Option<&OsStr>) -> PathBuf {
     let bash = in_path(OsStr::new("bash"), path).into_iter().next();
     bash.or_else(|| Some(PathBuf::from("/bin/bash")).filter(|bash| bash.is_file()))
         .unwrap_or_else(|| PathBuf::from("/bin/sh"))

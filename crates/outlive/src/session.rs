@@ -14,6 +14,7 @@ use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{FORMAT, file};
+use outlive_sys::fault::{self, Appending, Point, Replacing};
 use outlive_sys::{clock, durable, lock};
 use serde::Serialize;
 
@@ -261,16 +262,17 @@ impl Store {
         }
         let lock = self.lock()?;
         self.make_session(to)?;
-        durable::replace(job.dir(), file::SESSION, format!("{to}\n").as_bytes())?;
+        durable::replace(Replacing::TRANSFER, job.dir(), file::SESSION, format!("{to}\n").as_bytes())?;
         let (old, new) = (job.live_mark(), format!("{}@{to}", job.id()));
         // Its keeper removes both names. One that ended meanwhile has none.
-        match fs::rename(self.live().join(old), self.live().join(new)) {
+        let (old, new) = (self.live().join(old), self.live().join(new));
+        match fault::step(Point::TransferMark, || fs::rename(old, new)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
         drop(lock);
         // Told where it was: whoever follows that session waits for no end of it there.
-        self.append_event_of(job, Kind::Transferred);
+        self.append_event_of(Appending::TRANSFER_EVENT, job, Kind::Transferred);
         Ok(())
     }
 
@@ -294,7 +296,7 @@ impl Store {
 
     fn write_settings(&self, name: &SessionName, settings: &Settings) -> io::Result<()> {
         let dir = durable::open_dir(&self.session_dir(name))?;
-        durable::replace(&dir, file::SETTINGS, &settings.to_bytes())
+        durable::replace(Replacing::SETTINGS, &dir, file::SETTINGS, &settings.to_bytes())
     }
 
     /// Returns the request with what its session says, which counts where the request itself says nothing. A session that was

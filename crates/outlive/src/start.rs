@@ -213,10 +213,10 @@ impl Store {
     fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
         let dir = durable::open_dir(new)?;
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
-        let lock = create(Point::LocksMake, file::LOCK)?;
-        let done = create(Point::LocksMake, file::DONE)?;
-        for held in [&lock, &done] {
-            if !lock::try_lock(held, lock::Kind::Exclusive)? {
+        let lock = create(Point::LockMake, file::LOCK)?;
+        let done = create(Point::DoneMake, file::DONE)?;
+        for (point, held) in [(Point::LockTake, &lock), (Point::DoneTake, &done)] {
+            if !fault::step(point, || lock::try_lock(held, lock::Kind::Exclusive))? {
                 return Err(io::Error::from(io::ErrorKind::WouldBlock));
             }
         }
@@ -225,7 +225,7 @@ impl Store {
         let index = create(Point::IndexMake, file::INDEX)?;
         let log = create(Point::LogMake, &segment::name(0))?;
         let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
-        fault::write_all(Point::SpecWrite, &mut durable::create_new(&dir, file::SPEC)?, &json)?;
+        fault::write_all(Point::SpecWrite, &mut create(Point::SpecMake, file::SPEC)?, &json)?;
         let live_mark = format!("{}@{}", spec.job, spec.session);
         let mark = self.live().join(&live_mark);
         let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark);
@@ -233,6 +233,11 @@ impl Store {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
+        }
+        // Before the job can be seen: whatever becomes of its keeper, somebody finds that its end has to be told.
+        if let Err(error) = self.owe(&spec) {
+            fs::remove_file(&mark).ok();
+            return Err(error);
         }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
@@ -250,6 +255,7 @@ impl Store {
             })),
             other => {
                 fs::remove_file(&mark).ok();
+                self.owes_nothing(&spec);
                 other.map(|_| None)
             }
         }
@@ -312,9 +318,7 @@ impl Store {
         let environment = request
             .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
         let parting = match prepared.helper {
-            Some(_) => {
-                ["outlive", "parting", spec.job.as_str(), &spec.nonce.to_string()].map(str::to_owned).to_vec()
-            }
+            Some(_) => self.parting_arguments(spec),
             None => Vec::new(),
         };
         let frame = Launch {
@@ -333,7 +337,7 @@ impl Store {
             limits: spec.limits,
             survivors: spec.survivors,
             lifetime: spec.lifetime,
-            parting: parting.iter().map(String::as_bytes).collect(),
+            parting: parting.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;
@@ -351,10 +355,13 @@ impl Store {
             }
         }
         // Nothing was started: the intent is taken back in one step, so that nobody finds half of it and calls it damaged.
-        fs::remove_file(self.live().join(&prepared.live_mark)).ok();
+        let mark = self.live().join(&prepared.live_mark);
+        fault::step(Point::BackMark, || fs::remove_file(mark)).ok();
+        self.owes_nothing(spec);
         let gone = self.new_dir().join(format!("{}.{}.gone", spec.job, spec.nonce));
-        if durable::rename_new(&prepared.path, &gone).is_ok_and(|is_moved| is_moved) {
-            fs::remove_dir_all(&gone).ok();
+        let moved = fault::step(Point::BackRename, || durable::rename_new(&prepared.path, &gone));
+        if moved.is_ok_and(|is_moved| is_moved) {
+            fault::step(Point::BackDelete, || fs::remove_dir_all(&gone)).ok();
         }
         Err(failure)
     }
@@ -378,7 +385,7 @@ fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<T
     let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
     fds.extend(helper.as_ref().map(AsFd::as_fd));
     // A keeper that does not take the request says so before it has read it all.
-    let sent = fault::step(Point::LaunchSend, || socket::send_with(&mut ours, frame, &fds));
+    let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&mut ours, part, &fds));
     if sent.is_err() {
         // It must not wait for the rest, nor we for its answer.
         ours.shutdown(Shutdown::Write).ok();

@@ -13,7 +13,7 @@ use outlive_core::outcome::{
 };
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point};
+use outlive_sys::fault::{self, Appending, Point, Replacing};
 use outlive_sys::{clock, durable, lock};
 
 use crate::job::Job;
@@ -134,7 +134,7 @@ impl Job {
     /// Writes down, once, that the keeper of a job that goes on is gone.
     pub(crate) fn tell_orphaned(&self, store: &Store) {
         if fault::step(Point::OrphanMark, || durable::create_new(self.dir(), file::ORPHANED)).is_ok() {
-            store.append_event_of(self, Kind::Orphaned);
+            store.append_event_of(Appending::ORPHAN_EVENT, self, Kind::Orphaned);
         }
     }
 
@@ -208,16 +208,15 @@ impl Job {
         let status = Status::of(&outcome);
         if let Some(meta) = &mut meta {
             *meta = Meta { status, outcome: Some(outcome.clone()), closed, ..meta.clone() };
-            fault::step(Point::RecoverMeta, || durable::replace(self.dir(), file::META, &meta.to_bytes()))
-                .ok();
+            durable::replace(Replacing::RECOVER_META, self.dir(), file::META, &meta.to_bytes()).ok();
         }
         let is_orphaned = closed.is_none() && !found.is_closed;
         if is_orphaned {
             self.tell_orphaned(store);
         } else {
-            self.unmark(store);
+            self.unmark(Point::RecoverMark, store);
         }
-        State {
+        let state = State {
             status,
             meta,
             outcome: Some(outcome),
@@ -227,13 +226,20 @@ impl Job {
             is_removed: false,
             is_elsewhere: false,
             is_abandoned: false,
+        };
+        if written {
+            store.part_for_dead_keeper(self, &state);
         }
+        state
     }
 
-    /// Removes the mark by which it counts as live.
-    fn unmark(&self, store: &Store) {
+    /// Removes the mark by which it counts as live, if its end is among the events: else the next who looks will tell of it.
+    fn unmark(&self, point: Point, store: &Store) {
+        if !store.tell_ending(self) {
+            return;
+        }
         let mark = store.live().join(self.live_mark());
-        fault::step(Point::RecoverMark, || std::fs::remove_file(mark)).ok();
+        fault::step(point, || std::fs::remove_file(mark)).ok();
     }
 
     /// Writes the closed record of a job whose keeper died before it could; nothing is left of it.
@@ -245,7 +251,8 @@ impl Job {
         let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();
         let closed = Closed { closed: Timestamp(clock::wall_us()), usage: None, totals };
         let guard = durable::open_ro(self.dir(), file::LOCK).ok()?;
-        if !lock::lock_within(&guard, LOCK_LIMIT).unwrap_or(false) {
+        let locked = fault::step(Point::CloseLock, || lock::lock_within(&guard, LOCK_LIMIT));
+        if !locked.unwrap_or(false) {
             return None;
         }
         if let Some(known) = self.records().1 {
@@ -255,9 +262,9 @@ impl Job {
         fault::write_all_at(Point::CloseWrite, &file, &closed.to_slot(), CLOSED_AT).ok()?;
         if let Some(meta) = self.meta() {
             let meta = Meta { closed: Some(closed), ..meta };
-            durable::replace(self.dir(), file::META, &meta.to_bytes()).ok();
+            durable::replace(Replacing::CLOSE_META, self.dir(), file::META, &meta.to_bytes()).ok();
         }
-        self.unmark(store);
+        self.unmark(Point::CloseMark, store);
         Some(closed)
     }
 
@@ -271,9 +278,7 @@ impl Job {
         }
         // First: whoever dies between the two leaves a job that is found again, and its event is then a repeat.
         let event = Event::of_outcome(self.id(), self.spec().nonce, outcome);
-        if fault::step(Point::RecoverEvent, || Ok(())).is_ok() {
-            store.append_event(self.session(), &event);
-        }
+        store.append_event(Appending::RECOVER_EVENT, self.session(), &event);
         let mut slots = [0; FILE_BYTES as usize];
         slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());
         if let Some(closed) = closed {

@@ -1,7 +1,7 @@
 //! The store: the directory that is the registry.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use outlive_core::FORMAT;
 use outlive_core::spec::Host;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::{identity, lock};
 
 use crate::config::{Config, ConfigError};
@@ -26,6 +27,8 @@ pub struct Store {
     pub(crate) keeper: KeeperProgram,
     /// This program is `outlive` itself.
     pub(crate) is_helper: bool,
+    /// The file that the configuration is from, where one was looked for.
+    pub(crate) config_path: Option<PathBuf>,
 }
 
 /// Why a store cannot be opened.
@@ -69,14 +72,31 @@ impl Store {
     ///
     /// If it cannot be made or read, or is of a later version, or the configuration is wrong.
     pub fn open() -> Result<Self, StoreError> {
-        let root = default_root()?;
-        let path = config_path(&root);
+        Self::open_home(&default_root()?)
+    }
+
+    /// Opens the store at `root`, making it if needed, with the user's configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub fn open_home(root: &Path) -> Result<Self, StoreError> {
+        Self::open_configured(root, &config_path(root))
+    }
+
+    /// Opens the store at `root`, making it if needed, with the configuration of a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub fn open_configured(root: &Path, config: &Path) -> Result<Self, StoreError> {
+        let path = config.to_owned();
         if std::env::var_os("OUTLIVE_CONFIG").is_some_and(|named| named == path && !path.exists()) {
             let source = io::Error::from(io::ErrorKind::NotFound);
             return Err(ConfigError::Read { path, source }.into());
         }
         let config = Config::load(&path)?;
-        Self::open_at(&root, config)
+        Ok(Self { config_path: Some(path), ..Self::open_at(root, config)? })
     }
 
     /// Opens the store at `root`, making it if needed.
@@ -116,6 +136,7 @@ impl Store {
             host: OnceLock::new(),
             keeper: KeeperProgram::default(),
             is_helper: false,
+            config_path: None,
         })
     }
 
@@ -123,7 +144,8 @@ impl Store {
     pub(crate) fn again(&self) -> Self {
         let (root, config) = (self.root.clone(), self.config.clone());
         let (host, is_helper) = (self.host.clone(), self.is_helper);
-        Self { root, config, host, keeper: KeeperProgram::default(), is_helper }
+        let config_path = self.config_path.clone();
+        Self { root, config, host, keeper: KeeperProgram::default(), is_helper, config_path }
     }
 
     /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with
@@ -218,6 +240,9 @@ fn version_text() -> String {
 /// The directories of a store.
 pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", "sessions"];
 
+/// The directories that are made when something comes into them.
+const LATER_DIRECTORIES: [&str; 1] = [crate::spool::SPOOL];
+
 /// Tells whether a store may be made here: nothing is there but what the making of one that was cut short leaves, and a
 /// configuration.
 fn is_adoptable(root: &Path) -> bool {
@@ -227,7 +252,7 @@ fn is_adoptable(root: &Path) -> bool {
         name == "config.toml"
             || name == "lock"
             || name.to_string_lossy().ends_with(".tmp")
-            || (DIRECTORIES.iter().any(|known| name == *known) && is_empty())
+            || (DIRECTORIES.iter().chain(&LATER_DIRECTORIES).any(|known| name == *known) && is_empty())
     })
 }
 
@@ -237,19 +262,19 @@ fn is_adoptable(root: &Path) -> bool {
 ///
 /// Synced.
 fn make(root: &Path, version: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(root)?;
+    let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+    fault::step(Point::RootMake, || make(root))?;
     for name in DIRECTORIES {
-        builder.create(root.join(name))?;
+        fault::step(Point::PartsMake, || make(&root.join(name)))?;
     }
     // Synced before it has its name, and then the names: an empty version after the loss of power would be taken for one
     // that nobody knows, with all jobs behind it.
     let temporary = root.join(format!("version.{}.tmp", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(version_text().as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&temporary, version)?;
-    File::open(root)?.sync_all()
+    fault::write_all(Point::VersionWrite, &mut file, version_text().as_bytes())?;
+    fault::step(Point::VersionSync, || file.sync_all())?;
+    fault::step(Point::VersionRename, || fs::rename(&temporary, version))?;
+    fault::step(Point::RootSync, || File::open(root)?.sync_all())
 }
 
 fn default_root() -> Result<PathBuf, StoreError> {

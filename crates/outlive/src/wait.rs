@@ -9,6 +9,7 @@ use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive_core::id::Nonce;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::lock;
 
 use crate::job::Job;
@@ -109,11 +110,11 @@ fn watch(store: &Store, job: &Job) -> bool {
 fn block(store: &Store, job: &Job) {
     // Held while it lives: if its keeper dies, the kernel still tells its end to whoever holds it.
     let witness = Witness::of(store, job);
-    let is_free = job.done_file().and_then(lock::wait_shared).is_ok();
+    let is_free = fault::step(Point::DoneWait, || lock::wait_shared(job.done_file()?)).is_ok();
     if is_free && job.records().0.is_some() {
         return;
     }
-    // The keeper is dead and has said nothing; its command may go on.
+    // The keeper is dead and has said nothing, and its command may go on; or its lock could not be waited for.
     match witness.or_else(|| Witness::of(store, job)) {
         Some(witness) => witness.wait(store, job, None),
         // Somebody else is about to write down what is known.

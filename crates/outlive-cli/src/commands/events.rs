@@ -2,8 +2,9 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use outlive::{EventKind, Events, Numbered, SessionName, Status, signal_name};
+use outlive::{EventKind, Events, Excerpt, JobObject, Numbered, SessionName, Status, signal_name};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
@@ -15,7 +16,13 @@ use crate::failure::{Failure, INTERRUPTED};
 use crate::render::{note, print};
 
 /// How often to look where the kernel cannot tell of all sessions, or of new ones.
-const EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How often to look for keepers that were killed, which nobody tells.
+const SETTLE_EVERY: Duration = Duration::from_secs(5);
+
+/// How much of the output an ending comes with.
+const TAIL: usize = 240;
 
 #[derive(Serialize)]
 struct EventObject<'a> {
@@ -27,7 +34,24 @@ struct EventObject<'a> {
     status: Option<Status>,
     exit_code: Option<i32>,
     signal: Option<String>,
+    /// Of an ending, while the job is in the store.
+    cause: Option<&'static str>,
     limit: Option<&'a str>,
+    /// The end of the output; of an ending, while the job is in the store.
+    tail: Option<String>,
+}
+
+/// Says that some are no longer kept.
+#[derive(Serialize)]
+struct GapObject<'a> {
+    session: &'a SessionName,
+    gap: Gap,
+}
+
+#[derive(Serialize)]
+struct Gap {
+    from: u64,
+    to: u64,
 }
 
 /// One session that is read.
@@ -35,15 +59,29 @@ struct Reading {
     session: SessionName,
     events: Events,
     watch: Option<Watch>,
+    /// What is missing was asked for.
+    tells_gap: bool,
 }
 
 pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCode, Failure> {
     let failed = |error: io::Error| Failure::other("events", &error);
+    if arguments.since.is_some() && context.session.is_none() {
+        let hint = "each session counts its own: outlive --session NAME events --since SEQ";
+        return Err(Failure::usage("events: --since needs --session", hint));
+    }
     if arguments.follow {
         catch_interrupt();
     }
+    // Whoever stays is a front end of the session, whether any job lives with it yet or not.
+    let stays = context.session.as_ref().filter(|_| arguments.follow);
+    let _lease = stays.and_then(|session| context.store.hold_lease_for_long(session));
     let mut readings: Vec<Reading> = Vec::new();
+    let mut settled: Option<Instant> = None;
     loop {
+        if settled.is_none_or(|settled| settled.elapsed() >= SETTLE_EVERY) {
+            context.store.settle(context.session.as_ref());
+            settled = Some(Instant::now());
+        }
         let sessions = match &context.session {
             Some(session) => vec![session.clone()],
             None => context.store.sessions().map_err(failed)?,
@@ -53,7 +91,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 let events = context.store.events(&session, arguments.since.unwrap_or(0));
                 // Watching begins before the first look, so that nothing is missed between the two.
                 let watch = arguments.follow.then(|| events.watch());
-                readings.push(Reading { session, events, watch });
+                readings.push(Reading { session, events, watch, tells_gap: arguments.since.is_some() });
             }
         }
         let mut fresh: Vec<(SessionName, Numbered)> = Vec::new();
@@ -62,9 +100,10 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 watch.clear();
             }
             let events = reading.events.read().map_err(failed)?;
-            if let Some((from, to)) = reading.events.take_gap().filter(|_| arguments.since.is_some()) {
-                note(&format!("outlive: events {from} to {to} of {} are no longer kept", reading.session));
+            if let Some((from, to)) = reading.events.take_gap().filter(|_| reading.tells_gap) {
+                tell_gap(context, &reading.session, Gap { from, to })?;
             }
+            reading.tells_gap = true;
             fresh.extend(events.into_iter().map(|event| (reading.session.clone(), event)));
         }
         // Sessions have no common order but time.
@@ -82,19 +121,42 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
     }
 }
 
+fn tell_gap(context: &Context, session: &SessionName, gap: Gap) -> Result<(), Failure> {
+    let Gap { from, to } = gap;
+    note(&format!("outlive: events {from} to {to} of {session} are no longer kept"));
+    if context.is_json {
+        print(&json(&GapObject { session, gap })?);
+    }
+    Ok(())
+}
+
 /// Waits until something may be new.
 fn wait(readings: &[Reading], may_be_more_sessions: bool) -> io::Result<()> {
     let watches = readings.iter().filter_map(|reading| reading.watch.as_ref());
     let is_pushed = watches.clone().all(Watch::is_pushed) && !may_be_more_sessions;
     let fds = watches.filter_map(Watch::fd).chain(interrupt_fd());
     let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    poll(&mut fds, (!is_pushed).then_some(EVERY)).map(|_| ())
+    poll(&mut fds, Some(if is_pushed { SETTLE_EVERY } else { EVERY })).map(|_| ())
+}
+
+/// What the job itself has to say of its end, while it is in the store.
+fn derived(context: &Context, numbered: &Numbered) -> Option<(JobObject, String)> {
+    let event = &numbered.event;
+    let job = context.store.find_exactly(&event.job, event.nonce).filter(|_| event.is_end())?;
+    let object = JobObject::new(&job, &job.state(&context.store));
+    Some((object, Excerpt::of(&job, 0, TAIL).tail))
+}
+
+fn json(object: &impl Serialize) -> Result<String, Failure> {
+    let json = serde_json::to_string(object).map_err(|error| Failure::other("events", &error))?;
+    Ok(json + "\n")
 }
 
 pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered) -> Result<String, Failure> {
     let Numbered { seq, event } = numbered;
+    let (object, tail) = derived(context, numbered).unzip();
     if context.is_json {
-        let object = EventObject {
+        return json(&EventObject {
             seq: *seq,
             session,
             event: event.event,
@@ -103,18 +165,23 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
             status: event.status,
             exit_code: event.exit_code,
             signal: event.signal.map(signal_name),
+            cause: object.and_then(|object| object.cause),
             limit: event.limit.as_deref(),
-        };
-        let json = serde_json::to_string(&object).map_err(|error| Failure::other("events", &error))?;
-        return Ok(json + "\n");
+            tail,
+        });
     }
-    let more = match (event.status, event.exit_code, event.signal, &event.limit) {
+    let mut more = match (event.status, event.exit_code, event.signal, &event.limit) {
         (_, _, _, Some(limit)) => format!(" {limit}"),
         (Some(status), Some(code), ..) => format!(" {status}, {code}"),
         (Some(status), None, Some(signal), _) => format!(" {status}, {}", signal_name(signal)),
         (Some(status), ..) => format!(" {status}"),
         _ => String::new(),
     };
+    // A natural end is told by the rest.
+    if let Some(cause) = object.and_then(|object| object.cause).filter(|cause| *cause != "natural") {
+        more += &format!(" ({cause})");
+    }
     let whose = if context.session.is_none() { format!("{session} ") } else { String::new() };
-    Ok(format!("{} {whose}{} {}{more}\n", event.at, event.job, event.event.word()))
+    let tail = outlive::quoted(tail.as_deref().unwrap_or_default());
+    Ok(format!("{} {whose}{} {}{more}\n{tail}", event.at, event.job, event.event.word()))
 }

@@ -69,6 +69,13 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
     } else if arguments.jobs.is_empty() && tally.answers.is_empty() && tally.failed.is_none() {
         note("no live jobs");
     }
+    // Only now that it is told.
+    for job in &jobs {
+        let is_ended = |answer: &&Answer| answer.job == *job.id() && answer.status.has_ended();
+        if tally.answers.iter().any(|answer| is_ended(&answer)) {
+            job.mark_told(&context.reader);
+        }
+    }
     Ok(if has_survivors { ExitCode::from(FAILED) } else { tally.failed.unwrap_or(ExitCode::SUCCESS) })
 }
 

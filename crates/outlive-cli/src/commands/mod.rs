@@ -2,13 +2,16 @@
 
 mod clear;
 mod completions;
+mod deliver;
 mod doctor;
 mod events;
 mod gc;
+mod inbox;
 mod kill;
 mod list;
 mod logs;
 mod mcp;
+mod parting;
 mod pause;
 mod probe;
 mod remove;
@@ -46,6 +49,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Completions(completions) => return Ok(completions::run(&completions)),
         // What is wrong with the store does not concern the clients' settings.
         Verb::Setup(setup) => return setup::run(&setup, arguments.session.as_ref(), arguments.json),
+        Verb::Parting(asked) => return parting::run(&asked),
         Verb::Reference(asked) => {
             render::print(&reference::page(asked.page));
             return Ok(ExitCode::SUCCESS);
@@ -55,6 +59,11 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
     if let Verb::Mcp(mcp) = arguments.verb {
         return mcp::run(store, &mcp, arguments.session, arguments.reader);
+    }
+    if !matches!(arguments.verb, Verb::Deliver(_)) {
+        for warning in store.take_up_notices() {
+            render::note(&format!("outlive: warning: {warning}"));
+        }
     }
     let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
     let session = arguments.session;
@@ -74,10 +83,14 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Remove(remove) => remove::run(&context, &remove),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
+        Verb::Inbox(inbox) => inbox::run(&context, &inbox),
         Verb::Gc(_) => gc::run(&context),
+        Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
-        Verb::Mcp(_) | Verb::Completions(_) | Verb::Reference(_) | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
+        Verb::Mcp(_) | Verb::Completions(_) | Verb::Parting(_) | Verb::Reference(_) | Verb::Setup(_) => {
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

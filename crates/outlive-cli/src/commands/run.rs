@@ -283,7 +283,6 @@ fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
 /// Exits as the command did; prints the object only if nobody has.
 fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, Failure> {
     let state = job.state(&context.store);
-    job.mark_seen();
     let object = JobObject::new(job, &state);
     if object.output.dropped_bytes > 0 {
         note(&format!("outlive: {} bytes in all could not be kept", object.output.dropped_bytes));
@@ -295,6 +294,8 @@ fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, 
     } else if !matches!(state.status, Status::Completed | Status::Failed) {
         note(&format!("outlive: {}", ending(&object)));
     }
+    job.mark_seen();
+    job.mark_told(&context.reader);
     let is_lost = state.status == Status::Lost;
     let code = match state.outcome.map(|outcome| outcome.wait_status) {
         // Nobody recorded all of it: that is not the success that 0 would say.

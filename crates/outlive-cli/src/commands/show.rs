@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use outlive::{
-    Enforcement, Job, JobObject, LimitsObject, Listeners, Port, Process, Source, State, Survival, Survivors,
-    Usage,
+    Enforcement, Job, JobObject, LimitsObject, Listeners, OnExit, OnExitState, Port, Process, Source, State,
+    Survival, Survivors, Usage, Webhook, WebhookState,
 };
 use serde::Serialize;
 
@@ -31,6 +31,8 @@ struct Shown<'a> {
     env_unset: &'a [String],
     keeper_pid: Option<i32>,
     closed_at: Option<String>,
+    on_exit: Option<OnExit>,
+    webhook: Option<Webhook>,
     survives: Survival,
     directory: String,
     usage: Usage,
@@ -44,9 +46,6 @@ struct Shown<'a> {
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
     let state = job.state(&context.store);
-    if state.status.has_ended() {
-        job.mark_seen();
-    }
     context.store.probe_in_passing(&job, &state);
     let object = JobObject::new(&job, &state);
     let shown = shown(context, &job, &state, &object, arguments.show_env);
@@ -54,17 +53,23 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
         note(&format!("outlive: warning: {warning}"));
     }
     if context.is_json {
-        return print_json(&shown);
-    }
-    if arguments.tree {
+        print_json(&shown)?;
+    } else if arguments.tree {
         match shown.processes.as_deref() {
             Some([]) => note(&format!("nothing of {} runs", job.id())),
             Some(processes) => print(&tree_text(processes)),
             None => note(&format!("the processes of {} cannot be seen from here", job.id())),
         }
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        print(&text(&state, &shown));
     }
-    print(&text(&state, &shown));
+    // Only now that it is told: whoever dies before is told by the inbox.
+    if state.status.has_ended() {
+        job.mark_seen();
+        if context.is_json || !arguments.tree {
+            job.mark_told(&context.reader);
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -93,6 +98,8 @@ fn shown<'a>(
         env_unset: &spec.env_unset,
         keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned).map(|keeper| keeper.pid),
         closed_at: state.closed.map(|closed| closed.closed.to_string()),
+        on_exit: job.on_exit(state),
+        webhook: job.webhook(&context.store, state),
         survives: Survival::here(),
         directory: job.path().display().to_string(),
         ports: tree.as_ref().map(|tree| tree.ports(&mut listeners)),
@@ -161,6 +168,8 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
     for (number, process) in left.enumerate() {
         row(if number == 0 { "left" } else { "" }, Some(format!("pid {}: {}", process.pid, process.command)));
     }
+    row("on exit", shown.on_exit.as_ref().map(on_exit_line));
+    row("webhook", shown.webhook.as_ref().map(webhook_line));
     row("stdin", Some(format!("{:?}", shown.stdin).to_lowercase()));
     for (name, value) in &shown.env_set {
         row("env", Some(format!("{name}={value}")));
@@ -186,6 +195,42 @@ fn ready_line(job: &JobObject) -> Option<String> {
     let since = job.ready_at.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
     let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
     job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
+}
+
+/// Tells what became of the command that is run at the end.
+fn on_exit_line(on_exit: &OnExit) -> String {
+    let ended = match (on_exit.exit_code, &on_exit.signal) {
+        (Some(code), _) => format!("exited with {code}"),
+        (None, Some(signal)) => format!("ended by {signal}"),
+        (None, None) => "ended".to_owned(),
+    };
+    let state = match on_exit.state {
+        OnExitState::Waiting => "waiting for the end".to_owned(),
+        OnExitState::Running => "running".to_owned(),
+        OnExitState::Ended => ended,
+        OnExitState::NotRun => "not run".to_owned(),
+        OnExitState::Unknown => "how it ended is not known: whoever ran it died".to_owned(),
+    };
+    let more = [&on_exit.error, &on_exit.note].into_iter().flatten().map(|text| format!("; {text}"));
+    let printed = on_exit.output.as_deref().map(str::trim_end).filter(|output| !output.is_empty());
+    let last = printed.and_then(|output| output.lines().last()).map(|line| format!("; last line: {line}"));
+    format!("{state}{}{}: {}", more.collect::<String>(), last.unwrap_or_default(), on_exit.line)
+}
+
+/// Tells what became of the notice that is sent at the end.
+fn webhook_line(webhook: &Webhook) -> String {
+    let state = match webhook.state {
+        WebhookState::Waiting => "waiting for the end".to_owned(),
+        WebhookState::Owed => "not yet kept for sending".to_owned(),
+        WebhookState::Spooled => format!("not delivered yet, {} attempts", webhook.attempts),
+        WebhookState::Delivered => format!("delivered, {} attempts", webhook.attempts),
+        WebhookState::GivenUp => {
+            format!("given up after {} attempts; outlive deliver --retry sends it anew", webhook.attempts)
+        }
+        WebhookState::Unknown => "whether it arrived is not known".to_owned(),
+    };
+    let error = webhook.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+    format!("{}: {state}{error}", webhook.address)
 }
 
 fn limit_lines(limits: &LimitsObject) -> Vec<String> {

@@ -61,15 +61,15 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     let arrival = context.store.wait_for(&wanted)?;
     let objects: Vec<JobObject> =
         jobs.iter().zip(&arrival.states).map(|(job, state)| JobObject::new(job, state)).collect();
-    for (job, object) in jobs.iter().zip(&objects) {
-        if object.status.has_ended() {
-            job.mark_seen();
-        }
-    }
     if context.is_json {
         print_json(&answer(context, &jobs, &objects, &arrival, arguments.timeout)?)?;
     } else {
         tell(context, &objects, &arrival, arguments)?;
+    }
+    // Only now that it is told: whoever dies before is told by the inbox.
+    for (job, _) in jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended()) {
+        job.mark_seen();
+        job.mark_told(&context.reader);
     }
     if arrival.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &arrival)) }
 }

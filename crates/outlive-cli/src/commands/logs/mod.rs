@@ -17,6 +17,7 @@ const RENDERED_TAIL: u64 = 8 << 20;
 
 pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let had_ended = job.state(&context.store).status.has_ended();
     let search = search(arguments)?;
     let mut reading =
         Reading::new(context, arguments, &job, search).map_err(|error| failure(&job, &error))?;
@@ -25,7 +26,21 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
     if job.state(&context.store).status.has_ended() {
         job.note_access();
     }
+    if (had_ended || arguments.follow) && shows_end(arguments) {
+        job.mark_told(&context.reader);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells whether the end of the log is shown, with nothing left out before it but its beginning.
+fn shows_end(arguments: &Logs) -> bool {
+    let is_cut = arguments.bytes.is_some_and(|range| range.to.is_some())
+        || arguments.until.is_some()
+        || arguments.grep.is_some()
+        || arguments.stream.is_some()
+        || (arguments.head.is_some() && arguments.tail.is_none())
+        || (arguments.from_line.is_some() && arguments.lines.is_some());
+    !is_cut
 }
 
 /// Somebody may remove the job while it is read.

@@ -1,0 +1,76 @@
+//! What the benchmarks of recorded output share: whom they compare, and how it is judged.
+
+use outlive::Store;
+
+use crate::{Failure, Options, Samples, World, judge};
+
+/// At least so fast, as a part of the speed of `cat`.
+const SPEED_BOUND: f64 = 0.9;
+
+/// At most so many times the processor time of `cat`.
+const PROCESSOR_BOUND: f64 = 1.15;
+
+/// By whom the output is recorded.
+#[derive(Debug)]
+pub enum Way {
+    /// By `cat > file`, which is what the others are held against.
+    Cat,
+    /// By the keepers of this store.
+    Job(Box<Store>),
+}
+
+/// One who records, as a row of the table.
+#[derive(Debug)]
+pub struct Contender {
+    /// By whom.
+    pub way: Way,
+    /// The name of the row.
+    pub label: String,
+    is_bound: bool,
+}
+
+/// Lists all who are compared, `cat` first.
+///
+/// # Errors
+///
+/// If a keeper's store cannot be made.
+pub fn contenders(world: &World, options: &Options) -> Result<Vec<Contender>, Failure> {
+    let cat = Contender { way: Way::Cat, label: "| cat > file".to_owned(), is_bound: false };
+    let jobs = options.keepers.iter().map(|keeper| {
+        let way = Way::Job(Box::new(world.store(keeper)?));
+        Ok(Contender { way, label: format!("{} keeper", keeper.label), is_bound: keeper.is_static() })
+    });
+    std::iter::once(Ok(cat)).chain(jobs).collect()
+}
+
+impl Contender {
+    /// Judges the best speed and the best cost against `cat`, where there is a bound.
+    pub fn judge(&self, speed: Ratio, cost: Ratio, all_kept: &mut bool) -> String {
+        if !self.is_bound {
+            return String::new();
+        }
+        let speed_word = judge(speed.best >= SPEED_BOUND, all_kept);
+        let cost_word = judge(cost.best <= PROCESSOR_BOUND, all_kept);
+        format!("  {speed_word} (≥ {SPEED_BOUND}) {cost_word} (≤ {PROCESSOR_BOUND})")
+    }
+}
+
+/// How many times as much: best to best, and median to median.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ratio {
+    best: f64,
+    median: f64,
+}
+
+impl Ratio {
+    /// Compares two rows of samples.
+    pub fn of(over: &Samples, under: &Samples) -> Self {
+        Self { best: over.best() / under.best(), median: over.median() / under.median() }
+    }
+}
+
+impl std::fmt::Display for Ratio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&format!("{:.2} / {:.2}", self.best, self.median))
+    }
+}

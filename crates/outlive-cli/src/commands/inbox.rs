@@ -1,0 +1,78 @@
+//! `outlive inbox`: tell a reader which of its jobs have ended since it was last told.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use outlive::{InboxError, Notice, Pending, SessionName};
+use serde::Serialize;
+
+use crate::args::{Inbox, NoticeForm};
+use crate::commands::Context;
+use crate::commands::inherited_session;
+use crate::failure::Failure;
+use crate::render::{note, print, print_json};
+
+/// How long another program of the same reader is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Serialize)]
+struct Document<'a> {
+    session: &'a SessionName,
+    reader: &'a SessionName,
+    #[serde(flatten)]
+    pending: &'a Pending,
+}
+
+pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Failure> {
+    let session = context.session.clone().map_or_else(inherited_session, Ok)?;
+    let reader = &context.reader;
+    let mut inbox = match arguments.peek {
+        true => context.store.peek(&session, reader),
+        false => context.store.inbox(&session, reader, PATIENCE).map_err(failure)?,
+    };
+    let pending = inbox.pending().map_err(|error| Failure::other("inbox", &error))?;
+    if context.is_json {
+        print_json(&Document { session: &session, reader, pending: &pending })?;
+    } else if !pending.notices.is_empty() {
+        print(&text(context, arguments.form, &session, &pending));
+    } else if io::stdout().is_terminal() {
+        note("nothing new");
+    }
+    // Only now that it is told: whoever dies before is told again, with the same sequences.
+    inbox
+        .acknowledge(pending.up_to)
+        .map_err(|error| Failure::other("inbox: it will be told again", &error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(error: InboxError) -> Failure {
+    match &error {
+        InboxError::Busy(reader) => Failure::timed_out(
+            format!("inbox: {error}"),
+            format!("try again when it is done, or look with: outlive inbox --reader {reader} --peek"),
+        ),
+        InboxError::Store(_) => Failure::other("inbox", &error),
+    }
+}
+
+/// Writes all that is told at a time as one block.
+fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pending) -> String {
+    let one = |notice: &Notice| match form {
+        NoticeForm::Text => notice.to_text(),
+        NoticeForm::Message => format!("{}\n", notice.to_message(&context.store).trim_end_matches('\n')),
+    };
+    let notices: Vec<String> = pending.notices.iter().map(one).collect();
+    let mut text = notices.join("\n");
+    if form == NoticeForm::Text {
+        let count = match pending.notices.len() {
+            1 => "1 job".to_owned(),
+            count => format!("{count} jobs"),
+        };
+        text = format!("{count} of session {session} ended:\n\n{text}");
+        if pending.left > 0 {
+            text += &format!("\n{} more have ended: outlive inbox tells of them next\n", pending.left);
+        }
+    }
+    text
+}
