@@ -8,6 +8,7 @@
 mod cgroups;
 pub mod counts;
 mod disk;
+mod mcp;
 mod random;
 mod terminal;
 mod user;
@@ -24,6 +25,7 @@ use serde_json::Value;
 
 pub use cgroups::cgroups;
 pub use disk::{FragileDisk, SmallDisk};
+pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use random::Random;
 pub use terminal::Terminal;
 pub use user::{User, everywhere};

@@ -62,11 +62,13 @@ pub(crate) enum Verb {
     Resume(Resume),
     Remove(Remove),
     Events(Events),
+    Mcp(Mcp),
     Session(Session),
     Inbox(Inbox),
     Gc(Gc),
     Deliver(Deliver),
     Doctor(Doctor),
+    Setup(Setup),
     Completions(Completions),
     /// Tell others of a job's end: what its keeper becomes
     #[command(hide = true)]
@@ -530,6 +532,21 @@ pub(crate) struct Events {
     pub(crate) follow: bool,
 }
 
+/// Serve an AI agent's client: the Model Context Protocol on standard input and output
+///
+/// Clients start this themselves: give them the command `outlive mcp`. Jobs belong to the session of the client's project
+/// unless --session names another, and go on when the server ends.
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {
+    /// See the jobs of all sessions, not only those of the project
+    #[arg(long)]
+    pub(crate) all_sessions: bool,
+
+    /// What jobs start with: the server's environment, that of a login shell, or only what is needed
+    #[arg(long, value_name = "inherit|login|clean", value_parser = parse_environment)]
+    pub(crate) env: Option<outlive::JobEnvironment>,
+}
+
 /// Make, list, show and close sessions, and move jobs between them
 ///
 /// A session is whose a job is, and so who sees it. It is there as soon as a job is started in it; `create` also says what
@@ -680,6 +697,45 @@ pub(crate) struct Doctor {
     pub(crate) fix: bool,
 }
 
+/// Tell an agent's client of the MCP server
+///
+/// Shows the exact change to the client's settings; with `--write` it is made. With the global `--session NAME` the server
+/// always works for that session, else for the project that the agent is in.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive setup claude-code             # show what would be changed\n  \
+outlive setup claude-code --write     # change it\n  \
+outlive setup --print                 # the entry for any other client")]
+pub(crate) struct Setup {
+    /// Which client
+    #[arg(value_name = "CLIENT", required_unless_present = "print")]
+    pub(crate) client: Option<ClientChoice>,
+
+    /// Make the change; the settings as they were stay beside them, in a file that ends in .before-outlive
+    #[arg(long)]
+    pub(crate) write: bool,
+
+    /// Take the entry out again
+    #[arg(long)]
+    pub(crate) remove: bool,
+
+    /// The tools that the server speaks; without it outlive's own
+    #[arg(long, value_name = "NAME", value_parser = parse_profile)]
+    pub(crate) profile: Option<String>,
+
+    /// Print the entry as JSON, for any other client
+    #[arg(long, conflicts_with_all = ["client", "write", "remove"])]
+    pub(crate) print: bool,
+}
+
+/// A client whose settings outlive knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClientChoice {
+    ClaudeCode,
+    Codex,
+    Gemini,
+}
+
 /// Print completions for a shell
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
@@ -711,6 +767,8 @@ pub(crate) enum Page {
     Cli,
     /// Every exit status.
     ExitStatus,
+    /// Every tool of the MCP server.
+    McpTools,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -769,6 +827,10 @@ fn parse_cpus(text: &str) -> Result<u64, String> {
 
 fn parse_survivors(text: &str) -> Result<Survivors, String> {
     outlive::duration::parse_survivors(text).map_err(|error| error.to_string())
+}
+
+fn parse_environment(text: &str) -> Result<outlive::JobEnvironment, String> {
+    outlive::JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
 }
 
 fn parse_level(text: &str) -> Result<Level, String> {
@@ -869,5 +931,15 @@ fn parse_variable(text: &str) -> Result<(String, OsString), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
         _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_profile(text: &str) -> Result<String, String> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("write the name of a profile, such as claude-code".to_owned())
     }
 }

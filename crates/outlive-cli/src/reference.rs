@@ -12,6 +12,7 @@ pub(crate) fn page(page: Page) -> String {
     match page {
         Page::Cli => cli(),
         Page::ExitStatus => exit_status(),
+        Page::McpTools => outlive_mcp::reference(),
     }
 }
 

@@ -61,6 +61,8 @@ pub mod file {
     pub const READY: &str = "ready";
     /// Held by whoever looks whether it is ready.
     pub const PROBE: &str = "probe";
+    /// What the job is called since it was renamed.
+    pub const NAME: &str = "name";
     /// There once it was given to another session: which.
     pub const SESSION: &str = "session";
     /// What became of those who were to hear of its end.

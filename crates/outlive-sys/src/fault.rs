@@ -274,6 +274,10 @@ points! {
     TransferEventOpen = "reader.transfer-event.open", Call;
     /// Appending it.
     TransferEventWrite = "reader.transfer-event.write", Write;
+    /// Writing the new name of a job beside its place.
+    NameWrite = "reader.name.write", Write;
+    /// Renaming it into its place.
+    NameRename = "reader.name.rename", Call;
     /// Deleting its files.
     RemoveDelete = "reader.remove.delete", Call;
     /// Noting that it was told that a keeper died and its command goes on.
@@ -348,6 +352,8 @@ impl Replacing {
     pub const SETTINGS: Self = Self { write: Point::SettingsWrite, rename: Point::SettingsRename };
     /// The session that a job is given to.
     pub const TRANSFER: Self = Self { write: Point::TransferWrite, rename: Point::TransferRename };
+    /// The new name of a job.
+    pub const NAME: Self = Self { write: Point::NameWrite, rename: Point::NameRename };
     /// Who asked for the end of a job without a keeper.
     pub const ORPHAN_ASKED: Self = Self { write: Point::OrphanAskedWrite, rename: Point::OrphanAskedRename };
     /// The snapshot of a job without a keeper that was paused or goes on.

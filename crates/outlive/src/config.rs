@@ -20,6 +20,39 @@ pub struct Config {
     pub session: SessionRules,
     /// How notices are sent.
     pub webhook: WebhookRules,
+    /// What holds for the MCP server.
+    pub mcp: McpRules,
+}
+
+/// What holds for the MCP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct McpRules {
+    /// The environment that jobs start from.
+    pub env: JobEnvironment,
+}
+
+/// The environment that jobs of the MCP server start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum JobEnvironment {
+    /// The server's own: what the client gave it.
+    #[default]
+    Inherit,
+    /// What the user's login shell has.
+    Login,
+    /// Only what a program cannot do without.
+    Clean,
+}
+
+impl JobEnvironment {
+    /// Reads its word.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "inherit" => Some(Self::Inherit),
+            "login" => Some(Self::Login),
+            "clean" => Some(Self::Clean),
+            _ => None,
+        }
+    }
 }
 
 /// What holds for sessions and their readers.
@@ -120,6 +153,7 @@ impl Default for Config {
                 give_up: Duration::from_secs(86_400),
                 first_retry: Duration::from_secs(1),
             },
+            mcp: McpRules::default(),
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -156,6 +190,13 @@ struct File {
     retention: FileRetention,
     session: FileSession,
     webhook: FileWebhook,
+    mcp: FileMcp,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileMcp {
+    env: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -259,6 +300,7 @@ impl Config {
         config.webhook.secret = file.webhook.secret.filter(|secret| !secret.is_empty());
         set(&mut config.webhook.timeout, "webhook.timeout", file.webhook.timeout, duration)?;
         set(&mut config.webhook.give_up, "webhook.give_up", file.webhook.give_up, duration)?;
+        set(&mut config.mcp.env, "mcp.env", file.mcp.env, environment)?;
         set(&mut config.webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, duration)?;
         config.limits.bytes = config.enough_bytes();
         set_optional(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, size)?;
@@ -275,6 +317,10 @@ fn at_least(key: &str, value: Option<u64>, least: u64) -> Result<Option<u64>, St
         Some(value) if value < least => Err(format!("{key} = {value}: it must be at least {least}")),
         value => Ok(value),
     }
+}
+
+fn environment(text: &str) -> Result<JobEnvironment, String> {
+    JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
 }
 
 fn level(text: &str) -> Result<Level, String> {
@@ -348,6 +394,7 @@ mod tests {
             ("[job]\npids = 0", "job.pids"),
             ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
+            ("[mcp]\nenv = \"all\"", "mcp.env"),
             ("limits = 3", "limits"),
         ] {
             let message = Config::parse(text).unwrap_err();

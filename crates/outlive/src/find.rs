@@ -124,11 +124,11 @@ impl Store {
             }
         }
         let jobs = self.list(session)?.jobs;
-        let named = jobs.iter().any(|job| job.spec().name.as_deref() == Some(reference));
+        let named = jobs.iter().any(|job| job.name() == Some(reference));
         let mut matching: Vec<Job> = jobs
             .into_iter()
             .filter(|job| match named {
-                true => job.spec().name.as_deref() == Some(reference),
+                true => job.name() == Some(reference),
                 false => !reference.is_empty() && job.id().as_str().starts_with(reference),
             })
             .collect();

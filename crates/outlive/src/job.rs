@@ -22,6 +22,8 @@ pub struct Job {
     spec: Spec,
     /// The session that it was given to.
     given_to: Option<SessionName>,
+    /// What it is called since it was renamed.
+    renamed: Option<String>,
 }
 
 /// Why a job's directory cannot be used.
@@ -76,11 +78,12 @@ impl Job {
         let spec = Spec::parse(id, &bytes)?;
         let given_to =
             durable::read_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
-        Ok(Some(Self { path, dir, spec, given_to }))
+        let renamed = durable::read_line(&dir, file::NAME).filter(|name| !name.is_empty());
+        Ok(Some(Self { path, dir, spec, given_to, renamed }))
     }
 
     pub(crate) fn of(path: PathBuf, dir: OwnedFd, spec: Spec) -> Self {
-        Self { path, dir, spec, given_to: None }
+        Self { path, dir, spec, given_to: None, renamed: None }
     }
 
     /// Returns its id.
@@ -96,6 +99,11 @@ impl Job {
     /// Returns whose it is now.
     pub fn session(&self) -> &SessionName {
         self.given_to.as_ref().unwrap_or(&self.spec.session)
+    }
+
+    /// Returns what people call it now.
+    pub fn name(&self) -> Option<&str> {
+        self.renamed.as_deref().or(self.spec.name.as_deref())
     }
 
     /// Returns the name of the mark by which it counts as live.

@@ -72,6 +72,7 @@ mod probe;
 mod reader;
 mod ready;
 mod remove;
+mod rename;
 mod request;
 mod reserve;
 mod scan;
@@ -93,7 +94,9 @@ mod wait_for;
 mod webhook;
 
 pub use collect::Collected;
-pub use config::{Config, ConfigError, JobDefaults, Limits, Retention, SessionRules, WebhookRules};
+pub use config::{
+    Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, WebhookRules,
+};
 pub use containment::levels;
 pub use control::{ControlError, Kill, Killed};
 pub use deliver::Delivered;
@@ -117,6 +120,7 @@ pub use presence::Presence;
 pub use reader::{reader_name, reader_of_environment};
 pub use ready::ReadyRecord;
 pub use remove::RemoveError;
+pub use rename::RenameError;
 pub use request::{Request, RequestError};
 pub use search::{Search, pattern};
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
@@ -131,7 +135,7 @@ pub use view::{Fit, Form, TextLine, View, ViewItem};
 pub use wait::{Until, Waited};
 pub use wait_for::{Arrival, Came, Conditions, EventScope, WaitError, WaitFor};
 
-pub use outlive_core::budget::Budget;
+pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
 pub use outlive_core::containment::{Containment, Enforcement, JobLimits, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;

@@ -161,7 +161,7 @@ impl JobObject {
         let ready = job.ready_record();
         Self {
             job: spec.job.clone(),
-            name: spec.name.clone(),
+            name: job.name().map(str::to_owned),
             session: job.session().to_string(),
             group: spec.group.clone(),
             command: spec.command_line(),

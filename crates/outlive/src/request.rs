@@ -21,6 +21,8 @@ pub struct Request {
     pub(crate) name: Option<String>,
     pub(crate) session: SessionName,
     pub(crate) cwd: Option<PathBuf>,
+    /// What is inherited in place of the caller's environment.
+    pub(crate) env_base: Option<Vec<(OsString, OsString)>>,
     pub(crate) env_set: BTreeMap<String, OsString>,
     pub(crate) env_unset: Vec<String>,
     pub(crate) shell: Option<PathBuf>,
@@ -51,6 +53,7 @@ impl Request {
             name: None,
             session: SessionName::default(),
             cwd: None,
+            env_base: None,
             env_set: BTreeMap::new(),
             env_unset: Vec::new(),
             shell: None,
@@ -94,6 +97,12 @@ impl Request {
     /// The directory that it starts in; the caller's if nothing is said.
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = Some(cwd.into());
+        self
+    }
+
+    /// Gives it this environment in place of the caller's; what [`Request::env`] and [`Request::unset`] say comes on top.
+    pub fn environment_base(mut self, variables: Vec<(OsString, OsString)>) -> Self {
+        self.env_base = Some(variables);
         self
     }
 
@@ -315,9 +324,6 @@ impl Request {
         if self.env_set.values().any(|value| has_nul(value)) {
             return Err(RequestError::Nul("the value of a variable"));
         }
-        let is_showable = |name: &String| {
-            !name.is_empty() && name.chars().count() <= 100 && !name.chars().any(char::is_control)
-        };
         if self.name.as_ref().is_some_and(|name| !is_showable(name)) {
             return Err(RequestError::Name);
         }
@@ -355,7 +361,9 @@ impl Request {
                 || own.iter().any(|(own, _)| *own == name)
         };
         let join = |name: &OsStr, value: &OsStr| [name.as_bytes(), b"=", value.as_bytes()].concat();
-        let inherited = std::env::vars_os()
+        let inherited = self
+            .inherited()
+            .into_iter()
             .filter(|(name, _)| !is_changed(name))
             .map(|(name, value)| join(&name, &value));
         let added = self
@@ -367,11 +375,34 @@ impl Request {
         inherited.chain(added).chain(own).collect()
     }
 
+    /// Returns the environment that it starts from. A name or value that cannot be one is not handed on.
+    fn inherited(&self) -> Vec<(OsString, OsString)> {
+        let is_possible = |(name, value): &(OsString, OsString)| {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.contains(&0)
+        };
+        match &self.env_base {
+            None => std::env::vars_os().collect(),
+            Some(variables) => variables.iter().filter(|pair| is_possible(pair)).cloned().collect(),
+        }
+    }
+
     /// Returns the search path that the job will have.
     pub(crate) fn path(&self) -> Option<OsString> {
         let is_unset = self.env_unset.iter().any(|unset| unset == "PATH");
-        self.env_set.get("PATH").cloned().or_else(|| std::env::var_os("PATH")).filter(|_| !is_unset)
+        let inherited = || match &self.env_base {
+            None => std::env::var_os("PATH"),
+            Some(variables) => {
+                variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone())
+            }
+        };
+        self.env_set.get("PATH").cloned().or_else(inherited).filter(|_| !is_unset)
     }
+}
+
+/// Tells whether a name can be shown in one line.
+pub(crate) fn is_showable(name: &str) -> bool {
+    !name.is_empty() && name.chars().count() <= 100 && !name.chars().any(char::is_control)
 }
 
 /// Returns bash where there is one, else sh.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::lines::Line;
 use outlive_sys::clock;
-use outlive_sys::poll::{PollFd, PollFlags, poll};
+use outlive_sys::poll::{PollFd, PollFlags, poll, readable};
 use outlive_sys::watch::Watches;
 use regex::bytes::Regex;
 
@@ -34,6 +34,9 @@ use crate::wait::Until;
 /// How soon to look again at a job whose outcome is written and not yet announced. The kernel tells that, too: this is for a
 /// keeper that is killed in between on a file system that does not.
 const ANNOUNCEMENT: Duration = Duration::from_millis(50);
+
+/// Who waits for ends alone notices so late that it is to stop.
+const STOPPED_WITHIN: Duration = Duration::from_millis(200);
 
 /// What to wait for.
 #[derive(Debug)]
@@ -198,11 +201,24 @@ impl Store {
     /// If a job that is to be ready was not started with a condition for that, its output cannot be read, or the kernel is
     /// out of memory.
     pub fn wait_for(&self, wanted: &WaitFor<'_>) -> Result<Arrival, WaitError> {
+        self.wait_for_unless(wanted, None)
+    }
+
+    /// As [`Store::wait_for`], but no longer than until `stop` can be read: what came is then that the time was over.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::wait_for`].
+    pub fn wait_for_unless(
+        &self,
+        wanted: &WaitFor<'_>,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<Arrival, WaitError> {
         if wanted.jobs.is_empty() && wanted.events.is_none() {
             return Ok(Arrival::of_nobody(wanted.until));
         }
         if wanted.conditions.is_empty() && wanted.events.is_none() {
-            return Ok(self.wait_for_ends(wanted));
+            return self.wait_for_ends_unless(wanted, stop);
         }
         let deadline = wanted.limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut watches = Watches::new();
@@ -242,12 +258,43 @@ impl Store {
             if let Some((came, job, is_reached)) = decided {
                 return Ok(arrival(self, waiting, came, job, is_reached, gap));
             }
-            if left.is_some_and(|left| left.is_zero()) {
+            if left.is_some_and(|left| left.is_zero()) || is_readable(stop)? {
                 let job = waiting.iter().position(|waiting| waiting.came.is_none());
                 let arrived = arrival(self, waiting, Came::Timeout, job, false, gap);
                 return Ok(Arrival { can_still_come: true, ..arrived });
             }
-            sleep(&waiting, &watches, left)?;
+            sleep(&waiting, &watches, stop, left)?;
+        }
+    }
+
+    /// Waits for ends only. Whoever waits for a lock cannot be told to stop: it looks now and then.
+    fn wait_for_ends_unless(
+        &self,
+        wanted: &WaitFor<'_>,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<Arrival, WaitError> {
+        if stop.is_none() {
+            return Ok(self.wait_for_ends(wanted));
+        }
+        let deadline = wanted.limit.and_then(|limit| Instant::now().checked_add(limit));
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let limit = Some(left.map_or(STOPPED_WITHIN, |left| left.min(STOPPED_WITHIN)));
+            let conditions = Conditions::default();
+            let arrival = self.wait_for_ends(&WaitFor {
+                jobs: wanted.jobs,
+                until: wanted.until,
+                conditions,
+                events: None,
+                limit,
+            });
+            if arrival.is_reached
+                || !arrival.can_still_come
+                || left.is_some_and(|left| left <= STOPPED_WITHIN)
+                || is_readable(stop)?
+            {
+                return Ok(arrival);
+            }
         }
     }
 
@@ -332,13 +379,23 @@ fn decide(waiting: &[Waiting<'_>], wanted: &WaitFor<'_>) -> Option<(Came, Option
     }
 }
 
+/// Tells whether there is something to read.
+fn is_readable(fd: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+    fd.map_or(Ok(false), |fd| readable(fd, Some(Duration::ZERO)))
+}
+
 /// Sleeps until something may have happened.
-fn sleep(waiting: &[Waiting<'_>], watches: &Watches, left: Option<Duration>) -> io::Result<()> {
+fn sleep(
+    waiting: &[Waiting<'_>],
+    watches: &Watches,
+    stop: Option<BorrowedFd<'_>>,
+    left: Option<Duration>,
+) -> io::Result<()> {
     let now = Instant::now();
     let open = || waiting.iter().filter(|waiting| waiting.came.is_none());
     let due = open().filter_map(Waiting::due).min().map(|due| due.saturating_duration_since(now));
     let nap = [left, due, watches.nap()].into_iter().flatten().min();
-    let fds = open().flat_map(Waiting::fds).chain(watches.fd());
+    let fds = open().flat_map(Waiting::fds).chain(watches.fd()).chain(stop);
     let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     // A moment longer than the clock's own grain, so as not to wake just before it is time.
     poll(&mut fds, nap.map(|nap| nap + Duration::from_micros(100)))?;
@@ -501,7 +558,7 @@ impl<'a> Waiting<'a> {
         self.due().is_some_and(|due| due <= now)
             || self.http.as_ref().is_some_and(|http| http.status().is_some())
             || self.readiness.as_ref().is_some_and(Readiness::is_answered)
-            || self.fds().any(|fd| outlive_sys::poll::readable(fd, Some(Duration::ZERO)).unwrap_or(true))
+            || self.fds().any(|fd| readable(fd, Some(Duration::ZERO)).unwrap_or(true))
     }
 
     /// Returns what tells of it, beside its directory.

@@ -132,7 +132,7 @@ fn row(listed: &Listed, has_sessions: bool) -> Vec<String> {
     row.extend(usage.iter().flat_map(usage_cells));
     row.extend(ports.iter().map(|ports| port_list(ports.as_deref().unwrap_or_default())));
     let command = one_line(&spec.command_line());
-    row.push(spec.name.as_ref().map_or(command.clone(), |name| format!("{}: {command}", one_line(name))));
+    row.push(job.name().map_or(command.clone(), |name| format!("{}: {command}", one_line(name))));
     row
 }
 

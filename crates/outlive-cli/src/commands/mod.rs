@@ -10,6 +10,7 @@ mod inbox;
 mod kill;
 mod list;
 mod logs;
+mod mcp;
 mod parting;
 mod pause;
 mod probe;
@@ -18,6 +19,7 @@ mod resume;
 mod run;
 mod send;
 mod session;
+mod setup;
 mod show;
 mod wait;
 
@@ -45,6 +47,8 @@ pub(crate) struct Context {
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
     match arguments.verb {
         Verb::Completions(completions) => return Ok(completions::run(&completions)),
+        // What is wrong with the store does not concern the clients' settings.
+        Verb::Setup(setup) => return setup::run(&setup, arguments.session.as_ref(), arguments.json),
         Verb::Parting(asked) => return parting::run(&asked),
         Verb::Reference(asked) => {
             render::print(&reference::page(asked.page));
@@ -53,6 +57,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         _ => {}
     }
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
+    if let Verb::Mcp(mcp) = arguments.verb {
+        return mcp::run(store, &mcp, arguments.session, arguments.reader);
+    }
     if !matches!(arguments.verb, Verb::Deliver(_)) {
         for warning in store.take_up_notices() {
             render::note(&format!("outlive: warning: {warning}"));
@@ -81,7 +88,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
-        Verb::Completions(_) | Verb::Parting(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
+        Verb::Mcp(_) | Verb::Completions(_) | Verb::Parting(_) | Verb::Reference(_) | Verb::Setup(_) => {
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

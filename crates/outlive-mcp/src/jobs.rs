@@ -1,0 +1,146 @@
+//! Jobs as an agent sees them: found, described, waited for.
+
+use std::time::Duration;
+
+use outlive::duration::format_duration;
+use outlive::{
+    Cause, Conditions, ControlError, FindError, Job, State, Store, Until, WaitError, WaitFor, WaitStatus,
+};
+
+use crate::arguments::shown;
+use crate::reply::{Failure, chain, quoted};
+use crate::scope::Scope;
+use crate::tools::Call;
+
+/// How many ids an error names.
+const NAMED: usize = 10;
+
+/// Finds a job.
+pub(crate) fn find(call: &Call<'_>, reference: &str) -> Result<Job, Failure> {
+    call.store.find(reference.trim(), call.scope.seen()).map_err(|error| not_found(call, &error))
+}
+
+/// Says what there is where something is not.
+pub(crate) fn not_found(call: &Call<'_>, error: &FindError) -> Failure {
+    match error {
+        FindError::Unknown(reference) => Failure::new(format!("there is no job {}", quoted(reference)))
+            .next(live_ids(call.store, call.scope)),
+        FindError::Ambiguous { .. } => Failure::new(chain(error)).next("give more of the id"),
+        FindError::Port { is_taken: true, port } => Failure::new(chain(error)).next(format!(
+            "another process listens on {port}, and outlive ends only its own jobs; {}",
+            live_ids(call.store, call.scope)
+        )),
+        FindError::Port { .. } => {
+            Failure::new(chain(error)).next("list_jobs ports=true shows the ports of all jobs")
+        }
+        _ => Failure::new(chain(error)).next(live_ids(call.store, call.scope)),
+    }
+}
+
+/// Names the live jobs, or what there is instead.
+pub(crate) fn live_ids(store: &Store, scope: &Scope) -> String {
+    let jobs = store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
+    let (live, ended): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|job| job.state(store).is_live());
+    let name = |jobs: &[&Job]| {
+        let mut names: Vec<String> = jobs.iter().rev().take(NAMED).map(|job| job.id().to_string()).collect();
+        if jobs.len() > NAMED {
+            names.push(format!("{} more", jobs.len() - NAMED));
+        }
+        names.join(", ")
+    };
+    match (live.as_slice(), ended.as_slice()) {
+        ([], []) => "there are no jobs: start one with run".to_owned(),
+        ([], ended) => format!("no job is live; ended: {}", name(ended)),
+        (live, _) => format!("live jobs: {}", name(live)),
+    }
+}
+
+/// Describes a job in a few words: `web-3f9c (web) running, 42s`.
+pub(crate) fn summary(job: &Job, state: &State) -> String {
+    let name = job.name().filter(|name| !job.id().as_str().starts_with(*name));
+    let name = name.map(|name| format!(" ({})", shown(name))).unwrap_or_default();
+    let ready = if state.status.has_ended() { None } else { readiness(job) };
+    let ready = ready.map(|ready| format!(", {ready}")).unwrap_or_default();
+    format!("{}{name} {}{ready}", job.id(), condition(state))
+}
+
+/// Describes how a job is doing: `failed, exit 1, after 42s`.
+pub(crate) fn condition(state: &State) -> String {
+    let mut text = state.status.to_string();
+    for (holds, word) in [
+        (state.is_lingering, "lingering"),
+        (state.is_orphaned, "orphaned"),
+        (state.is_elsewhere, "elsewhere"),
+        (state.is_live() && state.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
+    ] {
+        if holds {
+            text.push_str(", ");
+            text.push_str(word);
+        }
+    }
+    let time = state.runtime_ms().map(format_duration);
+    match &state.outcome {
+        None => {
+            if let Some(time) = time {
+                text.push_str(&format!(", {time}"));
+            }
+        }
+        Some(outcome) => {
+            let how = match (&outcome.cause, outcome.wait_status) {
+                (Cause::Natural, WaitStatus::Exited { code }) => Some(format!("exit {code}")),
+                _ => outlive::reason(state),
+            };
+            if let Some(how) = how {
+                text.push_str(&format!(", {}", one_line(&how)));
+            }
+            if let Some(time) = time {
+                text.push_str(&format!(", after {time}"));
+            }
+        }
+    }
+    text
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Waits for the end of a job that was just started, or until it is ready where something was said about that; until the deadline,
+/// or until nobody waits any more.
+pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Result<(), WaitError> {
+    if limit.is_zero() {
+        return Ok(());
+    }
+    let wanted = WaitFor {
+        jobs: std::slice::from_ref(job),
+        until: Until::All,
+        conditions: Conditions { ready: job.spec().ready.is_some(), ..Conditions::default() },
+        events: None,
+        limit: Some(limit),
+    };
+    call.store.wait_for_unless(&wanted, call.stop.fd())?;
+    Ok(())
+}
+
+/// Says that a job is ready, and where.
+pub(crate) fn readiness(job: &Job) -> Option<String> {
+    let record = job.ready_record()?;
+    Some(record.url.map_or_else(|| "ready".to_owned(), |url| format!("ready at {}", shown(&url))))
+}
+
+/// Says what to do about a keeper that could not be asked, or refused.
+pub(crate) fn refused(job: &Job, what: &str, error: &ControlError) -> Failure {
+    let id = job.id();
+    let failure = Failure::of(what, error);
+    match error {
+        ControlError::Ended(_) => failure.next(format!("read_output job={id} has what it printed")),
+        ControlError::Orphaned(_) => failure.next(format!("it can still be ended: kill job={id}")),
+        ControlError::Refused { code, .. } if code == "stdin_closed" || code == "no_stdin" => {
+            failure.next("start it again: run with stdin=\"open\"")
+        }
+        ControlError::NotReading { .. } => {
+            failure.next(format!("read_output job={id} shows what it does instead"))
+        }
+        _ => failure.next(format!("list_jobs shows how {id} is doing")),
+    }
+}

@@ -1,0 +1,42 @@
+//! The page of the reference that is made from the declarations.
+
+use std::fmt::Write;
+
+use crate::tools::{self, INSTRUCTIONS, Tool};
+
+/// Returns `docs/reference/mcp-tools.md`.
+pub fn reference() -> String {
+    let mut text = "# The MCP tools\n\nMade from the declarations in `crates/outlive-mcp/src/tools/`; `./test bless` makes it anew.\n\n\
+        ## Instructions\n\nWhat a model is told before it sees any tool:\n\n```text\n"
+        .to_owned();
+    text += INSTRUCTIONS;
+    text += "\n```\n";
+    for tool in tools::all() {
+        section(&mut text, tool);
+    }
+    text
+}
+
+fn section(text: &mut String, tool: &Tool) {
+    let hints = tool.hints;
+    let flags = [
+        (hints.read_only, "read-only"),
+        (hints.destructive, "destructive"),
+        (hints.idempotent, "idempotent"),
+        (hints.open_world, "open world"),
+    ];
+    let set: Vec<&str> = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
+    let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
+    let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
+    add(format!("\n## {}\n\n{}\n\nHints: {set}.\n", tool.name, tool.description));
+    add("| parameter | takes | |\n| --- | --- | --- |".to_owned());
+    for parameter in tool.parameters {
+        let must = if parameter.is_required { "; required" } else { "" };
+        add(format!(
+            "| `{}` | {}{must} | {} |",
+            parameter.name,
+            parameter.kind_word(),
+            parameter.about.replace('|', "\\|")
+        ));
+    }
+}

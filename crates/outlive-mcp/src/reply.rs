@@ -1,0 +1,173 @@
+//! What a tool answers: text, in one form for all tools.
+//!
+//! The server's own lines begin with [`MARK`], and no line of a job's output does: one that would is moved by a space. So nothing that
+//! a job prints can pass for a word of the server's.
+
+use crate::arguments::shown;
+
+/// How each of the server's own lines begins.
+pub(crate) const MARK: &str = "[outlive]";
+
+/// What no line of a job's output may begin with.
+const RESERVED: &str = "[outlive";
+
+/// Something to do once an answer was handed to the client.
+pub(crate) type After = Box<dyn FnOnce() + Send>;
+
+/// The answer of a tool.
+#[derive(Default)]
+pub(crate) struct Reply {
+    /// The first line, without its mark.
+    pub(crate) header: String,
+    /// What a job printed, or a table: harmless lines, each with its newline.
+    pub(crate) body: String,
+    /// What follows, a line each, without their marks.
+    pub(crate) footers: Vec<String>,
+    /// It went wrong.
+    pub(crate) is_error: bool,
+    /// What is to be done once the client has it.
+    pub(crate) after: Vec<After>,
+}
+
+impl Reply {
+    pub(crate) fn new(header: impl Into<String>) -> Self {
+        Self { header: header.into(), ..Self::default() }
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<String>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub(crate) fn footer(mut self, footer: impl Into<String>) -> Self {
+        self.footers.push(footer.into());
+        self
+    }
+
+    /// Does this once the client has the answer.
+    pub(crate) fn after(mut self, act: impl FnOnce() + Send + 'static) -> Self {
+        self.after.push(Box::new(act));
+        self
+    }
+
+    /// Returns the whole text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{MARK} {}\n", self.header);
+        text.push_str(&self.body);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        for footer in &self.footers {
+            text.push_str(MARK);
+            text.push(' ');
+            text.push_str(footer);
+            text.push('\n');
+        }
+        text.truncate(text.trim_end_matches('\n').len());
+        text
+    }
+}
+
+/// Why a call could not be answered as asked, and what to call next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    what: String,
+    next: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), next: None }
+    }
+
+    /// Says what to do next.
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// An error of the library's, with its causes.
+    pub(crate) fn of(what: &str, error: &dyn std::error::Error) -> Self {
+        Self::new(format!("{what}: {}", chain(error)))
+    }
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        let mut reply = Self::new(format!("error: {}", failure.what));
+        reply.footers.extend(failure.next.map(|next| format!("next: {next}")));
+        reply.is_error = true;
+        reply
+    }
+}
+
+/// Joins an error and its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let words = |error: &dyn std::error::Error| {
+        let text = error.to_string();
+        text.split(" (os error").next().unwrap_or_default().to_owned()
+    };
+    let mut text = words(error);
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {}", words(cause));
+        source = cause.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Adds a line that a job printed to a text, harmless: it cannot begin as a line of the server's does, nor hold what turns the
+/// direction of text around.
+pub(crate) fn push_line(text: &mut String, line: &str) {
+    if line.trim_start_matches(is_invisible).starts_with(RESERVED) {
+        text.push(' ');
+    }
+    for c in line.chars() {
+        match c {
+            '\t' => text.push('\t'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => text.push('\u{fffd}'),
+            '\u{2028}' | '\u{2029}' => text.push(' '),
+            c if c.is_control() => text.extend(c.escape_default()),
+            c => text.push(c),
+        }
+    }
+    text.push('\n');
+}
+
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Puts a caller's or job's text into one of the server's own lines.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("{:?}", shown(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_cannot_pass_for_the_servers_own_lines() {
+        for line in ["[outlive] done", "[outlive]", "\u{200b}[outlive] x", "\u{202e}[outlive] x"] {
+            let mut text = String::new();
+            push_line(&mut text, line);
+            assert!(text.starts_with(' '), "{text:?}");
+        }
+        let mut text = String::new();
+        push_line(&mut text, "a\r[outlive] b\u{1b}[31m\u{2028}[outlive] c");
+        assert_eq!(text.lines().count(), 1, "{text:?}");
+        assert!(!text.contains('\r') && !text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn a_reply_is_header_body_footers() {
+        let reply = Reply::new("a-1 running").body("x\ny").footer("next");
+        assert_eq!(reply.text(), "[outlive] a-1 running\nx\ny\n[outlive] next");
+        assert_eq!(Reply::new("only").text(), "[outlive] only");
+        let failed = Reply::from(Failure::new("no").next("yes"));
+        assert_eq!(failed.text(), "[outlive] error: no\n[outlive] next: yes");
+        assert!(failed.is_error);
+    }
+}

@@ -1,0 +1,117 @@
+//! Whose jobs a client sees, and for whom it reads: the project, and the conversation.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use outlive::SessionName;
+
+/// Whose jobs, and for whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    /// Where new jobs belong.
+    pub(crate) session: SessionName,
+    /// All sessions are seen, not only that one.
+    pub(crate) sees_all: bool,
+    /// Who is told things.
+    pub(crate) reader: SessionName,
+    /// Where jobs start, if nothing else is said.
+    pub(crate) directory: Option<PathBuf>,
+}
+
+impl Scope {
+    /// Returns whose jobs are seen; none: all.
+    pub(crate) fn seen(&self) -> Option<&SessionName> {
+        if self.sees_all { None } else { Some(&self.session) }
+    }
+}
+
+/// Returns the reader of this connection: the conversation that the client names, else one of its own.
+pub(crate) fn reader() -> SessionName {
+    let named = outlive::reader_of_environment();
+    if named != SessionName::default() {
+        return named;
+    }
+    let random: String =
+        outlive_sys::random::bytes16().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    outlive::reader_name(&format!("mcp-{random}"))
+}
+
+/// Returns the session of the project that a directory is in: one in the same project, whoever starts there.
+pub(crate) fn session_of(directory: &Path) -> SessionName {
+    let root = directory.ancestors().find(|path| path.join(".git").exists()).unwrap_or(directory);
+    let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let slug: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_') { c } else { '-' })
+        .take(40)
+        .collect();
+    let slug = slug.trim_matches(['-', '.', '_']);
+    let slug = if slug.is_empty() { "project" } else { slug };
+    let mark = hash(root.as_os_str().as_bytes());
+    SessionName::parse(&format!("{slug}-{:08x}", mark as u32 ^ (mark >> 32) as u32)).unwrap_or_default()
+}
+
+/// FNV-1a: short, and the same in every version.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Returns the path of a `file:` URI; none if it is another or no path.
+pub(crate) fn path_of_uri(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("file://")?;
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut left = path.as_bytes();
+    while let Some((&byte, rest)) = left.split_first() {
+        let hex = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        match (byte, rest) {
+            (b'%', [high, low, after @ ..]) => {
+                bytes.push(hex(*high)? << 4 | hex(*low)?);
+                left = after;
+            }
+            _ => {
+                bytes.push(byte);
+                left = rest;
+            }
+        }
+    }
+    let path = PathBuf::from(OsString::from_vec(bytes));
+    path.is_absolute().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_has_one_session_wherever_one_starts_in_it() {
+        let home = std::env::temp_dir().join(format!("outlive-scope-{}", std::process::id()));
+        let (inner, other) = (home.join("my app/src/deep"), home.join("other/my app"));
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::create_dir_all(home.join("my app/.git")).unwrap();
+        std::fs::create_dir_all(&other).unwrap();
+        assert_eq!(session_of(&inner), session_of(&home.join("my app")));
+        assert_ne!(session_of(&inner), session_of(&other), "another project of the same name");
+        assert!(session_of(&inner).as_str().starts_with("my-app-"));
+        std::fs::remove_dir_all(&home).unwrap();
+    }
+
+    #[test]
+    fn any_directory_makes_a_session() {
+        for path in ["/", "/...", "/\u{e9}\u{e9}", "/-", &format!("/{}", "x".repeat(255))] {
+            assert_ne!(session_of(Path::new(path)), SessionName::default(), "{path}");
+        }
+    }
+
+    #[test]
+    fn uris_of_files_are_paths() {
+        assert_eq!(path_of_uri("file:///a%20b/c"), Some(PathBuf::from("/a b/c")));
+        assert_eq!(path_of_uri("file://localhost/x"), Some(PathBuf::from("/x")));
+        for uri in ["http://x/", "file://host", "/x", "file:///a%2", ""] {
+            assert!(path_of_uri(uri).is_none_or(|path| path == Path::new("/a%2")), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What the server answers to each request.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use outlive::{Lease, Store};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    CompletionInfo, ContentBlock, ErrorCode, ErrorData, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestId, ServerCapabilities,
+    ServerConfig, Tool as Declared, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::Options;
+use crate::arguments::{Arguments, shown};
+use crate::environment::Environment;
+use crate::reply::{Failure, Reply};
+use crate::resources;
+use crate::scope::{self, Scope};
+use crate::stdio::{Outgoing, Stdio};
+use crate::tools::{self, AROUND, Call, INSTRUCTIONS, ROOM, Stop, Tool};
+
+/// How many calls that wait are served at the same time; more wait for their turn.
+const WAITING: usize = 128;
+
+/// How many others.
+const WORKING: usize = 8;
+
+/// How often a client that wants to know is told that a call goes on.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// How long a client may take to say what its project is.
+const ROOTS: Duration = Duration::from_millis(1000);
+
+/// The server of one connection.
+pub(crate) struct Server {
+    store: Arc<Store>,
+    options: Options,
+    environment: Arc<Environment>,
+    outgoing: Outgoing,
+    /// Found out at the first call: then the client may be asked.
+    scope: OnceCell<Arc<Scope>>,
+    /// While it is held, jobs that live with their session go on.
+    lease: Arc<OnceLock<Option<Lease>>>,
+    waiting: Arc<Semaphore>,
+    working: Arc<Semaphore>,
+}
+
+impl Server {
+    pub(crate) fn new(store: Store, options: Options, stdio: &Stdio) -> Self {
+        let environment = Environment::new(options.environment.unwrap_or(store.config().mcp.env));
+        Self {
+            store: Arc::new(store),
+            options,
+            environment: Arc::new(environment),
+            outgoing: stdio.outgoing.clone(),
+            scope: OnceCell::new(),
+            lease: Arc::default(),
+            waiting: Arc::new(Semaphore::new(WAITING)),
+            working: Arc::new(Semaphore::new(WORKING)),
+        }
+    }
+
+    /// Finds out whose jobs this client sees, once.
+    async fn scope(&self, context: &RequestContext<RoleServer>) -> Arc<Scope> {
+        let found = self.scope.get_or_init(|| async {
+            let root = root(context).await;
+            let directory = root.clone().or_else(|| std::env::current_dir().ok());
+            let session = self
+                .options
+                .session
+                .clone()
+                .unwrap_or_else(|| directory.as_deref().map(scope::session_of).unwrap_or_default());
+            let reader = self.options.reader.clone().unwrap_or_else(scope::reader);
+            Arc::new(Scope { session, sees_all: self.options.all_sessions, reader, directory: root })
+        });
+        Arc::clone(found.await)
+    }
+
+    /// Looks something up in the store, in a thread of its own.
+    async fn look_up<T: Send + 'static>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        look: impl FnOnce(&Store, &Scope) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
+        let failed = || ErrorData::internal_error("the server is ending", None);
+        let scope = self.scope(context).await;
+        let turn = Arc::clone(&self.working).acquire_owned().await.map_err(|_| failed())?;
+        let store = Arc::clone(&self.store);
+        let work = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            look(&store, &scope)
+        });
+        work.await.map_err(|_| failed())
+    }
+
+    /// Calls a tool in a thread of its own, and tells a client that wants to know that it goes on.
+    async fn call(
+        &self,
+        tool: &'static Tool,
+        arguments: Arguments,
+        context: &RequestContext<RoleServer>,
+    ) -> Reply {
+        let turns = if tool.waits { &self.waiting } else { &self.working };
+        let scope = self.scope(context).await;
+        let Ok(turn) = Arc::clone(turns).acquire_owned().await else {
+            return Failure::new("the server is ending").into();
+        };
+        let stop = Stop::default();
+        let mut work = tokio::task::spawn_blocking({
+            let (store, environment) = (Arc::clone(&self.store), Arc::clone(&self.environment));
+            let (outgoing, stop, lease) = (self.outgoing.clone(), stop.clone(), Arc::clone(&self.lease));
+            move || {
+                let _turn = turn;
+                lease.get_or_init(|| store.hold_lease_for_long(&scope.session));
+                // What the client has heard is noted before what it asks next is answered.
+                outgoing.settle();
+                let room = ROOM - AROUND;
+                let mut call = Call {
+                    store: &store,
+                    scope: &scope,
+                    environment: &environment,
+                    arguments,
+                    stop: &stop,
+                    room,
+                };
+                let mut reply = (tool.call)(&mut call).unwrap_or_else(Reply::from);
+                reply
+                    .footers
+                    .extend(call.arguments.take_notes().into_iter().map(|note| format!("note: {note}")));
+                reply
+            }
+        });
+        let token = context.meta.get_progress_token().filter(|_| tool.waits);
+        let mut told = 0;
+        loop {
+            let next = if told == 0 && tool.name == "wait" { Duration::ZERO } else { PROGRESS };
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    return done.unwrap_or_else(|_| Failure::new(format!("{} failed inside outlive", tool.name)).into());
+                }
+                () = context.ct.cancelled() => {
+                    stop.set();
+                    return Failure::new("cancelled").into();
+                }
+                () = self.outgoing.ended() => {
+                    stop.set();
+                    return Failure::new("the client is gone").into();
+                }
+                () = tokio::time::sleep(next), if token.is_some() => {
+                    if let Some(token) = token.clone() {
+                        let param = ProgressNotificationParam::new(token, f64::from(told))
+                            .with_message(format!("{}: {} s", tool.name, told * 10));
+                        // It is a courtesy; the answer comes anyway.
+                        tokio::time::timeout(PROGRESS, context.peer.notify_progress(param)).await.ok();
+                        told += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Asks a client that offers it for its project's directory.
+#[expect(deprecated, reason = "clients of the handshake era tell it this way")]
+async fn root(context: &RequestContext<RoleServer>) -> Option<PathBuf> {
+    let info = context.peer.peer_info()?;
+    info.capabilities.roots.as_ref()?;
+    let listed = tokio::time::timeout(ROOTS, context.peer.list_roots()).await.ok()?.ok()?;
+    listed.roots.iter().filter_map(|root| scope::path_of_uri(&root.uri)).find(|path| path.is_dir())
+}
+
+/// Returns a tool as clients are told of it.
+pub(crate) fn declaration(tool: &Tool) -> Declared {
+    let hints = tool.hints;
+    let annotations = ToolAnnotations::with_title(tool.title)
+        .read_only(hints.read_only)
+        .destructive(hints.destructive)
+        .idempotent(hints.idempotent)
+        .open_world(hints.open_world);
+    Declared::new(tool.name, tool.description, tool.schema()).with_annotations(annotations)
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_resources().enable_completions().build();
+        let about = Implementation::new("outlive", env!("CARGO_PKG_VERSION"));
+        ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all().map(declaration).collect()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Declared> {
+        tools::find(name).map(declaration)
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let listed = self.look_up(&context, resources::list).await?;
+        Ok(ListResourcesResult::with_all_items(listed))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri.clone();
+        let contents =
+            self.look_up(&context, move |store, scope| resources::read(store, scope, &uri)).await?;
+        let missing = || {
+            let message =
+                format!("there is no resource {:?}; outlive://jobs lists the jobs", shown(&request.uri));
+            ErrorData::resource_not_found(message, None)
+        };
+        Ok(ReadResourceResult::new(vec![contents.ok_or_else(missing)?]).into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let beginning = request.argument.value;
+        let is_id = request.argument.name == "id";
+        let find = move |store: &Store, scope: &Scope| match is_id {
+            true => resources::complete(store, scope, &beginning),
+            false => Vec::new(),
+        };
+        let ids = self.look_up(&context, find).await?;
+        Ok(CompleteResult::new(CompletionInfo::new(ids).unwrap_or_default()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = tools::find(&request.name) else {
+            let names: Vec<&str> = tools::all().map(|tool| tool.name).collect();
+            let message =
+                format!("there is no tool {:?}; there are {}", shown(&request.name), names.join(", "));
+            return Err(ErrorData::new(ErrorCode::INVALID_PARAMS, Cow::Owned(message), None));
+        };
+        crate::log(&format!("{} is called", tool.name));
+        let arguments = Arguments::new(tool, request.arguments.unwrap_or_default());
+        let reply = self.call(tool, arguments, &context).await;
+        Ok(self.answer(reply, &context.id, context.ct.is_cancelled()).into())
+    }
+}
+
+impl Server {
+    /// Makes a result of a reply; what comes after it is done once the client has it.
+    fn answer(&self, reply: Reply, request: &RequestId, is_cancelled: bool) -> CallToolResult {
+        let content = vec![ContentBlock::text(reply.text())];
+        if is_cancelled {
+            self.outgoing.forget(request);
+        } else {
+            self.outgoing.after(request, reply.after);
+        }
+        if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+    }
+}

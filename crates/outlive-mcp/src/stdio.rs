@@ -1,0 +1,416 @@
+//! Standard input and output: one message a line, whatever comes.
+//!
+//! A thread reads and a thread writes, so that any kind of file does. A line that is no message is answered with an error and costs
+//! nothing else. What is read and not yet answered is bounded: then the reader waits, and so does the client.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Read, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::reply::After;
+
+/// The longest line: what other servers take, too.
+const LONGEST: usize = 16 << 20;
+
+/// How much may be read and not yet answered.
+const MOST_PENDING: usize = 48 << 20;
+
+/// What a request costs beside its bytes.
+const REQUEST: usize = 4 << 10;
+
+/// How many messages wait between a thread and the server.
+const QUEUE: usize = 64;
+
+/// The connection to a client.
+pub(crate) struct Stdio {
+    lines: Arc<tokio::sync::Mutex<mpsc::Receiver<Line>>>,
+    pub(crate) outgoing: Outgoing,
+}
+
+/// A line as it was read.
+enum Line {
+    Message(Box<ClientJsonRpcMessage>),
+    /// No message: what to answer.
+    Bad(Vec<u8>),
+}
+
+/// Where answers go.
+#[derive(Clone)]
+pub(crate) struct Outgoing {
+    writer: mpsc::Sender<Outgoer>,
+    shared: Arc<Shared>,
+}
+
+/// Something to write, and what then.
+struct Outgoer {
+    bytes: Vec<u8>,
+    after: Vec<After>,
+    done: oneshot::Sender<io::Result<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// What is read and not answered.
+    pending: Mutex<Pending>,
+    answered: Condvar,
+    /// What is to be done once a request is answered.
+    after: Mutex<HashMap<RequestId, Vec<After>>>,
+    /// Held while an answer is written and what comes after it is done.
+    writing: Mutex<()>,
+    /// The end of input was reached.
+    ended: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Pending {
+    bytes: usize,
+    requests: HashMap<RequestId, usize>,
+}
+
+impl Stdio {
+    /// Begins to read and write.
+    ///
+    /// # Errors
+    ///
+    /// If there are no threads to be had.
+    pub(crate) fn open(
+        input: impl Read + Send + 'static,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (line_sender, lines) = mpsc::channel(QUEUE);
+        let (writer, outgoers) = mpsc::channel(QUEUE);
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
+        thread("read").spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                read(input, &line_sender, &shared);
+                shared.ended.send_replace(true);
+            }
+        })?;
+        thread("write").spawn({
+            let shared = Arc::clone(&shared);
+            move || write(output, outgoers, &shared)
+        })?;
+        let lines = Arc::new(tokio::sync::Mutex::new(lines));
+        Ok(Self { lines, outgoing: Outgoing { writer, shared } })
+    }
+
+    /// Returns the same connection once more, for when a client has to begin anew.
+    pub(crate) fn again(&self) -> Self {
+        Self { lines: Arc::clone(&self.lines), outgoing: self.outgoing.clone() }
+    }
+}
+
+impl Outgoing {
+    /// Does this once the request is answered.
+    pub(crate) fn after(&self, request: &RequestId, after: Vec<After>) {
+        if !after.is_empty() {
+            lock(&self.shared.after).insert(request.clone(), after);
+        }
+    }
+
+    /// Forgets what was to be done after an answer that will not be given.
+    pub(crate) fn forget(&self, request: &RequestId) {
+        lock(&self.shared.after).remove(request);
+    }
+
+    /// Waits until everything is done that comes after answers that the client may already have.
+    pub(crate) fn settle(&self) {
+        drop(lock(&self.shared.writing));
+    }
+
+    /// Waits for the end of input: nobody will ask any more, and what only waits need not go on.
+    pub(crate) async fn ended(&self) {
+        let mut ended = self.shared.ended.subscribe();
+        // The sender lives as long as this does.
+        ended.wait_for(|is_ended| *is_ended).await.ok();
+    }
+
+    /// Waits until all that was to be written is.
+    pub(crate) async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        if self.writer.send(Outgoer { bytes: Vec::new(), after: Vec::new(), done }).await.is_ok() {
+            written.await.ok();
+        }
+    }
+
+    fn send(
+        &self,
+        bytes: Vec<u8>,
+        after: Vec<After>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let writer = self.writer.clone();
+        async move {
+            let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+            let (done, written) = oneshot::channel();
+            writer.send(Outgoer { bytes, after, done }).await.map_err(|_| closed())?;
+            written.await.map_err(|_| closed())?
+        }
+    }
+}
+
+impl Transport<RoleServer> for Stdio {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let shared = &self.outgoing.shared;
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        let after = answered.and_then(|id| lock(&shared.after).remove(id)).unwrap_or_default();
+        if let Some(id) = answered {
+            shared.release(id);
+        }
+        let bytes = serde_json::to_vec(&message);
+        let outgoing = self.outgoing.clone();
+        async move { outgoing.send(bytes.map_err(io::Error::other)?, after).await }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            let line = self.lines.lock().await.recv().await?;
+            match line {
+                Line::Message(message) => {
+                    if let JsonRpcMessage::Notification(notification) = &*message
+                        && let ClientNotification::CancelledNotification(cancelled) =
+                            &notification.notification
+                        && let Some(id) = &cancelled.params.request_id
+                    {
+                        self.outgoing.shared.release(id);
+                    }
+                    return Some(*message);
+                }
+                Line::Bad(answer) => {
+                    crate::log(&format!("a line that is no message: {}", String::from_utf8_lossy(&answer)));
+                    // Dropped half-way it is sent all the same, as soon as there is room.
+                    let sent = self.outgoing.send(answer, Vec::new());
+                    tokio::spawn(async move { sent.await.ok() });
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Waits until there is room for a request.
+    fn take(&self, id: &RequestId, bytes: usize) {
+        let mut pending = lock(&self.pending);
+        while pending.bytes > 0 && pending.bytes + bytes > MOST_PENDING {
+            pending = self.answered.wait(pending).unwrap_or_else(PoisonError::into_inner);
+        }
+        pending.bytes += bytes;
+        *pending.requests.entry(id.clone()).or_default() += bytes;
+    }
+
+    fn release(&self, id: &RequestId) {
+        let mut pending = lock(&self.pending);
+        if let Some(bytes) = pending.requests.remove(id) {
+            pending.bytes -= bytes;
+            self.answered.notify_all();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads lines until the end of input, or until nobody takes them.
+fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
+    let mut input = io::BufReader::with_capacity(64 << 10, input);
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        let (is_ended, is_too_long) = match read_line(&mut input, &mut bytes) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let line = if is_too_long {
+            let most = LONGEST >> 20;
+            Some(Line::Bad(refusal(
+                -32700,
+                &format!("a line of more than {most} MiB was passed over"),
+                &Value::Null,
+            )))
+        } else {
+            // The last line may lack its newline; half of a message is none.
+            understand(&bytes).filter(|line| is_ended || matches!(line, Line::Message(_)))
+        };
+        if let Some(line) = line {
+            if let Line::Message(message) = &line
+                && let JsonRpcMessage::Request(request) = &**message
+            {
+                shared.take(&request.id, bytes.len() + REQUEST);
+            }
+            if lines.blocking_send(line).is_err() {
+                return;
+            }
+        }
+        if !is_ended {
+            return;
+        }
+        // One huge line must not be paid for ever after.
+        if bytes.capacity() > 1 << 20 {
+            bytes = Vec::new();
+        }
+    }
+}
+
+/// Reads a line; returns whether its newline came, and whether it was too long and was passed over.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(bool, bool)> {
+    let mut is_too_long = false;
+    loop {
+        let available = input.fill_buf()?;
+        if available.is_empty() {
+            return Ok((false, is_too_long));
+        }
+        let newline = available.iter().position(|&byte| byte == b'\n');
+        let taken = newline.unwrap_or(available.len());
+        if line.len() + taken > LONGEST {
+            is_too_long = true;
+            *line = Vec::new();
+        }
+        if !is_too_long {
+            line.extend_from_slice(&available[..taken]);
+        }
+        input.consume(newline.map_or(taken, |at| at + 1));
+        if newline.is_some() {
+            return Ok((true, is_too_long));
+        }
+    }
+}
+
+/// Reads a message; none if the line is empty.
+fn understand(line: &[u8]) -> Option<Line> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return None;
+    }
+    let error = match serde_json::from_slice(line) {
+        Ok(message) => return Some(Line::Message(Box::new(message))),
+        Err(error) => error,
+    };
+    let value = match serde_json::from_slice::<Value>(line) {
+        Ok(value) => value,
+        Err(error) => {
+            return Some(Line::Bad(refusal(
+                -32700,
+                &format!("this line is not JSON: {error}"),
+                &Value::Null,
+            )));
+        }
+    };
+    let id = value.get("id").filter(|id| id.is_string() || id.is_number()).unwrap_or(&Value::Null);
+    let is_notification = value.get("method").is_some() && value.get("id").is_none();
+    // Nobody waits for an answer to a notification.
+    if is_notification {
+        return None;
+    }
+    let message = match &value {
+        Value::Array(_) => {
+            "several messages in one line are not taken: send each in a line of its own".to_owned()
+        }
+        _ => format!("this is no JSON-RPC message: {error}"),
+    };
+    Some(Line::Bad(refusal(-32600, &message, id)))
+}
+
+fn refusal(code: i32, message: &str, id: &Value) -> Vec<u8> {
+    let error = ErrorData::new(ErrorCode(code), message.to_owned(), None);
+    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes()
+}
+
+/// Writes what comes, a line each, and does what is to be done after it.
+fn write(mut output: impl Write, mut outgoers: mpsc::Receiver<Outgoer>, shared: &Shared) {
+    while let Some(Outgoer { mut bytes, after, done }) = outgoers.blocking_recv() {
+        if !bytes.is_empty() {
+            bytes.push(b'\n');
+        }
+        let writing = lock(&shared.writing);
+        let written = output.write_all(&bytes).and_then(|()| output.flush());
+        if written.is_ok() {
+            after.into_iter().for_each(|act| act());
+        }
+        drop(writing);
+        // The server may have stopped waiting for it.
+        done.send(written).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(line: &[u8]) -> Option<Value> {
+        match understand(line)? {
+            Line::Bad(answer) => Some(serde_json::from_slice(&answer).unwrap()),
+            Line::Message(_) => None,
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_answered() {
+        let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+        for (line, code) in [
+            (&b"{"[..], -32700),
+            (b"\xff\xfe\x00", -32700),
+            (b"nonsense", -32700),
+            (&deep, -32700),
+            (b"[]", -32600),
+            (b"3", -32600),
+            (b"null", -32600),
+            (b"{}", -32600),
+            (br#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600),
+        ] {
+            let answer = answer(line).unwrap();
+            assert_eq!(answer["error"]["code"], code, "{answer}");
+            assert_eq!(answer["id"], Value::Null);
+        }
+        assert_eq!(answer(br#"{"id":7,"method":3}"#).unwrap()["id"], 7);
+    }
+
+    #[test]
+    fn what_is_a_message_is_taken() {
+        for line in [
+            &br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#[..],
+            b" {\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"tools/list\",\"params\":{}}\r",
+        ] {
+            assert!(matches!(understand(line), Some(Line::Message(_))));
+        }
+        assert!(understand(b"  ").is_none());
+    }
+
+    #[test]
+    fn lines_that_are_too_long_are_passed_over() {
+        let mut input =
+            io::BufReader::new(io::repeat(b'x').take(LONGEST as u64 + 5).chain(&b"\nnext\nlast"[..]));
+        let mut line = Vec::new();
+        assert_eq!(read_line(&mut input, &mut line).unwrap(), (true, true));
+        line.clear();
+        assert_eq!(read_line(&mut input, &mut line).unwrap(), (true, false));
+        assert_eq!(line, b"next");
+        line.clear();
+        assert_eq!(read_line(&mut input, &mut line).unwrap(), (false, false));
+        assert_eq!(line, b"last");
+    }
+}

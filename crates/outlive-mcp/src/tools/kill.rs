@@ -1,0 +1,153 @@
+//! `kill`: end jobs with everything they started.
+
+use std::time::Duration;
+
+use outlive::{ControlError, Job, Kill, Killed, Signal};
+
+use super::{Call, Hints, Kind, Parameter, Tool};
+use crate::arguments::shown;
+use crate::jobs::{self, refused};
+use crate::reply::{Failure, Reply, push_line, quoted};
+
+pub(crate) static TOOL: Tool = Tool {
+    name: "kill",
+    title: "End jobs",
+    description: "End jobs with every process they started: TERM, then KILL after a grace, until nothing is left. By id, name, group, or the port a job listens on. With signal (INT, HUP, USR1 …) it is only sent, unless it is TERM or KILL. Only jobs of outlive are ever touched.",
+    parameters: &[
+        Parameter::new("job", Kind::Text, "Id or name"),
+        Parameter::new("jobs", Kind::Texts, "Several"),
+        Parameter::new("group", Kind::Text, "All live jobs of this group"),
+        Parameter::new("signal", Kind::Text, "Signal to send; default TERM"),
+        Parameter::new("grace_ms", Kind::Number, "Time before KILL"),
+        Parameter::new("port", Kind::Number, "The job that listens there"),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: true, open_world: false },
+    waits: false,
+    call,
+};
+
+/// Who asks, for the record.
+const BY: &str = "outlive mcp";
+
+fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let grace = call.arguments.number("grace_ms", 0..=600_000)?.map(Duration::from_millis);
+    let signal = signal(call)?;
+    let jobs = chosen(call)?;
+    if jobs.is_empty() {
+        return Ok(Reply::new(format!("nothing to end; {}", jobs::live_ids(call.store, call.scope))));
+    }
+    let ended = match (signal, grace) {
+        (Some(signal), None) if signal != Signal::TERM && signal != Signal::KILL => {
+            let send = |job: &Job| call.store.signal(job, signal, BY);
+            let sent: Vec<_> = jobs.iter().map(send).collect();
+            return tell(call, &jobs, sent, Some(signal));
+        }
+        (signal, grace) => {
+            let force = signal == Some(Signal::KILL);
+            call.store.kill_all(&jobs, &Kill { signal, grace, force, by: BY.to_owned() })
+        }
+    };
+    tell(call, &jobs, ended, None)
+}
+
+fn signal(call: &Call<'_>) -> Result<Option<Signal>, Failure> {
+    let Some(text) = call.arguments.text("signal")? else { return Ok(None) };
+    let unknown = || {
+        Failure::new(format!("there is no signal {}", quoted(&text)))
+            .next("TERM, KILL, INT, HUP, QUIT, USR1, USR2 …")
+    };
+    Signal::parse(text.trim()).map(Some).ok_or_else(unknown)
+}
+
+/// Finds the jobs that are meant. All must exist before anything is done to one.
+fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
+    let mut references = call.arguments.texts("jobs")?;
+    references.extend(call.arguments.texts("job")?);
+    let group = call.arguments.text("group")?;
+    let port = call.arguments.number("port", 1..=65_535)?.and_then(|port| u16::try_from(port).ok());
+    if references.is_empty() && group.is_none() && port.is_none() {
+        return Err(
+            Failure::new("kill needs job, jobs, group or port").next(jobs::live_ids(call.store, call.scope))
+        );
+    }
+    let mut chosen = Vec::new();
+    for reference in references {
+        chosen.push(jobs::find(call, &reference)?);
+    }
+    if let Some(port) = port {
+        let found = call.store.find_by_port(port, call.scope.seen());
+        chosen.push(found.map_err(|error| jobs::not_found(call, &error))?);
+    }
+    if let Some(group) = group {
+        let listed =
+            call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
+        let members =
+            listed.jobs.into_iter().filter(|job| job.spec().group.as_deref() == Some(group.as_str()));
+        chosen.extend(members.filter(|job| job.state(call.store).is_live()));
+    }
+    // One that is meant twice is ended once.
+    let mut ids = std::collections::BTreeSet::new();
+    chosen.retain(|job| ids.insert(job.id().clone()));
+    Ok(chosen)
+}
+
+fn tell(
+    call: &Call<'_>,
+    jobs: &[Job],
+    ended: Vec<Result<Killed, ControlError>>,
+    sent: Option<Signal>,
+) -> Result<Reply, Failure> {
+    let mut body = String::new();
+    let mut failures = Vec::new();
+    for (job, ended) in jobs.iter().zip(ended) {
+        match ended {
+            Ok(killed) => describe(job, &killed, sent, &mut body),
+            // Asking twice is no failure: what was wanted is so.
+            Err(ControlError::Ended(_)) => describe(job, &Killed::was_over(), sent, &mut body),
+            Err(error) => failures.push(refused(job, &format!("{} is left", job.id()), &error)),
+        }
+        if job.state(call.store).status.has_ended() {
+            job.mark_seen();
+        }
+    }
+    if body.is_empty()
+        && let [failure] = failures.as_slice()
+    {
+        return Err(failure.clone());
+    }
+    let header = match body.lines().count() {
+        1 if failures.is_empty() => std::mem::take(&mut body).trim_end().to_owned(),
+        count => format!("{count} of {} jobs:", jobs.len()),
+    };
+    let mut reply = Reply::new(header).body(body);
+    for failure in failures {
+        let failed = Reply::from(failure);
+        reply.is_error = true;
+        reply.footers.push(failed.header);
+        reply.footers.extend(failed.footers);
+    }
+    Ok(reply)
+}
+
+fn describe(job: &Job, killed: &Killed, sent: Option<Signal>, body: &mut String) {
+    let processes = match killed.signalled {
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    let what = match sent {
+        _ if killed.was_over => "had already ended".to_owned(),
+        Some(signal) => format!("{} sent to {processes}", signal.name()),
+        None if killed.survivors.is_empty() => format!("ended, {processes}"),
+        None => {
+            let left: Vec<String> = killed
+                .survivors
+                .iter()
+                .take(5)
+                .map(|left| format!("pid {} {}: {}", left.pid, shown(&left.command), left.why))
+                .collect();
+            format!("not wholly ended, {processes} signalled; left: {}", left.join("; "))
+        }
+    };
+    let untraced = killed.untraced.as_ref().map(|untraced| format!("; {untraced}")).unwrap_or_default();
+    push_line(body, &format!("{} {what}{untraced}", job.id()));
+}

@@ -1,0 +1,67 @@
+//! `manage_job`: pause, resume, clear, remove, rename.
+
+use outlive::RemoveError;
+
+use super::{Call, Hints, Kind, Parameter, Tool};
+use crate::arguments::shown;
+use crate::jobs::{self, refused, summary};
+use crate::reply::{Failure, Reply};
+
+const ACTIONS: [&str; 5] = ["pause", "resume", "clear", "remove", "rename"];
+
+pub(crate) static TOOL: Tool = Tool {
+    name: "manage_job",
+    title: "Manage a job",
+    description: "pause: stop every process of a job where it is; resume: let it go on; clear: forget what it has printed so far; remove: forget an ended job with its output; rename: give it another name. To end a job use kill.",
+    parameters: &[
+        Parameter::required("job", Kind::Text, "Id or name"),
+        Parameter::required("action", Kind::Word(&ACTIONS), "What to do"),
+        Parameter::new("name", Kind::Text, "For rename: the new name"),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: true, open_world: false },
+    waits: false,
+    call,
+};
+
+fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let reference = call.arguments.required("job", "manage_job job=web action=pause")?;
+    let action = call.arguments.word("action", &ACTIONS)?;
+    let job = jobs::find(call, &reference)?;
+    let id = job.id().clone();
+    let done = match action {
+        Some("pause") => {
+            call.store.pause(&job).map_err(|error| refused(&job, "not paused", &error))?;
+            "paused"
+        }
+        Some("resume") => {
+            call.store.resume(&job).map_err(|error| refused(&job, "not resumed", &error))?;
+            "resumed"
+        }
+        Some("clear") => {
+            call.store.clear(&job).map_err(|error| refused(&job, "not cleared", &error))?;
+            "output forgotten"
+        }
+        Some("remove") => {
+            call.store.remove(&job).map_err(|error| match &error {
+                RemoveError::Live(_) => {
+                    Failure::of("not removed", &error).next(format!("kill job={id} first"))
+                }
+                _ => Failure::of("not removed", &error).next("list_jobs shows what there is"),
+            })?;
+            return Ok(Reply::new(format!("{id} removed")));
+        }
+        Some("rename") => {
+            let name =
+                call.arguments.required("name", &format!("manage_job job={id} action=rename name=web"))?;
+            call.store.rename(&job, &name).map_err(|error| {
+                Failure::of("not renamed", &error).next("call it again with a short name of one line")
+            })?;
+            return Ok(Reply::new(format!("{id} is now called {}", shown(name.trim()))));
+        }
+        _ => {
+            return Err(Failure::new("manage_job needs action")
+                .next(format!("call it again with action one of {}", ACTIONS.join(", "))));
+        }
+    };
+    Ok(Reply::new(format!("{done}: {}", summary(&job, &job.state(call.store)))))
+}

@@ -1,0 +1,193 @@
+//! `read_output`: what a job printed, in the room there is.
+
+use std::time::{Duration, Instant};
+
+use outlive::{Followed, Follower, Form, Job, Search, Stream, Timestamp};
+
+use regex::bytes::Regex;
+
+use super::run::LONGEST_WAIT;
+use super::{AROUND, Call, Hints, Kind, Parameter, ROOM, Tool};
+use crate::jobs::{self, summary};
+use crate::reading::{Begin, Selection, Shown, show};
+use crate::reply::{Failure, Reply};
+
+pub(crate) static TOOL: Tool = Tool {
+    name: "read_output",
+    title: "Read a job's output",
+    description: "Read what a job printed (logs). With job alone: what is new since you last read it. lines: the last N; from_line: from there on; grep: only lines that match. Long output is cut in the middle, its error lines are kept, and the header says how to get the rest. Progress bars are shown in their last state. To wait for the end use wait.",
+    parameters: &[
+        Parameter::required("job", Kind::Text, "Id or name"),
+        Parameter::new("lines", Kind::Number, "The last so many; with from_line, so many from there"),
+        Parameter::new("from_line", Kind::Number, "First line, from 1"),
+        Parameter::new("stream", Kind::Word(&["both", "stdout", "stderr"]), "Default both"),
+        Parameter::new("grep", Kind::Text, "Regex"),
+        Parameter::new("since_ms", Kind::Number, "What came in the last so many ms"),
+        Parameter::new("wait_ms", Kind::Number, "Wait so long for something new; at most 45000"),
+        Parameter::new(
+            "form",
+            Kind::Word(&["rendered", "plain", "raw"]),
+            "Default rendered; plain: each progress frame",
+        ),
+        Parameter::new("max_bytes", Kind::Number, "Default 8192"),
+    ],
+    hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
+    waits: true,
+    call,
+};
+
+/// The most that an answer may have: more than any client shows.
+const MOST: u64 = 200_000;
+
+/// What comes within so long after the first new output is shown with it.
+const SETTLED: Duration = Duration::from_millis(50);
+
+fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let example = format!("read_output job=web; {}", jobs::live_ids(call.store, call.scope));
+    let reference = call.arguments.required("job", &example)?;
+    let job = jobs::find(call, &reference)?;
+    let arguments = &mut call.arguments;
+    let lines = arguments.number("lines", 1..=1_000_000)?;
+    let from_line = arguments.number("from_line", 1..=u64::from(u32::MAX))?;
+    let since = arguments.number("since_ms", 0..=366 * 86_400_000)?;
+    let wait = arguments.number("wait_ms", 0..=LONGEST_WAIT)?.unwrap_or(0);
+    let max_bytes = arguments.number("max_bytes", 1000..=MOST)?;
+    let stream = match arguments.word("stream", &["both", "stdout", "stderr"])? {
+        Some("stdout") => Some(Stream::Stdout),
+        Some("stderr") => Some(Stream::Stderr),
+        _ => None,
+    };
+    let form = match arguments.word("form", &["rendered", "plain", "raw"])? {
+        Some("plain") => Form::Plain,
+        Some("raw") => Form::Raw,
+        _ => Form::Rendered,
+    };
+    let search = search(arguments.text("grep")?)?;
+    let is_new_only = lines.is_none() && from_line.is_none() && since.is_none() && search.is_everything();
+    let reader = call.scope.reader.clone();
+    let cursor = job.cursor(&reader, stream).unwrap_or(0);
+    if wait > 0 {
+        let from = if is_new_only { cursor } else { u64::MAX };
+        await_output(call, &job, from, Instant::now() + Duration::from_millis(wait), SETTLED)?;
+    }
+    let state = job.state(call.store);
+    let room = max_bytes.map_or(call.room, |bytes| {
+        (usize::try_from(bytes).unwrap_or(ROOM) + call.room).saturating_sub(ROOM).max(AROUND / 2)
+    });
+    let begin = match (from_line, since, lines) {
+        (Some(line), ..) => Begin::Line(line),
+        (_, Some(since), _) => Begin::Since(before_now(since)),
+        (_, _, Some(lines)) => Begin::Tail(lines),
+        _ if is_new_only => Begin::Offset(cursor),
+        _ => Begin::Offset(0),
+    };
+    let limit = lines.filter(|_| from_line.is_some());
+    let is_live = state.is_live() && is_new_only;
+    let selection = Selection { begin, limit, stream, form, search, bytes: room, is_live };
+    let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
+    let mut header = format!("{}; ", summary(&job, &state));
+    match (is_new_only, shown.range) {
+        (true, None) => header.push_str(&format!("nothing new after line {}", shown.total)),
+        _ => header.push_str(&shown.lines()),
+    }
+    let end = shown.end;
+    let mut reply = answer(&job, header, shown, &options(call)?);
+    if is_new_only && !state.status.has_ended() && reply.body.is_empty() {
+        reply = reply.footer(format!(
+            "to be told when there is more: read_output job={} wait_ms=30000, or wait",
+            job.id()
+        ));
+    }
+    let has_ended = state.status.has_ended();
+    Ok(reply.after(move || {
+        if is_new_only {
+            // Where the store cannot be written it is told again.
+            job.set_cursor(&reader, stream, end).ok();
+        }
+        if has_ended {
+            job.mark_seen();
+        }
+    }))
+}
+
+/// Puts what was read into an answer.
+pub(crate) fn answer(job: &Job, header: String, shown: Shown, options: &str) -> Reply {
+    let mut reply = Reply::new(header).body(shown.text);
+    reply.footers.extend(shown.notes);
+    if let Some((first, lines)) = shown.omitted {
+        reply = reply.footer(format!(
+            "left out: read_output job={}{options} from_line={first} lines={lines}",
+            job.id()
+        ));
+    }
+    reply
+}
+
+/// Writes down what was chosen, so that what was left out can be asked for.
+fn options(call: &Call<'_>) -> Result<String, Failure> {
+    let mut options = String::new();
+    for name in ["stream", "grep", "form"] {
+        if let Some(value) = call.arguments.text(name)? {
+            options += &format!(" {name}={}", serde_json::Value::from(value));
+        }
+    }
+    Ok(options)
+}
+
+fn search(text: Option<String>) -> Result<Search, Failure> {
+    let include = text.map(|text| pattern("grep", &text)).transpose()?;
+    Ok(Search { include, ..Search::default() })
+}
+
+/// Compiles a regular expression that was given.
+pub(crate) fn pattern(name: &str, text: &str) -> Result<Regex, Failure> {
+    outlive::pattern(text, false).map_err(|error| {
+        let error = error.to_string();
+        let last = error.lines().last().unwrap_or_default();
+        Failure::new(format!("{name} {} is no regular expression: {last}", crate::reply::quoted(text)))
+            .next("write a \\ before a dot, star or bracket that is meant as such")
+    })
+}
+
+fn before_now(millis: u64) -> Timestamp {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let micros = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+    Timestamp(micros.saturating_sub(millis.saturating_mul(1000)))
+}
+
+/// Waits until there is output after `from`, or none will come; then until it settles. The end of the log is meant by a place
+/// beyond it.
+pub(crate) fn await_output(
+    call: &Call<'_>,
+    job: &Job,
+    from: u64,
+    deadline: Instant,
+    settled: Duration,
+) -> Result<(), Failure> {
+    const SLICE: Duration = Duration::from_millis(200);
+    let failed = |error: std::io::Error| unreadable(call, job, &error);
+    let end = outlive::Output::open(job).map_err(failed)?.end();
+    let mut follower = Follower::new(call.store, job, from.min(end)).map_err(failed)?;
+    let mut quiet_since = None;
+    loop {
+        let now = Instant::now();
+        let left = deadline.saturating_duration_since(now);
+        let quiet_left = quiet_since.map(|since: Instant| (since + settled).saturating_duration_since(now));
+        if left.is_zero() || call.stop.is_set() || quiet_left.is_some_and(|left| left.is_zero()) {
+            return Ok(());
+        }
+        match follower.next(Some(left.min(SLICE).min(quiet_left.unwrap_or(SLICE)))).map_err(failed)? {
+            Followed::Piece(_) => quiet_since = Some(Instant::now()),
+            Followed::End => return Ok(()),
+            Followed::Nothing => {}
+        }
+    }
+}
+
+/// Somebody may remove the job while it is read.
+pub(crate) fn unreadable(call: &Call<'_>, job: &Job, error: &std::io::Error) -> Failure {
+    if job.is_removed() {
+        return jobs::not_found(call, &outlive::FindError::Unknown(job.id().to_string()));
+    }
+    Failure::of("cannot read its output", error).next("call it again")
+}

@@ -1,0 +1,87 @@
+//! `send_input`: answer what a job asks.
+
+use std::time::{Duration, Instant};
+
+use outlive::Output;
+use serde_json::Value;
+
+use super::read_output::{answer, await_output, unreadable};
+use super::run::LONGEST_WAIT;
+use super::{Call, Hints, Kind, Parameter, Tool};
+use crate::jobs::{self, refused, summary};
+use crate::reading::{Selection, show};
+use crate::reply::{Failure, Reply};
+
+pub(crate) static TOOL: Tool = Tool {
+    name: "send_input",
+    title: "Write to a job's input",
+    description: "Write to the standard input of a job that was started with stdin=open (answer a prompt, drive a REPL), then return the new output once it settles. A newline is added unless submit is false. eof closes its input. Passwords are for the user to type, not for you.",
+    parameters: &[
+        Parameter::required("job", Kind::Text, "Id or name"),
+        Parameter::new("text", Kind::Text, "What to write"),
+        Parameter::new("submit", Kind::Flag, "Add a newline; default true"),
+        Parameter::new("eof", Kind::Flag, "Then close its input"),
+        Parameter::new("wait_ms", Kind::Number, "Wait so long for output; default 2000, at most 45000"),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
+    waits: true,
+    call,
+};
+
+/// Output has settled when nothing came for so long.
+const SETTLED: Duration = Duration::from_millis(150);
+
+/// How long a job may leave its input unread before that is told.
+const UNREAD: Duration = Duration::from_secs(10);
+
+fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let reference = call.arguments.required("job", "send_input job=repl text=\"print(1)\"")?;
+    let job = jobs::find(call, &reference)?;
+    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT)?.unwrap_or(2000);
+    let eof = call.arguments.flag("eof")?;
+    let submit = call.arguments.choice_of_two("submit")?;
+    let text = match call.arguments.value("text") {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(Value::Bool(is_true)) => Some(is_true.to_string()),
+        None => None,
+        Some(_) => {
+            return Err(
+                Failure::new("text must be a string").next("call send_input again with text as a string")
+            );
+        }
+    };
+    if text.is_none() && !eof && submit != Some(true) {
+        return Err(Failure::new("there is nothing to send")
+            .next("give text, submit=true for an empty line, or eof=true"));
+    }
+    let mut bytes = text.clone().unwrap_or_default().into_bytes();
+    let has_line = text.is_some() || submit == Some(true);
+    if has_line && submit.unwrap_or(true) && !bytes.ends_with(b"\n") {
+        bytes.push(b'\n');
+    }
+    let before = Output::open(&job).map_err(|error| unreadable(call, &job, &error))?.end();
+    if !bytes.is_empty() {
+        call.store.write_stdin(&job, &bytes, UNREAD).map_err(|error| refused(&job, "not written", &error))?;
+    }
+    if eof {
+        call.store.close_stdin(&job).map_err(|error| refused(&job, "not closed", &error))?;
+    }
+    await_output(call, &job, before, Instant::now() + Duration::from_millis(wait), SETTLED)?;
+    let state = job.state(call.store);
+    let reader = call.scope.reader.clone();
+    let cursor = job.cursor(&reader, None).unwrap_or(0);
+    let selection = Selection::after(cursor, call.room, state.is_live());
+    let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
+    let sent = format!("{} bytes sent{}", bytes.len(), if eof { ", input closed" } else { "" });
+    let lines = if shown.range.is_some() { shown.lines() } else { "no new output yet".to_owned() };
+    let end = shown.end;
+    let header = format!("{}; {sent}; {lines}", summary(&job, &state));
+    let mut reply = answer(&job, header, shown, "");
+    if reply.body.is_empty() && !state.status.has_ended() {
+        reply = reply.footer(format!("read_output job={} wait_ms=30000 waits for more", job.id()));
+    }
+    Ok(reply.after(move || {
+        job.set_cursor(&reader, None, end).ok();
+    }))
+}

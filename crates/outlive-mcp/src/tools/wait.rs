@@ -1,0 +1,220 @@
+//! `wait`: for what is needed next.
+
+use std::time::{Duration, Instant};
+
+use outlive::duration::format_duration;
+use outlive::{Arrival, Came, Conditions, EventScope, Job, Line, Until, WaitError, WaitFor};
+
+use super::read_output::{answer, unreadable};
+use super::{Call, Hints, Kind, Parameter, Tool};
+use crate::jobs::{self, summary};
+use crate::reading::{Selection, show};
+use crate::reply::{Failure, Reply, push_line, quoted};
+
+const FOR: [&str; 6] = ["exit", "ready", "match", "port", "idle", "event"];
+
+pub(crate) static TOOL: Tool = Tool {
+    name: "wait",
+    title: "Wait for jobs",
+    description: "Wait until jobs end (for=exit, the default), get ready, print a line that matches pattern, listen on port, fall silent (idle), or, without jobs, until anything happens to any job. Use this instead of sleep or polling. Returns new output at the end of a job. When the time is over the jobs go on: call it again.",
+    parameters: &[
+        Parameter::new("jobs", Kind::Texts, "Ids or names; none: any event"),
+        Parameter::new("group", Kind::Text, "All jobs of this group"),
+        Parameter::new("all", Kind::Flag, "All of them, not the first"),
+        Parameter::new("for", Kind::Word(&FOR), "What to wait for"),
+        Parameter::new("pattern", Kind::Text, "Regex, for match"),
+        Parameter::new("fail_pattern", Kind::Text, "Regex of a line that ends the wait as failed"),
+        Parameter::new("port", Kind::Number, "For port"),
+        Parameter::new("idle_ms", Kind::Number, "For idle: silent so long; default 2000"),
+        Parameter::new("timeout_ms", Kind::Number, "Default 45000"),
+    ],
+    hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
+    waits: true,
+    call,
+};
+
+/// The longest wait that may be asked for: a day.
+const LONGEST: u64 = 86_400_000;
+
+fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let timeout = Duration::from_millis(call.arguments.number("timeout_ms", 0..=LONGEST)?.unwrap_or(45_000));
+    let until = if call.arguments.flag("all")? { Until::All } else { Until::Any };
+    let (jobs, goal) = chosen(call)?;
+    let conditions = conditions(call, goal)?;
+    for job in &jobs {
+        call.store.probe_in_passing(job, &job.state(call.store));
+    }
+    let events = (goal == "event").then(|| EventScope { session: call.scope.seen().cloned(), since: None });
+    let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout) };
+    let began = Instant::now();
+    let arrival = call.store.wait_for_unless(&wanted, call.stop.fd()).map_err(|error| failed(&error))?;
+    let waited = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tell(call, jobs, &arrival, waited)
+}
+
+/// Finds the jobs that are meant, and what is waited for.
+fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
+    let mut references = call.arguments.texts("jobs")?;
+    // A name that other tools have.
+    references.extend(call.arguments.texts("job")?);
+    let group = call.arguments.text("group")?;
+    let goal = call.arguments.word("for", &FOR)?;
+    let is_all = references.is_empty() && group.is_none();
+    let given = |name| call.arguments.value(name).is_some();
+    let goal = goal.unwrap_or(match is_all {
+        _ if given("pattern") => "match",
+        _ if given("port") => "port",
+        _ if given("idle_ms") => "idle",
+        true => "event",
+        false => "exit",
+    });
+    let mut jobs = Vec::new();
+    for reference in references {
+        jobs.push(jobs::find(call, &reference)?);
+    }
+    if is_all && goal == "event" {
+        return Ok((jobs, goal));
+    }
+    if is_all || group.is_some() {
+        let listed =
+            call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
+        let is_meant = |job: &Job| match &group {
+            Some(group) => job.spec().group.as_ref() == Some(group),
+            None => !job.state(call.store).status.has_ended(),
+        };
+        jobs.extend(listed.jobs.into_iter().filter(is_meant));
+    }
+    if jobs.is_empty() {
+        let what = group.map_or_else(
+            || "no job is live".to_owned(),
+            |group| format!("no job is in group {}", quoted(&group)),
+        );
+        return Err(Failure::new(format!("there is nothing to wait for: {what}"))
+            .next(jobs::live_ids(call.store, call.scope)));
+    }
+    Ok((jobs, goal))
+}
+
+fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
+    let arguments = &mut call.arguments;
+    let mut conditions = Conditions::default();
+    let pattern = |name: &str, text: Option<String>| {
+        text.map(|text| super::read_output::pattern(name, &text)).transpose()
+    };
+    conditions.fail_matches = pattern("fail_pattern", arguments.text("fail_pattern")?)?;
+    match goal {
+        "ready" => conditions.ready = true,
+        "match" => {
+            conditions.matches = pattern(
+                "pattern",
+                Some(arguments.required("pattern", "wait jobs=[\"web\"] for=match pattern=\"listening\"")?),
+            )?;
+        }
+        "port" => {
+            let port = arguments.number("port", 1..=65_535)?.and_then(|port| u16::try_from(port).ok());
+            let missing = || {
+                Failure::new("wait for=port needs port")
+                    .next("for example wait jobs=[\"web\"] for=port port=3000")
+            };
+            conditions.port = Some(port.ok_or_else(missing)?);
+        }
+        "idle" => {
+            let millis = arguments.number("idle_ms", 50..=LONGEST)?.unwrap_or(2000);
+            conditions.idle = Some(Duration::from_millis(millis));
+        }
+        _ => {}
+    }
+    Ok(conditions)
+}
+
+fn failed(error: &WaitError) -> Failure {
+    let failure = Failure::new(crate::reply::chain(error));
+    match error {
+        WaitError::NoReady(job) => failure.next(format!(
+            "wait jobs=[\"{job}\"] for=match pattern=\"…\", for=port port=…, or start it with ready_on, ready_port or ready_url"
+        )),
+        _ => failure.next("call wait again"),
+    }
+}
+
+/// Tells what came, and what to do next.
+fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: u64) -> Result<Reply, Failure> {
+    let waited = format_duration(waited);
+    let decided = arrival.job.and_then(|at| jobs.get(at).map(|job| (at, summary(job, &arrival.states[at]))));
+    let what = decided.as_ref().map(|(_, summary)| summary.clone()).unwrap_or_default();
+    let header = match &arrival.came {
+        Came::Timeout if jobs.is_empty() => format!("nothing happened in {waited}"),
+        Came::Timeout => format!("not yet after {waited}: {what}"),
+        Came::Exit if arrival.is_reached => what,
+        Came::Exit => format!("ended before what was waited for: {what}"),
+        Came::Ready(_) | Came::Http(_) => what,
+        Came::Match(line) => format!("{what}; line {} matches", line.number),
+        Came::FailMatch(line) => format!("failed: {what}; line {} matches fail_pattern", line.number),
+        Came::Port(port) => format!("{what}; listens at {}", port.url),
+        Came::Idle => format!("{what}; silent"),
+        Came::Event(_, numbered) => {
+            let event = &numbered.event;
+            let exit = event.exit_code.map(|code| format!(", exit {code}")).unwrap_or_default();
+            let status = event.status.map(|status| format!(" {status}")).unwrap_or_default();
+            format!("{} {}{status}{exit}", event.job, event.event.word())
+        }
+    };
+    let mut reply = Reply::new(header);
+    if let Some(line) = arrival.came.line() {
+        push_line(&mut reply.body, &text(line));
+    }
+    // Of several, how each is doing.
+    if jobs.len() > 1 {
+        for (job, state) in jobs.iter().zip(&arrival.states) {
+            push_line(&mut reply.body, &summary(job, state));
+        }
+    }
+    let ids: Vec<String> = jobs
+        .iter()
+        .zip(&arrival.states)
+        .filter(|(_, state)| !state.status.has_ended())
+        .map(|(job, _)| format!("\"{}\"", job.id()))
+        .collect();
+    if arrival.can_still_come {
+        let again =
+            if ids.is_empty() { "wait".to_owned() } else { format!("wait jobs=[{}]", ids.join(", ")) };
+        reply = reply.footer(format!("jobs go on; call it again: {again}"));
+    }
+    let ended: Vec<usize> = (0..jobs.len()).filter(|&at| arrival.states[at].status.has_ended()).collect();
+    // The end of one job comes with what it has printed since.
+    let shown = decided.map(|(at, _)| at).filter(|at| ended.contains(at));
+    if let Some(at) = shown {
+        let job = jobs.swap_remove(at);
+        return with_output(call, job, reply);
+    }
+    let ended: Vec<Job> =
+        jobs.into_iter().enumerate().filter(|(at, _)| ended.contains(at)).map(|(_, job)| job).collect();
+    Ok(reply.after(move || ended.iter().for_each(Job::mark_seen)))
+}
+
+/// Adds what a job that has ended has printed since it was read.
+fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure> {
+    let reader = call.scope.reader.clone();
+    let cursor = job.cursor(&reader, None).unwrap_or(0);
+    let room = call.room.saturating_sub(reply.body.len() + reply.header.len()).max(500);
+    let selection = Selection::after(cursor, room, false);
+    let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
+    let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
+    let end = shown.end;
+    let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
+    with.body = reply.body + &with.body;
+    with.footers.extend(reply.footers);
+    Ok(with.after(move || {
+        job.set_cursor(&reader, None, end).ok();
+        job.mark_seen();
+    }))
+}
+
+fn text(line: &Line) -> String {
+    let mut text = String::from_utf8_lossy(&line.text).into_owned();
+    if let Some((at, _)) = text.char_indices().nth(1000) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}

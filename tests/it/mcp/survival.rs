@@ -1,0 +1,57 @@
+//! Servers come and go; jobs, output and endings stay.
+//!
+//! Proves that a server may be killed in the middle of any tool, and the next one goes on.
+
+use outlive_tests::{Era, Home, Mcp, Random};
+use serde_json::{Value, json};
+
+fn start(home: &Home) -> Mcp {
+    let mut command = home.outlive(["mcp"]);
+    command.env("CLAUDE_CODE_SESSION_ID", "conversation");
+    Mcp::of(command, Era::Stateless, json!({}), &[])
+}
+
+/// Killed in the middle of any tool, the next server goes on as if nothing had happened.
+#[test]
+fn a_server_may_be_killed_in_the_middle_of_any_tool() {
+    let home = Home::new();
+    let mut random = Random::new(1);
+    let mut client = start(&home);
+    let line = "while read x; do echo $x; done";
+    let job = client
+        .call("run", json!({"command": line, "stdin": "open", "name": "kept", "background": true}))
+        .ok()
+        .job();
+    let calls: Vec<(&str, Value)> = vec![
+        ("run", json!({"command": "echo done", "name": "short"})),
+        ("read_output", json!({"job": job, "wait_ms": 1000})),
+        ("wait", json!({"jobs": [job]})),
+        ("send_input", json!({"job": job, "text": "hello"})),
+        ("read_screen", json!({"job": job})),
+        ("kill", json!({"job": "short"})),
+        ("list_jobs", json!({"usage": true, "ports": true})),
+        ("manage_job", json!({"job": job, "action": "rename", "name": "kept"})),
+    ];
+    for round in 0..40 {
+        let (tool, arguments) = &calls[round % calls.len()];
+        client.send_call(tool, arguments.clone());
+        std::thread::sleep(std::time::Duration::from_micros(random.below(20_000)));
+        client.kill();
+        client = start(&home);
+        let listed = client.call("list_jobs", json!({})).ok();
+        assert!(listed.text.contains(&job), "{round}: {}", listed.text);
+    }
+    // What was written before a kill is there; what was not is not half there.
+    let output = client
+        .call("read_output", json!({"job": job, "from_line": 1, "form": "plain", "max_bytes": 100_000}))
+        .ok();
+    assert!(output.body().iter().all(|line| *line == "hello"), "{}", output.text);
+    client.call("send_input", json!({"job": job, "eof": true})).ok();
+    assert_eq!(home.wait(&job)["status"], "completed");
+    // Every job is accounted for: it ended as it should, or was killed because somebody asked.
+    for ended in home.json(["list"]).as_array().unwrap() {
+        let id = ended["job"].as_str().unwrap();
+        let status = home.wait(id)["status"].as_str().unwrap().to_owned();
+        assert!(["completed", "killed"].contains(&status.as_str()), "{id}: {status}");
+    }
+}

@@ -1,0 +1,317 @@
+//! What each tool answers.
+//!
+//! Proves that results are text within their budget, that nothing is lost or repeated between calls, and that every error names
+//! the next call.
+
+use outlive_tests::{ERAS, Era, Home, Mcp, is_running, pid};
+use serde_json::json;
+
+#[test]
+fn a_command_that_ends_in_time_answers_with_code_and_output() {
+    let home = Home::new();
+    for era in ERAS {
+        let mut client = Mcp::start(&home, era);
+        let answer =
+            client.call("run", json!({"command": "echo out; echo err >&2; exit 3", "name": "tests"})).ok();
+        assert!(answer.header().contains("failed, exit 3"), "{}", answer.text);
+        let mut body = answer.body();
+        body.sort_unstable();
+        assert_eq!(body, ["err", "out"]);
+        assert_eq!(client.end(), 0);
+    }
+}
+
+/// What `run` has shown, `read_output` does not show again, and nothing between the two is lost.
+#[test]
+fn run_hands_over_to_read_output() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let fifo = home.path().join("go");
+    let line = format!(
+        "mkfifo {0}; seq 1 3; read x <{0}; seq 4 2000; read x <{0}; printf 'half'; read x <{0}; echo ' whole'",
+        fifo.display()
+    );
+    let started = client.call("run", json!({"command": line, "wait_ms": 300})).ok();
+    let job = started.job();
+    assert!(started.header().contains("running"), "{}", started.text);
+    let mut seen: Vec<String> = started.body().into_iter().map(str::to_owned).collect();
+    let go = || std::fs::write(&fifo, "x\n").unwrap();
+    let mut read = |seen: &mut Vec<String>, enough: &str| {
+        // What has come when `run` returns depends on the machine; in the end all of it has.
+        while !seen.iter().any(|line| line == enough) {
+            let answer =
+                client.call("read_output", json!({"job": job, "wait_ms": 5000, "max_bytes": 100_000})).ok();
+            seen.extend(answer.body().into_iter().map(str::to_owned));
+        }
+    };
+    read(&mut seen, "3");
+    go();
+    read(&mut seen, "2000");
+    go();
+    read(&mut seen, "half");
+    go();
+    read(&mut seen, " whole");
+    let mut expected: Vec<String> = (1..=2000).map(|number| number.to_string()).collect();
+    expected.extend(["half".to_owned(), " whole".to_owned()]);
+    assert_eq!(seen, expected);
+    let nothing = client.call("read_output", json!({"job": job})).ok();
+    assert!(nothing.header().contains("nothing new"), "{}", nothing.text);
+}
+
+#[test]
+fn long_output_is_cut_and_the_rest_can_be_asked_for() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Stateless);
+    let line = "seq 1 3000; echo 'error: no such thing'; seq 3002 6000; echo '[outlive] fake'";
+    let answer = client.call("run", json!({"command": line})).ok();
+    let job = answer.job();
+    assert!(answer.text.len() <= 8192, "{} bytes", answer.text.len());
+    assert!(answer.text.contains("3001: error: no such thing"), "{}", answer.text);
+    assert!(answer.text.ends_with("lines=4493") || answer.text.contains("left out"), "{}", answer.text);
+    assert!(answer.body().contains(&" [outlive] fake"), "{}", answer.text);
+    let omitted = answer.text.lines().find(|line| line.starts_with("[outlive] left out:")).unwrap();
+    let number = |name: &str| -> u64 {
+        let word = omitted.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap();
+        word.parse().unwrap()
+    };
+    let (first, lines) = (number("from_line="), number("lines="));
+    let rest = client
+        .call("read_output", json!({"job": job, "from_line": first, "lines": lines, "max_bytes": 200_000}))
+        .ok();
+    let mut all: Vec<&str> = answer.body().into_iter().filter(|line| !line.contains("error: no")).collect();
+    let head = usize::try_from(first).unwrap() - 1;
+    let rest = rest.body();
+    all.splice(head..head, rest.iter().copied());
+    let expected: Vec<String> = (1..=6000)
+        .map(|number| if number == 3001 { "error: no such thing".to_owned() } else { number.to_string() })
+        .chain([" [outlive] fake".to_owned()])
+        .collect();
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn output_is_read_in_many_ways() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let line =
+        "for i in $(seq 1 50); do echo line $i; done; printf '10%%\\r50%%\\r100%%\\n\\033[31mred\\033[0m\\n'";
+    let job = client.call("run", json!({"command": line})).ok().job();
+    let mut read = |arguments: serde_json::Value| {
+        let mut arguments = arguments;
+        arguments["job"] = job.clone().into();
+        client.call("read_output", arguments).ok()
+    };
+    assert_eq!(read(json!({"lines": 2})).body(), ["100%", "red"]);
+    assert_eq!(read(json!({"from_line": "49", "lines": "2"})).body(), ["line 49", "line 50"]);
+    assert_eq!(read(json!({"grep": "^line .7$"})).body(), ["line 17", "line 27", "line 37", "line 47"]);
+    assert_eq!(read(json!({"grep": "line", "lines": 1})).body(), ["line 50"]);
+    assert_eq!(read(json!({"from_line": 51, "form": "plain"})).body(), ["10%", "50%", "100%", "red"]);
+    assert!(read(json!({"from_line": 52, "form": "raw"})).text.contains("\\u{1b}[31mred"));
+    assert_eq!(read(json!({"since_ms": 60_000, "grep": "red"})).body(), ["red"]);
+    assert_eq!(read(json!({"from_line": 999})).body(), Vec::<&str>::new());
+    let job = client.call("run", json!({"command": "echo oops >&2; echo fine"})).ok().job();
+    for (stream, line) in [("stderr", "oops"), ("stdout", "fine")] {
+        let new = client.call("read_output", json!({"job": job, "stream": stream})).ok();
+        assert_eq!(new.body(), [line], "each stream has a place of its own");
+        assert!(client.call("read_output", json!({"job": job, "stream": stream})).ok().body().is_empty());
+    }
+}
+
+#[test]
+fn a_very_long_line_is_cut_and_leaves_room_for_others() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let line = "echo first; head -c 300000 /dev/zero | tr '\\0' x; echo; echo last";
+    let answer = client.call("run", json!({"command": line})).ok();
+    let body = answer.body();
+    assert_eq!((body.first(), body.last()), (Some(&"first"), Some(&"last")), "{}", answer.text);
+    assert!(body[1].contains("more]"), "{}", answer.text);
+    assert!(answer.text.len() <= 8192, "{}", answer.text.len());
+}
+
+#[test]
+fn input_is_written_and_answered() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Stateless);
+    let line = "while read x; do echo \"got $x\"; done; echo over";
+    let job = client.call("run", json!({"command": line, "stdin": true, "background": true})).ok().job();
+    let answer = client.call("send_input", json!({"job": job, "text": "one"})).ok();
+    assert_eq!(answer.body(), ["got one"]);
+    let answer =
+        client.call("send_input", json!({"job": job, "text": "tw", "submit": "false", "wait_ms": 0})).ok();
+    assert_eq!(answer.body(), Vec::<&str>::new());
+    let answer =
+        client.call("send_input", json!({"job": job, "text": "o", "eof": true, "wait_ms": 20_000})).ok();
+    assert_eq!(answer.body(), ["got two", "over"]);
+    let closed =
+        client.call("run", json!({"command": "sleep 100", "background": true, "name": "closed"})).ok().job();
+    let error = client.call("send_input", json!({"job": closed, "text": "x"})).error();
+    assert!(error.contains("stdin=\"open\""), "{error}");
+    let error = client.call("send_input", json!({"job": closed})).error();
+    assert!(error.contains("nothing to send"), "{error}");
+}
+
+#[test]
+fn jobs_are_ended_by_name_group_and_port() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let start = |client: &mut Mcp, name: &str, command: &str| {
+        let arguments = json!({"command": command, "name": name, "group": "g", "background": true});
+        client.call("run", arguments).ok().job()
+    };
+    let first = start(&mut client, "one", "sleep 100 & sleep 100");
+    let _second = start(&mut client, "two", "sleep 100");
+    let third = start(&mut client, "three", "trap '' TERM; while :; do sleep 1; done");
+    let main = pid(&home.show(&first), "pid");
+    assert!(client.call("kill", json!({"job": "one"})).ok().text.contains("ended, "));
+    assert!(!is_running(main));
+    assert!(client.call("kill", json!({"job": first})).ok().text.contains("had already ended"));
+    let answer = client.call("kill", json!({"group": "g", "grace_ms": 100})).ok();
+    assert!(answer.text.contains("2 of 2 jobs"), "{}", answer.text);
+    assert_eq!(home.wait(&third)["status"], "killed");
+    let server = "exec python3 -c 'import socket,time\ns=socket.socket();s.bind((\"127.0.0.1\",0));s.listen();print(s.getsockname()[1],flush=True);time.sleep(100)'";
+    let answer = client.call("run", json!({"command": server, "background": true})).ok();
+    let port = client.call("read_output", json!({"job": answer.job(), "wait_ms": 30_000})).ok();
+    let port: u16 = port.body()[0].parse().unwrap();
+    let listed = client.call("list_jobs", json!({"ports": true, "status": "live"})).ok();
+    assert!(listed.text.contains(&format!("ports={port}")), "{}", listed.text);
+    assert!(client.call("kill", json!({"port": port})).ok().text.contains(&answer.job()));
+    let error = client.call("kill", json!({"port": port})).error();
+    assert!(error.contains("no live job listens"), "{error}");
+}
+
+#[test]
+fn signals_are_sent_without_ending_the_job() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let line = "trap 'echo caught' USR1; echo up; while :; do sleep 0.05; done";
+    let job = client.call("run", json!({"command": line, "background": true})).ok().job();
+    client.call("read_output", json!({"job": job, "wait_ms": 20_000})).ok();
+    let answer = client.call("kill", json!({"job": job, "signal": "SIGUSR1"})).ok();
+    assert!(answer.text.contains("SIGUSR1 sent"), "{}", answer.text);
+    home.wait_for_output(&job, "caught");
+    let error = client.call("kill", json!({"job": job, "signal": "NOPE"})).error();
+    assert!(error.contains("no signal"), "{error}");
+    client.call("kill", json!({"job": job, "signal": "KILL"})).ok();
+    assert_eq!(home.show(&job)["status"], "killed");
+}
+
+#[test]
+fn jobs_are_paused_renamed_cleared_and_removed() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Stateless);
+    let job = client
+        .call("run", json!({"command": "echo before; sleep 100", "name": "old name", "wait_ms": 0}))
+        .ok()
+        .job();
+    home.wait_for_output(&job, "before");
+    let mut manage =
+        |action: &str| client.call("manage_job", json!({"job": job, "action": action, "name": "new name"}));
+    assert!(manage("pause").ok().text.contains("paused"));
+    assert_eq!(home.show(&job)["paused"], true);
+    assert!(manage("resume").ok().text.contains("resumed"));
+    assert!(manage("rename").ok().text.contains("new name"));
+    assert_eq!(home.show("new name")["job"], job.as_str());
+    home.run(["show", "old name"]).code(3);
+    manage("clear").ok();
+    assert_eq!(home.logs(&job), b"");
+    let error = manage("remove").error();
+    assert!(error.contains("kill job="), "{error}");
+    assert!(manage("dance").error().contains("pause, resume, clear, remove, rename"));
+    client.call("kill", json!({"job": "new name"})).ok();
+    let mut manage = |action: &str| client.call("manage_job", json!({"job": job, "action": action}));
+    assert!(manage("rename").error().contains("needs name"));
+    assert!(manage("remove").ok().text.contains("removed"));
+    home.run(["show", &job]).code(3);
+}
+
+#[test]
+fn jobs_are_listed_with_what_is_asked_for() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    assert!(client.call("list_jobs", json!({})).ok().text.contains("no jobs yet"));
+    client.call("run", json!({"command": "exit 4", "group": "a"})).ok();
+    client.call("run", json!({"command": "sleep 100", "name": "web", "background": true})).ok();
+    let all = client.call("list_jobs", json!({"usage": "yes"})).ok();
+    assert!(all.header().contains("2 jobs, 1 live"), "{}", all.text);
+    assert!(all.body()[0].contains("name=web") && all.body()[0].contains("memory="), "{}", all.text);
+    assert!(all.body()[1].contains("failed, exit 4"), "{}", all.text);
+    assert_eq!(client.call("list_jobs", json!({"status": "live"})).ok().body().len(), 1);
+    assert_eq!(client.call("list_jobs", json!({"status": "failed"})).ok().body().len(), 1);
+    assert_eq!(client.call("list_jobs", json!({"group": "a"})).ok().body().len(), 1);
+    assert_eq!(client.call("list_jobs", json!({"group": "b"})).ok().body().len(), 0);
+}
+
+/// Every error says what to call next, and an unknown id answers with the ids there are.
+#[test]
+fn errors_name_the_next_call() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let job = client.call("run", json!({"command": "sleep 100", "background": true})).ok().job();
+    for (tool, arguments, expected) in [
+        ("read_output", json!({"job": "nope"}), job.as_str()),
+        ("read_output", json!({}), "read_output needs job"),
+        ("read_output", json!({"job": job, "grep": "("}), "regular expression"),
+        ("read_output", json!({"job": job, "lines": {}}), "whole number"),
+        ("kill", json!({}), job.as_str()),
+        ("run", json!({"command": ["ls", "-l x"]}), "command=\"ls '-l x'\""),
+        ("run", json!({"command": "[\"ls\", \"-l\"]"}), "command=\"ls -l\""),
+        ("run", json!({"command": {"command": "make"}}), "command=\"make\""),
+        ("run", json!({"command": "  "}), "command is empty"),
+        ("run", json!({"command": "true", "cwd": "/nonexistent/x"}), "cwd that exists"),
+        ("run", json!({"command": "true", "name": "a\nb"}), "name"),
+        ("read_screen", json!({"job": job}), "read_output"),
+    ] {
+        let error = client.call(tool, arguments.clone()).error();
+        assert!(error.contains(expected), "{tool} {arguments}: {error}");
+        assert!(error.contains("[outlive] next: "), "{tool} {arguments}: {error}");
+        assert!(error.len() < 1500, "{tool} {arguments}: {} bytes", error.len());
+    }
+}
+
+#[test]
+fn what_is_out_of_range_is_clamped_and_told() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let answer = client
+        .call("run", json!({"command": "true", "wait_ms": 1e9, "memory_mb": "512", "colour": "red"}))
+        .ok();
+    assert!(answer.text.contains("wait_ms 1000000000 was taken as 45000"), "{}", answer.text);
+    assert!(answer.text.contains("run has no parameter colour; it has command, "), "{}", answer.text);
+    let answer = client.call("read_output", json!({"job": answer.job(), "max_bytes": 1})).ok();
+    assert!(answer.text.contains("was taken as 1000"), "{}", answer.text);
+}
+
+#[test]
+fn jobs_and_output_are_resources() {
+    let home = Home::new();
+    for era in ERAS {
+        let mut client = Mcp::start(&home, era);
+        let job = client.call("run", json!({"command": "echo hello", "name": "res"})).ok().job();
+        let listed = client.result("resources/list", json!({}));
+        let uris: Vec<&str> =
+            listed["resources"].as_array().unwrap().iter().map(|one| one["uri"].as_str().unwrap()).collect();
+        assert!(
+            uris.contains(&"outlive://jobs")
+                && uris.contains(&format!("outlive://job/{job}/output").as_str())
+        );
+        let templates = client.result("resources/templates/list", json!({}));
+        assert_eq!(templates["resourceTemplates"].as_array().unwrap().len(), 2);
+        let mut read = |uri: String| {
+            let read = client.result("resources/read", json!({"uri": uri}));
+            read["contents"][0]["text"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(read(format!("outlive://job/{job}/output")), "hello\n");
+        let object: serde_json::Value = serde_json::from_str(&read(format!("outlive://job/{job}"))).unwrap();
+        assert_eq!(object["exit_code"], 0);
+        assert!(read("outlive://jobs".to_owned()).contains(&job));
+        let error = client.error("resources/read", json!({"uri": "outlive://job/nope"}));
+        assert_eq!(error["code"], if era == Era::Stateless { -32602 } else { -32002 });
+        let completed = client.result(
+            "completion/complete",
+            json!({"ref": {"type": "ref/resource", "uri": "outlive://job/{id}"}, "argument": {"name": "id", "value": &job[..3]}}),
+        );
+        let values = completed["completion"]["values"].as_array().unwrap();
+        assert!(values.contains(&json!(job)), "{completed}");
+    }
+}

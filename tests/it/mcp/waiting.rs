@@ -1,0 +1,144 @@
+//! Waiting for what is needed next.
+//!
+//! Proves every condition of `wait`, that the time that is over ends nothing, and that `run` returns when its job is ready.
+
+use outlive_tests::{ERAS, Era, Home, Mcp, until};
+use serde_json::json;
+
+#[test]
+fn the_end_of_a_job_comes_with_its_new_output() {
+    let home = Home::new();
+    for era in ERAS {
+        let mut client = Mcp::start(&home, era);
+        let line = "echo first; read x; echo second; exit 5";
+        let job = client.call("run", json!({"command": line, "stdin": "open", "wait_ms": 0})).ok().job();
+        while !client.call("read_output", json!({"job": job, "wait_ms": 20_000})).ok().text.contains("first")
+        {
+        }
+        let waiting = client.send_call("wait", json!({"jobs": job}));
+        client.call("send_input", json!({"job": job, "text": "go", "wait_ms": 0})).ok();
+        let answer = client.tool_answer(waiting).ok();
+        assert!(answer.header().contains("failed, exit 5"), "{}", answer.text);
+        assert!(!answer.body().contains(&"first"), "{}", answer.text);
+        // Once, by whichever of the two calls came first.
+        let again = client.call("read_output", json!({"job": job})).ok();
+        assert!(again.body().is_empty(), "{}", again.text);
+        assert_eq!(client.end(), 0);
+    }
+}
+
+#[test]
+fn when_the_time_is_over_jobs_go_on() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let job = client.call("run", json!({"command": "sleep 100", "background": true})).ok().job();
+    let answer = client.call("wait", json!({"jobs": [job], "timeout_ms": "100"})).ok();
+    assert!(answer.header().contains("not yet after"), "{}", answer.text);
+    assert!(answer.text.contains(&format!("wait jobs=[\"{job}\"]")), "{}", answer.text);
+    assert_eq!(home.show(&job)["status"], "running");
+    let answer = client.call("wait", json!({"timeout_ms": 50})).ok();
+    assert!(answer.header().contains("nothing happened"), "{}", answer.text);
+}
+
+#[test]
+fn lines_ports_and_silence_are_waited_for() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Stateless);
+    let server = "exec python3 -c 'import socket,time\ns=socket.socket();s.bind((\"127.0.0.1\",0));s.listen()\nprint(\"listening on\",s.getsockname()[1],flush=True);time.sleep(100)'";
+    let job = client.call("run", json!({"command": server, "background": true})).ok().job();
+    let answer =
+        client.call("wait", json!({"jobs": [job], "for": "match", "pattern": "listening on (\\d+)"})).ok();
+    assert!(answer.header().contains("line 1 matches"), "{}", answer.text);
+    let port: u16 = answer.body()[0].rsplit(' ').next().unwrap().parse().unwrap();
+    let answer = client.call("wait", json!({"jobs": [job], "port": port})).ok();
+    assert!(answer.header().contains(&format!(":{port}")), "{}", answer.text);
+    let answer = client.call("wait", json!({"jobs": [job], "for": "idle", "idle_ms": 100})).ok();
+    assert!(answer.header().contains("silent"), "{}", answer.text);
+    let answer =
+        client.call("wait", json!({"jobs": [job], "pattern": "never", "fail_pattern": "listening"})).ok();
+    assert!(answer.header().contains("failed: "), "{}", answer.text);
+    for (arguments, expected) in [
+        (json!({"jobs": [job], "for": "ready"}), "ready_on"),
+        (json!({"jobs": [job], "for": "match"}), "needs pattern"),
+        (json!({"jobs": [job], "for": "match", "pattern": "("}), "regular expression"),
+        (json!({"jobs": [job], "for": "port"}), "needs port"),
+        (json!({"jobs": [job], "for": "dinner"}), "exit, ready"),
+        (json!({"group": "none"}), "no job is in group"),
+        (json!({"jobs": ["nope"]}), job.as_str()),
+    ] {
+        let error = client.call("wait", arguments.clone()).error();
+        assert!(error.contains(expected) && error.contains("next: "), "{arguments}: {error}");
+    }
+}
+
+#[test]
+fn run_returns_when_its_job_is_ready() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let line = "echo starting; echo up and running; sleep 100";
+    let answer = client.call("run", json!({"command": line, "ready_on": "up and", "wait_ms": 45_000})).ok();
+    assert!(answer.header().contains("running") && answer.header().contains("ready"), "{}", answer.text);
+    let again = client.call("wait", json!({"jobs": [answer.job()], "for": "ready"})).ok();
+    assert!(again.header().contains("ready"), "{}", again.text);
+    let error = client.call("run", json!({"command": "true", "ready_on": "("})).error();
+    assert!(error.contains("regular expression"), "{error}");
+}
+
+#[test]
+fn a_group_is_waited_for_as_a_whole_or_for_its_first() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let start = |client: &mut Mcp, command: &str| {
+        let arguments = json!({"command": command, "group": "g", "stdin": "open", "background": true});
+        client.call("run", arguments).ok().job()
+    };
+    let (quick, slow) = (start(&mut client, "exit 1"), start(&mut client, "read x; exit 2"));
+    let first = client.call("wait", json!({"group": "g"})).ok();
+    assert!(first.text.contains(&quick) && first.header().contains("exit 1"), "{}", first.text);
+    let waiting = client.send_call("wait", json!({"group": "g", "all": true}));
+    assert!(!client.is_answered(waiting));
+    client.call("send_input", json!({"job": slow, "text": "", "wait_ms": 0})).ok();
+    let all = client.tool_answer(waiting).ok();
+    assert!(all.text.contains("exit 1") && all.text.contains("exit 2"), "{}", all.text);
+}
+
+/// Without jobs, the next thing that happens to any job of the session is told, and of no other.
+#[test]
+fn without_jobs_the_next_event_is_told() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Stateless);
+    let job = client.call("run", json!({"command": "sleep 100", "background": true})).ok().job();
+    let waiting = client.send_call("wait", json!({}));
+    // Of another session.
+    home.run(["run", "--wait", "--", "true"]).ok();
+    assert!(!client.is_answered(waiting));
+    client.call("kill", json!({"job": job})).ok();
+    let answer = client.tool_answer(waiting).ok();
+    assert!(answer.header().contains(&job) && answer.header().contains("exited"), "{}", answer.text);
+}
+
+/// A wait that is cancelled ends at once, whatever it waits for, and does not keep the server at its end.
+#[test]
+fn every_wait_can_be_cancelled() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let job = client.call("run", json!({"command": "sleep 100", "background": true})).ok().job();
+    let waits: Vec<u64> = [
+        json!({"jobs": [job]}),
+        json!({"jobs": [job], "pattern": "x"}),
+        json!({"jobs": [job], "idle_ms": 80_000_000}),
+        json!({"timeout_ms": 80_000_000}),
+        json!({"jobs": [job], "port": 1}),
+    ]
+    .into_iter()
+    .map(|arguments| client.send_call("wait", arguments))
+    .collect();
+    client.call("list_jobs", json!({})).ok();
+    let threads = |client: &Mcp| std::fs::read_dir(format!("/proc/{}/task", client.pid())).unwrap().count();
+    waits.iter().for_each(|&id| client.cancel(id));
+    client.call("list_jobs", json!({})).ok();
+    // Threads that have nothing to do end by themselves.
+    until("the waiting threads are gone", || threads(&client) <= 6);
+    assert_eq!(home.show(&job)["status"], "running");
+    assert_eq!(client.end(), 0);
+}
