@@ -7,6 +7,8 @@
 mod environment;
 mod hostile;
 mod isolation;
+mod notices;
+mod official;
 mod protocol;
 mod survival;
 mod tools;

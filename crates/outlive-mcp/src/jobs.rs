@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outlive::duration::format_duration;
 use outlive::{
-    Cause, Conditions, ControlError, FindError, Job, State, Store, Until, WaitError, WaitFor, WaitStatus,
+    Cause, Conditions, ControlError, FindError, Job, Notice, SessionName, State, Store, Stream, Until,
+    WaitError, WaitFor, WaitStatus,
 };
 
 use crate::arguments::shown;
@@ -99,6 +100,33 @@ pub(crate) fn condition(state: &State) -> String {
         }
     }
     text
+}
+
+/// Describes an ending: `failed, exit 1, after 42s`.
+pub(crate) fn exit_words(notice: &Notice) -> String {
+    let how = match (notice.cause, notice.exit_code, &notice.reason) {
+        (None | Some("natural"), Some(code), _) => Some(format!("exit {code}")),
+        (_, _, Some(reason)) => Some(one_line(reason)),
+        (_, _, None) => notice.signal.as_ref().map(|signal| format!("ended by {signal}")),
+    };
+    let how = how.map(|how| format!(", {how}")).unwrap_or_default();
+    let after =
+        notice.runtime_ms.map(|millis| format!(", after {}", format_duration(millis))).unwrap_or_default();
+    format!("{}{how}{after}", notice.status)
+}
+
+/// Notes how far a reader has read. Of two answers that were under way at the same time the farther counts.
+pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>, end: u64) {
+    if job.cursor(reader, stream).is_none_or(|place| place < end) {
+        // Where the store cannot be written it is shown again.
+        job.set_cursor(reader, stream, end).ok();
+    }
+}
+
+/// Notes that a reader was told how a job ended.
+pub(crate) fn note_told(job: &Job, reader: &SessionName) {
+    job.mark_seen();
+    job.mark_told(reader);
 }
 
 fn one_line(text: &str) -> String {

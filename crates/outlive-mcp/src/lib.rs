@@ -6,6 +6,7 @@
 mod arguments;
 mod environment;
 mod jobs;
+mod notices;
 mod reading;
 mod reference;
 mod reply;
@@ -14,6 +15,7 @@ mod scope;
 mod server;
 mod stdio;
 mod tools;
+mod work;
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -49,7 +51,9 @@ pub struct Options {
 ///
 /// If there are no threads or timers to be had.
 pub fn serve(store: Store, options: Options) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // Threads that have nothing to do are not kept for long: most of the time a server has nothing to do.
+    let runtime = builder.enable_time().thread_keep_alive(Duration::from_secs(2)).build()?;
     let stdio = Stdio::open(io::stdin(), io::stdout())?;
     let server = Server::new(store, options, &stdio);
     runtime.block_on(converse(&stdio, server));

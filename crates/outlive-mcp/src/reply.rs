@@ -3,6 +3,8 @@
 //! The server's own lines begin with [`MARK`], and no line of a job's output does: one that would is moved by a space. So nothing that
 //! a job prints can pass for a word of the server's.
 
+use outlive::{Job, Nonce, State};
+
 use crate::arguments::shown;
 
 /// How each of the server's own lines begins.
@@ -27,6 +29,10 @@ pub(crate) struct Reply {
     pub(crate) is_error: bool,
     /// What is to be done once the client has it.
     pub(crate) after: Vec<After>,
+    /// Jobs whose end it tells.
+    pub(crate) told: Vec<Nonce>,
+    /// Endings of others, in lines that are harmless.
+    pub(crate) notices: String,
 }
 
 impl Reply {
@@ -41,6 +47,14 @@ impl Reply {
 
     pub(crate) fn footer(mut self, footer: impl Into<String>) -> Self {
         self.footers.push(footer.into());
+        self
+    }
+
+    /// Says that it tells the end of a job, if that has ended.
+    pub(crate) fn tells(mut self, job: &Job, state: &State) -> Self {
+        if state.status.has_ended() {
+            self.told.push(job.spec().nonce);
+        }
         self
     }
 
@@ -63,6 +77,7 @@ impl Reply {
             text.push_str(footer);
             text.push('\n');
         }
+        text.push_str(&self.notices);
         text.truncate(text.trim_end_matches('\n').len());
         text
     }

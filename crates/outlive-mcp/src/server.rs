@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use outlive::{Lease, Store};
+use outlive::Store;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
     CompletionInfo, ContentBlock, ErrorCode, ErrorData, Implementation, ListResourceTemplatesResult,
@@ -19,12 +19,12 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use crate::Options;
 use crate::arguments::{Arguments, shown};
-use crate::environment::Environment;
 use crate::reply::{Failure, Reply};
 use crate::resources;
 use crate::scope::{self, Scope};
 use crate::stdio::{Outgoing, Stdio};
-use crate::tools::{self, AROUND, Call, INSTRUCTIONS, ROOM, Stop, Tool};
+use crate::tools::{self, INSTRUCTIONS, Stop, Tool};
+use crate::work::Work;
 
 /// How many calls that wait are served at the same time; more wait for their turn.
 const WAITING: usize = 128;
@@ -40,28 +40,24 @@ const ROOTS: Duration = Duration::from_millis(1000);
 
 /// The server of one connection.
 pub(crate) struct Server {
-    store: Arc<Store>,
+    work: Arc<Work>,
     options: Options,
-    environment: Arc<Environment>,
     outgoing: Outgoing,
     /// Found out at the first call: then the client may be asked.
     scope: OnceCell<Arc<Scope>>,
-    /// While it is held, jobs that live with their session go on.
-    lease: Arc<OnceLock<Option<Lease>>>,
     waiting: Arc<Semaphore>,
     working: Arc<Semaphore>,
 }
 
 impl Server {
     pub(crate) fn new(store: Store, options: Options, stdio: &Stdio) -> Self {
-        let environment = Environment::new(options.environment.unwrap_or(store.config().mcp.env));
+        let environment = options.environment.unwrap_or(store.config().mcp.env);
+        let outgoing = stdio.outgoing.clone();
         Self {
-            store: Arc::new(store),
+            work: Arc::new(Work::new(store, environment, outgoing.clone())),
             options,
-            environment: Arc::new(environment),
-            outgoing: stdio.outgoing.clone(),
+            outgoing,
             scope: OnceCell::new(),
-            lease: Arc::default(),
             waiting: Arc::new(Semaphore::new(WAITING)),
             working: Arc::new(Semaphore::new(WORKING)),
         }
@@ -92,12 +88,12 @@ impl Server {
         let failed = || ErrorData::internal_error("the server is ending", None);
         let scope = self.scope(context).await;
         let turn = Arc::clone(&self.working).acquire_owned().await.map_err(|_| failed())?;
-        let store = Arc::clone(&self.store);
-        let work = tokio::task::spawn_blocking(move || {
+        let work = Arc::clone(&self.work);
+        let looking = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            look(&store, &scope)
+            look(&work.store, &scope)
         });
-        work.await.map_err(|_| failed())
+        looking.await.map_err(|_| failed())
     }
 
     /// Calls a tool in a thread of its own, and tells a client that wants to know that it goes on.
@@ -114,27 +110,10 @@ impl Server {
         };
         let stop = Stop::default();
         let mut work = tokio::task::spawn_blocking({
-            let (store, environment) = (Arc::clone(&self.store), Arc::clone(&self.environment));
-            let (outgoing, stop, lease) = (self.outgoing.clone(), stop.clone(), Arc::clone(&self.lease));
+            let (work, stop) = (Arc::clone(&self.work), stop.clone());
             move || {
                 let _turn = turn;
-                lease.get_or_init(|| store.hold_lease_for_long(&scope.session));
-                // What the client has heard is noted before what it asks next is answered.
-                outgoing.settle();
-                let room = ROOM - AROUND;
-                let mut call = Call {
-                    store: &store,
-                    scope: &scope,
-                    environment: &environment,
-                    arguments,
-                    stop: &stop,
-                    room,
-                };
-                let mut reply = (tool.call)(&mut call).unwrap_or_else(Reply::from);
-                reply
-                    .footers
-                    .extend(call.arguments.take_notes().into_iter().map(|note| format!("note: {note}")));
-                reply
+                work.call(tool, arguments, &scope, &stop)
             }
         });
         let token = context.meta.get_progress_token().filter(|_| tool.waits);

@@ -11,9 +11,10 @@ fn the_end_of_a_job_comes_with_its_new_output() {
     for era in ERAS {
         let mut client = Mcp::start(&home, era);
         let line = "echo first; read x; echo second; exit 5";
-        let job = client.call("run", json!({"command": line, "stdin": "open", "wait_ms": 0})).ok().job();
-        while !client.call("read_output", json!({"job": job, "wait_ms": 20_000})).ok().text.contains("first")
-        {
+        let mut seen = client.call("run", json!({"command": line, "stdin": "open", "wait_ms": 0})).ok();
+        let job = seen.job();
+        while !seen.text.contains("first") {
+            seen = client.call("read_output", json!({"job": job, "wait_ms": 20_000})).ok();
         }
         let waiting = client.send_call("wait", json!({"jobs": job}));
         client.call("send_input", json!({"job": job, "text": "go", "wait_ms": 0})).ok();

@@ -40,14 +40,14 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         (Some(signal), None) if signal != Signal::TERM && signal != Signal::KILL => {
             let send = |job: &Job| call.store.signal(job, signal, BY);
             let sent: Vec<_> = jobs.iter().map(send).collect();
-            return tell(call, &jobs, sent, Some(signal));
+            return tell(call, jobs, sent, Some(signal));
         }
         (signal, grace) => {
             let force = signal == Some(Signal::KILL);
             call.store.kill_all(&jobs, &Kill { signal, grace, force, by: BY.to_owned() })
         }
     };
-    tell(call, &jobs, ended, None)
+    tell(call, jobs, ended, None)
 }
 
 fn signal(call: &Call<'_>) -> Result<Option<Signal>, Failure> {
@@ -93,7 +93,7 @@ fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
 
 fn tell(
     call: &Call<'_>,
-    jobs: &[Job],
+    jobs: Vec<Job>,
     ended: Vec<Result<Killed, ControlError>>,
     sent: Option<Signal>,
 ) -> Result<Reply, Failure> {
@@ -105,9 +105,6 @@ fn tell(
             // Asking twice is no failure: what was wanted is so.
             Err(ControlError::Ended(_)) => describe(job, &Killed::was_over(), sent, &mut body),
             Err(error) => failures.push(refused(job, &format!("{} is left", job.id()), &error)),
-        }
-        if job.state(call.store).status.has_ended() {
-            job.mark_seen();
         }
     }
     if body.is_empty()
@@ -126,7 +123,12 @@ fn tell(
         reply.footers.push(failed.header);
         reply.footers.extend(failed.footers);
     }
-    Ok(reply)
+    // Those that ended are told of by this.
+    let mut ended = jobs;
+    ended.retain(|job| job.state(call.store).status.has_ended());
+    reply.told.extend(ended.iter().map(|job| job.spec().nonce));
+    let reader = call.scope.reader.clone();
+    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_told(job, &reader))))
 }
 
 fn describe(job: &Job, killed: &Killed, sent: Option<Signal>, body: &mut String) {

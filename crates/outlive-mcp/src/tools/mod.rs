@@ -170,6 +170,8 @@ pub(crate) struct Call<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) arguments: Arguments,
     pub(crate) stop: &'a Stop,
+    /// There are endings that the caller has not heard of; they come with this answer.
+    pub(crate) has_news: bool,
     /// The room that its body has, if nothing else is asked for.
     pub(crate) room: usize,
 }

@@ -99,13 +99,12 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         ));
     }
     let has_ended = state.status.has_ended();
-    Ok(reply.after(move || {
+    Ok(reply.tells(&job, &state).after(move || {
         if is_new_only {
-            // Where the store cannot be written it is told again.
-            job.set_cursor(&reader, stream, end).ok();
+            jobs::note_read(&job, &reader, stream, end);
         }
         if has_ended {
-            job.mark_seen();
+            jobs::note_told(&job, &reader);
         }
     }))
 }

@@ -88,11 +88,10 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     }
     let reader = call.scope.reader.clone();
     let end = shown.end;
-    Ok(reply.after(move || {
-        // Where the store cannot be written it is told again.
-        job.set_cursor(&reader, None, end).ok();
+    Ok(reply.tells(&job, &state).after(move || {
+        jobs::note_read(&job, &reader, None, end);
         if has_ended {
-            job.mark_seen();
+            jobs::note_told(&job, &reader);
         }
     }))
 }

@@ -81,7 +81,11 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if reply.body.is_empty() && !state.status.has_ended() {
         reply = reply.footer(format!("read_output job={} wait_ms=30000 waits for more", job.id()));
     }
-    Ok(reply.after(move || {
-        job.set_cursor(&reader, None, end).ok();
+    let has_ended = state.status.has_ended();
+    Ok(reply.tells(&job, &state).after(move || {
+        jobs::note_read(&job, &reader, None, end);
+        if has_ended {
+            jobs::note_told(&job, &reader);
+        }
     }))
 }

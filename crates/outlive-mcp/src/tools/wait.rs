@@ -44,6 +44,10 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     for job in &jobs {
         call.store.probe_in_passing(job, &job.state(call.store));
     }
+    if goal == "event" && jobs.is_empty() && call.has_news {
+        // What is waited for has happened already; it is told with this answer.
+        return Ok(Reply::new("something happened since your last call"));
+    }
     let events = (goal == "event").then(|| EventScope { session: call.scope.seen().cloned(), since: None });
     let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout) };
     let began = Instant::now();
@@ -189,7 +193,9 @@ fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: u64) -> 
     }
     let ended: Vec<Job> =
         jobs.into_iter().enumerate().filter(|(at, _)| ended.contains(at)).map(|(_, job)| job).collect();
-    Ok(reply.after(move || ended.iter().for_each(Job::mark_seen)))
+    let reader = call.scope.reader.clone();
+    reply.told.extend(ended.iter().map(|job| job.spec().nonce));
+    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_told(job, &reader))))
 }
 
 /// Adds what a job that has ended has printed since it was read.
@@ -201,12 +207,14 @@ fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
     let end = shown.end;
+    let told = job.spec().nonce;
     let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
     with.body = reply.body + &with.body;
     with.footers.extend(reply.footers);
+    with.told.push(told);
     Ok(with.after(move || {
-        job.set_cursor(&reader, None, end).ok();
-        job.mark_seen();
+        jobs::note_read(&job, &reader, None, end);
+        jobs::note_told(&job, &reader);
     }))
 }
 

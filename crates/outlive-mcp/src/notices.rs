@@ -1,0 +1,194 @@
+//! Endings that the reader has not heard of: they ride on the next answer of any tool.
+//!
+//! Telling comes before noting: what was put into an answer is noted when that was handed to the client, and comes again in another
+//! answer if it never was.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use outlive::{Events, Nonce, Notice, SessionName, Status, Store};
+
+use crate::jobs::exit_words;
+use crate::reply::{After, MARK, push_line};
+
+/// How much endings may take of an answer.
+pub(crate) const ROOM: usize = 2 << 10;
+
+/// How much of the output of a job that failed is shown.
+const FAILED: usize = 700;
+
+/// How much of one that did not.
+const SUCCEEDED: usize = 200;
+
+/// Endings of jobs whose reader stays away come with time alone: so often it is looked for them.
+const OFTEN: Duration = Duration::from_secs(20);
+
+/// How long another program that tells the same reader is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a connection has to tell.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    events: Option<Events>,
+    /// When it was last looked.
+    looked: Option<Instant>,
+    /// What was found then and is not noted yet.
+    found: Vec<Notice>,
+    /// What is in an answer that is under way.
+    offered: HashSet<Nonce>,
+}
+
+impl Notices {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds out what there is to tell.
+    pub(crate) fn look(&self, store: &Store, session: &SessionName, reader: &SessionName) -> Vec<Notice> {
+        let mut known = self.known();
+        // An inbox is read from the beginning of the events; most calls come when there are no new ones.
+        let events = known.events.get_or_insert_with(|| store.events(session, 0));
+        let has_new = events.read().map_or(true, |new| !new.is_empty());
+        if has_new || known.looked.is_none_or(|looked| looked.elapsed() >= OFTEN) {
+            known.looked = Some(Instant::now());
+            let pending =
+                store.inbox(session, reader, PATIENCE).ok().and_then(|mut inbox| inbox.pending().ok());
+            // Where another is telling them, or they cannot be read, they come with the next answer.
+            match pending {
+                Some(pending) => known.found = pending.notices,
+                None => known.looked = None,
+            }
+        }
+        let is_free = |notice: &&Notice| !known.offered.contains(&notice.nonce);
+        known.found.iter().filter(is_free).cloned().collect()
+    }
+
+    /// Writes what fits into an answer; returns it, and what is to be done once the client has it.
+    pub(crate) fn tell(
+        self: &Arc<Self>,
+        store: &Arc<Store>,
+        session: &SessionName,
+        reader: &SessionName,
+        found: Vec<Notice>,
+        told: &[Nonce],
+    ) -> (String, Option<After>) {
+        let (mut text, mut offer) = (String::new(), Offer::new(self));
+        let mut up_to = None;
+        for notice in found {
+            // What this very answer is about is told by it.
+            let lines = if told.contains(&notice.nonce) { String::new() } else { lines(&notice) };
+            if !text.is_empty() && text.len() + lines.len() > ROOM {
+                text.push_str(&format!("{MARK} more endings come with the next result\n"));
+                break;
+            }
+            if offer.add(notice.nonce) {
+                text.push_str(&lines);
+            }
+            up_to = Some(notice.seq);
+        }
+        let Some(up_to) = up_to else { return (text, None) };
+        let (store, session, reader) = (Arc::clone(store), session.clone(), reader.clone());
+        let has_news = !text.is_empty();
+        let after = move || {
+            // Where it cannot be noted it is told again.
+            if has_news
+                && let Ok(mut inbox) = store.inbox(&session, &reader, PATIENCE)
+                && inbox.pending().is_ok()
+            {
+                inbox.acknowledge(up_to).ok();
+            }
+            offer.noted();
+        };
+        (text, Some(Box::new(after)))
+    }
+}
+
+/// What is in an answer: it is free again if that is never given.
+struct Offer {
+    notices: Arc<Notices>,
+    nonces: Vec<Nonce>,
+}
+
+impl Offer {
+    fn new(notices: &Arc<Notices>) -> Self {
+        Self { notices: Arc::clone(notices), nonces: Vec::new() }
+    }
+
+    /// Takes one; false if another answer has it.
+    fn add(&mut self, nonce: Nonce) -> bool {
+        let is_free = self.notices.known().offered.insert(nonce);
+        if is_free {
+            self.nonces.push(nonce);
+        }
+        is_free
+    }
+
+    /// The client has them.
+    fn noted(self) {
+        let mut known = self.notices.known();
+        known.found.retain(|notice| !self.nonces.contains(&notice.nonce));
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        let mut known = self.notices.known();
+        for nonce in &self.nonces {
+            known.offered.remove(nonce);
+        }
+    }
+}
+
+/// Writes an ending: a line of the server's own, and the end of what was printed.
+fn lines(notice: &Notice) -> String {
+    let name = notice.name.as_deref().filter(|name| !notice.job.as_str().starts_with(*name));
+    let name = name.map(|name| format!(" ({})", crate::arguments::shown(name))).unwrap_or_default();
+    let words = exit_words(notice);
+    let tail = notice.output.as_ref().map(|output| output.tail.trim_end()).unwrap_or_default();
+    let room = if notice.status == Status::Completed { SUCCEEDED } else { FAILED };
+    let shown = last_lines(tail, room);
+    let lead = if shown.is_empty() { "" } else { "; last lines:" };
+    let mut text = format!("{MARK} since your last call: {}{name} {words}{lead}\n", notice.job);
+    for line in shown {
+        push_line(&mut text, &format!("  | {line}"));
+    }
+    text
+}
+
+/// Returns the last lines that have room; of a longer one its end.
+fn last_lines(text: &str, room: usize) -> Vec<&str> {
+    let (mut lines, mut used) = (Vec::new(), 0);
+    if text.trim().is_empty() {
+        return lines;
+    }
+    for line in text.rsplit('\n').take(12) {
+        if used + line.len() > room {
+            if lines.is_empty() {
+                let from = line.char_indices().map(|(at, _)| at).find(|at| line.len() - at <= room);
+                lines.push(&line[from.unwrap_or(line.len())..]);
+            }
+            break;
+        }
+        used += line.len() + 5;
+        lines.push(line);
+    }
+    lines.reverse();
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_those_that_fit() {
+        assert_eq!(last_lines("a\nb\nc", 100), ["a", "b", "c"]);
+        assert_eq!(last_lines("aaaa\nbbbb\nc", 8), ["c"]);
+        assert_eq!(last_lines("éééé", 4), ["éé"]);
+        assert!(last_lines("", 100).is_empty());
+    }
+}

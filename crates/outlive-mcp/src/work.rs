@@ -1,0 +1,67 @@
+//! What a call does, in a thread of its own.
+
+use std::sync::{Arc, OnceLock};
+
+use outlive::{JobEnvironment, Lease, Presence, Store};
+
+use crate::arguments::Arguments;
+use crate::environment::Environment;
+use crate::notices::{self, Notices};
+use crate::reply::Reply;
+use crate::scope::Scope;
+use crate::stdio::Outgoing;
+use crate::tools::{AROUND, Call, ROOM, Stop, Tool};
+
+/// What all calls of a connection share.
+pub(crate) struct Work {
+    pub(crate) store: Arc<Store>,
+    environment: Environment,
+    outgoing: Outgoing,
+    /// While it is held, jobs that live with their session go on.
+    lease: OnceLock<Option<Lease>>,
+    /// While it is held, this reader's endings are told to nobody else.
+    presence: OnceLock<Option<Presence>>,
+    notices: Arc<Notices>,
+}
+
+impl Work {
+    pub(crate) fn new(store: Store, environment: JobEnvironment, outgoing: Outgoing) -> Self {
+        Self {
+            store: Arc::new(store),
+            environment: Environment::new(environment),
+            outgoing,
+            lease: OnceLock::new(),
+            presence: OnceLock::new(),
+            notices: Arc::default(),
+        }
+    }
+
+    /// Calls a tool, and adds to its answer what the reader has not heard of.
+    pub(crate) fn call(
+        &self,
+        tool: &'static Tool,
+        arguments: Arguments,
+        scope: &Scope,
+        stop: &Stop,
+    ) -> Reply {
+        let (session, reader) = (&scope.session, &scope.reader);
+        self.lease.get_or_init(|| self.store.hold_lease_for_long(session));
+        self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
+        // What the client has heard is noted before what it asks next is answered.
+        self.outgoing.settle();
+        let mut news = self.notices.look(&self.store, session, reader);
+        let has_news = !news.is_empty();
+        let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
+        let (store, environment) = (&self.store, &self.environment);
+        let mut call = Call { store, scope, environment, arguments, stop, has_news, room };
+        let mut reply = (tool.call)(&mut call).unwrap_or_else(Reply::from);
+        if tool.waits {
+            news = self.notices.look(&self.store, session, reader);
+        }
+        let (text, after) = self.notices.tell(&self.store, session, reader, news, &reply.told);
+        reply.notices = text;
+        reply.after.extend(after);
+        reply.footers.extend(call.arguments.take_notes().into_iter().map(|note| format!("note: {note}")));
+        reply
+    }
+}
