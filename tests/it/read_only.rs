@@ -190,9 +190,17 @@ fn a_disk_that_breaks_under_jobs_costs_what_could_not_be_written_and_nothing_els
     let (counting, waiting) = running(&home);
     home.wait_for_output(&counting, "o 000000010");
     let command = pid(&home.show(&counting), "pid");
+    // Nothing is on its way when the disk breaks: what the loss of power does to that is another test.
+    home.run(["pause", &counting]).ok();
+    let mut printed = Value::Null;
+    until("all that was printed is recorded", || {
+        let now = home.show(&counting)["output"]["bytes"].take();
+        now == std::mem::replace(&mut printed, now.clone())
+    });
     disk.sync();
     let before = contents(&home, &old);
     disk.fail();
+    home.run(["resume", &counting]).ok();
 
     home.run(["send", &counting, "a word"]).ok();
     assert_answers(

@@ -313,7 +313,11 @@ fn any_event_is_waited_for() {
     let of_job = waiter(&home, &[&two, "--event"]);
     home.run(["wait", "--session", "s", "--event", "--timeout", "50ms"]).code(4);
     // One in a session that was not there before.
+    let of_new = waiter(&home, &["--session", "u", "--event"]);
+    assert!(!home.store().join("sessions/u").exists(), "it is not made by asking for it");
     let three = start_repeating(&home, &["--session", "u"]);
+    let (code, told) = answer(of_new);
+    assert_eq!((code, &told["job"], &told["event"]["event"]), (0, &json!(three), &json!("started")));
     let (code, told) = answer(of_all);
     assert_eq!((code, outcome(&told), &told["job"]), (0, "event", &json!(three)));
     assert_eq!((&told["event"]["event"], &told["event"]["session"]), (&json!("started"), &json!("u")));

@@ -68,13 +68,14 @@ pub(crate) enum Verb {
     Gc(Gc),
     Deliver(Deliver),
     Doctor(Doctor),
+    Setup(Setup),
     Completions(Completions),
-    /// Look whether a job is ready, in the background
-    #[command(hide = true)]
-    Probe(Probe),
     /// Tell others of a job's end: what its keeper becomes
     #[command(hide = true)]
     Parting(Parting),
+    /// Look whether a job is ready, in the background
+    #[command(hide = true)]
+    Probe(Probe),
     /// Print a page of the reference
     #[command(hide = true)]
     Reference(Reference),
@@ -696,6 +697,45 @@ pub(crate) struct Doctor {
     pub(crate) fix: bool,
 }
 
+/// Tell an agent's client of the MCP server
+///
+/// Shows the exact change to the client's settings; with `--write` it is made. With the global `--session NAME` the server
+/// always works for that session, else for the project that the agent is in.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive setup claude-code             # show what would be changed\n  \
+outlive setup claude-code --write     # change it\n  \
+outlive setup --print                 # the entry for any other client")]
+pub(crate) struct Setup {
+    /// Which client
+    #[arg(value_name = "CLIENT", required_unless_present = "print")]
+    pub(crate) client: Option<ClientChoice>,
+
+    /// Make the change; the settings as they were stay beside them, in a file that ends in .before-outlive
+    #[arg(long)]
+    pub(crate) write: bool,
+
+    /// Take the entry out again
+    #[arg(long)]
+    pub(crate) remove: bool,
+
+    /// The tools that the server speaks; without it outlive's own
+    #[arg(long, value_name = "NAME", value_parser = parse_profile)]
+    pub(crate) profile: Option<String>,
+
+    /// Print the entry as JSON, for any other client
+    #[arg(long, conflicts_with_all = ["client", "write", "remove"])]
+    pub(crate) print: bool,
+}
+
+/// A client whose settings outlive knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClientChoice {
+    ClaudeCode,
+    Codex,
+    Gemini,
+}
+
 /// Print completions for a shell
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
@@ -891,5 +931,15 @@ fn parse_variable(text: &str) -> Result<(String, OsString), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
         _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+fn parse_profile(text: &str) -> Result<String, String> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("write the name of a profile, such as claude-code".to_owned())
     }
 }

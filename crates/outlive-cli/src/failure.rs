@@ -365,3 +365,16 @@ impl Failure {
         }
     }
 }
+
+impl Failure {
+    /// What keeps a client's settings from being changed.
+    pub(crate) fn setup(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: "setup",
+            exit: FAILED,
+            message: format!("setup: {}", message.into()),
+            hint: Some(hint.into()),
+            job: None,
+        }
+    }
+}

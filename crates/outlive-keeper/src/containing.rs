@@ -474,8 +474,8 @@ impl Contained {
     /// Returns the processor time of everything that was ever in it, in user mode and in the kernel, where that is counted.
     pub(crate) fn cpu_ms(&self) -> Option<(u64, u64)> {
         let group = self.group.as_ref()?;
-        let entry = |key| group.entry("cpu.stat", key).map(|us| us / 1000);
-        Some((entry("user_usec")?, entry("system_usec")?))
+        let [user, system] = group.entries("cpu.stat", ["user_usec", "system_usec"]);
+        Some((user? / 1000, system? / 1000))
     }
 
     /// Tells whether the kernel ended one of its processes for want of memory.

@@ -121,7 +121,7 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             return Err(4);
         }
     };
-    let parting = Parting::new(&launch, helper, umask);
+    let parting = Parting::new(&launch, helper, umask, limits);
     match keep(handed, &launch, umask, &limits, ahead) {
         Ok(keeper) => Ok(Keeper { parting, ..keeper }),
         Err((handed, never)) => {

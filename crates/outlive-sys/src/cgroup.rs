@@ -8,7 +8,7 @@
 //! To make a process in a group takes nothing extra ([`crate::spawn`]), but only version 2 has that.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -180,7 +180,7 @@ fn read_proc(path: &str) -> Option<Region> {
     let mut contents = Region::new(LONGEST_LIST).ok()?;
     let mut file = fs::File::open(path).ok()?;
     let mut length = 0;
-    while let Ok(count @ 1..) = io::Read::read(&mut file, &mut contents[length..]) {
+    while let Ok(count @ 1..) = file.read(&mut contents[length..]) {
         length += count;
     }
     Some(contents)
@@ -318,9 +318,23 @@ impl Group {
 
     /// Reads one number of a file that holds a table of words and numbers.
     pub fn entry(&self, name: &str, key: &str) -> Option<u64> {
-        let text = fs::read_to_string(self.path.join(name)).ok()?;
-        let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-        lines.find(|(word, _)| *word == key)?.1.trim().parse().ok()
+        let [entry] = self.entries(name, [key]);
+        entry
+    }
+
+    /// Reads several numbers of such a file at one moment. For each look the kernel adds up what all processors have
+    /// counted, which takes its time on a busy machine.
+    pub fn entries<const N: usize>(&self, name: &str, keys: [&str; N]) -> [Option<u64>; N] {
+        let mut text = String::with_capacity(2048);
+        let read = fs::File::open(self.path.join(name)).and_then(|mut file| file.read_to_string(&mut text));
+        if read.is_err() {
+            return [None; N];
+        }
+        let find = |key: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(word, _)| *word == key)?.1.trim().parse().ok()
+        };
+        keys.map(find)
     }
 
     /// Lists the processes in it and in the groups below it.

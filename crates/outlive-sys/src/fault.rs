@@ -228,6 +228,12 @@ points! {
     InboxWrite = "reader.inbox.write", Write;
     /// Renaming it into its place.
     InboxRename = "reader.inbox.rename", Call;
+    /// Writing that a job is ready.
+    ReadyMake = "reader.ready.create", Call;
+    /// Opening the session's events to tell that.
+    ReadyEventOpen = "reader.ready-event.open", Call;
+    /// Appending it.
+    ReadyEventWrite = "reader.ready-event.write", Write;
     /// Noting that somebody was told.
     SeenMake = "reader.seen.create", Call;
     /// Making the directory of cursors.
@@ -272,10 +278,6 @@ points! {
     NameWrite = "reader.name.write", Write;
     /// Renaming it into its place.
     NameRename = "reader.name.rename", Call;
-    /// Opening the session's events to tell that a job is ready.
-    ReadyEventOpen = "reader.ready-event.open", Call;
-    /// Appending it.
-    ReadyEventWrite = "reader.ready-event.write", Write;
     /// Deleting its files.
     RemoveDelete = "reader.remove.delete", Call;
     /// Noting that it was told that a keeper died and its command goes on.
@@ -376,13 +378,13 @@ impl Appending {
     pub const RECOVER_EVENT: Self = Self { open: Point::RecoverEventOpen, write: Point::RecoverEventWrite };
     /// The event of a removal.
     pub const REMOVE_EVENT: Self = Self { open: Point::RemoveEventOpen, write: Point::RemoveEventWrite };
+    /// That a job is ready.
+    pub const READY_EVENT: Self = Self { open: Point::ReadyEventOpen, write: Point::ReadyEventWrite };
     /// An end that is not among the events.
     pub const SETTLE_EVENT: Self = Self { open: Point::SettleEventOpen, write: Point::SettleEventWrite };
     /// The event of a job that was given to another session.
     pub const TRANSFER_EVENT: Self =
         Self { open: Point::TransferEventOpen, write: Point::TransferEventWrite };
-    /// The event of a job that is ready.
-    pub const READY_EVENT: Self = Self { open: Point::ReadyEventOpen, write: Point::ReadyEventWrite };
     /// The event of a keeper's death.
     pub const ORPHAN_EVENT: Self = Self { open: Point::OrphanEventOpen, write: Point::OrphanEventWrite };
 }
@@ -599,7 +601,7 @@ mod tests {
     fn names_are_unique_and_say_who() {
         let mut names: Vec<&str> = Point::ALL.iter().map(|point| point.name()).collect();
         assert!(names.iter().all(|name| {
-            ["opener.", "starter.", "keeper.", "waiter.", "reader."]
+            ["opener.", "starter.", "keeper.", "parting.", "deliver.", "waiter.", "reader."]
                 .iter()
                 .any(|actor| name.starts_with(actor))
         }));

@@ -36,7 +36,7 @@ pub struct Command<'a> {
 }
 
 /// Limits of this program that would end it or keep it from its work, as they were.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Limits([(libc::__rlimit_resource_t, libc::rlimit); 3]);
 
 impl Limits {
@@ -56,6 +56,14 @@ impl Limits {
                 (resource, old)
             }
         }))
+    }
+
+    /// Gives this program its limits back.
+    pub fn restore(&self) {
+        for (resource, old) in &self.0 {
+            // SAFETY: the structure is valid for reading; a refused change leaves the limit as it is.
+            unsafe { libc::setrlimit(*resource, old) };
+        }
     }
 }
 

@@ -278,11 +278,11 @@ impl Witness {
         Some(Self { id, handle: Handle::open(id)? })
     }
 
-    /// Waits until the main process of a job has ended, at most `limit`, and writes that down if nobody keeps it. Returns
+    /// Waits until the main process of a job without keeper has ended, at most `limit`, and writes that down. Returns
     /// earlier when a signal came.
     pub(crate) fn wait(&self, store: &Store, job: &Job, limit: Option<Duration>) {
         let is_running = !self.has_ended();
-        if is_running && !job.is_kept() {
+        if is_running {
             job.tell_orphaned(store);
         }
         let _held = hold(job);

@@ -14,7 +14,7 @@ use outlive_core::id::{JobId, Nonce};
 use outlive_core::lines::Line;
 use outlive_core::spec::Ready;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::Appending;
+use outlive_sys::fault::{self, Appending, Point};
 use outlive_sys::{clock, durable, lock};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
@@ -78,11 +78,16 @@ impl Job {
 
     /// Writes down that it is ready, once. A store that cannot be written loses only that.
     fn mark_ready(&self, store: &Store, record: &ReadyRecord) {
-        if let Ok(mut made) = durable::create_new(self.dir(), file::READY) {
+        if durable::open_ro(self.dir(), file::READY).is_ok() {
+            return;
+        }
+        // The event first: whoever dies between the two has it told once more, and readers drop a repeat.
+        store.append_event_of(Appending::READY_EVENT, self, Kind::Ready);
+        let made = fault::step(Point::ReadyMake, || durable::create_new(self.dir(), file::READY));
+        if let Ok(mut made) = made {
             let mut text = serde_json::to_vec(record).unwrap_or_default();
             text.push(b'\n');
             made.write_all(&text).ok();
-            store.append_event_of(Appending::READY_EVENT, self, Kind::Ready);
         }
     }
 

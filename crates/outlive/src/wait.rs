@@ -38,6 +38,9 @@ pub struct Waited {
 /// Jobs that a thread of this program watches.
 static WATCHED: LazyLock<(Mutex<HashSet<Nonce>>, Condvar)> = LazyLock::new(Default::default);
 
+/// Where no thread could be made, or a lock not be waited for, it is looked again now and then.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// A thread that waits on a lock, and may have to write down an end, needs little.
 const STACK: usize = 256 << 10;
 
@@ -68,8 +71,7 @@ impl Store {
                     is_watched = false;
                 }
             }
-            // Where no thread could be made, look again now and then.
-            let nap = if is_watched { Duration::from_secs(3600) } else { Duration::from_millis(100) };
+            let nap = if is_watched { Duration::from_secs(3600) } else { AGAIN };
             let nap = left.map_or(nap, |left| left.min(nap));
             (guard, _) = changed.wait_timeout(guard, nap).unwrap_or_else(PoisonError::into_inner);
         }
@@ -110,11 +112,17 @@ fn watch(store: &Store, job: &Job) -> bool {
 fn block(store: &Store, job: &Job) {
     // Held while it lives: if its keeper dies, the kernel still tells its end to whoever holds it.
     let witness = Witness::of(store, job);
-    let is_free = fault::step(Point::DoneWait, || lock::wait_shared(job.done_file()?)).is_ok();
-    if is_free && job.records().0.is_some() {
+    let waited = fault::step(Point::DoneWait, || lock::wait_shared(job.done_file()?));
+    if waited.is_err() && job.is_kept() {
+        // For want of a descriptor, say: the keeper lives, and nothing is known but that.
+        std::thread::sleep(AGAIN);
         return;
     }
-    // The keeper is dead and has said nothing, and its command may go on; or its lock could not be waited for.
+    if job.records().0.is_some() {
+        return;
+    }
+    // The keeper is dead and has said nothing; its command may go on. It may still hold its other lock: the kernel frees one
+    // after the other.
     match witness.or_else(|| Witness::of(store, job)) {
         Some(witness) => witness.wait(store, job, None),
         // Somebody else is about to write down what is known.

@@ -8,7 +8,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use outlive_core::id::{JobId, Nonce, SessionName};
@@ -599,14 +598,31 @@ impl Silence {
     }
 }
 
+/// A session whose events are waited for.
+struct Known {
+    session: SessionName,
+    events: Events,
+    is_watched: bool,
+}
+
+impl Known {
+    /// Watches it as soon as it is there.
+    fn watch(&mut self, watches: &mut Watches) {
+        if !self.is_watched && self.events.directory().is_dir() {
+            watches.add(self.events.directory());
+            self.is_watched = true;
+        }
+    }
+}
+
 /// Events that are waited for.
 struct Awaited {
     scope: EventScope,
     /// Only of these; none: of all.
     jobs: Option<HashSet<Nonce>>,
-    known: Vec<(SessionName, Events)>,
-    /// Where new sessions come.
-    sessions: Option<PathBuf>,
+    known: Vec<Known>,
+    /// New sessions count, too.
+    is_open: bool,
     gap: Option<(u64, u64)>,
 }
 
@@ -617,7 +633,7 @@ impl Awaited {
             scope: scope.clone(),
             jobs: (!jobs.is_empty()).then_some(nonces),
             known: Vec::new(),
-            sessions: None,
+            is_open: false,
             gap: None,
         };
         let sessions: Vec<SessionName> = match &scope.session {
@@ -627,28 +643,30 @@ impl Awaited {
                 sessions.into_iter().cloned().collect()
             }
             None => {
-                let directory = store.sessions_dir();
-                std::fs::create_dir_all(&directory).ok();
-                watches.add(&directory);
-                awaited.sessions = Some(directory);
+                awaited.is_open = true;
                 store.sessions().unwrap_or_default()
             }
         };
         for session in sessions {
             awaited.add(store, session, scope.since, watches);
         }
+        // One that is not there yet, and perhaps never will be, is not made by asking for it.
+        if awaited.is_open || awaited.known.iter().any(|known| !known.is_watched) {
+            std::fs::create_dir_all(store.sessions_dir()).ok();
+            watches.add(&store.sessions_dir());
+        }
         awaited
     }
 
     fn add(&mut self, store: &Store, session: SessionName, since: Option<u64>, watches: &mut Watches) {
-        store.make_session(&session).ok();
-        let mut events = store.events(&session, since.unwrap_or(0));
-        watches.add(events.directory());
+        let events = store.events(&session, since.unwrap_or(0));
+        let mut known = Known { session, events, is_watched: false };
+        known.watch(watches);
         if since.is_none() {
             // What happened before is not news. Whoever cannot read it now will be told then.
-            events.read().ok();
+            known.events.read().ok();
         }
-        self.known.push((session, events));
+        self.known.push(known);
     }
 
     /// Returns the next event.
@@ -657,21 +675,22 @@ impl Awaited {
         store: &Store,
         watches: &mut Watches,
     ) -> Result<Option<(SessionName, Numbered)>, WaitError> {
-        if self.sessions.is_some() {
+        if self.is_open {
             for session in store.sessions()? {
-                if !self.known.iter().any(|(known, _)| *known == session) {
+                if !self.known.iter().any(|known| known.session == session) {
                     // A session that is new has no events from before.
                     self.add(store, session, Some(0), watches);
                 }
             }
         }
-        for (session, events) in &mut self.known {
-            let fresh = events.read()?;
-            self.gap = events.take_gap().filter(|_| self.scope.since.is_some()).or(self.gap);
+        for known in &mut self.known {
+            known.watch(watches);
+            let fresh = known.events.read()?;
+            self.gap = known.events.take_gap().filter(|_| self.scope.since.is_some()).or(self.gap);
             let is_wanted =
                 |event: &Numbered| self.jobs.as_ref().is_none_or(|jobs| jobs.contains(&event.event.nonce));
             if let Some(event) = fresh.into_iter().find(is_wanted) {
-                return Ok(Some((session.clone(), event)));
+                return Ok(Some((known.session.clone(), event)));
             }
         }
         Ok(None)

@@ -20,7 +20,14 @@ const MAX_ADDRESS: usize = 8 << 10;
 pub(crate) fn is_address(url: &str) -> bool {
     let is_http = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https"));
     let has_host = |uri: &Uri| uri.host().is_some_and(|host| !host.is_empty());
-    url.len() <= MAX_ADDRESS && url.parse::<Uri>().is_ok_and(|uri| is_http(&uri) && has_host(&uri))
+    // A number that is no port is taken for none, and the notice would go to another one.
+    let has_good_port = |uri: &Uri| {
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let ends_with_host = uri.host().is_some_and(|host| authority.ends_with(host));
+        ends_with_host || uri.port_u16().is_some_and(|port| port > 0)
+    };
+    url.len() <= MAX_ADDRESS
+        && url.parse::<Uri>().is_ok_and(|uri| is_http(&uri) && has_host(&uri) && has_good_port(&uri))
 }
 
 /// Returns scheme, host and port: what may be shown of an address that may hold a secret.
@@ -121,6 +128,9 @@ mod tests {
             "javascript:x",
             "//h/p",
             "http://h:99999/",
+            "http://h:0/",
+            "http://h:/",
+            "http://h:x/",
             long.as_str(),
         ] {
             assert!(!is_address(bad), "{bad}");

@@ -19,6 +19,7 @@ mod resume;
 mod run;
 mod send;
 mod session;
+mod setup;
 mod show;
 mod wait;
 
@@ -46,6 +47,8 @@ pub(crate) struct Context {
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
     match arguments.verb {
         Verb::Completions(completions) => return Ok(completions::run(&completions)),
+        // What is wrong with the store does not concern the clients' settings.
+        Verb::Setup(setup) => return setup::run(&setup, arguments.session.as_ref(), arguments.json),
         Verb::Parting(asked) => return parting::run(&asked),
         Verb::Reference(asked) => {
             render::print(&reference::page(asked.page));
@@ -85,7 +88,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
-        Verb::Mcp(_) | Verb::Completions(_) | Verb::Parting(_) | Verb::Reference(_) => Ok(ExitCode::SUCCESS),
+        Verb::Mcp(_) | Verb::Completions(_) | Verb::Parting(_) | Verb::Reference(_) | Verb::Setup(_) => {
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

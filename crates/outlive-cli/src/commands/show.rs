@@ -190,13 +190,6 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
     })
 }
 
-/// Tells whether it is ready; `None` where nothing was said about when it would be.
-fn ready_line(job: &JobObject) -> Option<String> {
-    let since = job.ready_at.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
-    let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
-    job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
-}
-
 /// Tells what became of the command that is run at the end.
 fn on_exit_line(on_exit: &OnExit) -> String {
     let ended = match (on_exit.exit_code, &on_exit.signal) {
@@ -231,6 +224,13 @@ fn webhook_line(webhook: &Webhook) -> String {
     };
     let error = webhook.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
     format!("{}: {state}{error}", webhook.address)
+}
+
+/// Tells whether it is ready; `None` where nothing was said about when it would be.
+fn ready_line(job: &JobObject) -> Option<String> {
+    let since = job.ready_at.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
+    let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
+    job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
 }
 
 fn limit_lines(limits: &LimitsObject) -> Vec<String> {

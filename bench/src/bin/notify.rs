@@ -1,0 +1,290 @@
+//! From the end of a command to whoever waits for it, against `waitpid` by the command's own parent.
+//!
+//! The command takes the time as the last thing that it does. In every round it is started and waited for in each way, in a
+//! rotating order, so that whatever else the machine does hits all alike. Nobody but its parent can be told sooner than its
+//! parent; outlive's answer is synced before it is told, and comes from another process.
+//!
+//! Then: a thousand programs that wait for one job, and what a waiter costs while nothing happens.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use outlive::{Job, Request, Store, Until};
+use outlive_bench::{
+    Failure, Options, Samples, World, beside, conclude, end, finish, go_on, judge, processor_seconds,
+};
+use outlive_sys::clock;
+use outlive_tests::waits_with_open;
+
+/// How often the time of the command's own parent an answer may take.
+const BOUND: f64 = 3.0;
+
+/// How long anything may take before the benchmark gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a thread has to go to sleep before the command is told to end: nobody tells that it sleeps.
+const ASLEEP: Duration = Duration::from_millis(5);
+
+fn main() -> ExitCode {
+    conclude(run)
+}
+
+/// Who waits, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The command's own parent.
+    Waitpid,
+    /// A program that has the library.
+    Library,
+    /// The same, with a deadline: a thread waits for it.
+    Deadline,
+    /// `outlive wait`.
+    Cli,
+    /// `sync` of the outcome's size on the same disk: what the promise costs at the least.
+    Fsync,
+    /// Task spooler's `tsp -w`.
+    Tsp,
+}
+
+struct Bench<'a> {
+    outlive: &'a Path,
+    world: &'a World,
+    store: Store,
+    ends: PathBuf,
+    fifo: PathBuf,
+    stamps: PathBuf,
+    told: UnixDatagram,
+}
+
+fn run() -> Result<bool, Failure> {
+    let (options, [rounds, waiters]) = Options::parse([("rounds", 60), ("waiters", 1000)])?;
+    let world = World::new(&options)?;
+    let keeper = options.keepers.first().ok_or("there is no keeper")?;
+    let stamps = world.path().join("stamps");
+    let told = UnixDatagram::bind(&stamps)?;
+    told.set_read_timeout(Some(PATIENCE))?;
+    let fifo = world.path().join("fifo");
+    if !Command::new("mkfifo").arg(&fifo).status()?.success() {
+        return Err("mkfifo failed".into());
+    }
+    let store = world.store(keeper)?;
+    let bench =
+        Bench { outlive: &options.outlive, world: &world, store, ends: beside("ends")?, fifo, stamps, told };
+    println!(
+        "notify: end of the command to the answer, {rounds} rounds; {} keeper; {}",
+        keeper.label,
+        world.describe()
+    );
+    let mut ways = vec![Way::Waitpid, Way::Fsync, Way::Library, Way::Deadline, Way::Cli];
+    for (program, way) in [("tsp", Some(Way::Tsp)), ("pueue", None), ("conmon", None)] {
+        match (is_installed(program), way) {
+            (true, Some(way)) => ways.push(way),
+            (true, None) => println!("notify: {program} is not measured here"),
+            (false, _) => println!("notify: {program} is not installed"),
+        }
+    }
+    let mut all = vec![Samples::default(); ways.len()];
+    // The first round finds nothing in any cache and does not count.
+    for round in 0..=rounds as usize {
+        for place in 0..ways.len() {
+            go_on()?;
+            let place = (place + round) % ways.len();
+            let micros = bench.wait_once(ways[place])?;
+            if round > 0 {
+                all[place].add(micros);
+            }
+        }
+    }
+    let mut all_kept = true;
+    print(&ways, &all, &mut all_kept);
+    bench.crowd(waiters as usize, &mut all_kept)?;
+    bench.rest(&mut all_kept)?;
+    Ok(all_kept || !options.is_check)
+}
+
+fn is_installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|path| path.join(program).is_file())
+}
+
+fn print(ways: &[Way], all: &[Samples], all_kept: &mut bool) {
+    let floor = all[0].median();
+    println!("{:<26}{:>9}{:>9}{:>9}{:>16}", "who waits", "best µs", "p50", "p95", "p50 ÷ waitpid");
+    for (way, samples) in ways.iter().zip(all) {
+        let name = match way {
+            Way::Waitpid => "waitpid",
+            Way::Library => "library",
+            Way::Deadline => "library, with a deadline",
+            Way::Cli => "outlive wait",
+            Way::Fsync => "(write and fdatasync)",
+            Way::Tsp => "tsp -w",
+        };
+        let (best, median, late) = (samples.best(), samples.median(), samples.quantile(0.95));
+        let ratio = median / floor;
+        let verdict = match way {
+            Way::Library => format!("  at most {BOUND}: {}", judge(ratio <= BOUND, all_kept)),
+            _ => String::new(),
+        };
+        println!("{name:<26}{best:>9.0}{median:>9.0}{late:>9.0}{ratio:>16.2}{verdict}");
+    }
+}
+
+impl Bench<'_> {
+    /// Tells the command to end; returns when it says it did.
+    fn tell(&self) -> Result<u64, Failure> {
+        drop(OpenOptions::new().write(true).open(&self.fifo)?);
+        let mut stamp = [0; 8];
+        self.told.recv(&mut stamp)?;
+        Ok(u64::from_le_bytes(stamp))
+    }
+
+    fn start(&self) -> Result<Job, Failure> {
+        let request = Request::argv([&self.ends, &self.fifo, &self.stamps].map(|path| path.as_os_str()));
+        Ok(self.store.start(&request)?.job)
+    }
+
+    /// Starts the command, waits for it in this way, and returns how long the answer took, in microseconds.
+    fn wait_once(&self, way: Way) -> Result<f64, Failure> {
+        let taken = match way {
+            Way::Waitpid => {
+                let mut child = Command::new(&self.ends).args([&self.fifo, &self.stamps]).spawn()?;
+                self.measure(move || Ok(child.wait()?.code() == Some(7)))?
+            }
+            Way::Library | Way::Deadline => {
+                let job = self.start()?;
+                let limit = (way == Way::Deadline).then_some(PATIENCE);
+                let (store, waited) = (&self.store, &job);
+                let taken = self.measure(move || {
+                    Ok(store.wait(std::slice::from_ref(waited), Until::All, limit).is_reached)
+                })?;
+                finish(&self.store, &job)?;
+                self.store.remove(&job)?;
+                taken
+            }
+            Way::Cli => {
+                let job = self.start()?;
+                let mut child = self.waiter(&[job.id().as_str()])?;
+                let mut answer = child.stdout.take().ok_or("no output")?;
+                let taken = self.measure(move || Ok(answer.read(&mut [0; 512])? > 0))?;
+                child.wait()?;
+                finish(&self.store, &job)?;
+                self.store.remove(&job)?;
+                taken
+            }
+            Way::Fsync => {
+                let path = self.world.path().join("synced");
+                let file = File::create(&path)?;
+                file.set_len(4096)?;
+                file.sync_all()?;
+                let asked = Instant::now();
+                std::os::unix::fs::FileExt::write_all_at(&file, &[7; 256], 0)?;
+                file.sync_data()?;
+                let taken = asked.elapsed().as_secs_f64() * 1e6;
+                fs::remove_file(path)?;
+                taken
+            }
+            Way::Tsp => {
+                let tsp = |arguments: &[&str]| {
+                    let mut command = Command::new("tsp");
+                    command.env("TS_SOCKET", self.world.path().join("tsp")).args(arguments);
+                    command
+                };
+                let place =
+                    [&self.ends, &self.fifo, &self.stamps].map(|path| path.to_string_lossy().into_owned());
+                let queued = tsp(&["-n"]).args(&place).stdout(Stdio::null()).status()?;
+                if !queued.success() {
+                    return Err("tsp failed".into());
+                }
+                let mut child = tsp(&["-w"]).stdout(Stdio::null()).spawn()?;
+                let taken = self.measure(move || Ok(child.wait().is_ok()))?;
+                tsp(&["-K"]).status()?;
+                taken
+            }
+        };
+        Ok(taken)
+    }
+
+    /// Waits in a thread, tells the command to end, and returns how much later the answer was there.
+    fn measure(&self, wait: impl FnOnce() -> Result<bool, std::io::Error> + Send) -> Result<f64, Failure> {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| wait().map(|is_told| (is_told, clock::boot_us())));
+            std::thread::sleep(ASLEEP);
+            let ended = self.tell()?;
+            match waiting.join() {
+                Ok(Ok((true, answered))) => Ok(answered.saturating_sub(ended) as f64),
+                Ok(Ok((false, _))) => Err("somebody was told something else".into()),
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => Err("a waiter panicked".into()),
+            }
+        })
+    }
+
+    /// Starts `outlive wait` and returns when it waits.
+    fn waiter(&self, arguments: &[&str]) -> Result<Child, Failure> {
+        let mut command = Command::new(self.outlive);
+        command.env("OUTLIVE_HOME", self.store.root()).arg("wait").args(arguments);
+        let child = command.stdout(Stdio::piped()).spawn()?;
+        let awaited = if arguments.len() == 1 { "/done" } else { "inotify" };
+        let pid = i32::try_from(child.id())?;
+        let since = Instant::now();
+        while !waits_with_open(pid, awaited) {
+            go_on()?;
+            if since.elapsed() > PATIENCE {
+                return Err("a waiter does not begin to wait".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(child)
+    }
+
+    /// Lets many programs wait for one job.
+    fn crowd(&self, count: usize, all_kept: &mut bool) -> Result<(), Failure> {
+        let job = self.start()?;
+        let mut waiting =
+            (0..count).map(|_| self.waiter(&[job.id().as_str()])).collect::<Result<Vec<_>, _>>()?;
+        let allowed = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances").unwrap_or_default();
+        let ended = self.tell()?;
+        let mut answered = 0;
+        for waiting in &mut waiting {
+            let mut text = String::new();
+            waiting.stdout.take().ok_or("no output")?.read_to_string(&mut text)?;
+            answered += usize::from(waiting.wait()?.success() && text.contains("exited with 7"));
+        }
+        let millis = (clock::boot_us() - ended) as f64 / 1e3;
+        println!(
+            "{answered} of {count} programs that waited for one job were told, the last after {millis:.0} ms; inotify instances allowed: {}, used: 0: {}",
+            allowed.trim(),
+            judge(answered == count, all_kept)
+        );
+        finish(&self.store, &job)?;
+        Ok(self.store.remove(&job)?)
+    }
+
+    /// Looks what waiters cost while nothing happens.
+    fn rest(&self, all_kept: &mut bool) -> Result<(), Failure> {
+        let job = self.start()?;
+        let id = job.id().as_str();
+        for arguments in [&[id][..], &[id, "--match", "never"], &[id, "--idle", "1h"], &[id, "--event"]] {
+            let mut child = self.waiter(arguments)?;
+            let pid = i32::try_from(child.id())?;
+            std::thread::sleep(Duration::from_millis(200));
+            let before = processor_seconds(pid)?;
+            std::thread::sleep(Duration::from_secs(2));
+            let used = (processor_seconds(pid)? - before) * 1e6;
+            child.kill()?;
+            child.wait()?;
+            let what = arguments[1..].join(" ");
+            println!(
+                "outlive wait {what:<14} uses {used:.0} µs of processor time in 2 s: {}",
+                judge(used == 0.0, all_kept)
+            );
+        }
+        end(&self.store, &job)
+    }
+}

@@ -1,0 +1,265 @@
+//! `outlive setup`: tell an agent's client of the MCP server.
+//!
+//! A new entry goes through the client's own command where there is one, for the client knows its file best. An entry that is
+//! there and says something else is changed in the file itself: taking it out and adding it anew would lose what the user has put
+//! beside the command.
+
+mod claude_code;
+mod client;
+mod codex;
+mod diff;
+mod entry;
+mod file;
+mod form;
+mod gemini;
+mod json;
+mod toml;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use outlive::SessionName;
+use serde::Serialize;
+use serde_json::json;
+
+use self::client::{Client, shown};
+use self::entry::{Entry, NAME, in_path, quoted};
+use self::file::Settings;
+use self::form::{Form, Unfit};
+use crate::args::Setup;
+use crate::failure::{Failure, chain};
+use crate::render::{print, print_json};
+
+pub(crate) fn run(
+    arguments: &Setup,
+    session: Option<&SessionName>,
+    is_json: bool,
+) -> Result<ExitCode, Failure> {
+    let entry = Entry::of_this_program(session, arguments.profile.as_deref())?;
+    let Some(choice) = arguments.client else { return print_entry(&entry, is_json) };
+    let client = Client::of(choice)?;
+    let settings = Settings::read(&client.file)?;
+    let plan = Plan::make(&client, &settings, &entry, arguments.remove)?;
+    let backup = if arguments.write { plan.carry_out(&client, &settings, &entry)? } else { None };
+    if is_json {
+        return print_json(&plan.object(&client, arguments.write, backup.as_deref()));
+    }
+    let text = match (plan.action, arguments.write) {
+        (Action::Nothing, _) => plan.nothing(&client),
+        (_, true) => plan.done(&client, backup.as_deref()),
+        (_, false) => plan.preview(&client, &again()),
+    };
+    print(&text);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The entry for clients that outlive does not know.
+fn print_entry(entry: &Entry, is_json: bool) -> Result<ExitCode, Failure> {
+    let object = BTreeMap::from([("mcpServers", BTreeMap::from([(NAME, entry)]))]);
+    if is_json {
+        return print_json(&object);
+    }
+    let text = serde_json::to_string_pretty(&object).map_err(|error| Failure::other("json", &error))?;
+    print(&format!("{text}\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the command line that was given, with `--write`.
+fn again() -> String {
+    let words = std::env::args_os().skip(1).chain(["--write".into()]);
+    quoted(std::iter::once(NAME.into()).chain(words))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    #[serde(rename = "none")]
+    Nothing,
+    Add,
+    Change,
+    Remove,
+}
+
+/// What is to be done.
+struct Plan {
+    action: Action,
+    /// The client's own command with its arguments; none: the file is edited.
+    command: Option<(PathBuf, Vec<String>)>,
+    /// What the file is to become.
+    text: String,
+    diff: String,
+}
+
+impl Plan {
+    fn make(client: &Client, settings: &Settings, entry: &Entry, is_removal: bool) -> Result<Self, Failure> {
+        let old = settings.text.as_str();
+        let unfit = |why: Unfit| left_alone(client, &why);
+        let has = client.form.has(old).map_err(unfit)?;
+        let text = if is_removal { client.form.without(old) } else { client.form.with(old, entry) };
+        let text = text.map_err(unfit)?;
+        let action = match (is_removal, has) {
+            _ if text == old => Action::Nothing,
+            (true, _) => Action::Remove,
+            (false, true) => Action::Change,
+            (false, false) => Action::Add,
+        };
+        let arguments = match action {
+            Action::Add => Some(client.adding(entry)),
+            Action::Remove => Some(client.removing()),
+            Action::Nothing | Action::Change => None,
+        };
+        let command = arguments.and_then(|arguments| Some((in_path(client.program)?, arguments)));
+        let diff = if action == Action::Nothing { String::new() } else { diff::diff(old, &text) };
+        Ok(Self { action, command, text, diff })
+    }
+
+    /// Does it, and returns where the file as it was is kept.
+    fn carry_out(
+        &self,
+        client: &Client,
+        settings: &Settings,
+        entry: &Entry,
+    ) -> Result<Option<PathBuf>, Failure> {
+        if self.action == Action::Nothing {
+            return Ok(None);
+        }
+        let backup = settings.back_up()?;
+        let Some((program, arguments)) = &self.command else {
+            settings.replace(&self.text)?;
+            return Ok(backup);
+        };
+        execute(program, arguments)?;
+        let is_removal = self.action == Action::Remove;
+        let settings = Settings::read(&client.file)?;
+        let unfit = |why: Unfit| left_alone(client, &why);
+        if client.form.has(&settings.text).map_err(unfit)? == is_removal {
+            let what = if is_removal { "still has" } else { "does not have" };
+            return Err(Failure::setup(
+                format!(
+                    "{} ran without an error, but {} {what} the entry",
+                    client.program,
+                    shown(&client.file)
+                ),
+                format!("look yourself: {}", client.check),
+            ));
+        }
+        // What the client's own command cannot say.
+        if !is_removal {
+            let text = client.form.with(&settings.text, entry).map_err(unfit)?;
+            if text != settings.text {
+                settings.replace(&text)?;
+            }
+        }
+        Ok(backup)
+    }
+
+    fn nothing(&self, client: &Client) -> String {
+        let file = shown(&client.file);
+        match client.form.has(&self.text) {
+            Ok(true) => format!("nothing to do: {} has {NAME} already, in {file}\n", client.title),
+            _ => format!("nothing to do: {} does not have {NAME}, in {file}\n", client.title),
+        }
+    }
+
+    fn preview(&self, client: &Client, again: &str) -> String {
+        let file = shown(&client.file);
+        let mut text = match &self.command {
+            Some((_, arguments)) => {
+                let own = quoted(std::iter::once(client.program).chain(arguments.iter().map(String::as_str)));
+                format!("this {} {file}, through {}'s own command:\n\n  {own}\n", self.does(), client.title)
+            }
+            None => format!("this {} {file}:\n\n{}", self.does(), indented(&self.diff)),
+        };
+        if let Some(further) = self.further(client) {
+            text.push_str(&format!("\nand then these lines in the entry:\n\n{}", indented(&further)));
+        }
+        text.push_str(&format!("\nto have it done: {again}\n"));
+        text
+    }
+
+    fn done(&self, client: &Client, backup: Option<&Path>) -> String {
+        let does = match self.action {
+            Action::Nothing => return String::new(),
+            Action::Add => "added to",
+            Action::Change => "changed in",
+            Action::Remove => "removed from",
+        };
+        let mut text = format!("{NAME} {does} {}, in {}\n", client.title, shown(&client.file));
+        if let Some(backup) = backup {
+            text.push_str(&format!("as it was before: {}\n", shown(backup)));
+        }
+        let others = if self.action == Action::Remove { "keep it" } else { "do not see it" };
+        text.push_str(&format!("conversations that run already {others}; to check: {}\n", client.check));
+        text
+    }
+
+    fn does(&self) -> &'static str {
+        match self.action {
+            Action::Nothing => "changes nothing in",
+            Action::Add => "adds outlive to",
+            Action::Change => "changes the entry of outlive in",
+            Action::Remove => "removes outlive from",
+        }
+    }
+
+    /// Returns what follows the client's own command.
+    fn further(&self, client: &Client) -> Option<String> {
+        let is_wanted = self.command.is_some() && self.action == Action::Add;
+        match client.form {
+            Form::Toml if is_wanted => Some(toml::further_lines()),
+            _ => None,
+        }
+    }
+
+    fn object(&self, client: &Client, is_written: bool, backup: Option<&Path>) -> serde_json::Value {
+        let command = self.command.as_ref().map(|(program, arguments)| {
+            let program = program.display().to_string();
+            std::iter::once(program).chain(arguments.iter().cloned()).collect::<Vec<_>>()
+        });
+        json!({
+            "client": client.title,
+            "file": client.file.display().to_string(),
+            "action": self.action,
+            "written": is_written && self.action != Action::Nothing,
+            "command": command,
+            "diff": self.diff,
+            "backup": backup.map(|backup| backup.display().to_string()),
+        })
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+fn left_alone(client: &Client, why: &Unfit) -> Failure {
+    Failure::setup(
+        format!("{} was left alone: {}", shown(&client.file), why.0),
+        "put it right first, or put the entry in by hand: outlive setup --print",
+    )
+}
+
+/// Runs the client's own command. It gets nothing to read: none of these asks anything.
+fn execute(program: &Path, arguments: &[String]) -> Result<(), Failure> {
+    let line = quoted(std::iter::once(program.as_os_str()).chain(arguments.iter().map(AsRef::as_ref)));
+    let failed =
+        |why: String| Failure::setup(format!("{line}: {why}"), "run it yourself to see what is wrong");
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| failed(chain(&error)))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+    let said = String::from_utf8_lossy(said);
+    let last: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = last[last.len().saturating_sub(3)..].join("; ");
+    Err(failed(if last.is_empty() {
+        output.status.to_string()
+    } else {
+        format!("{}: {last}", output.status)
+    }))
+}
