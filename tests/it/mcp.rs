@@ -11,5 +11,6 @@ mod notices;
 mod official;
 mod protocol;
 mod survival;
+mod tasks;
 mod tools;
 mod waiting;

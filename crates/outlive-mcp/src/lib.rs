@@ -14,6 +14,7 @@ mod resources;
 mod scope;
 mod server;
 mod stdio;
+mod tasks;
 mod tools;
 mod work;
 

@@ -70,6 +70,8 @@ pub(crate) struct Shown {
     pub(crate) total: u64,
     /// How many of the range were left out, and the first of them.
     pub(crate) omitted: Option<(u64, u64)>,
+    /// The last line has no newline yet: more of it may come.
+    pub(crate) is_unfinished: bool,
     /// What else is to be said.
     pub(crate) notes: Vec<String>,
     /// Where to read on.
@@ -79,10 +81,13 @@ pub(crate) struct Shown {
 impl Shown {
     /// Tells which lines these are, for a header.
     pub(crate) fn lines(&self) -> String {
+        let unfinished = if self.is_unfinished { ", the last unfinished" } else { "" };
         match self.range {
             None => format!("no lines of {}", self.total),
-            Some((first, last)) if first == last => format!("line {first} of {}", self.total.max(last)),
-            Some((first, last)) => format!("lines {first}-{last} of {}", self.total.max(last)),
+            Some((first, last)) if first == last => {
+                format!("line {first} of {}{unfinished}", self.total.max(last))
+            }
+            Some((first, last)) => format!("lines {first}-{last} of {}{unfinished}", self.total.max(last)),
         }
     }
 }
@@ -147,7 +152,9 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
         view.finish_ended(|item| sink.take(item));
     }
     let totals = output.totals();
-    shown.total = totals.stdout_lines + totals.stderr_lines + u64::from(!last.is_empty() && last != b"\n");
+    let ends_open = !last.is_empty() && last != b"\n";
+    shown.is_unfinished = ends_open && selection.is_live;
+    shown.total = totals.stdout_lines + totals.stderr_lines + u64::from(ends_open);
     sink.finish(&mut shown);
     let lost = output.lost_at_end();
     if lost > 0 {

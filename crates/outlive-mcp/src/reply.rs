@@ -27,6 +27,8 @@ pub(crate) struct Reply {
     pub(crate) footers: Vec<String>,
     /// It went wrong.
     pub(crate) is_error: bool,
+    /// What was waited for has not come and still can.
+    pub(crate) is_pending: bool,
     /// What is to be done once the client has it.
     pub(crate) after: Vec<After>,
     /// Jobs whose end it tells.

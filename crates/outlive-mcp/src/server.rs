@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use outlive::Store;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
-    CompletionInfo, ContentBlock, ErrorCode, ErrorData, Implementation, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestId, ServerCapabilities,
-    ServerConfig, Tool as Declared, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CompletionInfo, ContentBlock, ErrorCode, ErrorData, GetTaskParams, GetTaskResult,
+    Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, RequestId, ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -23,6 +24,7 @@ use crate::reply::{Failure, Reply};
 use crate::resources;
 use crate::scope::{self, Scope};
 use crate::stdio::{Outgoing, Stdio};
+use crate::tasks::{self, Begun};
 use crate::tools::{self, INSTRUCTIONS, Stop, Tool};
 use crate::work::Work;
 
@@ -85,13 +87,22 @@ impl Server {
         context: &RequestContext<RoleServer>,
         look: impl FnOnce(&Store, &Scope) -> T + Send + 'static,
     ) -> Result<T, ErrorData> {
+        self.work_on(context, move |work, scope| look(&work.store, scope)).await
+    }
+
+    /// Does something in a thread of its own.
+    async fn work_on<T: Send + 'static>(
+        &self,
+        context: &RequestContext<RoleServer>,
+        act: impl FnOnce(&Work, &Scope) -> T + Send + 'static,
+    ) -> Result<T, ErrorData> {
         let failed = || ErrorData::internal_error("the server is ending", None);
         let scope = self.scope(context).await;
         let turn = Arc::clone(&self.working).acquire_owned().await.map_err(|_| failed())?;
         let work = Arc::clone(&self.work);
         let looking = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            look(&work.store, &scope)
+            act(&work, &scope)
         });
         looking.await.map_err(|_| failed())
     }
@@ -169,8 +180,12 @@ pub(crate) fn declaration(tool: &Tool) -> Declared {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities =
-            ServerCapabilities::builder().enable_tools().enable_resources().enable_completions().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_completions()
+            .enable_tasks()
+            .build();
         let about = Implementation::new("outlive", env!("CARGO_PKG_VERSION"));
         ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
     }
@@ -235,6 +250,41 @@ impl ServerHandler for Server {
         Ok(CompleteResult::new(CompletionInfo::new(ids).unwrap_or_default()))
     }
 
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let id = request.task_id.clone();
+        let (result, after) = self
+            .work_on(&context, move |work, scope| tasks::get(work, &id, scope))
+            .await?
+            .ok_or_else(|| no_task(&request.task_id))?;
+        self.outgoing.after(&context.id, after);
+        Ok(result)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let message = format!("task {:?} asks for nothing", shown(&request.task_id));
+        Err(ErrorData::invalid_params(message, None))
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let id = request.task_id.clone();
+        match self.work_on(&context, move |work, scope| tasks::cancel(work, &id, scope)).await? {
+            true => Ok(()),
+            false => Err(no_task(&request.task_id)),
+        }
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -247,21 +297,48 @@ impl ServerHandler for Server {
             return Err(ErrorData::new(ErrorCode::INVALID_PARAMS, Cow::Owned(message), None));
         };
         crate::log(&format!("{} is called", tool.name));
-        let arguments = Arguments::new(tool, request.arguments.unwrap_or_default());
+        let given = request.arguments.unwrap_or_default();
+        let takes_tasks = context.client_capabilities().is_some_and(|known| known.supports_tasks());
+        if takes_tasks && tool.name == "wait" {
+            return self.begin_task(given, &context).await;
+        }
+        let arguments = Arguments::new(tool, given);
         let reply = self.call(tool, arguments, &context).await;
         Ok(self.answer(reply, &context.id, context.ct.is_cancelled()).into())
     }
 }
 
 impl Server {
+    /// Calls `wait` for a client that takes tasks.
+    async fn begin_task(
+        &self,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        match self.work_on(context, move |work, scope| tasks::begin(work, arguments, scope)).await? {
+            Begun::Task(task) => Ok(task.into()),
+            Begun::Answer(reply) => Ok(self.answer(reply, &context.id, context.ct.is_cancelled()).into()),
+        }
+    }
+
     /// Makes a result of a reply; what comes after it is done once the client has it.
     fn answer(&self, reply: Reply, request: &RequestId, is_cancelled: bool) -> CallToolResult {
-        let content = vec![ContentBlock::text(reply.text())];
+        let result = result_of(&reply);
         if is_cancelled {
             self.outgoing.forget(request);
         } else {
             self.outgoing.after(request, reply.after);
         }
-        if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+        result
     }
+}
+
+/// Makes a result of a reply.
+pub(crate) fn result_of(reply: &Reply) -> CallToolResult {
+    let content = vec![ContentBlock::text(reply.text())];
+    if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+}
+
+fn no_task(id: &str) -> ErrorData {
+    ErrorData::invalid_params(format!("there is no task {:?}", shown(id)), None)
 }

@@ -36,6 +36,21 @@ impl Work {
         }
     }
 
+    /// Has a look on behalf of a task, which is told nothing else.
+    pub(crate) fn with_call<T>(
+        &self,
+        arguments: Arguments,
+        scope: &Scope,
+        stop: &Stop,
+        since: Option<u64>,
+        look: impl FnOnce(&mut Call<'_>) -> T,
+    ) -> T {
+        self.outgoing.settle();
+        let (store, environment) = (&self.store, &self.environment);
+        let (has_news, room) = (false, ROOM - AROUND);
+        look(&mut Call { store, scope, environment, arguments, stop, since, has_news, room })
+    }
+
     /// Calls a tool, and adds to its answer what the reader has not heard of.
     pub(crate) fn call(
         &self,
@@ -53,7 +68,7 @@ impl Work {
         let has_news = !news.is_empty();
         let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
         let (store, environment) = (&self.store, &self.environment);
-        let mut call = Call { store, scope, environment, arguments, stop, has_news, room };
+        let mut call = Call { store, scope, environment, arguments, stop, since: None, has_news, room };
         let mut reply = (tool.call)(&mut call).unwrap_or_else(Reply::from);
         if tool.waits {
             news = self.notices.look(&self.store, session, reader);

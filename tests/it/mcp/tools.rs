@@ -3,7 +3,7 @@
 //! Proves that results are text within their budget, that nothing is lost or repeated between calls, and that every error names
 //! the next call.
 
-use outlive_tests::{ERAS, Era, Home, Mcp, is_running, pid};
+use outlive_tests::{Answer, ERAS, Era, Home, Mcp, is_running, pid};
 use serde_json::json;
 
 #[test]
@@ -21,6 +21,28 @@ fn a_command_that_ends_in_time_answers_with_code_and_output() {
     }
 }
 
+/// The lines that several answers have shown; one may be begun by one answer and ended by the next.
+#[derive(Default)]
+struct Seen {
+    lines: Vec<String>,
+    is_unfinished: bool,
+}
+
+impl Seen {
+    fn take(&mut self, answer: &Answer) {
+        let mut lines = answer.body().into_iter();
+        if self.is_unfinished
+            && let (Some(last), Some(rest)) = (self.lines.last_mut(), lines.next())
+        {
+            last.push_str(rest);
+        }
+        if !answer.body().is_empty() {
+            self.is_unfinished = answer.header().contains("the last unfinished");
+        }
+        self.lines.extend(lines.map(str::to_owned));
+    }
+}
+
 /// What `run` has shown, `read_output` does not show again, and nothing between the two is lost.
 #[test]
 fn run_hands_over_to_read_output() {
@@ -34,14 +56,14 @@ fn run_hands_over_to_read_output() {
     let started = client.call("run", json!({"command": line, "wait_ms": 300})).ok();
     let job = started.job();
     assert!(started.header().contains("running"), "{}", started.text);
-    let mut seen: Vec<String> = started.body().into_iter().map(str::to_owned).collect();
+    let mut seen = Seen::default();
+    seen.take(&started);
     let go = || std::fs::write(&fifo, "x\n").unwrap();
-    let mut read = |seen: &mut Vec<String>, enough: &str| {
+    let mut read = |seen: &mut Seen, enough: &str| {
         // What has come when `run` returns depends on the machine; in the end all of it has.
-        while !seen.iter().any(|line| line == enough) {
-            let answer =
-                client.call("read_output", json!({"job": job, "wait_ms": 5000, "max_bytes": 100_000})).ok();
-            seen.extend(answer.body().into_iter().map(str::to_owned));
+        while seen.lines.last().map(String::as_str) != Some(enough) {
+            let arguments = json!({"job": job, "wait_ms": 5000, "max_bytes": 100_000});
+            seen.take(&client.call("read_output", arguments).ok());
         }
     };
     read(&mut seen, "3");
@@ -50,10 +72,10 @@ fn run_hands_over_to_read_output() {
     go();
     read(&mut seen, "half");
     go();
-    read(&mut seen, " whole");
+    read(&mut seen, "half whole");
     let mut expected: Vec<String> = (1..=2000).map(|number| number.to_string()).collect();
-    expected.extend(["half".to_owned(), " whole".to_owned()]);
-    assert_eq!(seen, expected);
+    expected.push("half whole".to_owned());
+    assert_eq!(seen.lines, expected);
     let nothing = client.call("read_output", json!({"job": job})).ok();
     assert!(nothing.header().contains("nothing new"), "{}", nothing.text);
 }

@@ -38,7 +38,7 @@ fn when_the_time_is_over_jobs_go_on() {
     assert!(answer.text.contains(&format!("wait jobs=[\"{job}\"]")), "{}", answer.text);
     assert_eq!(home.show(&job)["status"], "running");
     let answer = client.call("wait", json!({"timeout_ms": 50})).ok();
-    assert!(answer.header().contains("nothing happened"), "{}", answer.text);
+    assert!(answer.header().contains("nothing has happened"), "{}", answer.text);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod read_output;
 mod read_screen;
 mod run;
 mod send_input;
-mod wait;
+pub(crate) mod wait;
 
 use std::io::{PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -170,6 +170,8 @@ pub(crate) struct Call<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) arguments: Arguments,
     pub(crate) stop: &'a Stop,
+    /// Events after this one count; none: after now.
+    pub(crate) since: Option<u64>,
     /// There are endings that the caller has not heard of; they come with this answer.
     pub(crate) has_news: bool,
     /// The room that its body has, if nothing else is asked for.

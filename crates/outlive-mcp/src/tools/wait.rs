@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use outlive::duration::format_duration;
 use outlive::{Arrival, Came, Conditions, EventScope, Job, Line, Until, WaitError, WaitFor};
 
+use serde_json::{Map, Value};
+
 use super::read_output::{answer, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::jobs::{self, summary};
@@ -48,11 +50,15 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         // What is waited for has happened already; it is told with this answer.
         return Ok(Reply::new("something happened since your last call"));
     }
-    let events = (goal == "event").then(|| EventScope { session: call.scope.seen().cloned(), since: None });
+    let events = (goal == "event").then(|| EventScope {
+        // Sequences are a session's own.
+        session: call.since.map_or_else(|| call.scope.seen().cloned(), |_| Some(call.scope.session.clone())),
+        since: call.since,
+    });
     let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout) };
     let began = Instant::now();
     let arrival = call.store.wait_for_unless(&wanted, call.stop.fd()).map_err(|error| failed(&error))?;
-    let waited = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let waited = if timeout.is_zero() { timeout } else { began.elapsed() };
     tell(call, jobs, &arrival, waited)
 }
 
@@ -99,6 +105,22 @@ fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
     Ok((jobs, goal))
 }
 
+/// Returns the arguments with the jobs that are meant now: a name may be another's later.
+pub(crate) fn pinned(
+    call: &mut Call<'_>,
+    mut given: Map<String, Value>,
+) -> Result<Map<String, Value>, Failure> {
+    let (jobs, goal) = chosen(call)?;
+    given.insert("for".to_owned(), goal.into());
+    if !jobs.is_empty() {
+        let ids: Vec<Value> = jobs.iter().map(|job| job.id().as_str().into()).collect();
+        given.insert("jobs".to_owned(), ids.into());
+        given.remove("group");
+        given.remove("job");
+    }
+    Ok(given)
+}
+
 fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
     let arguments = &mut call.arguments;
     let mut conditions = Conditions::default();
@@ -142,13 +164,15 @@ fn failed(error: &WaitError) -> Failure {
 }
 
 /// Tells what came, and what to do next.
-fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: u64) -> Result<Reply, Failure> {
-    let waited = format_duration(waited);
+fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: Duration) -> Result<Reply, Failure> {
+    // Who only looks has not waited.
+    let waited =
+        if waited.is_zero() { String::new() } else { format!(" after {}", format_duration(millis(waited))) };
     let decided = arrival.job.and_then(|at| jobs.get(at).map(|job| (at, summary(job, &arrival.states[at]))));
     let what = decided.as_ref().map(|(_, summary)| summary.clone()).unwrap_or_default();
     let header = match &arrival.came {
-        Came::Timeout if jobs.is_empty() => format!("nothing happened in {waited}"),
-        Came::Timeout => format!("not yet after {waited}: {what}"),
+        Came::Timeout if jobs.is_empty() => format!("nothing has happened{waited}"),
+        Came::Timeout => format!("not yet{waited}: {what}"),
         Came::Exit if arrival.is_reached => what,
         Came::Exit => format!("ended before what was waited for: {what}"),
         Came::Ready(_) | Came::Http(_) => what,
@@ -179,6 +203,7 @@ fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: u64) -> 
         .filter(|(_, state)| !state.status.has_ended())
         .map(|(job, _)| format!("\"{}\"", job.id()))
         .collect();
+    reply.is_pending = arrival.can_still_come;
     if arrival.can_still_come {
         let again =
             if ids.is_empty() { "wait".to_owned() } else { format!("wait jobs=[{}]", ids.join(", ")) };
@@ -216,6 +241,10 @@ fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure
         jobs::note_read(&job, &reader, None, end);
         jobs::note_told(&job, &reader);
     }))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn text(line: &Line) -> String {
