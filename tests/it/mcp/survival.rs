@@ -11,7 +11,7 @@ fn start(home: &Home) -> Mcp {
     Mcp::of(command, Era::Stateless, json!({}), &[])
 }
 
-/// Killed in the middle of any tool, the next server goes on as if nothing had happened.
+/// Killed in the middle of any tool, the next server goes on as if nothing had happened. `OUTLIVE_TEST_KILLS=200` for more.
 #[test]
 fn a_server_may_be_killed_in_the_middle_of_any_tool() {
     let home = Home::new();
@@ -32,7 +32,8 @@ fn a_server_may_be_killed_in_the_middle_of_any_tool() {
         ("list_jobs", json!({"usage": true, "ports": true})),
         ("manage_job", json!({"job": job, "action": "rename", "name": "kept"})),
     ];
-    for round in 0..40 {
+    let kills = std::env::var("OUTLIVE_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(40);
+    for round in 0..kills {
         let (tool, arguments) = &calls[round % calls.len()];
         client.send_call(tool, arguments.clone());
         std::thread::sleep(std::time::Duration::from_micros(random.below(20_000)));
@@ -48,6 +49,12 @@ fn a_server_may_be_killed_in_the_middle_of_any_tool() {
     assert!(output.body().iter().all(|line| *line == "hello"), "{}", output.text);
     client.call("send_input", json!({"job": job, "eof": true})).ok();
     assert_eq!(home.wait(&job)["status"], "completed");
+    // Every ending is accounted for: after the next answer the conversation has been told of all.
+    client.call("list_jobs", json!({})).ok();
+    assert_eq!(client.end(), 0);
+    let session = home.show(&job)["session"].as_str().unwrap().to_owned();
+    let left = home.json(["--session", &session, "inbox", "--reader", "conversation", "--peek"]);
+    assert_eq!(left["notices"], json!([]), "{left}");
     // Every job is accounted for: it ended as it should, or was killed because somebody asked.
     for ended in home.json(["list"]).as_array().unwrap() {
         let id = ended["job"].as_str().unwrap();
