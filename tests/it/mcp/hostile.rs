@@ -71,7 +71,10 @@ fn huge_lines_cost_only_themselves() {
 #[test]
 fn wrong_types_are_answered_by_every_tool() {
     let home = Home::new();
+    // Hundreds of jobs would prove no more than one: those that could be started meet the limit.
+    home.configure("[limits]\nsession = 1\n");
     let mut client = Mcp::start(&home, Era::Stateless);
+    let job = client.call("run", json!({"command": "sleep 100", "background": true})).ok().job();
     let tools = client.result("tools/list", json!({}))["tools"].take();
     let odd = [
         json!(null),
@@ -103,7 +106,8 @@ fn wrong_types_are_answered_by_every_tool() {
                 }
             }
         }
-        for arguments in [json!(null), json!([]), json!("x"), json!(3)] {
+        // Without any, `wait` would wait.
+        for arguments in [json!([]), json!("x"), json!(3), json!({"timeout_ms": 0})] {
             let id = client.send("tools/call", json!({"name": name, "arguments": arguments}));
             client.answer(id);
         }
@@ -113,6 +117,7 @@ fn wrong_types_are_answered_by_every_tool() {
         let id = client.send("tools/call", params);
         assert!(client.answer(id).get("error").is_some());
     }
+    client.call("kill", json!({"job": job})).ok();
     assert_well(&mut client);
     assert_eq!(client.end(), 0);
 }
