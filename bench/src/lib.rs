@@ -1,7 +1,7 @@
 //! What the benchmarks share: their options, a store that cleans up after itself, what the kernel says of a process, and
 //! the little statistics that they need.
 //!
-//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `notify`, `soak`). A missed bound is printed, and becomes the exit
+//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `notify`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
 
 pub mod recording;
@@ -59,6 +59,8 @@ pub struct Options {
     pub outlive: PathBuf,
     /// A missed bound is a failure.
     pub is_check: bool,
+    /// Where Desktop Commander is installed, to measure it beside the MCP server.
+    pub desktop_commander: Option<PathBuf>,
     directory: Option<PathBuf>,
 }
 
@@ -71,7 +73,7 @@ impl Options {
     /// If an option is not known or has no sense.
     pub fn parse<const N: usize>(numbers: [(&str, u64); N]) -> Result<(Self, [u64; N]), Failure> {
         let mut values = numbers.map(|(_, default)| default);
-        let (mut is_check, mut directory, mut fixed) = (false, None, None);
+        let (mut is_check, mut directory, mut fixed, mut desktop_commander) = (false, None, None, None);
         let (mut dynamic, mut outlive) = (beside("outlive-keeper")?, beside("outlive")?);
         let mut arguments = std::env::args_os().skip(1);
         while let Some(argument) = arguments.next() {
@@ -82,6 +84,7 @@ impl Options {
                 "--dir" => directory = Some(PathBuf::from(value()?)),
                 "--keeper" => dynamic = PathBuf::from(value()?),
                 "--static-keeper" => fixed = Some(PathBuf::from(value()?)),
+                "--desktop-commander" => desktop_commander = Some(PathBuf::from(value()?)),
                 "--outlive" => outlive = PathBuf::from(value()?),
                 other => {
                     let place = numbers.iter().position(|(name, _)| other.strip_prefix("--") == Some(name));
@@ -100,7 +103,7 @@ impl Options {
             .map(|(label, path)| Ok(Keeper { label, path: std::path::absolute(path)? }))
             .collect::<Result<_, Failure>>()?;
         let outlive = std::path::absolute(outlive)?;
-        Ok((Self { keepers, outlive, is_check, directory }, values))
+        Ok((Self { keepers, outlive, is_check, desktop_commander, directory }, values))
     }
 }
 

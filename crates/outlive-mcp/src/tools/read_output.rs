@@ -43,8 +43,13 @@ const MOST: u64 = 200_000;
 const SETTLED: Duration = Duration::from_millis(50);
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let example = format!("read_output job=web; {}", jobs::live_ids(call.store, call.scope));
-    let reference = call.arguments.required("job", &example)?;
+    let reference = match call.arguments.text("job")? {
+        Some(reference) => reference,
+        // To name the live jobs, all are looked at: only where one is missing.
+        None => call
+            .arguments
+            .required("job", &format!("read_output job=web; {}", jobs::live_ids(call.store, call.scope)))?,
+    };
     let job = jobs::find(call, &reference)?;
     let arguments = &mut call.arguments;
     let lines = arguments.number("lines", 1..=1_000_000)?;
