@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use outlive_core::event::Event;
@@ -25,14 +26,27 @@ impl Store {
     pub fn settle(&self, session: Option<&SessionName>) {
         let deadline = Instant::now() + KEEPER_LIMIT;
         for (_, id) in self.marks(session) {
+            let Some(id) = id.filter(|id| !self.is_surely_running(id)) else { continue };
             // A damaged job may be running; it counts until doctor has seen to it.
-            let Some(job) = id.and_then(|id| self.open_job(&id).ok().flatten()) else { continue };
+            let Some(job) = self.open_job(&id).ok().flatten() else { continue };
             let state = job.state(self);
             if state.status.has_ended() {
                 wait_for_keeper(&job, deadline);
             }
             self.settle_job(&job, &state);
         }
+    }
+
+    /// Tells, without reading all that there is of a job, whether it is kept and has no outcome: mostly that is so, and this is asked
+    /// for every live job with every answer of an MCP server.
+    fn is_surely_running(&self, id: &JobId) -> bool {
+        let path = self.jobs().join(id.as_str());
+        let has_no_outcome = || {
+            let mut first = [0; 4];
+            let outcome = fs::File::open(path.join(outlive_core::file::OUTCOME));
+            outcome.and_then(|file| file.read_exact_at(&mut first, 0)).is_ok_and(|()| first == [0; 4])
+        };
+        durable::is_held(&path, outlive_core::file::LOCK) && has_no_outcome()
     }
 
     /// Removes the marks of jobs that are gone or closed, after the end of each was told. The store's lock is held: a job that is

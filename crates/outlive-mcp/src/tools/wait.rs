@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
-use outlive::{Arrival, Came, Conditions, EventScope, Job, Line, Until, WaitError, WaitFor};
+use outlive::{Arrival, Came, Conditions, EventScope, Job, Line, Plain, Until, WaitError, WaitFor};
 
 use serde_json::{Map, Value};
 
@@ -248,7 +248,11 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn text(line: &Line) -> String {
-    let mut text = String::from_utf8_lossy(&line.text).into_owned();
+    // What drives a terminal is of no use to a model.
+    let (mut plain, mut bytes) = (Plain::new(), Vec::new());
+    plain.push(&line.text, &mut bytes);
+    plain.finish(&mut bytes);
+    let mut text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
     if let Some((at, _)) = text.char_indices().nth(1000) {
         text.truncate(at);
         text.push('…');
