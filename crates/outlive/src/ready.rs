@@ -81,8 +81,11 @@ impl Job {
         if durable::open_ro(self.dir(), file::READY).is_ok() {
             return;
         }
-        // The event first: whoever dies between the two has it told once more, and readers drop a repeat.
-        store.append_event_of(Appending::READY_EVENT, self, Kind::Ready);
+        // The event first: whoever dies between the two has it told once more, and readers drop a repeat. What is not told is not
+        // marked either, so that the next who looks tries again.
+        if !store.append_event_of(Appending::READY_EVENT, self, Kind::Ready) {
+            return;
+        }
         let made = fault::step(Point::ReadyMake, || durable::create_new(self.dir(), file::READY));
         if let Ok(mut made) = made {
             let mut text = serde_json::to_vec(record).unwrap_or_default();
