@@ -1,7 +1,8 @@
 //! Kills, stops and fails outlive at every step, and then looks whether the world is as it was promised.
 //!
-//! One scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
-//! recovering, collecting; starts that come to nothing) is run for every fault point and every action. The one whose turn it
+//! A scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
+//! recovering, collecting; starts that come to nothing) is run for every fault point and every action, and another one
+//! ([`telling`]: sessions, readiness, and all who are told of ends) for the points that only it comes to. The one whose turn it
 //! is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
 //! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
 //! invariants.
@@ -12,6 +13,7 @@
 #![expect(clippy::unwrap_used, reason = "a suite that cannot go on must stop loudly")]
 
 mod scenario;
+mod telling;
 mod world;
 
 use std::collections::BTreeSet;
@@ -22,10 +24,14 @@ use std::time::Instant;
 
 use outlive_sys::fault::{Kind, Point};
 
-use crate::scenario::{Fault, Scenario};
+use crate::scenario::{Fault, Play, Scenario};
 
 /// The errors that a call is made to fail with: no space, I/O, interrupted, try again, too many files, no memory.
 const ERRORS: [i32; 6] = [28, 5, 4, 11, 24, 12];
+
+/// What a keeper does at the end.
+const ENDING: [&str; 5] =
+    ["keeper.outcome.", "keeper.event-end.", "keeper.live.", "keeper.meta-end.", "keeper.done."];
 
 /// How many runs go on at the same time; most of them wait for something.
 const WORKERS: usize = 4;
@@ -59,45 +65,51 @@ fn main() -> ExitCode {
     let begun = Instant::now();
     let next = AtomicUsize::new(0);
     let violations = Mutex::new(Vec::new());
-    let reached = Mutex::new(BTreeSet::new());
+    let (reached, fired) = (Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some(fault) = faults.get(next.fetch_add(1, Ordering::SeqCst)) {
                     let run = Scenario::run(fault);
+                    if run.has_fired {
+                        fired.lock().unwrap().insert(fault.point.name());
+                    }
+                    let name = format!("{} ({:?})", fault.name(), fault.play);
                     reached.lock().unwrap().extend(run.reached);
                     for violation in run.violations {
-                        println!("VIOLATION {}: {violation}", fault.name());
-                        violations.lock().unwrap().push(fault.name());
+                        println!("VIOLATION {name}: {violation}");
+                        violations.lock().unwrap().push(name.clone());
                     }
                 }
             });
         }
     });
-    let reached = reached.into_inner().unwrap();
+    let (reached, fired) = (reached.into_inner().unwrap(), fired.into_inner().unwrap());
     let (mut violated, mut missed) = (violations.into_inner().unwrap(), Vec::new());
     if sample.is_none() && only.is_empty() {
-        missed =
-            Point::ALL.iter().map(|point| point.name()).filter(|name| !reached.contains(*name)).collect();
+        // To be reached by somebody who does not hear of the fault is not enough.
+        missed = Point::ALL.iter().map(|point| point.name()).filter(|name| !fired.contains(name)).collect();
     }
     violated.dedup();
     println!(
-        "faults: {} points, {} reached, {} runs, {:.0} s, {} violations",
+        "faults: {} points, {} reached, {} hit, {} runs, {:.0} s, {} violations",
         Point::ALL.len(),
         reached.len(),
+        fired.len(),
         faults.len(),
         begun.elapsed().as_secs_f64(),
         violated.len(),
     );
     for name in &missed {
-        println!("NEVER REACHED {name}");
+        println!("NEVER HIT {name}");
     }
     if violated.is_empty() && missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Lists what can be done at a point.
 fn faults_at(point: Point) -> Vec<Fault> {
-    let fault = |moment: &str, action: String| Fault { point, moment: moment.to_owned(), action };
+    let play = Play::of(point);
+    let fault = |moment: &str, action: String| Fault { point, moment: moment.to_owned(), action, play };
     let mut faults: Vec<Fault> = ["before", "after"]
         .into_iter()
         .flat_map(|moment| ["kill", "pause"].map(|action| fault(moment, action.to_owned())))
@@ -107,6 +119,13 @@ fn faults_at(point: Point) -> Vec<Fault> {
     }
     if point.kind() == Kind::Write {
         faults.push(fault("before", "short".to_owned()));
+    }
+    // Those who are told of an end hear of it whatever becomes of its keeper.
+    if ENDING.iter().any(|part| point.name().starts_with(part)) {
+        let ending = [("before", "kill"), ("after", "kill"), ("before", "28")];
+        faults.extend(
+            ending.map(|(moment, action)| Fault { play: Play::Telling, ..fault(moment, action.to_owned()) }),
+        );
     }
     faults
 }

@@ -13,12 +13,47 @@ use serde_json::Value;
 
 use crate::world;
 
+/// What is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Play {
+    /// One job's life, and what is done with jobs.
+    Life,
+    /// Sessions, readiness, and all who are told of ends.
+    Telling,
+}
+
+impl Play {
+    /// Returns the one that comes to a point.
+    pub(crate) fn of(point: Point) -> Self {
+        let telling = [
+            "starter.owed.",
+            "parting.",
+            "deliver.",
+            "reader.settings.",
+            "reader.transfer",
+            "reader.name.",
+            "reader.settle",
+            "reader.readers.",
+            "reader.inbox.",
+            "reader.presence.",
+            "reader.told.",
+            "reader.probe.",
+            "reader.ready",
+        ];
+        match telling.iter().any(|part| point.name().starts_with(part)) {
+            true => Self::Telling,
+            false => Self::Life,
+        }
+    }
+}
+
 /// One thing that goes wrong.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) point: Point,
     pub(crate) moment: String,
     pub(crate) action: String,
+    pub(crate) play: Play,
 }
 
 impl Fault {
@@ -26,7 +61,7 @@ impl Fault {
         format!("{}@{}={}", self.point.name(), self.moment, self.action)
     }
 
-    fn hits(&self, actor: &str) -> bool {
+    pub(crate) fn hits(&self, actor: &str) -> bool {
         self.point.name().starts_with(actor)
     }
 
@@ -34,17 +69,14 @@ impl Fault {
     pub(crate) fn is_of_keeper(&self) -> bool {
         self.hits("keeper")
     }
-
-    /// Tells whether the event of an end may be lost by it: a keeper dies before it has told, or cannot.
-    pub(crate) fn may_silence(&self) -> bool {
-        self.is_of_keeper() && (self.action == "kill" || self.point.name().contains(".event-"))
-    }
 }
 
 /// What came of a run.
 pub(crate) struct Ran {
     pub(crate) violations: Vec<String>,
     pub(crate) reached: BTreeSet<String>,
+    /// What was to go wrong did.
+    pub(crate) has_fired: bool,
 }
 
 /// A run of the scenario.
@@ -66,15 +98,19 @@ impl<'a> Scenario<'a> {
         let binaries =
             std::env::var_os("OUTLIVE_FAULT_BIN").expect("OUTLIVE_FAULT_BIN says where the binaries are");
         let mut run = Self { home: Home::new(), fault, binaries: binaries.into(), violations: Vec::new() };
-        run.play();
+        match fault.play {
+            Play::Life => run.play(),
+            Play::Telling => crate::telling::play(&mut run),
+        }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {
+            has_fired: run.home.path().join("fault.fired").exists(),
             reached: log.lines().map(str::to_owned).collect(),
             violations: std::mem::take(&mut run.violations),
         }
     }
 
-    fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.home.path().join("fault")
     }
 
@@ -87,10 +123,11 @@ impl<'a> Scenario<'a> {
     }
 
     /// Returns a command of the build with fault points, with the fault in its environment if it is to hit this actor.
-    fn outlive(&self, actor: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn outlive(&self, actor: &str, arguments: &[&str]) -> Command {
         let mut command = self.home.command(self.binaries.join("outlive"));
         command.args(arguments).env("OUTLIVE_FAULT_LOG", self.log());
-        if self.fault.hits(actor) {
+        // Whoever is started by it, and its jobs' last acts, inherit the fault.
+        if ["parting", "deliver", actor].iter().any(|actor| self.fault.hits(actor)) {
             command.env("OUTLIVE_FAULT", self.fault.name());
         }
         if self.fault.hits("keeper") {
@@ -101,15 +138,22 @@ impl<'a> Scenario<'a> {
 
     /// Runs a front end to its end. Where a fault stops somebody, a fresh front end must get its answers all the same; then the
     /// one who was stopped goes on.
-    fn front_end(&mut self, actor: &str, arguments: &[&str]) -> Done {
+    pub(crate) fn front_end(&mut self, actor: &str, arguments: &[&str]) -> Done {
         let command = self.outlive(actor, arguments);
         self.finish(command)
     }
 
-    fn finish(&mut self, command: Command) -> Done {
+    pub(crate) fn finish(&mut self, command: Command) -> Done {
         let begun = Instant::now();
-        let done = if self.fault.action == "pause" && !self.released().exists() {
-            let running = std::thread::spawn(move || finish(command, b""));
+        let done = self.attend(move || finish(command, b""));
+        self.judge(&done, begun.elapsed());
+        done
+    }
+
+    /// Lets something happen, and looks on while somebody is stopped in it.
+    pub(crate) fn attend<T: Send + 'static>(&mut self, act: impl FnOnce() -> T + Send + 'static) -> T {
+        if self.fault.action == "pause" && !self.released().exists() {
+            let running = std::thread::spawn(act);
             while !running.is_finished() && !self.paused().exists() {
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -119,10 +163,8 @@ impl<'a> Scenario<'a> {
             }
             running.join().unwrap()
         } else {
-            finish(command, b"")
-        };
-        self.judge(&done, begun.elapsed());
-        done
+            act()
+        }
     }
 
     fn judge(&mut self, done: &Done, took: Duration) {
@@ -135,7 +177,7 @@ impl<'a> Scenario<'a> {
     }
 
     /// Runs a front end that no fault hits; it must succeed.
-    fn must(&mut self, arguments: &[&str]) -> Done {
+    pub(crate) fn must(&mut self, arguments: &[&str]) -> Done {
         let done = self.home.run(arguments);
         if done.code != 0 {
             self.violation(format!("{arguments:?} comes to {}: {}", done.code, done.error()));
@@ -143,15 +185,15 @@ impl<'a> Scenario<'a> {
         done
     }
 
-    fn paused(&self) -> PathBuf {
+    pub(crate) fn paused(&self) -> PathBuf {
         self.home.path().join("fault.paused")
     }
 
-    fn released(&self) -> PathBuf {
+    pub(crate) fn released(&self) -> PathBuf {
         self.home.path().join("fault.release")
     }
 
-    fn look_while_paused(&mut self) {
+    pub(crate) fn look_while_paused(&mut self) {
         for arguments in [&["--json", "list"][..], &["--json", "doctor"]] {
             let begun = Instant::now();
             let done = self.home.run(arguments);
@@ -278,13 +320,18 @@ impl<'a> Scenario<'a> {
         let leaves = self.fault.point == Point::ClosedWrite || self.fault.name().len().is_multiple_of(2);
         let left = if leaves { "leave-behind" } else { "leave-nothing" };
         let arguments = [&arguments[..], &[&program, &ledger, &burst, left]].concat();
+        self.start_named("canonical", "starter", &arguments)
+    }
+
+    /// Starts a job, and again if the first attempt was hit; returns the one that runs or ran.
+    pub(crate) fn start_named(&mut self, name: &str, actor: &str, arguments: &[&str]) -> Option<String> {
         for attempt in 0..2 {
-            let done = self.front_end("starter", &arguments);
+            let done = self.front_end(actor, arguments);
             if done.code == 0 {
                 return done.json()["job"].as_str().map(str::to_owned);
             }
             // A starter that was killed may have left a job that runs all the same.
-            if let Some(job) = self.started_all_the_same() {
+            if let Some(job) = self.started_all_the_same(name) {
                 return Some(job);
             }
             if attempt == 1 {
@@ -295,12 +342,12 @@ impl<'a> Scenario<'a> {
     }
 
     /// Finds the job of a start that failed, once it is clear whether it runs.
-    fn started_all_the_same(&mut self) -> Option<String> {
+    fn started_all_the_same(&mut self, name: &str) -> Option<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let listed = self.home.run(["--json", "list"]);
             let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
-            let job = jobs.iter().find(|job| job["name"] == "canonical")?;
+            let job = jobs.iter().find(|job| job["name"] == name)?;
             match job["status"].as_str() {
                 Some("running") => return job["job"].as_str().map(str::to_owned),
                 Some("starting") if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(3)),

@@ -91,6 +91,8 @@ points! {
     LiveMark = "starter.live.create", Call;
     /// Renaming the directory into `jobs/`.
     JobRename = "starter.job.rename", Call;
+    /// Noting that somebody has to be told of the job's end.
+    OwedMake = "starter.owed.create", Call;
     /// Making the session's directory.
     SessionMake = "starter.session.mkdir", Call;
     /// Sending the launch request and the descriptors.
@@ -206,10 +208,15 @@ points! {
     RecoverMetaRename = "reader.recover-meta.rename", Call;
     /// Removing its mark in `live/`.
     RecoverMark = "reader.recover.unlink", Call;
-    /// Writing what became of those who were to hear of a job's end beside its place.
-    PartingWrite = "keeper.parting.write", Write;
+    /// Writing what became of those who were to hear of a job's end beside its place. The keeper does the same where it cannot
+    /// become the program that does this, which no scenario brings about.
+    PartingWrite = "parting.note.write", Write;
     /// Renaming it into its place.
-    PartingRename = "keeper.parting.rename", Call;
+    PartingRename = "parting.note.rename", Call;
+    /// Taking hold of the mark that somebody has to be told.
+    OwedLock = "parting.owed.flock", Call;
+    /// Removing it, once that is in the spool.
+    OwedRemove = "parting.owed.unlink", Call;
     /// Writing what is to be sent, and syncing it, beside its place.
     SpoolWrite = "parting.spool.write", Write;
     /// Renaming it into its place.
@@ -218,18 +225,36 @@ points! {
     SentWrite = "deliver.sent.write", Write;
     /// Renaming it into its place.
     SentRename = "deliver.sent.rename", Call;
+    /// Becoming the one who sends.
+    SpoolLock = "deliver.spool.flock", Call;
+    /// Taking out of the spool what has arrived.
+    SpoolRemove = "deliver.spool.unlink", Call;
+    /// Putting aside what cannot be sent.
+    SpoolAside = "deliver.aside.rename", Call;
     /// Opening the session's events for an end that is not among them.
     SettleEventOpen = "reader.settle-event.open", Call;
     /// Appending it.
     SettleEventWrite = "reader.settle-event.write", Write;
     /// Removing the mark of a job whose end was told.
     SettleMark = "reader.settle.unlink", Call;
+    /// Making the directory of a session's readers.
+    ReadersMake = "reader.readers.mkdir", Call;
+    /// Becoming the one who tells a reader.
+    InboxLock = "reader.inbox.flock", Call;
+    /// Saying that a reader is there.
+    PresenceLock = "reader.presence.flock", Call;
+    /// Noting at a job that a reader was told.
+    ToldMake = "reader.told.create", Call;
     /// Writing how far a reader was told beside its place.
     InboxWrite = "reader.inbox.write", Write;
     /// Renaming it into its place.
     InboxRename = "reader.inbox.rename", Call;
-    /// Writing that a job is ready.
+    /// Making the file whose lock the one has who looks whether a job is ready.
+    ProbeMake = "reader.probe.create", Call;
+    /// Noting that a job is ready.
     ReadyMake = "reader.ready.create", Call;
+    /// Writing how that was seen.
+    ReadyWrite = "reader.ready.write", Write;
     /// Opening the session's events to tell that.
     ReadyEventOpen = "reader.ready-event.open", Call;
     /// Appending it.

@@ -100,10 +100,10 @@ impl Store {
         events.iter().any(|known| known.event.nonce == nonce && known.event.is_end())
     }
 
-    /// Writes down what a front end found out or did about a job.
-    pub(crate) fn append_event_of(&self, at: Appending, job: &Job, kind: Kind) {
+    /// Writes down what a front end found out or did about a job; `false` if that is not possible.
+    pub(crate) fn append_event_of(&self, at: Appending, job: &Job, kind: Kind) -> bool {
         let now = Timestamp(clock::wall_us());
-        self.append_event(at, job.session(), &Event::new(kind, job.id(), job.spec().nonce, now));
+        self.append_event(at, job.session(), &Event::new(kind, job.id(), job.spec().nonce, now))
     }
 
     /// Gives the room of old events back.

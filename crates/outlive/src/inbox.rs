@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use outlive_core::FORMAT;
 use outlive_core::event::{Event, Kind};
 use outlive_core::id::{Nonce, SessionName};
-use outlive_sys::fault::Replacing;
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::{durable, lock};
 use serde::{Deserialize, Serialize};
 
@@ -123,9 +123,9 @@ impl Store {
         // A session that nobody has used has nothing to tell, and looking does not make it.
         if self.session_dir(session).is_dir() {
             let directory = self.readers_dir(session);
-            make_dir(&directory)?;
+            fault::step(Point::ReadersMake, || make_dir(&directory))?;
             let file = durable::open_or_create(durable::open_dir(&directory)?, &format!("{reader}@lock"))?;
-            if !lock::lock_within(&file, patience)? {
+            if !fault::step(Point::InboxLock, || lock::lock_within(&file, patience))? {
                 return Err(InboxError::Busy(reader.clone()));
             }
             held = Some(file);

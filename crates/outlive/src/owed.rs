@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::spec::Spec;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::{clock, durable, lock};
 
 use crate::job::Job;
@@ -39,7 +40,7 @@ pub(crate) struct Owed {
 impl Owed {
     /// All that had to be done is done.
     pub(crate) fn settle(self) {
-        fs::remove_file(self.path).ok();
+        fault::step(Point::OwedRemove, || fs::remove_file(self.path)).ok();
     }
 }
 
@@ -55,7 +56,7 @@ impl Store {
         }
         let path = self.owed_mark(&spec.job, spec.nonce);
         let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        match make() {
+        match fault::step(Point::OwedMake, make) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.make_spool(OWED)?;
                 make().map(drop)
@@ -78,7 +79,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        if !lock::lock_within(&file, LOCK_LIMIT)? {
+        if !fault::step(Point::OwedLock, || lock::lock_within(&file, LOCK_LIMIT))? {
             return Err(io::Error::from(io::ErrorKind::WouldBlock));
         }
         Ok((file.metadata()?.nlink() > 0).then_some(Owed { path, _file: file }))

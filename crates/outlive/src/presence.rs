@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use outlive_core::id::SessionName;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Point};
 use outlive_sys::{durable, lock};
 
 use crate::events::make_dir;
@@ -42,7 +43,7 @@ impl Store {
         let directory = self.readers_dir(session);
         make_dir(&directory)?;
         let file = durable::open_or_create(durable::open_dir(&directory)?, &here(reader))?;
-        lock::wait_shared(&file)?;
+        fault::step(Point::PresenceLock, || lock::wait_shared(&file))?;
         file.set_modified(SystemTime::now())?;
         Ok(Presence { file })
     }

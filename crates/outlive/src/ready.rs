@@ -4,7 +4,7 @@
 //! the event. A prober in the background looks, from the start until it is so; should it be killed, the next front
 //! end that looks at the job starts it again, and whoever waits for it looks himself.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -81,13 +81,16 @@ impl Job {
         if durable::open_ro(self.dir(), file::READY).is_ok() {
             return;
         }
-        // The event first: whoever dies between the two has it told once more, and readers drop a repeat.
-        store.append_event_of(Appending::READY_EVENT, self, Kind::Ready);
+        // The event first: whoever dies between the two has it told once more, and readers drop a repeat. What is not told is not
+        // marked either, so that the next who looks tries again.
+        if !store.append_event_of(Appending::READY_EVENT, self, Kind::Ready) {
+            return;
+        }
         let made = fault::step(Point::ReadyMake, || durable::create_new(self.dir(), file::READY));
         if let Ok(mut made) = made {
             let mut text = serde_json::to_vec(record).unwrap_or_default();
             text.push(b'\n');
-            made.write_all(&text).ok();
+            fault::write_all(Point::ReadyWrite, &mut made, &text).ok();
         }
     }
 
@@ -133,7 +136,8 @@ impl Store {
     /// Starts a prober. Without one, whoever waits for the job to be ready still looks himself.
     pub(crate) fn start_prober(&self, job: &Job) {
         // In a store that cannot be written it could do nothing.
-        let is_writable = match durable::create_new(job.dir(), file::PROBE) {
+        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir(), file::PROBE));
+        let is_writable = match made {
             Err(error) => error.kind() == io::ErrorKind::AlreadyExists,
             Ok(_) => true,
         };

@@ -3,7 +3,7 @@
 //! A keeper writes the end among the session's events before it removes the job's mark. So a mark of a job that nobody keeps
 //! is a reason to look, and whoever looks writes down what is missing before the mark goes.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -25,10 +25,11 @@ impl Store {
     /// before events are read by somebody who must not miss one.
     pub fn settle(&self, session: Option<&SessionName>) {
         let deadline = Instant::now() + KEEPER_LIMIT;
-        for (_, id) in self.marks(session) {
+        for (mark, id) in self.marks(session) {
             let Some(id) = id.filter(|id| !self.is_surely_running(id)) else { continue };
             // A damaged job may be running; it counts until doctor has seen to it.
             let Some(job) = self.open_job(&id).ok().flatten() else { continue };
+            self.put_mark_right(&mark, &job);
             let state = job.state(self);
             if state.status.has_ended() {
                 wait_for_keeper(&job, deadline);
@@ -46,7 +47,19 @@ impl Store {
             let outcome = fs::File::open(path.join(outlive_core::file::OUTCOME));
             outcome.and_then(|file| file.read_exact_at(&mut first, 0)).is_ok_and(|()| first == [0; 4])
         };
-        durable::is_held(&path, outlive_core::file::LOCK) && has_no_outcome()
+        let is_given_away = || path.join(outlive_core::file::SESSION).exists();
+        durable::is_held(&path, outlive_core::file::LOCK) && has_no_outcome() && !is_given_away()
+    }
+
+    /// Gives the mark of a job that was given to another session its name there, where whoever did that died half-way: its keeper
+    /// knows no other.
+    fn put_mark_right(&self, mark: &OsStr, job: &Job) {
+        let right = job.live_mark();
+        if mark != right.as_str() {
+            let (from, to) = (self.live().join(mark), self.live().join(right));
+            // Whoever is about to do the same finds that it is done.
+            fault::step(Point::TransferMark, || fs::rename(from, to)).ok();
+        }
     }
 
     /// Removes the marks of jobs that are gone or closed, after the end of each was told. The store's lock is held: a job that is
@@ -89,13 +102,20 @@ impl Store {
             )
     }
 
+    /// Tells whether a job was given to a session; its mark may have its old name.
+    fn is_given(&self, id: &str, session: &SessionName) -> bool {
+        let given = fs::read_to_string(self.jobs().join(id).join(outlive_core::file::SESSION));
+        given.is_ok_and(|given| given.trim_end() == session.as_str())
+    }
+
     /// Lists the marks of live jobs of a session, or of all; none is the id of a mark that is no job's.
     fn marks(&self, session: Option<&SessionName>) -> Vec<(OsString, Option<JobId>)> {
         let entries = fs::read_dir(self.live()).into_iter().flatten().flatten();
         let read = |name: OsString| {
             let parts = name.to_str().and_then(|name| name.split_once('@'));
-            let is_wanted =
-                session.is_none_or(|session| parts.is_some_and(|(_, owner)| owner == session.as_str()));
+            let is_wanted = session.is_none_or(|session| {
+                parts.is_some_and(|(id, owner)| owner == session.as_str() || self.is_given(id, session))
+            });
             let id = parts.and_then(|(id, _)| JobId::parse(id).ok());
             is_wanted.then_some((name, id))
         };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use outlive_core::FORMAT;
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::Replacing;
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::{clock, durable, lock, random};
 use serde::{Deserialize, Serialize};
 
@@ -151,17 +151,19 @@ impl Store {
         let path = self.spool().join(LOCK);
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        Ok(lock::try_lock(&file, lock::Kind::Exclusive)?.then_some(file))
+        let is_ours = fault::step(Point::SpoolLock, || lock::try_lock(&file, lock::Kind::Exclusive))?;
+        Ok(is_ours.then_some(file))
     }
 
     /// Takes one out of the spool for good: it has arrived.
     pub(crate) fn unspool(&self, name: &str) {
-        fs::remove_file(self.spool().join(name)).ok();
+        fault::step(Point::SpoolRemove, || fs::remove_file(self.spool().join(name))).ok();
     }
 
     /// Puts one aside, where it is kept and in nobody's way.
     pub(crate) fn set_aside(&self, name: &str) -> io::Result<()> {
-        fs::rename(self.spool().join(name), self.make_spool(FAILED)?.join(name))
+        let aside = self.make_spool(FAILED)?.join(name);
+        fault::step(Point::SpoolAside, || fs::rename(self.spool().join(name), aside))
     }
 
     /// Lists what was put aside: where it is, what it was, and why it is there.

@@ -4,6 +4,7 @@
 
 use outlive_core::id::SessionName;
 use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
 
 use crate::job::Job;
 
@@ -16,7 +17,9 @@ impl Job {
         // Seen from the open directory, and without those above it: a job that was removed meanwhile must not come back. On a full
         // or read-only disk the reader is merely told again.
         durable::make_dir(self.dir(), DIRECTORY)
-            .and_then(|()| durable::create_new(self.dir(), &mark(reader)).map(|_| ()))
+            .and_then(|()| {
+                fault::step(Point::ToldMake, || durable::create_new(self.dir(), &mark(reader)).map(drop))
+            })
             .ok();
     }
 
