@@ -154,7 +154,10 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.settle_gap(now);
-        let (usage, was_out_of_memory) = (self.usage(&main), self.contained.was_out_of_memory());
+        let usage = self.usage(&main);
+        // Only asked where it matters: somebody waits.
+        let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.watch.has_memory_limit();
+        let was_out_of_memory = may_be_why && self.contained.was_out_of_memory();
         self.note_peaks(&usage, was_out_of_memory, now);
         let outcome = Outcome {
             wait_status: match main.status {

@@ -50,6 +50,11 @@ impl Watch {
         Some(self.pids_peak).filter(|&peak| peak > 0)
     }
 
+    /// Tells whether memory is limited.
+    pub(crate) fn has_memory_limit(&self) -> bool {
+        self.limits.memory_bytes.is_some()
+    }
+
     fn is_polled(&self) -> bool {
         [self.kept.memory, self.kept.pids].contains(&Some(Enforcement::Polled))
     }
