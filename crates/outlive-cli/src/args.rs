@@ -18,6 +18,39 @@ use outlive::{
 #[command(after_help = "A JOB is an id (vite-3f9c), the beginning of one, or a name.\n\
 Jobs live in $OUTLIVE_HOME, else $XDG_STATE_HOME/outlive, else ~/.local/state/outlive.")]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// The same where only a job is started: to declare all the other verbs takes longer than to read the line, and a start waits.
+#[derive(Debug, Parser)]
+#[command(name = "outlive")]
+pub(crate) struct Starting {
+    #[command(flatten)]
+    common: Common,
+
+    #[command(subcommand)]
+    verb: OnlyRun,
+}
+
+#[derive(Debug, Subcommand)]
+enum OnlyRun {
+    Run(Box<Run>),
+}
+
+impl From<Starting> for Arguments {
+    fn from(starting: Starting) -> Self {
+        let OnlyRun::Run(run) = starting.verb;
+        Self { common: starting.common, verb: Verb::Run(run) }
+    }
+}
+
+/// What goes with every verb.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
     /// Print JSON: for scripts and other programs
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -34,9 +67,6 @@ pub(crate) struct Arguments {
     /// `default`.
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
     pub(crate) reader: Option<SessionName>,
-
-    #[command(subcommand)]
-    pub(crate) verb: Verb,
 }
 
 /// Lists the verbs by name.

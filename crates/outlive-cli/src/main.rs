@@ -12,7 +12,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
-use crate::args::Arguments;
+use crate::args::{Arguments, Starting};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         }
         Err(error) => return misused(&error).report(wants_json),
     };
-    let is_json = arguments.json;
+    let is_json = arguments.common.json;
     match commands::run(arguments, spare) {
         Ok(code) => code,
         Err(failure) => failure.report(is_json),
@@ -40,9 +40,19 @@ fn main() -> ExitCode {
 
 /// Reads the command line. What it was declared with is not given back: that takes longer than to read it, and a start waits.
 fn parse() -> Result<Arguments, clap::Error> {
-    let mut command = std::mem::ManuallyDrop::new(Arguments::command());
+    if starts_a_job()
+        && let Ok(starting) = parse_as::<Starting>()
+    {
+        return Ok(starting.into());
+    }
+    // Whatever is wrong is told by whoever knows all of it.
+    parse_as()
+}
+
+fn parse_as<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
+    let mut command = std::mem::ManuallyDrop::new(T::command());
     let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    T::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Tells whether a job is about to be started, before anything is understood: a keeper can then be executed while the rest

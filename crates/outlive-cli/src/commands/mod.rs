@@ -48,7 +48,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     match arguments.verb {
         Verb::Completions(completions) => return Ok(completions::run(&completions)),
         // What is wrong with the store does not concern the clients' settings.
-        Verb::Setup(setup) => return setup::run(&setup, arguments.session.as_ref(), arguments.json),
+        Verb::Setup(setup) => {
+            return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
+        }
         Verb::Parting(asked) => return parting::run(&asked),
         Verb::Reference(asked) => {
             render::print(&reference::page(asked.page));
@@ -58,17 +60,17 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     }
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
     if let Verb::Mcp(mcp) = arguments.verb {
-        return mcp::run(store, &mcp, arguments.session, arguments.reader);
+        return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
     if !matches!(arguments.verb, Verb::Deliver(_)) {
         for warning in store.take_up_notices() {
             render::note(&format!("outlive: warning: {warning}"));
         }
     }
-    let reader = arguments.reader.unwrap_or_else(outlive::reader_of_environment);
-    let session = arguments.session;
+    let reader = arguments.common.reader.unwrap_or_else(outlive::reader_of_environment);
+    let session = arguments.common.session;
     let lease = session.clone().or_else(|| inherited_session().ok()).and_then(|name| store.hold_lease(&name));
-    let context = Context { store, is_json: arguments.json, session, reader, _lease: lease };
+    let context = Context { store, is_json: arguments.common.json, session, reader, _lease: lease };
     match arguments.verb {
         Verb::Run(run) => run::run(&context, *run),
         Verb::List(list) => list::run(&context, &list),
