@@ -121,9 +121,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             return Err(4);
         }
     };
-    let parting = Parting::new(&launch, helper, umask, limits);
-    match keep(handed, &launch, umask, &limits, ahead) {
-        Ok(keeper) => Ok(Keeper { parting, ..keeper }),
+    let mut parting = Parting::new(&launch, helper, umask, limits);
+    match keep(handed, &launch, umask, &limits, ahead, &mut parting) {
+        Ok(keeper) => Ok(keeper),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
             let outcome = never_started(never.clone());
@@ -178,6 +178,7 @@ fn keep(
     umask: u32,
     limits: &Limits,
     ahead: Ahead,
+    parting: &mut Option<Parting>,
 ) -> Result<Keeper, (Handed, NeverStarted)> {
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
@@ -260,7 +261,7 @@ fn keep(
         grace_ms: launch.grace_ms,
         watch: Watch::new(launch.limits, kept),
         life: Life::new(launch.lifetime),
-        parting: None,
+        parting: parting.take(),
         contained,
         ending: Ending::new(command.pid, launch.survivors),
     };
