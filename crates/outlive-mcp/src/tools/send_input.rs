@@ -51,6 +51,12 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             );
         }
     };
+    if call.arguments.value("keys").is_some() {
+        return Err(Failure::new(
+            "keys are for a terminal: this job runs on pipes, and this version has no terminals",
+        )
+        .next("give text (a newline is added), submit=true for an empty line, or eof=true"));
+    }
     if text.is_none() && !eof && submit != Some(true) {
         return Err(Failure::new("there is nothing to send")
             .next("give text, submit=true for an empty line, or eof=true"));
