@@ -264,3 +264,16 @@ fn many_threads_of_one_program_wait_at_once() {
         assert!(threads.into_iter().all(|thread| thread.join().unwrap()));
     });
 }
+
+/// A job may end while a waiter with a deadline looks at it: whatever it saw first, it must not sleep until the deadline.
+#[test]
+fn a_job_that_ends_while_it_is_looked_at_is_not_waited_for_until_the_deadline() {
+    let home = Home::new();
+    let store = home.open();
+    let begun = Instant::now();
+    for _ in 0..150 {
+        let job = store.start(&outlive::Request::argv(["true"])).unwrap().job;
+        assert!(store.wait(std::slice::from_ref(&job), Until::All, Some(2 * LIMIT)).is_reached);
+        assert!(begun.elapsed() < LIMIT, "a waiter slept through the end of {}", job.id());
+    }
+}

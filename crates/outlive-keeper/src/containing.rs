@@ -456,8 +456,11 @@ impl Contained {
 
     /// Returns the most memory that it used, where the kernel counts that.
     pub(crate) fn memory_peak(&self) -> Option<u64> {
-        let group = self.memory.as_ref().or(self.group.as_ref())?;
-        group.number("memory.peak").or_else(|| group.number("memory.max_usage_in_bytes"))
+        self.counter(self.memory.as_ref())?.number(if self.counts_by_v2() {
+            "memory.peak"
+        } else {
+            "memory.max_usage_in_bytes"
+        })
     }
 
     /// Returns how many processes there are.
@@ -468,7 +471,17 @@ impl Contained {
 
     /// Returns the most processes that there were, where the kernel counts that.
     pub(crate) fn count_peak(&self) -> Option<u64> {
-        self.pids.as_ref().or(self.group.as_ref())?.number("pids.peak")
+        self.counter(self.pids.as_ref())?.number("pids.peak")
+    }
+
+    /// Returns the group that counts: the one that limits. In version 2 the tree's own group may count without a limit; where
+    /// version 1 has the controllers it has no such files, and somebody waits while they are looked for.
+    fn counter<'a>(&'a self, limiter: Option<&'a Group>) -> Option<&'a Group> {
+        limiter.or(self.group.as_ref().filter(|_| self.counts_by_v2()))
+    }
+
+    fn counts_by_v2(&self) -> bool {
+        self.level == Level::Cgroup2
     }
 
     /// Returns the processor time of everything that was ever in it, in user mode and in the kernel, where that is counted.

@@ -184,7 +184,7 @@ impl Keeper {
             self.ending.is_closed = true;
             self.meta.outcome = Some(outcome);
             // Nothing is left to drain: whoever the sync holds up waits for it anyway.
-            for file in self.ended_files() {
+            for file in self.spec_file().iter().chain([&self.outcome]) {
                 fault::step(Point::OutcomeSync, || file.sync_data()).ok();
             }
             self.announce();
@@ -204,8 +204,11 @@ impl Keeper {
     /// Returns what has to be synced before the end is announced. An outcome without its intent is nobody's, and nothing
     /// was synced when the job was started.
     fn ended_files(&self) -> Vec<File> {
-        let spec = durable::open_ro(&self.dir, outlive_core::file::SPEC).ok();
-        spec.into_iter().chain(self.outcome.try_clone()).collect()
+        self.spec_file().into_iter().chain(self.outcome.try_clone()).collect()
+    }
+
+    fn spec_file(&self) -> Option<File> {
+        durable::open_ro(&self.dir, outlive_core::file::SPEC).ok()
     }
 
     /// Returns what the job used: by the kernel's count of its group, else what its children had.
@@ -243,11 +246,12 @@ impl Keeper {
         if self.ending.is_closed {
             self.remove_mark();
         }
-        self.write_meta(Replacing::META_END);
         if let Some(done) = self.done.take() {
             // It is freed in any case when it is closed.
             fault::step(Point::DoneRelease, || lock::unlock(&done)).ok();
         }
+        // Last: whoever waits goes by the outcome, and need not wait for the snapshot.
+        self.write_meta(Replacing::META_END);
         self.ending.is_announced = true;
     }
 

@@ -325,11 +325,12 @@ impl Group {
     /// Reads several numbers of such a file at one moment. For each look the kernel adds up what all processors have
     /// counted, which takes its time on a busy machine.
     pub fn entries<const N: usize>(&self, name: &str, keys: [&str; N]) -> [Option<u64>; N] {
-        let mut text = String::with_capacity(2048);
-        let read = fs::File::open(self.path.join(name)).and_then(|mut file| file.read_to_string(&mut text));
-        if read.is_err() {
+        let mut bytes = [0; 1024];
+        // One call: the kernel makes such a file as a whole, and it is short.
+        let read = fs::File::open(self.path.join(name)).and_then(|mut file| file.read(&mut bytes));
+        let Some(text) = read.ok().and_then(|count| std::str::from_utf8(bytes.get(..count)?).ok()) else {
             return [None; N];
-        }
+        };
         let find = |key: &str| {
             let mut lines = text.lines().filter_map(|line| line.split_once(' '));
             lines.find(|(word, _)| *word == key)?.1.trim().parse().ok()

@@ -189,6 +189,8 @@ points! {
 
     /// Waiting for the end of a job.
     DoneWait = "waiter.done.flock", Call;
+    /// Looking whether all that comes with the end is done.
+    DoneProbe = "waiter.done.probe", Call;
 
     /// Looking whether somebody keeps a job.
     LockProbe = "reader.lock.probe", Call;

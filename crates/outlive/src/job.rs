@@ -154,7 +154,8 @@ impl Job {
 
     /// Tells whether whoever wrote the outcome has done what comes with it: synced it, and written the event.
     pub(crate) fn is_announced(&self) -> bool {
-        self.done_file().and_then(|done| lock::try_lock(&done, lock::Kind::Shared)).unwrap_or(true)
+        let probe = || lock::try_lock(self.done_file()?, lock::Kind::Shared);
+        fault::step(Point::DoneProbe, probe).unwrap_or(true)
     }
 
     /// Tells whether somebody was told the outcome.

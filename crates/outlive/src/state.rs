@@ -154,7 +154,8 @@ impl Job {
         }
     }
 
-    fn ended(&self, store: &Store, outcome: Outcome, closed: Option<Closed>) -> State {
+    /// Tells how a job is doing whose outcome is known.
+    pub(crate) fn ended(&self, store: &Store, outcome: Outcome, closed: Option<Closed>) -> State {
         // Looked at again after the lock: the keeper may close the job and go between the two looks.
         let is_lingering = closed.is_none() && store.host().boot == self.spec().host.boot && self.is_kept();
         let closed = closed.or_else(|| self.records().1);

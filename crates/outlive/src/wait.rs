@@ -55,18 +55,20 @@ impl Store {
         let mut guard = watched.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let states: Vec<State> = jobs.iter().map(|job| job.state(self)).collect();
-            let has_ended = |(job, state): (&Job, &State)| has_ended(job, state);
+            // Looked at once: a job that ends between two looks would be neither reached nor watched.
+            let ended: Vec<bool> =
+                jobs.iter().zip(&states).map(|(job, state)| has_ended(job, state)).collect();
             let is_reached = match until {
-                Until::Any => jobs.iter().zip(&states).any(has_ended),
-                Until::All => jobs.iter().zip(&states).all(has_ended),
+                Until::Any => ended.contains(&true),
+                Until::All => !ended.contains(&false),
             };
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if is_reached || left.is_some_and(|left| left.is_zero()) {
                 return Waited { states, is_reached };
             }
             let mut is_watched = true;
-            for (job, state) in jobs.iter().zip(&states) {
-                if !has_ended((job, state)) && guard.insert(job.spec().nonce) && !watch(self, job) {
+            for (job, _) in jobs.iter().zip(&ended).filter(|(_, has_ended)| !**has_ended) {
+                if guard.insert(job.spec().nonce) && !watch(self, job) {
                     guard.remove(&job.spec().nonce);
                     is_watched = false;
                 }
@@ -84,7 +86,9 @@ impl Store {
             if has_ended(job, &state) {
                 return state;
             }
-            block(self, job);
+            if let Some(state) = block(self, job) {
+                return state;
+            }
         }
     }
 }
@@ -108,18 +112,19 @@ fn watch(store: &Store, job: &Job) -> bool {
     watched.is_ok()
 }
 
-/// Blocks until the job's main process may have ended.
-fn block(store: &Store, job: &Job) {
+/// Blocks until the job's main process may have ended. Returns how it did where its keeper has said so: whoever has the lock
+/// knows that all that comes with the end is done.
+fn block(store: &Store, job: &Job) -> Option<State> {
     // Held while it lives: if its keeper dies, the kernel still tells its end to whoever holds it.
     let witness = Witness::of(store, job);
     let waited = fault::step(Point::DoneWait, || lock::wait_shared(job.done_file()?));
     if waited.is_err() && job.is_kept() {
         // For want of a descriptor, say: the keeper lives, and nothing is known but that.
         std::thread::sleep(AGAIN);
-        return;
+        return None;
     }
-    if job.records().0.is_some() {
-        return;
+    if let (Some(outcome), closed) = job.records() {
+        return waited.is_ok().then(|| job.ended(store, outcome, closed));
     }
     // The keeper is dead and has said nothing; its command may go on. It may still hold its other lock: the kernel frees one
     // after the other.
@@ -128,4 +133,5 @@ fn block(store: &Store, job: &Job) {
         // Somebody else is about to write down what is known.
         None => std::thread::sleep(Duration::from_millis(1)),
     }
+    None
 }
