@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use outlive::{
     Budget, HttpAddress, JobId, Level, Nonce, SessionName, Signal, Stdin, Stream, Survivors, Timestamp,
 };
+use outlive_mcp::Profile;
 
 /// Background processes for AI agents and people.
 ///
@@ -568,6 +569,10 @@ pub(crate) struct Events {
 /// unless --session names another, and go on when the server ends.
 #[derive(Debug, Args)]
 pub(crate) struct Mcp {
+    /// The tools that it has: outlive's own, or those of a design that agents already know
+    #[arg(long, value_name = "NAME", value_parser = parse_profile, default_value = "native")]
+    pub(crate) profile: &'static Profile,
+
     /// See the jobs of all sessions, not only those of the project
     #[arg(long)]
     pub(crate) all_sessions: bool,
@@ -751,7 +756,7 @@ pub(crate) struct Setup {
 
     /// The tools that the server speaks; without it outlive's own
     #[arg(long, value_name = "NAME", value_parser = parse_profile)]
-    pub(crate) profile: Option<String>,
+    pub(crate) profile: Option<&'static Profile>,
 
     /// Print the entry as JSON, for any other client
     #[arg(long, conflicts_with_all = ["client", "write", "remove"])]
@@ -799,6 +804,8 @@ pub(crate) enum Page {
     ExitStatus,
     /// Every tool of the MCP server.
     McpTools,
+    /// Every profile of the MCP server.
+    Profiles,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -964,12 +971,7 @@ fn parse_variable(text: &str) -> Result<(String, OsString), String> {
     }
 }
 
-fn parse_profile(text: &str) -> Result<String, String> {
-    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err("write the name of a profile, such as claude-code".to_owned())
-    }
+fn parse_profile(text: &str) -> Result<&'static Profile, String> {
+    Profile::find(text)
+        .ok_or_else(|| format!("there are {}", Profile::names().collect::<Vec<_>>().join(", ")))
 }

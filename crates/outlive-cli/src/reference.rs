@@ -13,6 +13,7 @@ pub(crate) fn page(page: Page) -> String {
         Page::Cli => cli(),
         Page::ExitStatus => exit_status(),
         Page::McpTools => outlive_mcp::reference(),
+        Page::Profiles => outlive_mcp::profiles_reference(),
     }
 }
 

@@ -57,7 +57,7 @@ impl JobId {
             return Err(NameError::TooLong(Self::MAX));
         }
         let allowed = |(place, c): (usize, char)| {
-            c.is_ascii_lowercase() || c.is_ascii_digit() || (place > 0 && c == '-')
+            c.is_ascii_lowercase() || c.is_ascii_digit() || (place > 0 && matches!(c, '-' | '_'))
         };
         match text.char_indices().find(|&at| !allowed(at)) {
             Some((_, character)) => Err(NameError::Character(character)),

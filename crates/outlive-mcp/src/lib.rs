@@ -7,6 +7,7 @@ mod arguments;
 mod environment;
 mod jobs;
 mod notices;
+mod profiles;
 mod reading;
 mod reference;
 mod reply;
@@ -25,7 +26,8 @@ use std::time::Duration;
 use outlive::{JobEnvironment, SessionName, Store};
 use rmcp::service::{ServerInitializeError, serve_server};
 
-pub use reference::reference;
+pub use profiles::Profile;
+pub use reference::{profiles as profiles_reference, reference};
 
 use crate::server::Server;
 use crate::stdio::Stdio;
@@ -42,6 +44,8 @@ pub struct Options {
     pub all_sessions: bool,
     /// Who is told things; none: the conversation that the environment names, else this connection.
     pub reader: Option<SessionName>,
+    /// The tools that it has.
+    pub profile: &'static Profile,
     /// The environment that jobs start from; none: as configured.
     pub environment: Option<JobEnvironment>,
 }

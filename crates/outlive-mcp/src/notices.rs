@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use outlive::{Events, Nonce, Notice, SessionName, Status, Store};
 
 use crate::jobs::exit_words;
+use crate::profiles::News;
 use crate::reply::{After, MARK, push_line};
 
 /// How much endings may take of an answer.
@@ -75,24 +76,32 @@ impl Notices {
         reader: &SessionName,
         found: Vec<Notice>,
         told: &[Nonce],
-    ) -> (String, Option<After>) {
-        let (mut text, mut offer) = (String::new(), Offer::new(self));
+        news: News,
+    ) -> (Vec<String>, Option<After>) {
+        let (mut texts, mut length, mut offer) = (Vec::new(), 0, Offer::new(self));
         let mut up_to = None;
         for notice in found {
             // What this very answer is about is told by it.
-            let lines = if told.contains(&notice.nonce) { String::new() } else { lines(&notice) };
-            if !text.is_empty() && text.len() + lines.len() > ROOM {
-                text.push_str(&format!("{MARK} more endings come with the next result\n"));
+            let text = match news {
+                _ if told.contains(&notice.nonce) => String::new(),
+                News::Messages => notice.to_message(store),
+                News::Lines | News::None => lines(&notice),
+            };
+            if length > 0 && length + text.len() > ROOM {
+                if news == News::Lines {
+                    texts.push(format!("{MARK} more endings come with the next result\n"));
+                }
                 break;
             }
-            if offer.add(notice.nonce) {
-                text.push_str(&lines);
+            if offer.add(notice.nonce) && !text.is_empty() {
+                length += text.len();
+                texts.push(text);
             }
             up_to = Some(notice.seq);
         }
-        let Some(up_to) = up_to else { return (text, None) };
+        let Some(up_to) = up_to else { return (texts, None) };
         let (store, session, reader) = (Arc::clone(store), session.clone(), reader.clone());
-        let has_news = !text.is_empty();
+        let has_news = !texts.is_empty();
         let after = move || {
             // Where it cannot be noted it is told again.
             if has_news
@@ -103,7 +112,7 @@ impl Notices {
             }
             offer.noted();
         };
-        (text, Some(Box::new(after)))
+        (texts, Some(Box::new(after)))
     }
 }
 

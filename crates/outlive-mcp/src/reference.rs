@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::profiles::{CONFLICTS, Profile};
 use crate::tools::{self, INSTRUCTIONS, Tool};
 
 /// Returns `docs/reference/mcp-tools.md`.
@@ -17,6 +18,32 @@ pub fn reference() -> String {
     text
 }
 
+/// Returns `docs/reference/profiles.md`.
+pub fn profiles() -> String {
+    let mut text = "# The profiles\n\nMade from the declarations in `crates/outlive-mcp/src/profiles/`; `./test bless` makes it anew.\n\n\
+        `outlive mcp --profile NAME` speaks the tools of a design that agents already know. Each decision where a design contradicts \
+        itself or loses something is in `docs/guide/profiles/`.\n\n## Where the designs differ\n\n"
+        .to_owned();
+    let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
+    let names: Vec<String> = Profile::names().map(|name| format!("`{name}`")).collect();
+    add(format!("| | | {} |", names.join(" | ")));
+    add(format!("| --- | --- |{}", " --- |".repeat(names.len())));
+    for (number, conflict) in CONFLICTS.iter().enumerate() {
+        let choices: Vec<String> =
+            Profile::all().map(|profile| profile.choices[number].replace('|', "\\|")).collect();
+        add(format!("| C-{} | {conflict} | {} |", number + 1, choices.join(" | ")));
+    }
+    // outlive's own tools have a page of their own.
+    for profile in Profile::all().skip(1) {
+        writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.about)
+            .expect("writing to a string cannot fail");
+        for tool in profile.tools {
+            section(&mut text, tool);
+        }
+    }
+    text
+}
+
 fn section(text: &mut String, tool: &Tool) {
     let hints = tool.hints;
     let flags = [
@@ -28,7 +55,8 @@ fn section(text: &mut String, tool: &Tool) {
     let set: Vec<&str> = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
     let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
     let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
-    add(format!("\n## {}\n\n{}\n\nHints: {set}.\n", tool.name, tool.description));
+    let description = tool.description.trim();
+    add(format!("\n### {}\n\n{}\n\nHints: {set}.\n", tool.name, description));
     add("| parameter | takes | |\n| --- | --- | --- |".to_owned());
     for parameter in tool.parameters {
         let must = if parameter.is_required { "; required" } else { "" };

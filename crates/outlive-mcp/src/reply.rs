@@ -35,11 +35,30 @@ pub(crate) struct Reply {
     pub(crate) told: Vec<Nonce>,
     /// Endings of others, in lines that are harmless.
     pub(crate) notices: String,
+    /// The whole text, where a profile has a form of its own.
+    plain: Option<String>,
+    /// Messages beside the text, each apart.
+    pub(crate) messages: Vec<String>,
 }
 
 impl Reply {
     pub(crate) fn new(header: impl Into<String>) -> Self {
         Self { header: header.into(), ..Self::default() }
+    }
+
+    /// An answer that is this text and nothing else.
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self { plain: Some(text.into()), ..Self::default() }
+    }
+
+    /// An answer that is this object and nothing else.
+    pub(crate) fn json(object: &serde_json::Value) -> Self {
+        Self::plain(object.to_string())
+    }
+
+    /// A refusal in these words.
+    pub(crate) fn refusal(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::plain(text) }
     }
 
     pub(crate) fn body(mut self, body: impl Into<String>) -> Self {
@@ -68,6 +87,9 @@ impl Reply {
 
     /// Returns the whole text.
     pub(crate) fn text(&self) -> String {
+        if let Some(plain) = &self.plain {
+            return plain.clone();
+        }
         let mut text = format!("{MARK} {}\n", self.header);
         text.push_str(&self.body);
         if !text.ends_with('\n') {
@@ -101,6 +123,11 @@ impl Failure {
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
         self
+    }
+
+    /// Returns what went wrong, without what to do about it: that names the tools of another profile.
+    pub(crate) fn into_words(self) -> String {
+        self.what
     }
 
     /// An error of the library's, with its causes.

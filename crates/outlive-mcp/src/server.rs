@@ -25,7 +25,7 @@ use crate::resources;
 use crate::scope::{self, Scope};
 use crate::stdio::{Outgoing, Stdio};
 use crate::tasks::{self, Begun};
-use crate::tools::{self, INSTRUCTIONS, Stop, Tool};
+use crate::tools::{Stop, Tool};
 use crate::work::Work;
 
 /// How many calls that wait are served at the same time; more wait for their turn.
@@ -56,7 +56,7 @@ impl Server {
         let environment = options.environment.unwrap_or(store.config().mcp.env);
         let outgoing = stdio.outgoing.clone();
         Self {
-            work: Arc::new(Work::new(store, environment, outgoing.clone())),
+            work: Arc::new(Work::new(store, environment, outgoing.clone(), options.profile)),
             options,
             outgoing,
             scope: OnceCell::new(),
@@ -70,11 +70,14 @@ impl Server {
         let found = self.scope.get_or_init(|| async {
             let root = root(context).await;
             let directory = root.clone().or_else(|| std::env::current_dir().ok());
+            let of_project = || directory.as_deref().map(scope::session_of);
             let session = self
                 .options
                 .session
                 .clone()
-                .unwrap_or_else(|| directory.as_deref().map(scope::session_of).unwrap_or_default());
+                .or_else(|| self.options.profile.conversation())
+                .or_else(of_project)
+                .unwrap_or_default();
             let reader = self.options.reader.clone().unwrap_or_else(scope::reader);
             Arc::new(Scope { session, sees_all: self.options.all_sessions, reader, directory: root })
         });
@@ -187,7 +190,9 @@ impl ServerHandler for Server {
             .enable_tasks()
             .build();
         let about = Implementation::new("outlive", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities)
+            .with_server_info(about)
+            .with_instructions(self.options.profile.instructions)
     }
 
     async fn list_tools(
@@ -195,11 +200,13 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all().map(declaration).collect()))
+        Ok(ListToolsResult::with_all_items(
+            self.options.profile.tools.iter().copied().map(declaration).collect(),
+        ))
     }
 
     fn get_tool(&self, name: &str) -> Option<Declared> {
-        tools::find(name).map(declaration)
+        self.options.profile.tool(name).map(declaration)
     }
 
     async fn list_resources(
@@ -290,8 +297,9 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(tool) = tools::find(&request.name) else {
-            let names: Vec<&str> = tools::all().map(|tool| tool.name).collect();
+        let profile = self.options.profile;
+        let Some(tool) = profile.tool(&request.name) else {
+            let names: Vec<&str> = profile.tools.iter().map(|tool| tool.name).collect();
             let message =
                 format!("there is no tool {:?}; there are {}", shown(&request.name), names.join(", "));
             return Err(ErrorData::new(ErrorCode::INVALID_PARAMS, Cow::Owned(message), None));
@@ -335,7 +343,8 @@ impl Server {
 
 /// Makes a result of a reply.
 pub(crate) fn result_of(reply: &Reply) -> CallToolResult {
-    let content = vec![ContentBlock::text(reply.text())];
+    let texts = std::iter::once(reply.text()).chain(reply.messages.iter().cloned());
+    let content = texts.map(ContentBlock::text).collect();
     if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
 }
 

@@ -7,6 +7,7 @@ use outlive::{JobEnvironment, Lease, Presence, Store};
 use crate::arguments::Arguments;
 use crate::environment::Environment;
 use crate::notices::{self, Notices};
+use crate::profiles::{News, Profile};
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::stdio::Outgoing;
@@ -22,10 +23,16 @@ pub(crate) struct Work {
     /// While it is held, this reader's endings are told to nobody else.
     presence: OnceLock<Option<Presence>>,
     notices: Arc<Notices>,
+    profile: &'static Profile,
 }
 
 impl Work {
-    pub(crate) fn new(store: Store, environment: JobEnvironment, outgoing: Outgoing) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        environment: JobEnvironment,
+        outgoing: Outgoing,
+        profile: &'static Profile,
+    ) -> Self {
         Self {
             store: Arc::new(store),
             environment: Environment::new(environment),
@@ -33,6 +40,7 @@ impl Work {
             lease: OnceLock::new(),
             presence: OnceLock::new(),
             notices: Arc::default(),
+            profile,
         }
     }
 
@@ -64,17 +72,25 @@ impl Work {
         self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
         // What the client has heard is noted before what it asks next is answered.
         self.outgoing.settle();
-        let mut news = self.notices.look(&self.store, session, reader);
+        let look = || match self.profile.news {
+            News::None => Vec::new(),
+            News::Lines | News::Messages => self.notices.look(&self.store, session, reader),
+        };
+        let mut news = look();
         let has_news = !news.is_empty();
         let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
         let (store, environment) = (&self.store, &self.environment);
         let mut call = Call { store, scope, environment, arguments, stop, since: None, has_news, room };
-        let mut reply = (tool.call)(&mut call).unwrap_or_else(Reply::from);
+        let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
         if tool.waits {
-            news = self.notices.look(&self.store, session, reader);
+            news = look();
         }
-        let (text, after) = self.notices.tell(&self.store, session, reader, news, &reply.told);
-        reply.notices = text;
+        let (texts, after) =
+            self.notices.tell(&self.store, session, reader, news, &reply.told, self.profile.news);
+        match self.profile.news {
+            News::Messages => reply.messages = texts,
+            News::Lines | News::None => reply.notices = texts.concat(),
+        }
         reply.after.extend(after);
         reply.footers.extend(call.arguments.take_notes().into_iter().map(|note| format!("note: {note}")));
         reply

@@ -47,6 +47,7 @@ mod containment;
 mod control;
 mod cursor;
 mod deliver;
+mod dense;
 mod doctor;
 mod events;
 mod excerpt;
@@ -100,6 +101,7 @@ pub use config::{
 pub use containment::levels;
 pub use control::{ControlError, Kill, Killed};
 pub use deliver::Delivered;
+pub use dense::{Blank, Dense};
 pub use doctor::{Examination, Finding};
 pub use events::{Events, Numbered};
 pub use excerpt::Excerpt;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::containment::{JobLimits, Level, Survivors};
-use outlive_core::id::SessionName;
+use outlive_core::id::{JobId, SessionName};
 use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Parting, Ready, Stdin};
@@ -18,6 +18,7 @@ use crate::keeper::{in_path, search};
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) command: Command,
+    pub(crate) id: Option<JobId>,
     pub(crate) name: Option<String>,
     pub(crate) session: SessionName,
     pub(crate) cwd: Option<PathBuf>,
@@ -50,6 +51,7 @@ impl Request {
     fn new(command: Command) -> Self {
         Self {
             command,
+            id: None,
             name: None,
             session: SessionName::default(),
             cwd: None,
@@ -80,6 +82,12 @@ impl Request {
     /// A program and its arguments, as they are.
     pub fn argv<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Self {
         Self::new(Command::Argv(argv.into_iter().map(Into::into).collect()))
+    }
+
+    /// Gives the job this id in place of one that is made up; starting fails if another job has it.
+    pub fn id(mut self, id: JobId) -> Self {
+        self.id = Some(id);
+        self
     }
 
     /// What people call it. It need not be unique.
@@ -224,6 +232,9 @@ pub enum RequestError {
     /// A name that cannot be shown in one line.
     #[error("the name must be 1 to 100 characters without control characters")]
     Name,
+    /// Another job has the id that was asked for.
+    #[error("there is a job {0} already")]
+    Taken(JobId),
     /// The same of a group.
     #[error("the group must be 1 to 100 characters without control characters")]
     Group,

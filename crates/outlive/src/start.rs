@@ -181,10 +181,10 @@ impl Store {
         if store_lock.is_held {
             self.reserve(request.output_cap.unwrap_or(self.config().job.output_cap))?;
         }
-        for _ in 0..DRAWS {
+        for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
             let nonce = random::bytes16();
             let draw = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);
-            let id = JobId::generate(&resolved.hint, draw);
+            let id = request.id.clone().unwrap_or_else(|| JobId::generate(&resolved.hint, draw));
             let new = self.new_dir().join(id.as_str());
             match fault::step(Point::NewMake, || DirBuilder::new().mode(0o700).create(&new)) {
                 Ok(()) => {}
@@ -206,7 +206,10 @@ impl Store {
                 }
             }
         }
-        Err(failed(&self.jobs())(io::Error::from(io::ErrorKind::AlreadyExists)))
+        Err(match &request.id {
+            Some(id) => RequestError::Taken(id.clone()).into(),
+            None => failed(&self.jobs())(io::Error::from(io::ErrorKind::AlreadyExists)),
+        })
     }
 
     /// Fills the new directory and renames it into place; `None` if the id is taken.

@@ -14,8 +14,13 @@ pub(crate) fn run(
     session: Option<SessionName>,
     reader: Option<SessionName>,
 ) -> Result<ExitCode, Failure> {
-    let options =
-        Options { session, all_sessions: arguments.all_sessions, reader, environment: arguments.env };
+    let options = Options {
+        session,
+        all_sessions: arguments.all_sessions,
+        reader,
+        profile: arguments.profile,
+        environment: arguments.env,
+    };
     outlive_mcp::serve(store, options).map_err(|error| Failure::other("mcp", &error))?;
     Ok(ExitCode::SUCCESS)
 }

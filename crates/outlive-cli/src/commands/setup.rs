@@ -36,7 +36,7 @@ pub(crate) fn run(
     session: Option<&SessionName>,
     is_json: bool,
 ) -> Result<ExitCode, Failure> {
-    let entry = Entry::of_this_program(session, arguments.profile.as_deref())?;
+    let entry = Entry::of_this_program(session, arguments.profile.map(|profile| profile.name()))?;
     let Some(choice) = arguments.client else { return print_entry(&entry, is_json) };
     let client = Client::of(choice)?;
     let settings = Settings::read(&client.file)?;

@@ -29,7 +29,7 @@ pub(crate) const ROOM: usize = 8 << 10;
 pub(crate) const AROUND: usize = 600;
 
 /// The tools, in the order in which they are listed.
-static TOOLS: [&Tool; 8] = [
+pub(crate) static TOOLS: [&Tool; 8] = [
     &run::TOOL,
     &read_output::TOOL,
     &wait::TOOL,
@@ -84,6 +84,8 @@ pub(crate) struct Parameter {
     pub(crate) kind: Kind,
     pub(crate) is_required: bool,
     pub(crate) about: &'static str,
+    /// More of its schema, as a JSON object; what is in it goes before what follows from the kind.
+    pub(crate) more: &'static str,
 }
 
 /// What a parameter takes.
@@ -99,24 +101,37 @@ pub(crate) enum Kind {
 
 impl Parameter {
     pub(crate) const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, is_required: false, about }
+        Self { name, kind, is_required: false, about, more: "{}" }
     }
 
     pub(crate) const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
-        Self { name, kind, is_required: true, about }
+        Self { name, kind, is_required: true, about, more: "{}" }
+    }
+
+    /// Says more of its schema: a JSON object with the keywords.
+    pub(crate) const fn with(mut self, more: &'static str) -> Self {
+        self.more = more;
+        self
     }
 
     fn schema(&self) -> Value {
-        match self.kind {
-            Kind::Text => json!({"type": "string", "description": self.about}),
-            Kind::Number => json!({"type": "integer", "description": self.about}),
-            Kind::Flag => json!({"type": "boolean", "description": self.about}),
-            Kind::Texts => json!({"type": "array", "items": {"type": "string"}, "description": self.about}),
-            Kind::Variables => {
-                json!({"type": "object", "additionalProperties": {"type": "string"}, "description": self.about})
+        let mut schema = match self.kind {
+            Kind::Text => json!({"type": "string"}),
+            Kind::Number => json!({"type": "integer"}),
+            Kind::Flag => json!({"type": "boolean"}),
+            Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Kind::Variables => json!({"type": "object", "additionalProperties": {"type": "string"}}),
+            Kind::Word(words) => json!({"type": "string", "enum": words}),
+        };
+        if let (Value::Object(schema), Ok(Value::Object(more))) =
+            (&mut schema, serde_json::from_str(self.more))
+        {
+            if !self.about.is_empty() {
+                schema.insert("description".to_owned(), self.about.into());
             }
-            Kind::Word(words) => json!({"type": "string", "enum": words, "description": self.about}),
+            schema.extend(more);
         }
+        schema
     }
 
     /// Names what it takes, for people.

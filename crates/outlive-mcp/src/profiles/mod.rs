@@ -1,0 +1,254 @@
+//! Profiles: the tools of designs that agents already know, each with its names, defaults, words and limits, on one engine.
+//!
+//! A profile is a view. The job, its outcome and its output are the engine's; a profile decides what they are called and how much
+//! of them is shown. So jobs of one are seen by all others, each in its own words.
+
+mod claude_code;
+mod deepchat;
+mod duragent;
+mod macos_shell;
+mod native;
+mod neovate;
+
+use outlive::{Job, JobId, SessionName, State, Timestamp};
+
+use crate::reply::{Failure, Reply};
+use crate::tools::{Call, Tool};
+
+/// A set of tools that a server has.
+#[derive(Debug)]
+pub struct Profile {
+    pub(crate) name: &'static str,
+    /// What it is, in a line.
+    pub(crate) about: &'static str,
+    /// What a model is told before it sees any tool.
+    pub(crate) instructions: &'static str,
+    pub(crate) tools: &'static [&'static Tool],
+    pub(crate) isolation: Isolation,
+    pub(crate) news: News,
+    /// What it does where the designs differ, in the order of [`CONFLICTS`].
+    pub(crate) choices: [&'static str; CONFLICTS.len()],
+}
+
+/// Whose jobs a server sees that was not told a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// The project's.
+    Project,
+    /// The conversation's, where the client's environment names one, else the project's.
+    Conversation,
+}
+
+/// How endings that the reader has not heard of are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Not at all: whoever wants to know asks.
+    None,
+    /// In lines of the server's own, at the end of an answer.
+    Lines,
+    /// As a message of its own beside the next answer.
+    Messages,
+}
+
+/// All profiles, the one that is meant if none is named first.
+static ALL: [&Profile; 6] = [
+    &native::PROFILE,
+    &macos_shell::PROFILE,
+    &claude_code::PROFILE,
+    &deepchat::PROFILE,
+    &duragent::PROFILE,
+    &neovate::PROFILE,
+];
+
+/// Where the designs differ.
+pub(crate) const CONFLICTS: [&str; 39] = [
+    "tool that starts",
+    "`bash_output`",
+    "`process`",
+    "`run_command`",
+    "form of an id",
+    "name of the parameter for an id",
+    "words for a status",
+    "exit code 0",
+    "after a timeout",
+    "timeout by default",
+    "time between the signals of a kill",
+    "who is killed",
+    "kill of one that has ended",
+    "choice of the signal",
+    "what a read returns",
+    "streams",
+    "blank lines",
+    "how much output can be read",
+    "filter",
+    "how long a start takes to answer",
+    "form of a command",
+    "shell",
+    "environment",
+    "standard input",
+    "terminal",
+    "what survives",
+    "how long ended ones stay",
+    "how many",
+    "who sees whose",
+    "what \"session\" means",
+    "news of an end",
+    "form of the list",
+    "form of a time",
+    "approval",
+    "commands that are refused",
+    "matching of an id",
+    "platform",
+    "out of scope there, in scope here",
+    "description",
+];
+
+impl Profile {
+    /// Returns the profile of this name.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        ALL.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Lists the names, the one that is meant if none is given first.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ALL.into_iter().map(|profile| profile.name)
+    }
+
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        ALL.into_iter()
+    }
+
+    /// Returns its tool of this name.
+    pub(crate) fn tool(&self, name: &str) -> Option<&'static Tool> {
+        self.tools.iter().copied().find(|tool| tool.name == name)
+    }
+
+    /// Returns the session of the conversation, if jobs are kept apart by it and the client names one.
+    pub(crate) fn conversation(&self) -> Option<SessionName> {
+        match self.isolation {
+            Isolation::Project => None,
+            Isolation::Conversation => {
+                Some(outlive::reader_of_environment()).filter(|name| *name != SessionName::default())
+            }
+        }
+    }
+
+    /// Tells of a failure in the profile's own form.
+    pub(crate) fn failed(&self, failure: Failure) -> Reply {
+        match self.news {
+            News::Lines => failure.into(),
+            News::None | News::Messages => Reply::refusal(failure.into_words()),
+        }
+    }
+}
+
+impl Default for &'static Profile {
+    fn default() -> Self {
+        ALL[0]
+    }
+}
+
+/// Lists the jobs that the caller sees, the oldest first.
+pub(crate) fn jobs(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
+    let listing = call
+        .store
+        .list(call.scope.seen())
+        .map_err(|error| Failure::of("the jobs cannot be listed", &error))?;
+    let mut jobs: Vec<(Job, State)> = listing
+        .jobs
+        .into_iter()
+        .map(|job| (job.state(call.store), job))
+        .map(|(state, job)| (job, state))
+        .collect();
+    jobs.sort_by_key(|(job, _)| (job.spec().created, job.id().clone()));
+    Ok(jobs)
+}
+
+/// Finds a job that the caller sees by its whole id.
+pub(crate) fn find(call: &Call<'_>, id: &str) -> Option<Job> {
+    let id = JobId::parse(id).ok()?;
+    call.store.find(id.as_str(), call.scope.seen()).ok().filter(|job| *job.id() == id)
+}
+
+/// Makes an id of a fixed beginning and `count` random digits of an alphabet of up to 36.
+pub(crate) fn random_digits(count: usize, base: u32) -> String {
+    let mut digits = String::new();
+    while digits.len() < count {
+        // What does not fill the last round is thrown away: all digits are equally likely.
+        let limit = 256 - 256 % base;
+        let fresh = outlive_sys::random::bytes16().into_iter().map(u32::from).filter(|&byte| byte < limit);
+        digits
+            .extend(fresh.filter_map(|byte| char::from_digit(byte % base, base)).take(count - digits.len()));
+    }
+    digits
+}
+
+/// Returns milliseconds since 1970.
+pub(crate) fn epoch_ms(time: Timestamp) -> u64 {
+    time.0 / 1000
+}
+
+/// Returns when a job's command was started, as well as is known.
+pub(crate) fn started(job: &Job, state: &State) -> Timestamp {
+    state.meta.as_ref().and_then(|meta| meta.started).unwrap_or(job.spec().created)
+}
+
+/// Returns its main process, while that lives.
+pub(crate) fn pid(state: &State) -> Option<i32> {
+    if state.status.has_ended() { None } else { known_pid(state) }
+}
+
+/// Returns the process that is or was its main one.
+pub(crate) fn known_pid(state: &State) -> Option<i32> {
+    state.meta.as_ref().and_then(|meta| meta.command).map(|command| command.pid)
+}
+
+/// Returns the command as it was given: the line for the shell, else the arguments as one would type them.
+pub(crate) fn command(job: &Job) -> String {
+    let spec = job.spec();
+    match &spec.shell_line {
+        Some(line) => line.to_lossy(),
+        None => {
+            let words: Vec<String> = spec.argv.iter().map(|word| outlive::quote(&word.to_lossy())).collect();
+            words.join(" ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_answers_every_conflict() {
+        for profile in Profile::all() {
+            for (conflict, choice) in CONFLICTS.iter().zip(profile.choices) {
+                assert!(!choice.is_empty(), "{} says nothing of {conflict}", profile.name);
+            }
+            assert_eq!(Profile::find(profile.name).map(|found| found.name), Some(profile.name));
+        }
+    }
+
+    #[test]
+    fn names_of_tools_are_unique_in_a_profile() {
+        for profile in Profile::all() {
+            let mut names: Vec<&str> = profile.tools.iter().map(|tool| tool.name).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), profile.tools.len(), "{}", profile.name);
+        }
+    }
+
+    #[test]
+    fn random_digits_are_of_the_alphabet() {
+        let digits = random_digits(200, 36);
+        assert_eq!(digits.len(), 200);
+        assert!(digits.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()));
+        assert!(random_digits(200, 16).bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
+}
