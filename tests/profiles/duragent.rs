@@ -1,0 +1,6 @@
+//! The profile duragent.
+
+#[test]
+fn the_dialogue_is_as_the_design_has_it() {
+    super::dialogue("duragent");
+}

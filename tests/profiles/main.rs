@@ -1,0 +1,29 @@
+//! The profiles: the tools of five designs, on one engine.
+//!
+//! Each has a dialogue in `tests/dialogues/`, held through the official Python client and compared field by field with what is
+//! written there, which follows the design's own text; and a module for what a dialogue cannot show.
+
+mod claude_code;
+mod deepchat;
+mod duragent;
+mod macos_shell;
+mod neovate;
+
+use outlive_tests::{Home, finish, lacks};
+
+/// Holds the dialogue of a profile.
+fn dialogue(profile: &str) {
+    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
+    let python = target.join("venv/bin/python");
+    if !python.is_file() {
+        lacks("the Python client of MCP: it could not be installed into target/venv");
+        return;
+    }
+    let home = Home::new();
+    let mut command = home.command(&python);
+    command.arg(workspace.join("tests/clients/python/dialogue.py")).arg(home.program("outlive")).arg(profile);
+    command.arg(workspace.join(format!("tests/dialogues/{profile}.json")));
+    let done = finish(command, b"").ok();
+    assert!(done.text().ends_with("answers are as they are written\n"), "{}\n{}", done.text(), done.error());
+}
