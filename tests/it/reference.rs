@@ -47,6 +47,11 @@ fn the_page_of_exit_statuses_is_up_to_date() {
 }
 
 #[test]
+fn the_page_of_profiles_is_up_to_date() {
+    assert_is_up_to_date("profiles");
+}
+
+#[test]
 fn every_module_of_the_tests_is_listed() {
     let directory = workspace().join("tests/it");
     let files = sources(&directory);
