@@ -6,7 +6,7 @@ use std::process::ExitCode;
 pub(crate) use outlive::one_line;
 
 use outlive::duration::{format_duration, format_size};
-use outlive::{JobObject, Port, State, Status, Usage};
+use outlive::{JobObject, Port, Status, Usage};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -61,23 +61,6 @@ pub(crate) fn width() -> Option<usize> {
     }
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     columns.or_else(|| outlive_sys::terminal::columns(&stdout)).or(Some(80))
-}
-
-/// The word for a job's state, with what is special about it.
-pub(crate) fn status_text(state: &State) -> String {
-    let mut text = state.status.to_string();
-    for (holds, word) in [
-        (state.is_lingering, "lingering"),
-        (state.is_orphaned, "orphaned"),
-        (state.is_elsewhere, "elsewhere"),
-        (state.is_live() && state.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
-    ] {
-        if holds {
-            text.push_str(", ");
-            text.push_str(word);
-        }
-    }
-    text
 }
 
 /// Colours a text as the status calls for.

@@ -67,18 +67,7 @@ pub(crate) fn summary(job: &Job, state: &State) -> String {
 
 /// Describes how a job is doing: `failed, exit 1, after 42s`.
 pub(crate) fn condition(state: &State) -> String {
-    let mut text = state.status.to_string();
-    for (holds, word) in [
-        (state.is_lingering, "lingering"),
-        (state.is_orphaned, "orphaned"),
-        (state.is_elsewhere, "elsewhere"),
-        (state.is_live() && state.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
-    ] {
-        if holds {
-            text.push_str(", ");
-            text.push_str(word);
-        }
-    }
+    let mut text = state.words();
     let time = state.runtime_ms().map(format_duration);
     match &state.outcome {
         None => {

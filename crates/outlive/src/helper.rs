@@ -32,7 +32,7 @@ impl Store {
         named
             .or_else(|| beside(self.keeper_program()?))
             .or_else(|| beside(std::env::current_exe().ok()?))
-            .or_else(|| in_path(OsStr::new(PROGRAM), std::env::var_os("PATH").as_deref()).into_iter().next())
+            .or_else(|| in_path(OsStr::new(PROGRAM), std::env::var_os("PATH").as_deref()).next())
     }
 
     /// Opens the program, for a keeper that will need it when it may no longer be there.

@@ -78,9 +78,9 @@ impl SpareKeeper {
     }
 }
 
-/// Lists the files of this name in the directories of a search path.
-pub(crate) fn in_path(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
-    search(name, path).into_iter().filter(|candidate| candidate.is_file()).collect()
+/// Finds the files of this name in the directories of a search path, and looks no farther than is asked.
+pub(crate) fn in_path(name: &OsStr, path: Option<&OsStr>) -> impl Iterator<Item = PathBuf> + use<> {
+    search(name, path).into_iter().filter(|candidate| candidate.is_file())
 }
 
 /// Lists where a program of this name may be, whether it is there or not.

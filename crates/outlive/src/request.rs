@@ -418,7 +418,7 @@ pub(crate) fn is_showable(name: &str) -> bool {
 
 /// Returns bash where there is one, else sh.
 pub(crate) fn find_shell(path: Option<&OsStr>) -> PathBuf {
-    let bash = in_path(OsStr::new("bash"), path).into_iter().next();
+    let bash = in_path(OsStr::new("bash"), path).next();
     bash.or_else(|| Some(PathBuf::from("/bin/bash")).filter(|bash| bash.is_file()))
         .unwrap_or_else(|| PathBuf::from("/bin/sh"))
 }

@@ -50,6 +50,23 @@ pub struct State {
 }
 
 impl State {
+    /// Returns the word for its status, with what is special about it: `completed, lingering`.
+    pub fn words(&self) -> String {
+        let mut text = self.status.to_string();
+        for (holds, word) in [
+            (self.is_lingering, "lingering"),
+            (self.is_orphaned, "orphaned"),
+            (self.is_elsewhere, "elsewhere"),
+            (self.is_live() && self.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
+        ] {
+            if holds {
+                text.push_str(", ");
+                text.push_str(word);
+            }
+        }
+        text
+    }
+
     /// Tells whether something of the job may still run, so that it counts against the limits and cannot be removed.
     pub fn is_live(&self) -> bool {
         !self.is_abandoned && (!self.status.has_ended() || self.is_lingering || self.is_orphaned)

@@ -10,7 +10,7 @@ use crate::args::List;
 use crate::commands::Context;
 use crate::failure::{Failure, chain};
 use crate::render::{
-    colour, is_coloured, note, one_line, port_list, print, print_json, status_text, table, usage_cells, width,
+    colour, is_coloured, note, one_line, port_list, print, print_json, table, usage_cells, width,
 };
 
 /// A job, and what was looked up because it was asked for.
@@ -117,7 +117,7 @@ fn header(arguments: &List, has_sessions: bool) -> Vec<String> {
 
 fn row(listed: &Listed, has_sessions: bool) -> Vec<String> {
     let Listed { job, state, usage, ports } = listed;
-    let mut status = status_text(state);
+    let mut status = state.words();
     if let Some(outlive::WaitStatus::Exited { code: code @ 1.. }) =
         state.outcome.as_ref().map(|outcome| outcome.wait_status)
     {

@@ -12,9 +12,7 @@ use serde::Serialize;
 use crate::args::Show;
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::{
-    colour, is_coloured, note, one_line, port_list, print, print_json, status_text, table, width,
-};
+use crate::render::{colour, is_coloured, note, one_line, port_list, print, print_json, table, width};
 
 /// The job object, and what only `show` tells.
 #[derive(Serialize)]
@@ -121,7 +119,7 @@ fn survivors_word(survivors: Survivors) -> String {
 fn text(state: &State, shown: &Shown<'_>) -> String {
     use outlive::duration::{format_duration, format_size};
     let job = shown.job;
-    let status = status_text(state);
+    let status = state.words();
     let mut rows: Vec<[String; 2]> = Vec::new();
     let mut row = |name: &str, value: Option<String>| {
         rows.extend(value.map(|value| [name.to_owned(), one_line(&value)]))
