@@ -254,9 +254,14 @@ mod tests {
 
     #[test]
     fn words_are_quoted_only_where_needed() {
-        for (word, quoted) in
-            [("a", "a"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("--x=1", "--x=1"), ("=x", "'=x'")]
-        {
+        for (word, quoted) in [
+            ("a", "a"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("--x=1", "--x=1"),
+            ("=x", "'=x'"),
+        ] {
             assert_eq!(quote(word), quoted);
         }
     }

@@ -222,7 +222,7 @@ fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let output: Vec<Value> =
         shown.lines.iter().take(most).map(|line| line_object(&job, &state, line)).collect();
-    let last = shown.lines.iter().take(most).last().map_or(after, |line| line.number);
+    let last = output.len().checked_sub(1).map_or(after, |last| shown.lines[last].number);
     let reply = Reply::json(&json!({
         "processId": job.id().as_str(),
         "status": word(&state),

@@ -46,12 +46,8 @@ pub(super) static RUN_COMMAND: Tool = Tool {
         Parameter::new("env", Kind::Variables, "Environment variables (merged with session env)"),
         Parameter::new("timeout", Kind::Number, "Command timeout in milliseconds (default: 30000)")
             .with(r#"{"type": "number"}"#),
-        Parameter::new(
-            "maxOutputLines",
-            Kind::Number,
-            "Maximum lines of stdout to return (default: 100)",
-        )
-        .with(r#"{"type": "number"}"#),
+        Parameter::new("maxOutputLines", Kind::Number, "Maximum lines of stdout to return (default: 100)")
+            .with(r#"{"type": "number"}"#),
         Parameter::new("maxErrorLines", Kind::Number, "Maximum lines of stderr to return (default: 50)")
             .with(r#"{"type": "number"}"#),
         Parameter::new(
