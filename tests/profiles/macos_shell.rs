@@ -1,6 +1,881 @@
 //! The profile macos-shell.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use outlive_core::outcome::{FILE_BYTES, OUTCOME_AT, Outcome};
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::identity::Stat;
+use outlive_tests::{Era, Home, Mcp, is_running, lacks, pid, until};
+use serde_json::{Value, json};
+
+/// Starts a server in a directory.
+fn server_in(home: &Home, options: &[&str], directory: &Path) -> Mcp {
+    let options: Vec<&str> = ["--profile", "macos-shell"].iter().chain(options).copied().collect();
+    Mcp::start_with(home, Era::Handshake, &options, directory)
+}
+
+fn server(home: &Home) -> Mcp {
+    server_in(home, &[], home.path())
+}
+
+/// Returns the text of an answer, and whether it is an error.
+#[track_caller]
+fn text(mut answer: Value) -> (String, bool) {
+    let result = answer["result"].take();
+    assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "{answer} {result}");
+    (result["content"][0]["text"].as_str().unwrap().to_owned(), result["isError"] == true)
+}
+
+/// Calls a tool, which must succeed, and returns the object that it answers.
+#[track_caller]
+fn call(client: &mut Mcp, tool: &str, arguments: Value) -> Value {
+    let id = client.send_call(tool, arguments);
+    let (text, is_error) = text(client.answer(id));
+    assert!(!is_error, "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Calls a tool, which must refuse, and returns its words.
+#[track_caller]
+fn refusal(client: &mut Mcp, tool: &str, arguments: Value) -> String {
+    let id = client.send_call(tool, arguments);
+    let (text, is_error) = text(client.answer(id));
+    assert!(is_error, "{text}");
+    text
+}
+
+/// Starts a process, and returns its id.
+#[track_caller]
+fn start(client: &mut Mcp, arguments: Value) -> String {
+    let started = call(client, "run_background", arguments);
+    assert_eq!(started["status"], "running");
+    started["processId"].as_str().unwrap().to_owned()
+}
+
+fn list(client: &mut Mcp, arguments: Value) -> Vec<Value> {
+    call(client, "list_processes", arguments)["processes"].as_array().unwrap().clone()
+}
+
+fn ids(client: &mut Mcp) -> Vec<String> {
+    let ids = list(client, json!({}));
+    ids.iter().map(|process| process["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn output(client: &mut Mcp, id: &str, mut arguments: Value) -> Value {
+    arguments["processId"] = id.into();
+    call(client, "get_process_output", arguments)
+}
+
+/// Returns the texts of the lines of an answer.
+fn contents(answer: &Value) -> Vec<String> {
+    let lines = answer["output"].as_array().unwrap().iter();
+    lines.map(|line| line["content"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the numbers of the lines of an answer.
+fn numbers(answer: &Value) -> Vec<u64> {
+    let lines = answer["output"].as_array().unwrap().iter();
+    lines.map(|line| line["lineNumber"].as_u64().unwrap()).collect()
+}
+
+/// Waits until a process has printed something after this line.
+#[track_caller]
+fn next_output(client: &mut Mcp, id: &str, after: u64) -> Value {
+    let arguments = json!({"processId": id, "afterLine": after, "timeout": 45_000});
+    let answer = call(client, "stream_process_output", arguments);
+    assert!(!contents(&answer).is_empty(), "{answer}");
+    answer
+}
+
+/// Waits for the end of a process.
+#[track_caller]
+fn ended(client: &mut Mcp, id: &str) -> Value {
+    until("it has ended", || {
+        let arguments = json!({"processId": id, "afterLine": 1u64 << 40, "timeout": 45_000});
+        call(client, "stream_process_output", arguments)["status"] != "running"
+    });
+    output(client, id, json!({"lines": 100_000}))
+}
+
+/// Sends a signal, and returns what came of it.
+fn kill(client: &mut Mcp, id: &str, mut arguments: Value) -> Value {
+    arguments["processId"] = id.into();
+    call(client, "kill_process", arguments)
+}
+
+/// S0-4 S0-8 S0-10 S0-12..16 S0-19 S0-22..27 S0-30 S0-32..80 S0-83..85 S0-87..92 S0-95..97 S0-104..107 S0-113..115 S0-119 S0-121
+/// S0-161 S0-162: every tool and field, every default, every error.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("macos-shell");
+}
+
+/// S0-1 S0-2 S0-7 S0-81 S0-86 S0-139 S0-155 S0-168: a development server goes on when the server of the tools is killed, and the
+/// next one shows it, its output and its address, and ends it.
+#[test]
+fn a_dev_server_goes_on_without_its_server() {
+    let home = Home::new();
+    std::fs::write(home.path().join("index.html"), "hello from the dev server\n").unwrap();
+    let mut client = server(&home);
+    let arguments =
+        json!({"command": "python3", "args": ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1"]});
+    let id = start(&mut client, arguments);
+    let line = contents(&next_output(&mut client, &id, 0))[0].clone();
+    let before = list(&mut client, json!({}))[0].clone();
+    client.kill();
+    let port: u16 =
+        line.split_whitespace().skip_while(|word| *word != "port").nth(1).unwrap().parse().unwrap();
+    let get = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get().ends_with("hello from the dev server\n"));
+    let mut client = server(&home);
+    let after = list(&mut client, json!({"status": "running"}))[0].clone();
+    for field in ["id", "sessionName", "command", "args", "pid", "startTime"] {
+        assert_eq!(before[field], after[field], "{field}");
+    }
+    assert!(after["runtime"].as_u64() >= before["runtime"].as_u64());
+    let request = next_output(&mut client, &id, 1);
+    assert!(contents(&request)[0].contains("GET / HTTP"), "{request}");
+    assert_eq!(kill(&mut client, &id, json!({}))["newStatus"], "killed");
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+/// S0-109..112 S0-169: the example of the design, with the real npm and a watcher.
+#[test]
+fn the_example_of_the_design_runs() {
+    if !Path::new("/usr/bin/npm").exists() && std::process::Command::new("npm").arg("-v").output().is_err() {
+        lacks("npm");
+        return;
+    }
+    let home = Home::new();
+    let project = home.make_dir("app");
+    let watch = "node -e \"const fs=require('fs');let last;setInterval(()=>{const now=fs.readFileSync('src','utf8');\
+                 if(now!==last){last=now;console.log('built '+now)}},20)\"";
+    let package = json!({"name": "app", "version": "1.0.0", "scripts": {"build:watch": watch}});
+    std::fs::write(project.join("package.json"), package.to_string()).unwrap();
+    std::fs::write(project.join("src"), "first").unwrap();
+    let mut client = server(&home);
+    let settings = json!({"name": "dev", "cwd": "app", "env": {"npm_config_update_notifier": "false"}});
+    call(&mut client, "create_shell_session", settings);
+    let id = start(&mut client, json!({"command": "npm", "args": ["run", "build:watch"], "session": "dev"}));
+    let mut line = 0;
+    let mut wait_for = |client: &mut Mcp, text: &str| loop {
+        let answer = next_output(client, &id, line);
+        line = answer["afterLine"].as_u64().unwrap();
+        if contents(&answer).iter().any(|content| content == text) {
+            break;
+        }
+    };
+    wait_for(&mut client, "built first");
+    std::fs::write(project.join("src"), "the second").unwrap();
+    wait_for(&mut client, "built the second");
+    let rows = list(&mut client, json!({}));
+    assert_eq!(rows.len(), 1);
+    let row = rows[0].as_object().unwrap();
+    assert_eq!(
+        (&row["id"], &row["sessionName"], &row["command"], &row["args"], &row["status"]),
+        (&json!(id), &json!("dev"), &json!("npm"), &json!(["run", "build:watch"]), &json!("running"))
+    );
+    assert!(row["outputLines"].as_u64() >= Some(line) && row["runtime"].as_u64() > Some(0), "{row:?}");
+    let fields =
+        ["args", "command", "id", "outputLines", "pid", "runtime", "sessionName", "startTime", "status"];
+    let mut found: Vec<&str> = row.keys().map(String::as_str).collect();
+    found.sort_unstable();
+    assert_eq!(found, fields);
+    let recent = output(&mut client, &id, json!({"lines": 50}));
+    assert_eq!(contents(&recent).last().unwrap(), "built the second");
+    let killed = kill(&mut client, &id, json!({}));
+    assert_eq!((&killed["newStatus"], &killed["killed"]), (&json!("killed"), &json!(true)));
+}
+
+/// S0-170..172: log tailing, monitoring and a batch at the same time.
+#[test]
+fn other_uses_of_the_design() {
+    let home = Home::new();
+    let log = home.path().join("app.log");
+    std::fs::write(&log, "started\n").unwrap();
+    let mut client = server(&home);
+    let tail = start(&mut client, json!({"command": "tail", "args": ["-n", "+1", "-F", "app.log"]}));
+    let monitor = start(
+        &mut client,
+        json!({"command": "while :; do cat /proc/loadavg; sleep 0.02; done", "bufferSize": 3}),
+    );
+    let batch = start(
+        &mut client,
+        json!({"command": "for i in 1 2 3; do echo \"item $i\"; done; echo bad >&2; exit 1", "env": {"A": "1"}}),
+    );
+    assert_eq!(contents(&next_output(&mut client, &tail, 0)), ["started"]);
+    let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+    file.write_all(b"error: disk full\n").unwrap();
+    assert_eq!(contents(&next_output(&mut client, &tail, 1)), ["error: disk full"]);
+    next_output(&mut client, &monitor, 10);
+    let seen = output(&mut client, &monitor, json!({}));
+    assert_eq!(contents(&seen).len(), 3, "{seen}");
+    let done = ended(&mut client, &batch);
+    assert_eq!(done["status"], "failed");
+    assert_eq!(contents(&done), ["item 1", "item 2", "item 3", "bad"]);
+    for id in [&tail, &monitor] {
+        assert_eq!(kill(&mut client, id, json!({}))["killed"], true);
+    }
+}
+
+/// S0-5 S0-26 S0-72 S0-73 S0-90 S0-93 S0-117: a kill ends everything that a process has started, also what does not listen; the
+/// status stays killed, and the server goes on.
+#[test]
+fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
+    let home = Home::new();
+    let log = home.path().join("server.log");
+    let mut command = home.outlive(["mcp", "--profile", "macos-shell"]);
+    command.env("OUTLIVE_LOG", "1").stderr(std::fs::File::create(&log).unwrap());
+    let mut client = Mcp::of(command, Era::Handshake, json!({}), &[]);
+    let line = "(trap '' TERM; setsid sleep 300 & echo $!; while :; do sleep 0.05; done) & sleep 300 & echo $!; wait";
+    let id = start(&mut client, json!({"command": line}));
+    let mut children = contents(&next_output(&mut client, &id, 0));
+    if children.len() < 2 {
+        children.extend(contents(&next_output(&mut client, &id, 1)));
+    }
+    let answer = kill(&mut client, &id, json!({}));
+    assert_eq!(
+        answer,
+        json!({"processId": id, "previousStatus": "running", "newStatus": "killed", "killed": true})
+    );
+    for child in children {
+        assert!(!is_running(child.parse().unwrap()), "{child} is left");
+    }
+    assert_eq!(home.show(&id)["status"], "killed");
+    assert_eq!(list(&mut client, json!({}))[0]["status"], "killed");
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains(&format!("Process {id} terminated with SIGTERM")), "{logged}");
+    client.end();
+    let mut next = server(&home);
+    assert_eq!(list(&mut next, json!({"status": "killed"}))[0]["id"], *id, "as others see it");
+}
+
+/// S0-75 S0-76 S0-79 S0-80: SIGTERM is one signal, after which a process has all the time that it wants; force is SIGKILL.
+#[test]
+fn a_process_that_takes_its_time_is_not_cut_short() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let line = "import signal, os, time\n\
+                def save(*_):\n print('saving')\n while not os.path.exists('go'): time.sleep(0.01)\n print('saved')\n raise SystemExit(0)\n\
+                signal.signal(signal.SIGTERM, save)\nprint('up')\nwhile True: signal.pause()";
+    let slow = start(&mut client, json!({"command": "exec python3 -u", "args": ["-c", line]}));
+    let deaf = start(&mut client, json!({"command": "trap '' TERM; echo up; while :; do sleep 0.05; done"}));
+    for id in [&slow, &deaf] {
+        next_output(&mut client, id, 0);
+    }
+    for id in [&slow, &deaf] {
+        let answer = kill(&mut client, id, json!({"signal": "SIGTERM"}));
+        assert_eq!(
+            answer,
+            json!({"processId": id, "previousStatus": "running", "newStatus": "running", "killed": false})
+        );
+    }
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let done = ended(&mut client, &slow);
+    assert_eq!(
+        (contents(&done), &done["status"]),
+        (vec!["up".into(), "saving".into(), "saved".into()], &json!("killed"))
+    );
+    let answer = kill(&mut client, &deaf, json!({"force": true}));
+    assert_eq!((&answer["newStatus"], &answer["killed"]), (&json!("killed"), &json!(true)));
+}
+
+/// S0-5 S0-75: SIGSTOP pauses everything that a process has started, SIGCONT lets it go on, and both are told truly.
+#[test]
+fn signals_pause_and_resume() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let id = start(&mut client, json!({"command": "while :; do echo tick; sleep 0.01; done"}));
+    next_output(&mut client, &id, 0);
+    assert_eq!(kill(&mut client, &id, json!({"signal": "SIGSTOP"}))["newStatus"], "running");
+    assert_eq!(home.show(&id)["paused"], true);
+    let still = output(&mut client, &id, json!({}))["totalLines"].as_u64().unwrap();
+    let quiet = json!({"processId": id, "afterLine": still + 2, "timeout": 300});
+    assert_eq!(contents(&call(&mut client, "stream_process_output", quiet)), Vec::<String>::new());
+    assert_eq!(kill(&mut client, &id, json!({"signal": "CONT"}))["killed"], false);
+    assert_eq!(home.show(&id)["paused"], false);
+    next_output(&mut client, &id, still + 2);
+    assert_eq!(kill(&mut client, &id, json!({"signal": "SIGSTOP"}))["killed"], false);
+    let answer = kill(&mut client, &id, json!({}));
+    assert_eq!(answer["newStatus"], "killed", "one that is paused hears it, too");
+}
+
+/// S0-94: what goes wrong with a signal is an error of that call and a line of the log; the next call is answered.
+#[test]
+fn a_signal_that_cannot_be_sent_is_an_error() {
+    let home = Home::new();
+    let log = home.path().join("server.log");
+    let mut command = home.outlive(["mcp", "--profile", "macos-shell"]);
+    command.env("OUTLIVE_LOG", "1").stderr(std::fs::File::create(&log).unwrap());
+    let mut client = Mcp::of(command, Era::Handshake, json!({}), &[]);
+    let id = start(&mut client, json!({"command": "exec sleep 300"}));
+    let keeper = pid(&home.show(&id), "keeper_pid");
+    outlive_tests::signal(keeper, "STOP");
+    let error = refusal(&mut client, "kill_process", json!({"processId": id}));
+    assert!(error.starts_with(&format!("Failed to kill process '{id}': ")), "{error}");
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains(&format!("Unexpected error in process {id}: ")), "{logged}");
+    assert_eq!(list(&mut client, json!({}))[0]["status"], "running");
+    outlive_tests::signal(keeper, "CONT");
+    assert_eq!(kill(&mut client, &id, json!({}))["killed"], true);
+}
+
+/// S0-73: a process that ends while it is signalled, or was ended by others, is no error of the server's.
+#[test]
+fn what_ends_by_itself_is_told_as_it_was() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let id = start(&mut client, json!({"command": "exec sleep 300"}));
+    outlive_tests::signal(pid(&home.show(&id), "pid"), "KILL");
+    assert_eq!(ended(&mut client, &id)["status"], "failed", "somebody else's signal is a failure");
+    let error = refusal(&mut client, "kill_process", json!({"processId": id}));
+    assert_eq!(error, format!("Process '{id}' is not running (status: failed)"));
+    for _ in 0..20 {
+        let id = start(&mut client, json!({"command": "exit 0"}));
+        let call = client.send_call("kill_process", json!({"processId": id}));
+        let (answer, is_error) = text(client.answer(call));
+        if is_error {
+            assert!(answer.ends_with("is not running (status: stopped)"), "{answer}");
+        } else {
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert_eq!(answer["killed"], true);
+        }
+    }
+    // Whose keeper is gone is still listed, read and ended.
+    let id = start(&mut client, json!({"command": "echo up; exec sleep 300"}));
+    next_output(&mut client, &id, 0);
+    let main = home.orphan(&id);
+    assert_eq!(list(&mut client, json!({"status": "running"}))[0]["id"], *id);
+    assert_eq!(kill(&mut client, &id, json!({}))["killed"], true);
+    assert!(!is_running(main));
+}
+
+/// S0-98 S0-99 S0-102 S0-118 S0-122 S0-125 S0-157 S0-158 S0-160: 50 of a session and 200 in all, with a warning before; all are
+/// listed at once, and each costs a small keeper.
+#[test]
+fn limits_are_kept() {
+    let home = Home::new();
+    let mut client = server(&home);
+    for number in 0..4 {
+        let session = format!("s{number}");
+        call(&mut client, "create_shell_session", json!({"name": session}));
+        for place in 1..=50 {
+            let arguments = json!({"command": "exec sleep 300", "session": session});
+            let started = call(&mut client, "run_background", arguments);
+            let is_near = place >= 40 || number * 50 + place >= 160;
+            assert_eq!(started.get("warning").is_some(), is_near, "{place} of {session}: {started}");
+        }
+        if number == 0 {
+            let error =
+                refusal(&mut client, "run_background", json!({"command": "true", "session": session}));
+            assert_eq!(error, "Session has reached maximum process limit (50)");
+            let error = refusal(&mut client, "run_command", json!({"command": "true", "session": session}));
+            assert_eq!(error, "Session has reached maximum process limit (50)");
+        }
+    }
+    let error = refusal(&mut client, "run_background", json!({"command": "true"}));
+    assert_eq!(error, "Server has reached maximum process limit (200)");
+    let began = Instant::now();
+    assert_eq!(list(&mut client, json!({"status": "running"})).len(), 200);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?} for 200 processes", began.elapsed());
+    for keeper in home.keepers() {
+        let status = std::fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(kilobytes < 16 << 10, "{kilobytes} kB");
+    }
+    let killed = call(&mut client, "close_shell_session", json!({"session": "s1", "running": "kill"}));
+    assert_eq!(killed["killed"].as_array().unwrap().len(), 50);
+    let id = start(&mut client, json!({"command": "true"}));
+    assert_eq!(ended(&mut client, &id)["status"], "stopped");
+}
+
+/// S0-124: what has ended does not count: one can start and stop for ever.
+#[test]
+fn a_session_is_not_used_up() {
+    let home = Home::new();
+    home.configure("[limits]\nsession = 3\n");
+    let mut client = server(&home);
+    for round in 0..20 {
+        let stopped = start(&mut client, json!({"command": "echo", "args": [round.to_string()]}));
+        let killed = start(&mut client, json!({"command": "exec sleep 300"}));
+        assert_eq!(kill(&mut client, &killed, json!({"force": true}))["newStatus"], "killed");
+        assert_eq!(contents(&ended(&mut client, &stopped)), [round.to_string()]);
+    }
+    assert_eq!(list(&mut client, json!({"status": "killed"})).len(), 20);
+    assert_eq!(list(&mut client, json!({"status": "stopped"})).len(), 20);
+}
+
+/// Makes a job that has ended look as if it had ended so long ago.
+fn make_old(home: &Home, id: &str, age: Duration) {
+    let path = home.job_dir(id).join("outcome");
+    let mut bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes.len() as u64, FILE_BYTES);
+    let at = usize::try_from(OUTCOME_AT).unwrap();
+    let outcome = Outcome::from_slot(&bytes[at..]).unwrap();
+    let then = SystemTime::now() - age;
+    let then = then.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let old = Outcome { ended: Timestamp(u64::try_from(then.as_micros()).unwrap()), ..outcome };
+    let slot = old.to_slot();
+    bytes[at..at + slot.len()].copy_from_slice(&slot);
+    std::fs::write(&path, bytes).unwrap();
+}
+
+/// S0-100: an ended process goes an hour after its end, with its output, and not before somebody has heard of it; what runs and
+/// what others have started stays.
+#[test]
+fn ended_processes_stay_for_an_hour() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let [young, old, unheard] = ["young", "old", "unheard"].map(|text| {
+        let id = start(&mut client, json!({"command": "echo", "args": [text]}));
+        until("it has ended", || {
+            home.json(["list"]).as_array().unwrap().iter().all(|job| !job["exit_code"].is_null())
+        });
+        id
+    });
+    let running = start(&mut client, json!({"command": "exec sleep 300"}));
+    let session = home.show(&running)["session"].as_str().unwrap().to_owned();
+    let others = home.run(["run", "--session", &session, "--wait", "true"]).ok();
+    drop(others);
+    let other = home.json(["list"]).as_array().unwrap().iter().find(|job| job["command"] == "true").unwrap()
+        ["job"]
+        .clone();
+    for id in [&young, &old] {
+        output(&mut client, id, json!({}));
+    }
+    let (hour, minute) = (Duration::from_secs(3600), Duration::from_secs(60));
+    make_old(&home, &young, hour - minute);
+    make_old(&home, &old, hour + minute);
+    make_old(&home, &unheard, hour + minute);
+    make_old(&home, other.as_str().unwrap(), hour + minute);
+    let other = other.as_str().unwrap().to_owned();
+    assert_eq!(ids(&mut client), [other.clone(), running.clone(), unheard.clone(), young.clone()]);
+    assert!(!home.job_dir(&old).exists());
+    let gone = refusal(&mut client, "get_process_output", json!({"processId": old}));
+    assert_eq!(gone, format!("Process '{old}' not found"));
+    // The list has told of it.
+    until("it goes once it was told", || ids(&mut client) == [other.clone(), running.clone(), young.clone()]);
+}
+
+/// S0-27..30 S0-32 S0-43 S0-95..97 S0-116: reads of the window are as of a buffer that drops its oldest lines, whatever is asked for.
+#[test]
+fn the_window_is_a_circular_buffer_done_right() {
+    let home = Home::new();
+    let mut client = server(&home);
+    for (size, total) in
+        [(None, 400_u64), (None, 300), (None, 0), (Some(1), 7), (Some(50), 49), (Some(1000), 999)]
+    {
+        let mut arguments = json!({"command": format!("seq 1 {total}")});
+        if let Some(size) = size {
+            arguments["bufferSize"] = size.into();
+        }
+        let id = start(&mut client, arguments);
+        assert_eq!(ended(&mut client, &id)["totalLines"], total);
+        let first = total.saturating_sub(size.unwrap_or(300)) + 1;
+        for (lines, from) in [
+            (None, None),
+            (Some(500), None),
+            (Some(10), None),
+            (Some(100), Some(390)),
+            (None, Some(1)),
+            (Some(5), Some(0)),
+            (Some(3), Some(total + 5)),
+        ] {
+            let count: u64 = lines.unwrap_or(100);
+            let expected: Vec<u64> = match from {
+                Some(from) => (from.max(first)..=total).take(usize::try_from(count).unwrap()).collect(),
+                None => (total.saturating_sub(count).max(first - 1) + 1..=total).collect(),
+            };
+            let mut arguments = json!({});
+            if let Some(lines) = lines {
+                arguments["lines"] = lines.into();
+            }
+            if let Some(from) = from {
+                arguments["fromLine"] = from.into();
+            }
+            let answer = output(&mut client, &id, arguments);
+            assert_eq!(numbers(&answer), expected, "{size:?} {total} {lines:?} {from:?}");
+            assert_eq!(contents(&answer), expected.iter().map(u64::to_string).collect::<Vec<_>>());
+            assert_eq!((&answer["totalLines"], &answer["requestedLines"]), (&json!(total), &json!(count)));
+        }
+    }
+}
+
+/// S0-31 S0-103: old output can be cleared; what comes after goes on counting.
+#[test]
+fn output_can_be_cleared() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let line = "seq 1 5; while [ ! -e go ]; do sleep 0.01; done; echo; echo six; exec sleep 300";
+    let id = start(&mut client, json!({"command": line}));
+    until("all is there", || output(&mut client, &id, json!({}))["totalLines"] == 5);
+    home.run(["clear", &id]).ok().text();
+    let answer = output(&mut client, &id, json!({}));
+    assert_eq!((contents(&answer), &answer["totalLines"]), (Vec::new(), &json!(5)));
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let answer = next_output(&mut client, &id, 5);
+    assert_eq!((contents(&answer), numbers(&answer)), (vec!["six".to_owned()], vec![6]));
+    // A server that has not seen it before counts what was cleared, too.
+    let mut other = server(&home);
+    assert_eq!(numbers(&output(&mut other, &id, json!({}))), [6]);
+    kill(&mut client, &id, json!({"force": true}));
+}
+
+/// S0-4 S0-87..89 S0-120 S0-156: nothing is lost: lines that come in pieces are whole, so are characters, and the log on disk has every
+/// byte, empty lines too.
+#[test]
+fn output_is_captured_as_it_was_printed() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let program = "import os, time\n\
+                   for part in [b'abc', b'def\\n', b'\\n\\n', b'\\xc3', b'\\xa9\\n', b'\\xff\\xfe\\n', b' \\n', b'a\\x00b\\n', b'end']:\n \
+                   os.write(1, part)\n time.sleep(0.03)\n";
+    let id = start(&mut client, json!({"command": "exec python3", "args": ["-c", program]}));
+    let mut seen = Vec::new();
+    loop {
+        let after = seen.len() as u64;
+        let arguments = json!({"processId": id, "afterLine": after});
+        let answer = call(&mut client, "stream_process_output", arguments);
+        assert_eq!(numbers(&answer), (after + 1..).take(contents(&answer).len()).collect::<Vec<_>>());
+        seen.extend(contents(&answer));
+        if answer["status"] != "running" {
+            break;
+        }
+    }
+    assert_eq!(seen, ["abcdef", "é", "\u{fffd}\u{fffd}", " ", "a\0b", "end"], "none twice, none in halves");
+    assert_eq!(home.logs(&id), b"abcdef\n\n\n\xc3\xa9\n\xff\xfe\n \na\0b\nend");
+    let whole = output(&mut client, &id, json!({}));
+    assert_eq!(contents(&whole), seen);
+    let times: Vec<&str> =
+        whole["output"].as_array().unwrap().iter().map(|line| line["timestamp"].as_str().unwrap()).collect();
+    assert!(times.is_sorted() && times[0] < times[5], "{times:?}");
+}
+
+/// S0-123 S0-159: of much output the window is read fast, the count is exact, and the disk has it all.
+#[test]
+fn much_output_is_counted_and_the_end_of_it_shown() {
+    let home = Home::new();
+    let mut client = server(&home);
+    // Two streams at the same time, and as many empty lines.
+    let line = "(seq 1 200000 | sed G) & (seq 1 100000 | sed G >&2) & wait";
+    let id = start(&mut client, json!({"command": line}));
+    let last = ended(&mut client, &id);
+    assert_eq!((&last["totalLines"], contents(&last).len()), (&json!(300_000), 300));
+    assert_eq!(numbers(&last), (299_701..=300_000).collect::<Vec<_>>());
+    assert_eq!(home.show(&id)["output"]["lines"], 600_000);
+    // One who counts from the beginning finds the same.
+    let mut other = server(&home);
+    let began = Instant::now();
+    assert_eq!(output(&mut other, &id, json!({"lines": 300})), last_of(last.clone()));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let many = start(&mut client, json!({"command": "echo first; yes '' | head -n 3000000; echo last"}));
+    let answer = ended(&mut client, &many);
+    assert_eq!(
+        (contents(&answer), numbers(&answer)),
+        (vec!["first".to_owned(), "last".to_owned()], vec![1, 2])
+    );
+    let long =
+        start(&mut client, json!({"command": "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo after"}));
+    let answer = contents(&ended(&mut client, &long));
+    assert!(
+        answer[0].len() < 11_000 && answer[0].ends_with("characters omitted ...]"),
+        "{}",
+        answer[0].len()
+    );
+    assert_eq!(answer[1], "after");
+}
+
+/// Returns an answer as it is for 300 lines.
+fn last_of(mut answer: Value) -> Value {
+    answer["requestedLines"] = 300.into();
+    answer
+}
+
+/// S0-8: a reader that waits is woken by output and by the end, and not held beyond its time; an unfinished line is told once, whole.
+#[test]
+fn whoever_streams_is_woken() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let line = "while [ ! -e one ]; do sleep 0.01; done; printf half; while [ ! -e two ]; do sleep 0.01; done; echo ' whole'; \
+                while [ ! -e three ]; do sleep 0.01; done";
+    let id = start(&mut client, json!({"command": line}));
+    let wait = |client: &mut Mcp, after: u64, timeout: u64| {
+        client.send_call(
+            "stream_process_output",
+            json!({"processId": id, "afterLine": after, "timeout": timeout}),
+        )
+    };
+    let go = |name: &str| std::fs::write(home.path().join(name), "").unwrap();
+    let answer = |client: &mut Mcp, call: u64| -> Value {
+        let (text, is_error) = text(client.answer(call));
+        assert!(!is_error, "{text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let began = Instant::now();
+    let waiting = wait(&mut client, 0, 100);
+    assert_eq!(answer(&mut client, waiting)["output"], json!([]));
+    let waiting = wait(&mut client, 0, 45_000);
+    go("one");
+    home.wait_for_output(&id, "half");
+    assert!(!client.is_answered(waiting), "half a line is not told");
+    assert_eq!(contents(&output(&mut client, &id, json!({}))), ["half"], "whoever looks sees it");
+    go("two");
+    let told = answer(&mut client, waiting);
+    assert_eq!((contents(&told), &told["status"]), (vec!["half whole".to_owned()], &json!("running")));
+    let waiting = wait(&mut client, 1, 45_000);
+    let given_up = wait(&mut client, 1, 45_000);
+    client.cancel(given_up);
+    assert!(!client.is_answered(waiting));
+    go("three");
+    let told = answer(&mut client, waiting);
+    assert_eq!(
+        (contents(&told), &told["status"], &told["afterLine"]),
+        (Vec::new(), &json!("stopped"), &json!(1))
+    );
+    assert!(began.elapsed() < Duration::from_secs(40), "it was not the time that woke them");
+    assert_eq!(client.end(), 0);
+}
+
+/// S0-6 S0-11 S0-40 S0-48: sessions of the same name of two projects are two; one who asks for all sees all.
+#[test]
+fn projects_have_sessions_of_their_own() {
+    let home = Home::new();
+    let directories = ["one", "two"].map(|name| home.make_dir(name));
+    let started = directories.clone().map(|directory| {
+        let mut client = server_in(&home, &[], &directory);
+        call(&mut client, "create_shell_session", json!({"name": "dev"}));
+        let arguments = json!({"command": "pwd; exec sleep 300", "session": "dev"});
+        let id = start(&mut client, arguments);
+        let said = contents(&next_output(&mut client, &id, 0));
+        assert_eq!(said, [directory.to_str().unwrap()]);
+        assert_eq!(ids(&mut client), std::slice::from_ref(&id));
+        id
+    });
+    let mut first = server_in(&home, &[], &directories[0]);
+    for (tool, word) in
+        [("get_process_output", "output"), ("kill_process", "killed"), ("stream_process_output", "output")]
+    {
+        let error = refusal(&mut first, tool, json!({"processId": started[1]}));
+        assert_eq!(error, format!("Process '{}' not found", started[1]), "{word}");
+    }
+    let foreign = home.show(&started[1])["session"].as_str().unwrap().to_owned();
+    for tool in ["list_processes", "close_shell_session"] {
+        let error = refusal(&mut first, tool, json!({"session": foreign}));
+        assert_eq!(error, format!("Session '{foreign}' not found"));
+    }
+    let closed = call(&mut first, "close_shell_session", json!({"session": "dev", "running": "kill"}));
+    assert_eq!(closed["killed"], json!([started[0]]));
+    assert_eq!(home.show(&started[1])["status"], "running");
+    let cli = home.start(["sleep", "300"]);
+    let mut all = server_in(&home, &["--all-sessions"], &directories[0]);
+    assert_eq!(ids(&mut all), [cli.clone(), started[1].clone(), started[0].clone()]);
+    let rows = list(&mut all, json!({"session": foreign}));
+    assert_eq!((rows.len(), &rows[0]["sessionName"]), (1, &json!(foreign)));
+    assert_eq!(kill(&mut all, &cli, json!({}))["killed"], true);
+    assert_eq!(kill(&mut all, &started[1], json!({}))["killed"], true);
+}
+
+/// S0-104..106 S0-121: a session with running processes is only closed with a choice; what is transferred goes on, also for a server
+/// that comes later.
+#[test]
+fn no_process_is_orphaned_by_closing_a_session() {
+    let home = Home::new();
+    let mut client = server(&home);
+    call(&mut client, "create_shell_session", json!({"name": "dev", "env": {"PORT": "1"}}));
+    let first = start(&mut client, json!({"command": "exec sleep 300", "session": "dev"}));
+    let second = start(&mut client, json!({"command": "exec sleep 300", "session": "dev"}));
+    let error = refusal(&mut client, "close_shell_session", json!({"session": "dev"}));
+    assert!(error.starts_with("Session 'dev' has 2 running background processes:\n"), "{error}");
+    assert!(error.contains(&first) && error.contains(&second) && error.contains("transfer"), "{error}");
+    let running = list(&mut client, json!({"session": "dev", "status": "running"}));
+    assert_eq!(running.len(), 2, "asking has changed nothing");
+    let closed = call(&mut client, "close_shell_session", json!({"session": "dev", "running": "transfer"}));
+    assert_eq!(closed["transferred"], json!([first, second]));
+    client.kill();
+    let mut client = server(&home);
+    let rows = list(&mut client, json!({"session": "default", "status": "running"}));
+    assert_eq!(rows.len(), 2);
+    let sessions = call(&mut client, "list_shell_sessions", json!({}));
+    let sessions = sessions["sessions"].as_array().unwrap();
+    assert_eq!((sessions.len(), &sessions[0]["backgroundProcesses"]), (1, &json!(2)));
+    // The name can be used again, and nothing of what was said of it is left.
+    call(&mut client, "create_shell_session", json!({"name": "dev"}));
+    let arguments = json!({"command": "echo \"[$PORT]\"", "session": "dev"});
+    assert_eq!(call(&mut client, "run_command", arguments)["stdout"], "[]");
+    for id in [first, second] {
+        assert_eq!(kill(&mut client, &id, json!({}))["killed"], true);
+    }
+}
+
+/// S0-3 S0-101 S0-107 S0-108 S0-126 S0-127 S0-136: each session tells how many processes it has, and what they use of processor, memory
+/// and room for output.
+#[test]
+fn sessions_tell_what_is_used() {
+    let home = Home::new();
+    let mut client = server(&home);
+    call(&mut client, "create_shell_session", json!({"name": "busy"}));
+    let program =
+        "import sys\nkept = bytearray(b'x' * 40000000)\nprint('y' * 5000, flush=True)\nwhile True: pass";
+    let id =
+        start(&mut client, json!({"command": "exec python3", "args": ["-c", program], "session": "busy"}));
+    next_output(&mut client, &id, 0);
+    let mut used = Value::Null;
+    until("it has used a while of the processor", || {
+        let listed = call(&mut client, "list_shell_sessions", json!({}));
+        let sessions = listed["sessions"].as_array().unwrap().clone();
+        let busy = sessions.into_iter().find(|session| session["name"] == "busy").unwrap();
+        assert_eq!(busy["backgroundProcesses"], 1);
+        used = busy["resourceUsage"].clone();
+        assert_eq!(listed["totalOutputBytes"], used["outputBytes"]);
+        used["cpuMs"].as_u64() >= Some(100)
+    });
+    assert!(used["memoryBytes"].as_u64() >= Some(30_000_000), "{used}");
+    assert_eq!((&used["processes"], &used["outputBytes"]), (&json!(1), &json!(5001)));
+    kill(&mut client, &id, json!({"force": true}));
+    let listed = call(&mut client, "list_shell_sessions", json!({}));
+    let busy = &listed["sessions"][1];
+    assert_eq!((&busy["backgroundProcesses"], &busy["resourceUsage"]["memoryBytes"]), (&json!(0), &json!(0)));
+}
+
+/// S0-10..18 S0-20 S0-21 S0-25 S0-91 S0-92: all that is known of a process is in the store, where the command line has it by the same id.
+#[test]
+fn a_process_is_the_same_for_the_command_line() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let arguments = json!({"command": "exit", "args": ["7"], "cwd": "/usr", "env": {"PORT": "3000"}});
+    let started = call(&mut client, "run_background", arguments);
+    let id = started["processId"].as_str().unwrap();
+    ended(&mut client, id);
+    let row = list(&mut client, json!({}))[0].clone();
+    let shown = home.show(id);
+    assert_eq!((&shown["job"], &shown["pid"]), (&started["processId"], &started["pid"]));
+    assert_eq!(
+        (&shown["exit_code"], &shown["status"], &row["status"]),
+        (&json!(7), &json!("failed"), &json!("failed"))
+    );
+    assert_eq!((&shown["cwd"], &shown["command"]), (&json!("/usr"), &json!("exit 7")));
+    assert_eq!(shown["started_at"], row["startTime"]);
+    assert!(shown["ended_at"].as_str() >= shown["started_at"].as_str(), "{shown}");
+    assert_eq!(shown["runtime_ms"], row["runtime"]);
+    let spec: Value =
+        serde_json::from_slice(&std::fs::read(home.job_dir(id).join("spec.json")).unwrap()).unwrap();
+    assert_eq!((&spec["env_set"]["PORT"], &spec["words"]), (&json!("3000"), &json!(["exit", "7"])));
+    assert_eq!((&spec["window_lines"], &spec["session"]), (&json!(300), &shown["session"]));
+}
+
+/// S0-82: the shell is zsh where the machine has one, else what the engine takes.
+#[test]
+fn the_shell_is_zsh_where_there_is_one() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let id = start(&mut client, json!({"command": "cat /proc/$$/cmdline | tr '\\0' ' '; :"}));
+    let line = contents(&ended(&mut client, &id))[0].clone();
+    let shell = line.split(' ').next().unwrap();
+    let has_zsh = Path::new("/bin/zsh").exists();
+    assert_eq!(shell == "/bin/zsh", has_zsh, "{shell}");
+    assert!(has_zsh || shell.ends_with("/bash") || shell.ends_with("/sh"), "{shell}");
+}
+
+/// S0-128..131: both tools take and refuse the same, and what runs has the rights of whoever started it.
+#[test]
+fn commands_run_with_the_rights_of_the_user() {
+    let home = Home::new();
+    let mut client = server(&home);
+    for arguments in [
+        json!({}),
+        json!({"command": ""}),
+        json!({"command": "true", "args": [{}]}),
+        json!({"command": "true", "session": "nope"}),
+        json!({"command": "true", "cwd": "/nonexistent"}),
+        json!({"command": "a\0b"}),
+        json!({"command": "true", "env": {"A=B": "c"}}),
+    ] {
+        let errors = ["run_background", "run_command"]
+            .map(|tool| refusal(&mut client, tool, arguments.clone()).replace(tool, "TOOL"));
+        assert_eq!(errors[0], errors[1]);
+    }
+    assert_eq!(ids(&mut client), Vec::<String>::new(), "what is refused leaves nothing");
+    let line = "grep -E '^(Uid|Gid|CapEff|NoNewPrivs):' /proc/self/status";
+    let own = finish(&home, line);
+    let id = start(&mut client, json!({"command": line}));
+    assert_eq!(contents(&ended(&mut client, &id)).join("\n"), own);
+    assert_eq!(call(&mut client, "run_command", json!({"command": line}))["stdout"], own);
+}
+
+/// Runs a line as the tests' own user does.
+fn finish(home: &Home, line: &str) -> String {
+    let mut command = home.command("sh");
+    command.args(["-c", line]);
+    outlive_tests::finish(command, b"").ok().text().trim_end().to_owned()
+}
+
+/// S0-113: a foreground command that is answered never was a background process; one that leaves something behind is one.
+#[test]
+fn foreground_commands_are_not_background_processes() {
+    let home = Home::new();
+    let mut client = server(&home);
+    call(&mut client, "run_command", json!({"command": "echo hi"}));
+    until("what was answered is not listed", || ids(&mut client).is_empty());
+    call(&mut client, "run_command", json!({"command": "sleep 300 > /dev/null 2>&1 &"}));
+    let rows = list(&mut client, json!({}));
+    assert_eq!((rows.len(), &rows[0]["status"]), (1, &json!("stopped")));
+    let id = rows[0]["id"].as_str().unwrap().to_owned();
+    let answer = kill(&mut client, &id, json!({}));
+    assert_eq!((&answer["killed"], &answer["newStatus"]), (&json!(true), &json!("stopped")));
+    let answer =
+        call(&mut client, "run_command", json!({"command": "yes x | head -n 1000000", "maxOutputLines": 2}));
+    assert_eq!(answer["stdout"], "x\nx\n[... 999998 lines omitted ...]");
+    assert_eq!(answer["truncation"]["stdout"]["totalLines"], 1_000_000);
+}
+
+/// S0-163: the guide names every tool of the profile.
+#[test]
+fn the_guide_names_every_tool() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let listed = client.result("tools/list", json!({}));
+    let guide =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/guide/profiles/macos-shell.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let tools = listed["tools"].as_array().unwrap();
+    assert_eq!(tools.len(), 9);
+    for tool in tools {
+        let name = tool["name"].as_str().unwrap();
+        assert!(guide.contains(&format!("`{name}`")), "{name}");
+        for parameter in tool["inputSchema"]["properties"].as_object().unwrap().keys() {
+            assert!(guide.contains(&format!("`{parameter}`")), "{name} {parameter}");
+        }
+    }
+}
+
+/// S0-165 S0-173: a process of days is as one of seconds: there is no time after which it is ended, and another front end takes it over.
+#[test]
+fn nothing_ends_a_process_but_itself_or_somebody() {
+    let home = Home::new();
+    home.configure("[job]\ntimeout = \"1s\"\n");
+    let mut client = server(&home);
+    let id = start(&mut client, json!({"command": "exec sleep 300"}));
+    let main = pid(&home.show(&id), "pid");
+    let spec: Value =
+        serde_json::from_slice(&std::fs::read(home.job_dir(&id).join("spec.json")).unwrap()).unwrap();
+    assert_eq!(spec["timeout_ms"], Value::Null);
+    assert_eq!(client.end(), 0);
+    assert!(Stat::read(main).is_some_and(|stat| !stat.has_ended()));
+    let mut native = Mcp::start(&home, Era::Stateless);
+    assert!(native.call("list_jobs", json!({})).ok().text.contains(&id));
+    native.call("kill", json!({"job": id})).ok();
+    let mut client = server(&home);
+    assert_eq!(list(&mut client, json!({}))[0]["status"], "killed");
 }

@@ -134,6 +134,12 @@ pub struct Spec {
     pub argv: Vec<RawText>,
     /// The line, where a shell runs it.
     pub shell_line: Option<RawText>,
+    /// The words that the line was made of, where it was given so: the command as it stands, then arguments that were quoted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<RawText>,
+    /// How many of its last lines its starter wants to look back on; all of them are kept all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_lines: Option<u64>,
     /// The directory, absolute.
     pub cwd: RawText,
     /// Additions to the starter's environment.
@@ -234,7 +240,8 @@ impl Spec {
 /// Quotes a word for a shell where it needs it.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    // Of a word that begins with = zsh makes the path of a program.
+    if !word.is_empty() && !word.starts_with('=') && word.chars().all(plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
@@ -247,9 +254,14 @@ mod tests {
 
     #[test]
     fn words_are_quoted_only_where_needed() {
-        for (word, quoted) in
-            [("a", "a"), ("", "''"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("--x=1", "--x=1")]
-        {
+        for (word, quoted) in [
+            ("a", "a"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", r"'it'\''s'"),
+            ("--x=1", "--x=1"),
+            ("=x", "'=x'"),
+        ] {
             assert_eq!(quote(word), quoted);
         }
     }

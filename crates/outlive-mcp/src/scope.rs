@@ -53,7 +53,7 @@ pub(crate) fn session_of(directory: &Path) -> SessionName {
 }
 
 /// FNV-1a: short, and the same in every version.
-fn hash(bytes: &[u8]) -> u64 {
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))

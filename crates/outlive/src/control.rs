@@ -16,9 +16,13 @@ use crate::job::Job;
 use crate::state::State;
 use crate::store::Store;
 use crate::tree;
+use crate::wait::Until;
 
 /// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A grace that nobody lives to see the end of: a year.
+const NO_END: u64 = 366 * 86_400_000;
 
 /// What a keeper says to a request that a later version has made up.
 const UNKNOWN_REQUEST: &str = "unknown_request";
@@ -186,6 +190,47 @@ impl Store {
             return Err(ControlError::OwnAncestor(job.id().clone()));
         }
         Ok(())
+    }
+
+    /// Asks a job to end and leaves it at that: it has all the time it wants, and no SIGKILL follows. Whenever it ends, it was
+    /// killed. Returns how it is doing once its main process has ended, or after `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
+    pub fn ask_to_end(
+        &self,
+        job: &Job,
+        signal: Signal,
+        by: &str,
+        limit: Duration,
+    ) -> Result<State, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        self.refuse_own(job, &state)?;
+        let _keeper = if state.is_orphaned {
+            self.signal_orphan(job, &state, signal, by)?;
+            None
+        } else {
+            let (signal, by) = (signal.number(), by.to_owned());
+            let request = Request::Kill { signal, grace_ms: Some(NO_END), by };
+            let asked = Connection::open(self, job, &state)
+                .and_then(|mut keeper| keeper.send(&request).map(|()| keeper));
+            match asked {
+                // It answers when everything is gone, which may take long: what counts is in the store.
+                Ok(keeper) => Some(keeper),
+                Err(ControlError::Unreachable { source, .. })
+                    if is_over_now(&source) && self.ends_now(job) =>
+                {
+                    None
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let mut waited = self.wait(std::slice::from_ref(job), Until::All, Some(limit));
+        Ok(waited.states.pop().unwrap_or_else(|| job.state(self)))
     }
 
     /// Sends one signal to every process of a job, and no more; returns how many there were.
@@ -383,12 +428,16 @@ impl<'a> Connection<'a> {
 
     /// Asks, and waits at most `limit` for the answer.
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
-        let asked = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
-        asked
-            .and_then(|()| fault::write_all(Point::RequestSend, &mut self.stream, &request.to_frame()))
-            .map_err(|error| unreachable(self.job, error))?;
+        let limited = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
+        limited.map_err(|error| unreachable(self.job, error))?;
+        self.send(request)?;
         let contents = self.receive()?;
         Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), ControlError> {
+        fault::write_all(Point::RequestSend, &mut self.stream, &request.to_frame())
+            .map_err(|error| unreachable(self.job, error))
     }
 
     fn receive(&mut self) -> Result<Vec<u8>, ControlError> {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
+use memchr::memchr_iter;
 use outlive_core::index::Stream;
 use outlive_core::lines::Line;
 
@@ -24,6 +25,78 @@ impl Blank {
             Self::Empty => text.is_empty(),
             Self::Whitespace => String::from_utf8_lossy(text).trim().is_empty(),
         }
+    }
+}
+
+/// Counts the lines that are not empty, and goes on from where it was: what was counted once is not read again.
+///
+/// Of what was dropped for the cap or cleared nobody knows how many lines were empty: they all count. So a count never goes back,
+/// and who asks for what comes after a line never waits for a number that was there before.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// How far the log was read; none: not at all.
+    read: Option<u64>,
+    /// Lines that have ended.
+    newlines: u64,
+    /// Those of them that were not empty.
+    ended: u64,
+    /// Whether standard output, standard error, and those of unknown origin have an unfinished line.
+    is_open: [bool; 3],
+}
+
+impl Tally {
+    /// Returns how many lines there are, unfinished ones included.
+    pub fn total(&self) -> u64 {
+        self.ended + self.is_open.iter().filter(|&&is_open| is_open).count() as u64
+    }
+
+    /// Counts what a job has printed since.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn advance(&mut self, job: &Job) -> io::Result<()> {
+        self.advance_in(&mut Output::open(job)?)
+    }
+
+    fn advance_in(&mut self, output: &mut Output) -> io::Result<()> {
+        let mut offset = match self.read {
+            Some(read) => read,
+            None => self.begin(output)?,
+        };
+        while let Some(piece) = output.piece(offset)? {
+            match piece {
+                Piece::Output { stream, bytes, .. } => {
+                    self.push(stream, &bytes);
+                    offset += bytes.len() as u64;
+                }
+                Piece::Gone { .. } => offset = self.begin(output)?,
+            }
+            self.read = Some(offset);
+        }
+        Ok(())
+    }
+
+    /// Begins with what is there; everything before it counts.
+    fn begin(&mut self, output: &mut Output) -> io::Result<u64> {
+        let start = output.start();
+        let assembler = output.assembler_at(start)?;
+        self.ended += assembler.number().saturating_sub(self.newlines);
+        self.newlines = assembler.number();
+        self.is_open = [Some(Stream::Stdout), Some(Stream::Stderr), None].map(|lane| assembler.is_open(lane));
+        Ok(start)
+    }
+
+    fn push(&mut self, stream: Option<Stream>, bytes: &[u8]) {
+        let is_open = &mut self.is_open[stream.map_or(2, Stream::index)];
+        let mut line = 0;
+        for newline in memchr_iter(b'\n', bytes) {
+            self.newlines += 1;
+            self.ended += u64::from(*is_open || newline > line);
+            *is_open = false;
+            line = newline + 1;
+        }
+        *is_open |= line < bytes.len();
     }
 }
 
@@ -72,5 +145,92 @@ impl Job {
         }
         assembler.unfinished().into_iter().for_each(keep);
         Ok(dense)
+    }
+
+    /// Returns the last `window` lines that are not empty, of both streams, unfinished ones included. They are looked for from
+    /// the end, and `tally`, which must be this job's, counts what came before them.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn dense_tail(&self, tally: &mut Tally, window: usize) -> io::Result<Dense> {
+        let mut output = Output::open(self)?;
+        tally.advance_in(&mut output)?;
+        let wanted = |tally: &Tally| window.min(usize::try_from(tally.total()).unwrap_or(window));
+        let seen = output.end();
+        let mut lines = last_lines(&mut output, wanted(tally))?;
+        if output.end() != seen {
+            // Something was dropped meanwhile, which took a new look: there is more than was counted.
+            tally.advance_in(&mut output)?;
+            lines = last_lines(&mut output, wanted(tally))?;
+        }
+        let first = (tally.total() + 1).saturating_sub(lines.len() as u64);
+        lines.iter_mut().zip(first..).for_each(|(line, number)| line.number = number);
+        Ok(Dense { total: tally.total(), lines })
+    }
+}
+
+/// Returns the last `wanted` lines that are not empty, as far as there are so many.
+fn last_lines(output: &mut Output, wanted: usize) -> io::Result<VecDeque<Line>> {
+    let mut lines = VecDeque::new();
+    if wanted == 0 {
+        return Ok(lines);
+    }
+    // Few lines are empty, mostly; where many are, it is looked further back.
+    let mut reach = wanted as u64 + 16;
+    loop {
+        let mut offset = output.offset_before_tail(reach, None);
+        let is_all = offset <= output.start();
+        let mut assembler = output.assembler_at(offset)?;
+        lines.clear();
+        let mut keep = |line: Line| {
+            if line.text.is_empty() {
+                return;
+            }
+            if lines.len() == wanted {
+                lines.pop_front();
+            }
+            lines.push_back(line);
+        };
+        while let Some(piece) = output.piece(offset)? {
+            match piece {
+                Piece::Output { stream, time, bytes, .. } => {
+                    offset += bytes.len() as u64;
+                    assembler.push(stream, time, &bytes, &mut keep);
+                }
+                Piece::Gone { to, .. } => offset = to,
+            }
+        }
+        assembler.unfinished().into_iter().for_each(keep);
+        if is_all || lines.len() == wanted {
+            return Ok(lines);
+        }
+        reach = reach.saturating_mul(8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(pieces: &[(Stream, &str)]) -> u64 {
+        let mut tally = Tally::default();
+        pieces.iter().for_each(|(stream, text)| tally.push(Some(*stream), text.as_bytes()));
+        tally.total()
+    }
+
+    #[test]
+    fn empty_lines_do_not_count() {
+        use Stream::{Stderr, Stdout};
+        for (pieces, lines) in [
+            (&[][..], 0),
+            (&[(Stdout, "\n\n\n")], 0),
+            (&[(Stdout, "a\n\nb")], 2),
+            (&[(Stdout, "a"), (Stdout, "\n"), (Stdout, "\n")], 1),
+            (&[(Stdout, "a"), (Stderr, "\n"), (Stdout, "b\n")], 1),
+            (&[(Stdout, "a"), (Stderr, "e"), (Stdout, "\n \n")], 3),
+        ] {
+            assert_eq!(count(pieces), lines, "{pieces:?}");
+        }
     }
 }

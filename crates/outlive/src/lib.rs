@@ -101,7 +101,7 @@ pub use config::{
 pub use containment::levels;
 pub use control::{ControlError, Kill, Killed};
 pub use deliver::Delivered;
-pub use dense::{Blank, Dense};
+pub use dense::{Blank, Dense, Tally};
 pub use doctor::{Examination, Finding};
 pub use events::{Events, Numbered};
 pub use excerpt::Excerpt;

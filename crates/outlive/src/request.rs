@@ -10,7 +10,7 @@ use outlive_core::containment::{JobLimits, Level, Survivors};
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
-use outlive_core::spec::{Lifetime, Parting, Ready, Stdin};
+use outlive_core::spec::{Lifetime, Parting, Ready, Stdin, quote};
 
 use crate::keeper::{in_path, search};
 
@@ -18,6 +18,9 @@ use crate::keeper::{in_path, search};
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) command: Command,
+    /// What a line was made of.
+    pub(crate) words: Vec<OsString>,
+    pub(crate) window_lines: Option<u64>,
     pub(crate) id: Option<JobId>,
     pub(crate) name: Option<String>,
     pub(crate) session: SessionName,
@@ -51,6 +54,8 @@ impl Request {
     fn new(command: Command) -> Self {
         Self {
             command,
+            words: Vec::new(),
+            window_lines: None,
             id: None,
             name: None,
             session: SessionName::default(),
@@ -79,6 +84,17 @@ impl Request {
         Self::new(Command::Shell(line.into()))
     }
 
+    /// A line for a shell, made of a command, which the shell reads as it stands, and arguments, which it does not look into.
+    pub fn shell_words(command: &str, arguments: &[String]) -> Self {
+        let mut line = command.to_owned();
+        for argument in arguments {
+            line.push(' ');
+            line.push_str(&quote(argument));
+        }
+        let words = std::iter::once(command).chain(arguments.iter().map(String::as_str));
+        Self { words: words.map(OsString::from).collect(), ..Self::shell(line) }
+    }
+
     /// A program and its arguments, as they are.
     pub fn argv<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Self {
         Self::new(Command::Argv(argv.into_iter().map(Into::into).collect()))
@@ -87,6 +103,12 @@ impl Request {
     /// Gives the job this id in place of one that is made up; starting fails if another job has it.
     pub fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// How many of its last lines its starter wants to look back on. It is for those who show them: all are kept.
+    pub fn window_lines(mut self, lines: u64) -> Self {
+        self.window_lines = Some(lines);
         self
     }
 
@@ -443,6 +465,14 @@ mod tests {
         let argv = Request::argv(["echo", "hi | cat"]).resolve(None, Some(OsStr::new("/a::b"))).unwrap();
         assert_eq!(argv.candidates, [&b"/a/echo"[..], b"./echo", b"b/echo"]);
         assert_eq!(argv.shell_line, None);
+    }
+
+    #[test]
+    fn a_line_is_made_of_words() {
+        let request = Request::shell_words("echo a |", &["it's".into(), String::new(), "-n".into()]);
+        let resolved = request.resolve(None, None).unwrap();
+        assert_eq!(resolved.shell_line, Some(RawText::from(r"echo a | 'it'\''s' '' -n")));
+        assert_eq!(request.words, ["echo a |", "it's", "", "-n"].map(OsString::from));
     }
 
     #[test]

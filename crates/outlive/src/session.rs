@@ -289,8 +289,8 @@ impl Store {
         held(durable::create_new(&dir, file::LEASE).or_else(|_| durable::open_rw(&dir, file::LEASE)).ok()?)
     }
 
-    /// Reads what was said of a session.
-    pub(crate) fn session_settings(&self, name: &SessionName) -> Option<Settings> {
+    /// Reads what was said of a session; `None` if nothing was.
+    pub fn session_settings(&self, name: &SessionName) -> Option<Settings> {
         Settings::parse(&fs::read(self.session_dir(name).join(file::SETTINGS)).ok()?)
     }
 

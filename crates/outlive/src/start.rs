@@ -278,6 +278,8 @@ impl Store {
             group: request.group.clone(),
             argv: resolved.argv.clone(),
             shell_line: resolved.shell_line.clone(),
+            words: request.words.iter().map(|word| RawText::from(word.as_bytes())).collect(),
+            window_lines: request.window_lines,
             cwd: RawText::from(resolved.cwd.as_os_str().as_bytes()),
             env_set: request
                 .env_set

@@ -1,0 +1,312 @@
+//! `list_processes`, `get_process_output`, `kill_process` and `stream_process_output`.
+
+use std::time::{Duration, Instant};
+
+use outlive::{ControlError, Followed, Follower, Job, Kill, Line, Signal, State, Status, Stream, Until};
+use serde_json::{Value, json};
+
+use super::{content, find, in_sight, line_object, sessions, telling, total_lines, window, word};
+use crate::arguments::shown;
+use crate::profiles::{known_pid, started};
+use crate::reply::{Failure, Reply, chain};
+use crate::tools::{Call, Hints, Kind, Parameter, Tool};
+
+pub(super) static LIST: Tool = Tool {
+    name: "list_processes",
+    title: "List background processes",
+    description: "Lists all background processes, optionally filtered by session or status.",
+    parameters: &[
+        Parameter::new("session", Kind::Text, "Filter by session"),
+        Parameter::new("status", Kind::Word(&STATUS), "Filter by status"),
+        Parameter::new("includeOutput", Kind::Flag, "Include recent output (default: false)"),
+    ],
+    hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
+    waits: false,
+    call: list,
+};
+
+pub(super) static OUTPUT: Tool = Tool {
+    name: "get_process_output",
+    title: "Get a process's output",
+    description: "Retrieves buffered output from a background process.",
+    parameters: &[
+        Parameter::required("processId", Kind::Text, "Background process ID"),
+        Parameter::new("lines", Kind::Number, "Number of lines to retrieve (default: 100)")
+            .with(r#"{"type": "number"}"#),
+        Parameter::new("fromLine", Kind::Number, "Start from specific line number")
+            .with(r#"{"type": "number"}"#),
+        Parameter::new("type", Kind::Word(&TYPES), "Filter by output type"),
+    ],
+    hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
+    waits: false,
+    call: output,
+};
+
+pub(super) static KILL: Tool = Tool {
+    name: "kill_process",
+    title: "Signal a process",
+    description: "Sends a signal to a background process.",
+    parameters: &[
+        Parameter::required("processId", Kind::Text, "Background process ID"),
+        Parameter::new("signal", Kind::Text, "Signal to send (default: \"SIGTERM\")"),
+        Parameter::new("force", Kind::Flag, "Use SIGKILL if true"),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: false },
+    waits: true,
+    call: kill,
+};
+
+pub(super) static STREAM: Tool = Tool {
+    name: "stream_process_output",
+    title: "Stream a process's output",
+    description: "Waits for new output of a background process and returns it as soon as there is some, or when the process ends. Call it again with the afterLine that it returns.",
+    parameters: &[
+        Parameter::required("processId", Kind::Text, "Background process ID"),
+        Parameter::new("afterLine", Kind::Number, "Get lines after this line number (default: 0)")
+            .with(r#"{"type": "number"}"#),
+        Parameter::new(
+            "timeout",
+            Kind::Number,
+            "Max time to wait for new output in ms (default: 30000, at most 45000)",
+        )
+        .with(r#"{"type": "number"}"#),
+        Parameter::new("maxLines", Kind::Number, "Maximum lines to return (default: 100)")
+            .with(r#"{"type": "number"}"#),
+    ],
+    hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
+    waits: true,
+    call: stream,
+};
+
+const STATUS: [&str; 5] = ["starting", "running", "stopped", "failed", "killed"];
+
+const TYPES: [&str; 3] = ["all", "stdout", "stderr"];
+
+/// How many lines are recent output.
+const RECENT: usize = 10;
+
+/// Far beyond any line number.
+const NO_LINE: u64 = 1 << 50;
+
+/// The longest wait, in milliseconds: under what the most impatient client allows.
+const LONGEST_WAIT: u64 = 45_000;
+
+/// Who asks, for the record.
+const BY: &str = "outlive mcp";
+
+/// How long a process has to end before it is told that it goes on.
+const EFFECT: Duration = Duration::from_secs(5);
+
+/// How long where a signal often means something else.
+const SHORT_EFFECT: Duration = Duration::from_millis(500);
+
+/// How long those have that a process leaves behind when it was told to end.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
+
+/// Who waits for output notices so late that it is to stop.
+const STOPPED_WITHIN: Duration = Duration::from_millis(200);
+
+fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let given = call.arguments.text("session")?;
+    let session = given.map(|given| sessions::meant(call, &given)).transpose()?;
+    let status = call.arguments.word("status", &STATUS)?;
+    let with_output = call.arguments.flag("includeOutput")?;
+    let mut jobs = in_sight(call)?;
+    jobs.retain(|(job, state)| {
+        session.as_ref().is_none_or(|session| job.session() == session)
+            && status.is_none_or(|status| word(state) == status)
+    });
+    let mut processes = Vec::new();
+    for (job, state) in &jobs {
+        processes.push(row(call, job, state, with_output)?);
+    }
+    Ok(telling(call, Reply::json(&json!({"processes": processes})), jobs))
+}
+
+/// Describes a process.
+fn row(call: &Call<'_>, job: &Job, state: &State, with_output: bool) -> Result<Value, Failure> {
+    let spec = job.spec();
+    // Of what others have started, nobody knows what was meant to be an argument of a line.
+    let words: Vec<String> = match (&spec.shell_line, spec.words.as_slice()) {
+        (Some(line), []) => vec![line.to_lossy()],
+        (None, []) => spec.argv.iter().map(outlive::RawText::to_lossy).collect(),
+        (_, words) => words.iter().map(outlive::RawText::to_lossy).collect(),
+    };
+    let (command, arguments) = words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    let mut row = json!({
+        "id": job.id().as_str(),
+        "sessionName": sessions::called(call.scope, job.session()),
+        "command": command,
+        "args": arguments,
+        "pid": known_pid(state),
+        "status": word(state),
+        "startTime": started(job, state).to_string(),
+        "runtime": state.runtime_ms().unwrap_or(0),
+    });
+    if with_output {
+        let recent = window(job, RECENT)?;
+        row["outputLines"] = recent.total.into();
+        row["recentOutput"] = recent.lines.iter().map(content).collect();
+    } else {
+        row["outputLines"] = total_lines(job)?.into();
+    }
+    Ok(row)
+}
+
+fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let lines = call.arguments.number("lines", 1..=NO_LINE)?.unwrap_or(100);
+    let from = call.arguments.number("fromLine", 0..=NO_LINE)?;
+    let stream = match call.arguments.word("type", &TYPES)? {
+        Some("stdout") => Some(Stream::Stdout),
+        Some("stderr") => Some(Stream::Stderr),
+        _ => None,
+    };
+    let job = find(call)?;
+    // How it is doing first: once it has ended, all that it printed is there.
+    let state = job.state(call.store);
+    let shown = window(&job, usize::MAX)?;
+    let is_wanted = |line: &&Line| {
+        stream.is_none_or(|stream| line.stream.unwrap_or(Stream::Stdout) == stream)
+            && from.is_none_or(|from| line.number >= from)
+    };
+    let mut wanted: Vec<&Line> = shown.lines.iter().filter(is_wanted).collect();
+    let most = usize::try_from(lines).unwrap_or(usize::MAX);
+    // From a line on, the next ones; else the last ones.
+    match from {
+        Some(_) => wanted.truncate(most),
+        None => drop(wanted.drain(..wanted.len().saturating_sub(most))),
+    }
+    let output: Vec<Value> = wanted.into_iter().map(|line| line_object(&job, &state, line)).collect();
+    let reply = Reply::json(&json!({
+        "processId": job.id().as_str(),
+        "status": word(&state),
+        "totalLines": shown.total,
+        "requestedLines": lines,
+        "output": output,
+    }));
+    Ok(telling(call, reply, vec![(job, state)]))
+}
+
+fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let after = call.arguments.number("afterLine", 0..=NO_LINE)?.unwrap_or(0);
+    let timeout = call.arguments.number("timeout", 0..=LONGEST_WAIT)?.unwrap_or(30_000);
+    let most = call.arguments.number("maxLines", 1..=NO_LINE)?.unwrap_or(100);
+    let job = find(call)?;
+    let deadline = Instant::now() + Duration::from_millis(timeout);
+    let failed = |error: std::io::Error| Failure::of("the output cannot be read", &error);
+    // Following begins before the first look, so that nothing is missed between the two.
+    let mut follower: Option<Follower<'_>> = None;
+    let (state, shown) = loop {
+        let state = job.state(call.store);
+        let mut shown = window(&job, usize::MAX)?;
+        // An unfinished line would be told once and never again with its end.
+        shown.lines.retain(|line| line.number > after && (line.is_ended || state.status.has_ended()));
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !shown.lines.is_empty() || state.status.has_ended() || left.is_zero() || call.stop.is_set() {
+            break (state, shown);
+        }
+        match &mut follower {
+            None => {
+                let end = outlive::Output::open(&job).map_err(failed)?.end();
+                follower = Some(Follower::new(call.store, &job, end).map_err(failed)?.until_exit());
+            }
+            Some(follower) => {
+                let limit = left.min(STOPPED_WITHIN);
+                // Where nobody records it any more there is nothing to follow, and its end can still come.
+                if follower.next(Some(limit)).map_err(failed)? == Followed::End {
+                    call.store.wait(std::slice::from_ref(&job), Until::All, Some(limit));
+                }
+            }
+        }
+    };
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let output: Vec<Value> =
+        shown.lines.iter().take(most).map(|line| line_object(&job, &state, line)).collect();
+    let last = output.len().checked_sub(1).map_or(after, |last| shown.lines[last].number);
+    let reply = Reply::json(&json!({
+        "processId": job.id().as_str(),
+        "status": word(&state),
+        "totalLines": shown.total,
+        "output": output,
+        "afterLine": last,
+        "hasMore": shown.lines.len() > most,
+    }));
+    Ok(telling(call, reply, vec![(job, state)]))
+}
+
+fn kill(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let signal = signal(call)?;
+    let job = find(call)?;
+    let before = job.state(call.store);
+    if !before.is_live() {
+        return Err(not_running(&job, &before));
+    }
+    let sent = send(call, &job, signal);
+    if let Err(error) = &sent {
+        crate::log(&format!("Unexpected error in process {}: {}", job.id(), chain(error)));
+    }
+    match sent {
+        Ok(()) => {}
+        Err(ControlError::Ended(_)) => return Err(not_running(&job, &job.state(call.store))),
+        Err(error) => return Err(Failure::of(&format!("Failed to kill process '{}'", job.id()), &error)),
+    }
+    let now = job.state(call.store);
+    // Of one that had ended and left others behind, these are what was to be ended.
+    let is_killed = now.status.has_ended() && (!before.status.has_ended() || !now.is_live());
+    if is_killed {
+        crate::log(&format!("Process {} terminated with {}", job.id(), signal.name()));
+    }
+    let object = json!({
+        "processId": job.id().as_str(),
+        "previousStatus": word(&before),
+        "newStatus": word(&now),
+        "killed": is_killed,
+    });
+    Ok(telling(call, Reply::json(&object), vec![(job, now)]))
+}
+
+fn signal(call: &Call<'_>) -> Result<Signal, Failure> {
+    if call.arguments.flag("force")? {
+        return Ok(Signal::KILL);
+    }
+    let Some(given) = call.arguments.text("signal")? else { return Ok(Signal::TERM) };
+    Signal::parse(given.trim()).ok_or_else(|| Failure::new(format!("Unknown signal: {}", shown(&given))))
+}
+
+fn not_running(job: &Job, state: &State) -> Failure {
+    Failure::new(format!("Process '{}' is not running (status: {})", job.id(), word(state)))
+}
+
+/// Sends a signal to every process of a job, and waits a while for what comes of it. Whoever ends by it ends with all that it has
+/// started.
+fn send(call: &Call<'_>, job: &Job, signal: Signal) -> Result<(), ControlError> {
+    let end = |force: bool| {
+        let kill = Kill { signal: None, grace: Some(LEFT_BEHIND), force, by: BY.to_owned() };
+        call.store.kill(job, &kill).map(drop)
+    };
+    let state = match signal {
+        Signal::KILL => return end(true),
+        Signal::STOP => return call.store.pause(job),
+        Signal::CONT => {
+            call.store.resume(job)?;
+            // One that has stopped itself is not paused, and goes on by this.
+            return call.store.signal(job, signal, BY).map(drop);
+        }
+        Signal::TERM => call.store.ask_to_end(job, signal, BY, EFFECT)?,
+        _ => {
+            call.store.signal(job, signal, BY)?;
+            let limit = match signal.name().as_str() {
+                "SIGINT" | "SIGQUIT" => EFFECT,
+                "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGCHLD" | "SIGURG" | "SIGWINCH" => return Ok(()),
+                _ => SHORT_EFFECT,
+            };
+            let waited = call.store.wait(std::slice::from_ref(job), Until::All, Some(limit));
+            waited.states.into_iter().next().unwrap_or_else(|| job.state(call.store))
+        }
+    };
+    let is_to_go = signal == Signal::TERM || state.status == Status::Killed;
+    if is_to_go && state.status.has_ended() && state.is_live() {
+        end(false)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,390 @@
+//! `run_background` and `run_command`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use outlive::{
+    Cause, Job, LimitError, Line, Output, Piece, Request, SessionName, StartError, Started, State, Stdin,
+    Stream, WaitStatus,
+};
+use serde_json::{Map, Value, json};
+
+use super::{FOREGROUND, FOREGROUND_MS, LONGEST_LINE, new_id, sessions, telling};
+use crate::jobs;
+use crate::reply::{Failure, Reply, chain};
+use crate::tools::{Call, Hints, Kind, Parameter, Tool};
+
+pub(super) static RUN_BACKGROUND: Tool = Tool {
+    name: "run_background",
+    title: "Run in the background",
+    description: "Starts a command in the background and returns immediately.",
+    parameters: &[
+        Parameter::required("command", Kind::Text, "Command to execute"),
+        Parameter::new("args", Kind::Texts, "Command arguments"),
+        Parameter::new("session", Kind::Text, "Session name/ID (default: \"default\")"),
+        Parameter::new("cwd", Kind::Text, "Working directory override"),
+        Parameter::new("env", Kind::Variables, "Environment variables"),
+        Parameter::new("bufferSize", Kind::Number, "Max output lines to buffer (default: 300, AI-optimized)")
+            .with(r#"{"type": "number"}"#),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
+    waits: false,
+    call: run_background,
+};
+
+pub(super) static RUN_COMMAND: Tool = Tool {
+    name: "run_command",
+    title: "Run a command",
+    description: "Executes a shell command and returns its output. For what takes long, use run_background.",
+    parameters: &[
+        Parameter::required("command", Kind::Text, "The shell command to execute"),
+        Parameter::new("args", Kind::Texts, "Command arguments"),
+        Parameter::new("session", Kind::Text, "Session name or ID (uses default if not specified)"),
+        Parameter::new("cwd", Kind::Text, "Working directory (overrides session cwd)"),
+        Parameter::new("env", Kind::Variables, "Environment variables (merged with session env)"),
+        Parameter::new("timeout", Kind::Number, "Command timeout in milliseconds (default: 30000)")
+            .with(r#"{"type": "number"}"#),
+        Parameter::new("maxOutputLines", Kind::Number, "Maximum lines of stdout to return (default: 100)")
+            .with(r#"{"type": "number"}"#),
+        Parameter::new("maxErrorLines", Kind::Number, "Maximum lines of stderr to return (default: 50)")
+            .with(r#"{"type": "number"}"#),
+        Parameter::new(
+            "runInBackground",
+            Kind::Flag,
+            "Start it in the background instead (deprecated: use run_background)",
+        ),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
+    waits: true,
+    call: run_command,
+};
+
+/// The shell of the design, where there is one.
+const SHELL: &str = "/bin/zsh";
+
+/// The largest window: what is held in memory to answer is this many lines.
+const MOST_LINES: u64 = 100_000;
+
+/// A year, in milliseconds.
+const YEAR: u64 = 366 * 86_400_000;
+
+/// How much of an output is looked at to see whether it is text.
+const SAMPLE: usize = 1000;
+
+fn run_background(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let size = call.arguments.number("bufferSize", 1..=MOST_LINES)?.unwrap_or(super::WINDOW);
+    let request = request(call)?.timeout(None).window_lines(size);
+    let started = start(call, &request)?;
+    Ok(Reply::json(&announced(&started)))
+}
+
+/// Tells that something runs in the background.
+fn announced(started: &Started) -> Value {
+    let mut object = json!({
+        "processId": started.job.id().as_str(),
+        "pid": started.pid,
+        "status": "running",
+    });
+    if let Some(warning) = &started.warning {
+        object["warning"] = warning.as_str().into();
+    }
+    object
+}
+
+/// Puts together what is to be started, for both tools.
+fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
+    let command = call.arguments.required("command", "npm")?;
+    if command.trim().is_empty() {
+        return Err(Failure::new("command is empty"));
+    }
+    let arguments = arguments(call.arguments.value("args"))?;
+    let session = sessions::open(call)?;
+    let directory = directory(call, &session)?;
+    let mut request = Request::shell_words(&command, &arguments)
+        .id(new_id()?)
+        .session(session)
+        .reader(call.scope.reader.clone())
+        .cwd(directory)
+        .stdin(Stdin::Null);
+    if Path::new(SHELL).exists() {
+        request = request.with_shell(SHELL);
+    }
+    if let Some(variables) = call.environment.base() {
+        request = request.environment_base(variables);
+    }
+    // What the session says of the environment is added by the store, under this.
+    for (name, value) in call.arguments.variables("env")? {
+        request = request.env(name, value);
+    }
+    Ok(request)
+}
+
+/// Takes arguments as they are: empty ones and commas are arguments, too.
+fn arguments(given: Option<&Value>) -> Result<Vec<String>, Failure> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    };
+    let list = |items: &[Value]| items.iter().map(text).collect::<Option<Vec<String>>>();
+    let read = match given {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(items)) => list(items),
+        // Models write lists as text now and then.
+        Some(Value::String(text)) => match serde_json::from_str(text) {
+            Ok(Value::Array(items)) => list(&items),
+            _ if text.is_empty() => Some(Vec::new()),
+            _ => Some(vec![text.clone()]),
+        },
+        Some(_) => None,
+    };
+    read.ok_or_else(|| Failure::new("args must be a list of strings"))
+}
+
+fn directory(call: &Call<'_>, session: &SessionName) -> Result<std::path::PathBuf, Failure> {
+    let base = sessions::directory(call, session);
+    match call.arguments.text("cwd")? {
+        Some(given) => sessions::directory_given(&base, &given),
+        None => Ok(base),
+    }
+}
+
+fn start(call: &Call<'_>, request: &Request) -> Result<Started, Failure> {
+    call.store.start(request).map_err(|error| match error {
+        StartError::Limit(LimitError::Session { limit, .. }) => {
+            Failure::new(format!("Session has reached maximum process limit ({limit})"))
+        }
+        StartError::Limit(LimitError::Total { limit, .. }) => {
+            Failure::new(format!("Server has reached maximum process limit ({limit})"))
+        }
+        error => Failure::new(format!("Error starting background process: {}", chain(&error))),
+    })
+}
+
+fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let timeout = call.arguments.number("timeout", 1..=YEAR)?.unwrap_or(30_000);
+    let most = [
+        call.arguments.number("maxOutputLines", 1..=MOST_LINES)?.unwrap_or(100),
+        call.arguments.number("maxErrorLines", 1..=MOST_LINES)?.unwrap_or(50),
+    ];
+    let is_background = call.arguments.flag("runInBackground")?;
+    let request = request(call)?;
+    if is_background {
+        // The time is for whoever waits: nobody does.
+        return Ok(Reply::json(&announced(&start(call, &request.timeout(None))?)));
+    }
+    let request = request.group(FOREGROUND).timeout(Some(Duration::from_millis(timeout)));
+    let started = start(call, &request)?;
+    // Where it cannot be waited for, how it is doing is told all the same.
+    jobs::wait_for_start(call, &started.job, Duration::from_millis(FOREGROUND_MS)).ok();
+    let state = started.job.state(call.store);
+    if !state.status.has_ended() {
+        return Ok(Reply::json(&announced(&started)));
+    }
+    let (object, is_success) = result(&started.job, &state, most)
+        .map_err(|error| Failure::of("the output cannot be read", &error))?;
+    let mut reply = Reply::json(&object);
+    reply.is_error = !is_success;
+    Ok(telling(call, reply, vec![(started.job, state)]))
+}
+
+/// Tells what a command came to.
+fn result(job: &Job, state: &State, most: [u64; 2]) -> io::Result<(Value, bool)> {
+    let outcome = state.outcome.as_ref();
+    let status = outcome.map_or(WaitStatus::Unknown, |outcome| outcome.wait_status);
+    let is_late = outcome.is_some_and(|outcome| matches!(outcome.cause, Cause::Timeout));
+    let exit_code = match status {
+        _ if is_late => -1,
+        WaitStatus::Exited { code } => code,
+        // As a shell tells it.
+        WaitStatus::Signaled { signal, .. } => 128 + signal,
+        WaitStatus::Unknown => -1,
+    };
+    let is_success = exit_code == 0;
+    let words: Vec<String> = job.spec().words.iter().map(outlive::RawText::to_lossy).collect();
+    let mut object = json!({
+        "exitCode": exit_code,
+        "success": is_success,
+        "duration": state.runtime_ms().unwrap_or(0),
+        "command": words.join(" "),
+    });
+    if is_late {
+        object["error"] = "ETIMEDOUT".into();
+    }
+    let mut truncation = Map::new();
+    for (stream, most) in [Stream::Stdout, Stream::Stderr].into_iter().zip(most) {
+        let shown = Shown::read(job, stream, usize::try_from(most).unwrap_or(usize::MAX))?;
+        truncation.extend(shown.truncation().map(|what| (stream.word().to_owned(), what)));
+        object[stream.word()] = shown.text.into();
+    }
+    if !truncation.is_empty() {
+        object["truncation"] = truncation.into();
+    }
+    Ok((object, is_success))
+}
+
+/// What is shown of one stream of a command.
+struct Shown {
+    text: String,
+    is_truncated: bool,
+    total_lines: usize,
+    total_bytes: u64,
+    returned_lines: usize,
+}
+
+impl Shown {
+    /// Reads one stream: its beginning and its end, where it has more than so many lines.
+    fn read(job: &Job, stream: Stream, most: usize) -> io::Result<Self> {
+        let mut output = Output::open(job)?;
+        let mut offset = output.start();
+        let mut assembler = output.assembler_at(offset)?;
+        let (mut reading, mut sample) = (Reading::new(most), Vec::new());
+        let mut total_bytes = 0;
+        while let Some(piece) = output.piece(offset)? {
+            match piece {
+                Piece::Output { stream: of, time, bytes, .. } => {
+                    offset += bytes.len() as u64;
+                    if of.unwrap_or(Stream::Stdout) == stream {
+                        total_bytes += bytes.len() as u64;
+                        sample.extend(bytes.iter().take(SAMPLE.saturating_sub(sample.len())));
+                        assembler.push(of, time, &bytes, |line| reading.push(&line));
+                    }
+                }
+                Piece::Gone { to, .. } => offset = to,
+            }
+        }
+        assembler.unfinished().iter().for_each(|line| reading.push(line));
+        let omitted = if is_binary(&sample) {
+            Some("[Binary output detected - content omitted]")
+        } else if reading.has_long_lines {
+            Some("[Output contains extremely long lines - content omitted]")
+        } else {
+            None
+        };
+        let is_truncated = omitted.is_some() || reading.total > most;
+        let total_lines = reading.total;
+        let (text, returned_lines) = match omitted {
+            Some(words) => (words.to_owned(), 1),
+            None => reading.finish(),
+        };
+        Ok(Self { text, is_truncated, total_lines, total_bytes, returned_lines })
+    }
+
+    fn truncation(&self) -> Option<Value> {
+        self.is_truncated.then(|| {
+            json!({
+                "truncated": true,
+                "totalLines": self.total_lines,
+                "totalBytes": self.total_bytes,
+                "returnedLines": self.returned_lines,
+                "returnedBytes": self.text.len(),
+            })
+        })
+    }
+}
+
+/// Lines as they come: the first ones, and the last.
+struct Reading {
+    most: usize,
+    first: Vec<String>,
+    last: VecDeque<String>,
+    total: usize,
+    has_long_lines: bool,
+}
+
+impl Reading {
+    fn new(most: usize) -> Self {
+        Self { most, first: Vec::new(), last: VecDeque::new(), total: 0, has_long_lines: false }
+    }
+
+    /// How many of the last ones are shown where not all are: four in ten.
+    fn tail(&self) -> usize {
+        self.most * 4 / 10
+    }
+
+    fn push(&mut self, line: &Line) {
+        self.total += 1;
+        let text = String::from_utf8_lossy(&line.text);
+        if line.cut_bytes > 0 || text.chars().nth(LONGEST_LINE).is_some() {
+            self.has_long_lines = true;
+        }
+        if self.has_long_lines {
+            return;
+        }
+        if self.first.len() < self.most {
+            self.first.push(text.into_owned());
+        } else {
+            self.last.push_back(text.into_owned());
+            if self.last.len() > self.tail() {
+                self.last.pop_front();
+            }
+        }
+    }
+
+    /// Returns the text, and how many lines it has.
+    fn finish(mut self) -> (String, usize) {
+        if self.total <= self.most {
+            return (self.first.join("\n"), self.total);
+        }
+        let head = self.most - self.tail();
+        // The end may reach back into what was taken for the beginning.
+        let missing = self.tail() - self.last.len();
+        let mut lines: Vec<String> = self.first.drain(..).collect();
+        let end = lines.split_off(lines.len() - missing);
+        lines.truncate(head);
+        lines.push(format!("[... {} lines omitted ...]", self.total - self.most));
+        lines.extend(end);
+        lines.extend(self.last);
+        let count = lines.len();
+        (lines.join("\n"), count)
+    }
+}
+
+/// Tells whether what an output begins with is no text.
+fn is_binary(sample: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(sample);
+    let is_odd = |c: &char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+    let odd = text.chars().filter(is_odd).count();
+    sample.contains(&0) || odd * 10 > text.chars().count() * 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(total: usize, most: usize) -> (String, usize) {
+        let mut reading = Reading::new(most);
+        for number in 1..=total {
+            let text = number.to_string().into_bytes();
+            reading.push(&Line { number: 0, stream: None, time: None, text, cut_bytes: 0, is_ended: true });
+        }
+        reading.finish()
+    }
+
+    #[test]
+    fn of_many_lines_the_first_and_the_last_are_shown() {
+        assert_eq!(read(3, 3), ("1\n2\n3".to_owned(), 3));
+        assert_eq!(read(0, 3), (String::new(), 0));
+        assert_eq!(read(11, 10).0, "1\n2\n3\n4\n5\n6\n[... 1 lines omitted ...]\n8\n9\n10\n11");
+        assert_eq!(read(100, 10).0, "1\n2\n3\n4\n5\n6\n[... 90 lines omitted ...]\n97\n98\n99\n100");
+        assert_eq!(read(5, 1), ("1\n[... 4 lines omitted ...]".to_owned(), 2));
+    }
+
+    #[test]
+    fn arguments_are_taken_as_they_are() {
+        let read = |value: Value| arguments(Some(&value));
+        assert_eq!(read(json!(["a,b", "", "c d"])).unwrap(), ["a,b", "", "c d"]);
+        assert_eq!(read(json!("[\"a\", 1]")).unwrap(), ["a", "1"]);
+        assert_eq!(read(json!("-la")).unwrap(), ["-la"]);
+        assert!(read(json!([{}])).is_err() && read(json!(3)).is_err());
+        assert_eq!(arguments(None).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_apart() {
+        assert!(is_binary(b"\x7fELF\0\0") && is_binary(b"\x01\x02\x03abc"));
+        assert!(!is_binary(b"a\tb\r\nc\n") && !is_binary(b"") && !is_binary("é\u{1b}[31mred".as_bytes()));
+    }
+}
