@@ -26,6 +26,9 @@ const COMMANDS: [&str; 14] = [
 /// How long such a command is waited for in any case: most that are to end have ended by then.
 const THRESHOLD: Duration = Duration::from_secs(2);
 
+/// How long it may take to end after its first output: one that computes and then prints its result is not left just before its end.
+const SETTLE: Duration = Duration::from_millis(100);
+
 /// How soon one who waits notices that nobody wants that any more.
 const STOPPED_WITHIN: Duration = Duration::from_millis(100);
 
@@ -72,9 +75,11 @@ impl AutoBackground {
         self.is_development && has_output && elapsed >= THRESHOLD
     }
 
-    /// Returns when to ask again though it prints nothing more; none: not before it prints something.
-    pub fn due_in(self, elapsed: Duration, has_output: bool) -> Option<Duration> {
-        (self.is_development && has_output).then(|| THRESHOLD.saturating_sub(elapsed))
+    /// Returns how long after its start it is no longer waited for, if it first printed something at this time after its start;
+    /// none: as long as it takes.
+    pub fn due(self, first_output: Option<Duration>) -> Option<Duration> {
+        let printed = first_output.filter(|_| self.is_development)?;
+        Some(THRESHOLD.max(printed.saturating_add(SETTLE)))
     }
 }
 
@@ -101,8 +106,12 @@ impl Store {
         // It is silent so far, or not: the first it prints decides.
         let mut follower = None;
         loop {
-            if rule.is_due(began.elapsed(), Output::open(job)?.end() > 0) {
-                return Ok(Foreground::Background);
+            let elapsed = began.elapsed();
+            if rule.is_due(elapsed, Output::open(job)?.end() > 0) {
+                let last = rule.due(Some(elapsed)).unwrap_or_default().saturating_sub(elapsed);
+                state = self.wait_for_end(job, last.min(left()), stop)?;
+                let has_ended = state.status.has_ended();
+                return Ok(if has_ended { Foreground::Ended } else { Foreground::Background });
             }
             let is_stopped = stop
                 .is_some_and(|stop| outlive_sys::poll::readable(stop, Some(Duration::ZERO)).unwrap_or(true));
@@ -183,8 +192,9 @@ mod tests {
     #[test]
     fn it_is_asked_again_when_the_time_comes() {
         let rule = AutoBackground::of_line("npm t");
-        assert_eq!(rule.due_in(Duration::from_millis(500), true), Some(Duration::from_millis(1500)));
-        assert_eq!(rule.due_in(Duration::from_millis(500), false), None, "its first output is told");
-        assert_eq!(AutoBackground::of_line("ls").due_in(Duration::ZERO, true), None);
+        assert_eq!(rule.due(Some(Duration::from_millis(500))), Some(Duration::from_millis(2000)));
+        assert_eq!(rule.due(Some(Duration::from_millis(2500))), Some(Duration::from_millis(2600)));
+        assert_eq!(rule.due(None), None, "its first output is told");
+        assert_eq!(AutoBackground::of_line("ls").due(Some(Duration::ZERO)), None);
     }
 }

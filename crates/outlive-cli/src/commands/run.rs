@@ -157,10 +157,10 @@ impl Patience {
     }
 
     /// Returns how much is left; none: until something comes.
-    fn left(&self, has_output: bool) -> Option<Duration> {
-        let elapsed = self.began.elapsed();
-        let by_rule = self.rule.and_then(|rule| rule.due_in(elapsed, has_output));
-        [self.limit.map(|limit| limit.saturating_sub(elapsed)), by_rule].into_iter().flatten().min()
+    fn left(&self, first_output: Option<Duration>) -> Option<Duration> {
+        let limit =
+            [self.limit, self.rule.and_then(|rule| rule.due(first_output))].into_iter().flatten().min();
+        limit.map(|limit| limit.saturating_sub(self.began.elapsed()))
     }
 }
 
@@ -175,8 +175,12 @@ fn stream(
     let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?.until_exit();
     // Where the output so far ended when the time was over. One that prints faster than we pass it on has no other end.
     let mut goal = None;
+    let mut first_output = None;
     loop {
-        let left = patience.left(follower.position() > 0);
+        if first_output.is_none() && follower.position() > 0 {
+            first_output = Some(patience.began.elapsed());
+        }
+        let left = patience.left(first_output);
         if left.is_some_and(|left| left.is_zero()) {
             let has_ended = || job.state(&context.store).status.has_ended();
             match goal {

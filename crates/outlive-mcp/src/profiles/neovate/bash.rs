@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use outlive::{AutoBackground, Cause, Foreground, Job, JobId, Request, RequestError, StartError, State, WaitStatus};
+use outlive::{
+    AutoBackground, Cause, Foreground, Job, JobId, Request, RequestError, StartError, State, WaitStatus,
+};
 
 use super::output::{initial, merged, streams};
 use super::task::{GRACE, exit_code, told};
@@ -249,7 +251,9 @@ mod tests {
         assert_eq!(validate("npm run dev && ls"), Ok(()));
         assert_eq!(validate("  "), Err("Command cannot be empty.".to_owned()));
         assert_eq!(validate("&& ()"), Err("Could not identify command root.".to_owned()));
-        for line in ["rm -rf x", "cd x && RM y", "ls | /bin/sh", "env A=1 'cu'rl x", "(wget x)", "true; \\eval x"] {
+        for line in
+            ["rm -rf x", "cd x && RM y", "ls | /bin/sh", "env A=1 'cu'rl x", "(wget x)", "true; \\eval x"]
+        {
             let refusal = validate(line).expect_err(line);
             assert!(refusal.ends_with("' is not allowed for security reasons."), "{refusal}");
         }

@@ -79,11 +79,8 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let state = job.state(call.store);
     // What its main process left behind is of the task, too.
     if !state.is_live() {
-        let text = format!(
-            "Task {} is not running (status: {}). Cannot terminate.",
-            job.id(),
-            status(state.status)
-        );
+        let text =
+            format!("Task {} is not running (status: {}). Cannot terminate.", job.id(), status(state.status));
         return Ok(told(call, Reply::refusal(text), job, &state));
     }
     let kill =
@@ -93,10 +90,9 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
         Ok(killed) if killed.survivors.is_empty() && !killed.was_over => {
             Reply::plain(format!("Successfully terminated task {} ({})", job.id(), command(&job)))
         }
-        _ => Reply::refusal(format!(
-            "Failed to terminate task {}. Process may have already exited.",
-            job.id()
-        )),
+        _ => {
+            Reply::refusal(format!("Failed to terminate task {}. Process may have already exited.", job.id()))
+        }
     };
     let state = job.state(call.store);
     Ok(told(call, reply, job, &state))
@@ -105,8 +101,7 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
 /// Finds the task that is meant, or says that there is none.
 fn task(call: &Call<'_>) -> Result<Result<Job, Reply>, Failure> {
     let id = call.arguments.required("task_id", "task_id=\"task_0123456789ab\"")?;
-    let missing =
-        || Reply::refusal(format!("Task {id} not found. Use bash tool to see available tasks."));
+    let missing = || Reply::refusal(format!("Task {id} not found. Use bash tool to see available tasks."));
     Ok(find(call, &id).ok_or_else(missing))
 }
 
