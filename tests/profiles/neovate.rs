@@ -105,15 +105,15 @@ fn has_run(home: &Home, job: &str, millis: u64) {
     until("it has run so long", || home.show(job)["runtime_ms"].as_u64().is_some_and(|ran| ran > millis));
 }
 
-/// S4-3 S4-5 S4-7..18 S4-20 S4-21 S4-23 S4-24 S4-26 S4-27 S4-29 S4-30 S4-33 S4-35 S4-40 S4-46 S4-58..78 S4-81..82 S4-84..89
-/// S4-92 S4-93 S4-95..98 S4-100..106 S4-108..110 S4-112 S4-113 S4-118 S4-119 S4-126 S4-142 S4-145: all tools with their defaults,
-/// texts and errors.
+/// S4-3 S4-7..10 S4-12..15 S4-17 S4-18 S4-21 S4-23 S4-24 S4-26 S4-27 S4-29 S4-30 S4-35 S4-40 S4-46 S4-58..76 S4-78 S4-81 S4-84
+/// S4-85..89 S4-92 S4-93 S4-95..98 S4-100..106 S4-108..110 S4-112 S4-113 S4-118 S4-119 S4-126 S4-138 S4-145: all tools with their
+/// defaults, texts and errors.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("neovate");
 }
 
-/// S4-42..45 S4-47..55: who moves to the background by itself, and when.
+/// S4-42..45 S4-47..50 S4-52..55: who moves to the background by itself, and when.
 #[test]
 fn the_rule_is_as_the_design_has_it() {
     let moves = |line: &str, millis: u64, has_output: bool| {
@@ -154,7 +154,7 @@ fn the_rule_is_as_the_design_has_it() {
     }
 }
 
-/// S4-1 S4-4 S4-62 S4-64 S4-65 S4-120 S4-121 S4-124 S4-127 S4-138: a dev server moves by itself, serves, and ends when it is killed.
+/// S4-1 S4-62 S4-64 S4-65 S4-82 S4-121 S4-124 S4-127: a dev server moves by itself, serves, and ends when it is killed.
 #[test]
 fn a_dev_server_moves_to_the_background_and_serves() {
     let home = Home::new();
@@ -183,6 +183,35 @@ fn a_dev_server_moves_to_the_background_and_serves() {
     let shown = output(&mut mcp, &task);
     assert_eq!(field(&shown, "Status"), "killed");
     assert!(printed(&shown).contains("GET /hello"), "{shown}");
+}
+
+/// S4-120 S4-125 S4-127: `npm run dev` moves by itself after 2 s with output, or at once if that is asked for.
+#[test]
+fn npm_run_dev_moves_to_the_background() {
+    let home = Home::new();
+    if !home.command("npm").arg("--version").output().is_ok_and(|done| done.status.success()) {
+        outlive_tests::lacks("npm");
+        return;
+    }
+    let server = "const s = require('http').createServer((q, r) => r.end('hi')); \
+                  s.listen(0, '127.0.0.1', () => console.log('Server running on http://localhost:' + s.address().port));";
+    std::fs::write(home.path().join("server.js"), server).unwrap();
+    std::fs::write(home.path().join("package.json"), r#"{"scripts": {"dev": "node server.js"}}"#).unwrap();
+    let mut mcp = neovate(&home);
+    let moved = task_id(&bash(&mut mcp, "npm run dev"));
+    assert!(home.show(&moved)["runtime_ms"].as_u64().is_some_and(|ran| ran >= 2000));
+    let forced = start(&mut mcp, "npm run dev");
+    for task in [moved, forced] {
+        until("it is ready", || output(&mut mcp, &task).contains("\nServer running on http://localhost:"));
+        let shown = output(&mut mcp, &task);
+        let port = printed(&shown).trim_end().rsplit(':').next().unwrap_or_default();
+        let address = format!("127.0.0.1:{port}");
+        assert!(TcpStream::connect(&address).is_ok(), "{shown}");
+        // npm runs a shell, which runs node: all of them end.
+        kill(&mut mcp, &task);
+        assert!(TcpStream::connect(&address).is_err());
+        assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
+    }
 }
 
 /// S4-43 S4-47 S4-81: a command that says nothing is waited for, and its first output decides, however late.
@@ -241,7 +270,7 @@ fn what_a_command_leaves_behind_is_named() {
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "completed", "its own end stays what it was");
 }
 
-/// S4-28 S4-30..35 S4-121: a kill ends the whole tree, also what left the group and what ignores SIGTERM, and stays a kill.
+/// S4-28 S4-30 S4-32 S4-33 S4-35: a kill ends the whole tree, also what left the group and what ignores SIGTERM, and stays a kill.
 #[test]
 fn a_kill_ends_the_whole_tree() {
     let home = Home::new();
@@ -257,8 +286,11 @@ fn a_kill_ends_the_whole_tree() {
     let tree = home.json(["show", "--tree", &task]);
     let pids: Vec<i32> =
         tree["processes"].as_array().unwrap().iter().map(|process| pid(process, "pid")).collect();
+    let begun = std::time::Instant::now();
     let text = kill(&mut mcp, &task);
     assert_eq!(text, format!("Successfully terminated task {task} ({command})"));
+    let taken = begun.elapsed();
+    assert!(taken >= Duration::from_millis(200) && taken < Duration::from_secs(5), "{taken:?}");
     assert!(!pids.iter().any(|&pid| is_running(pid)));
     for _ in 0..3 {
         assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
@@ -266,6 +298,19 @@ fn a_kill_ends_the_whole_tree() {
     let again = call(&mut mcp, "kill_bash", json!({"task_id": task})).error();
     assert_eq!(again, format!("Task {task} is not running (status: killed). Cannot terminate."));
     assert_eq!(home.show(&task)["status"], "killed");
+}
+
+/// S4-32 S4-33 S4-35 S4-105: SIGTERM comes first, and whoever obeys it has time to; it stays a kill, whatever the exit code.
+#[test]
+fn who_obeys_has_time_to() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let task = start(&mut mcp, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
+    until("it listens", || output(&mut mcp, &task).contains("ready"));
+    kill(&mut mcp, &task);
+    let shown = output(&mut mcp, &task);
+    assert_eq!((field(&shown, "Status"), field(&shown, "Exit Code")), ("killed", "0"));
+    assert!(printed(&shown).contains("ready\nbye\n"), "{shown}");
 }
 
 /// S4-36 S4-111: a kill that cannot be carried out says so.
@@ -285,7 +330,7 @@ fn a_kill_that_fails_is_told() {
     assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
 }
 
-/// S4-2 S4-129 S4-130: tasks are not lost with the server, whatever becomes of it; all of their output is there.
+/// S4-129 S4-130: tasks are not lost with the server, whatever becomes of it; all of their output is there.
 #[test]
 fn tasks_survive_the_server() {
     let home = Home::new();
@@ -355,6 +400,47 @@ fn a_timeout_does_not_follow_into_the_background() {
     }
 }
 
+/// S4-77 S4-93: a call that is cancelled leaves the command to its timeout, which still counts.
+#[test]
+fn a_cancelled_call_leaves_the_timeout() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let id =
+        mcp.send_call("bash", json!({"command": "make() { echo up; sleep 300; }; make", "timeout": 3000}));
+    let job = only_job(&home);
+    mcp.cancel(id);
+    let ended = home.wait(&job);
+    assert_eq!(ended["status"], "timed_out");
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed");
+}
+
+/// S4-89 S4-94: a command whose keeper dies moves as others do, and an end that nobody saw is no success.
+#[test]
+fn a_command_without_keeper_is_told_as_it_is() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let id = mcp.send_call("bash", json!({"command": "make() { echo up; sleep 300; }; make"}));
+    let job = only_job(&home);
+    home.wait_for_output(&job, "up");
+    let main = home.orphan(&job);
+    assert_eq!(task_id(&answer(&mut mcp, id).ok().text), job);
+    assert_eq!(
+        kill(&mut mcp, &job),
+        format!("Successfully terminated task {job} (make() {{ echo up; sleep 300; }}; make)")
+    );
+    assert!(!is_running(main));
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed");
+    let id = mcp.send_call("bash", json!({"command": "echo before; until test -e go; do sleep 0.02; done"}));
+    let job = only_job(&home);
+    home.wait_for_output(&job, "before");
+    home.orphan(&job);
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let done = answer(&mut mcp, id).ok().text;
+    assert_eq!(field(&done, "Stdout"), "before");
+    assert_ne!(field(&done, "Error"), "(none)", "{done}");
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "failed");
+}
+
 /// S4-86: no call takes longer than clients wait: what is not done then moves, whatever it is.
 #[test]
 fn what_takes_too_long_for_a_client_moves() {
@@ -369,7 +455,7 @@ fn what_takes_too_long_for_a_client_moves() {
     kill(&mut mcp, &task);
 }
 
-/// S4-60 S4-63 S4-118 S4-125: a command that is forced into the background answers at once, however silent it is.
+/// S4-46 S4-51 S4-60 S4-63 S4-118: a command that is forced into the background answers at once, however silent it is.
 #[test]
 fn a_forced_command_answers_at_once() {
     let home = Home::new();

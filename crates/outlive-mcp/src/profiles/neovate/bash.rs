@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Cause, Foreground, Job, JobId, Request, RequestError, StartError, State, WaitStatus,
+    AutoBackground, Cause, ControlError, Foreground, Job, JobId, Request, RequestError, StartError, State,
+    Until, WaitStatus,
 };
 
 use super::output::{initial, merged, streams};
@@ -20,6 +21,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(45);
 
 /// How much of a command's output is kept.
 const OUTPUT_CAP: u64 = 100 << 20;
+
+/// How long a command that is being ended may take to be gone, beyond its grace.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
 
 /// How often an id is made up if there is such a job already.
 const ATTEMPTS: usize = 5;
@@ -137,13 +141,17 @@ fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, 
     let rule = AutoBackground::of(&job);
     let left = || LONGEST_WAIT.saturating_sub(began.elapsed());
     let came = call.store.wait_in_foreground(&job, rule, left(), call.stop.fd())?;
-    let is_wanted = !call.stop.is_set();
-    if came != Foreground::Ended && is_wanted && call.store.lift_timeout(&job).is_ok() {
-        return Ok(moved(&job)?);
-    }
-    // It has ended, or its timeout is ending it just now.
-    if came != Foreground::Ended && is_wanted {
-        call.store.wait(std::slice::from_ref(&job), outlive::Until::All, Some(left().max(10 * GRACE)));
+    // One that nobody waits for any more was not moved by anybody: its timeout stays.
+    if came != Foreground::Ended && !call.stop.is_set() {
+        match call.store.lift_timeout(&job) {
+            // Its timeout is ending it just now.
+            Err(ControlError::Refused { code, .. }) if code == "ending" => {
+                let limit = left().max(KILLED_WITHIN);
+                call.store.wait(std::slice::from_ref(&job), Until::All, Some(limit));
+            }
+            // It has ended since, or there is no keeper that could end it.
+            Ok(()) | Err(_) => {}
+        }
     }
     let state = job.state(call.store);
     if !state.status.has_ended() {
