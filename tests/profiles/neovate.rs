@@ -441,6 +441,35 @@ fn a_command_without_keeper_is_told_as_it_is() {
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "failed");
 }
 
+/// S4-77: a timeout can be lifted as long as it has not begun to end the job, and not after.
+#[test]
+fn a_timeout_is_lifted_or_it_is_too_late() {
+    let home = Home::new();
+    let store = home.open();
+    let job = home.start_with(&["--timeout", "2s"], ["sleep", "300"]);
+    let lifted = store.find(&job, None).unwrap();
+    for _ in 0..2 {
+        store.lift_timeout(&lifted).unwrap();
+    }
+    assert_eq!(home.show(&job)["timeout_ms"], Value::Null);
+    // A program that ignores SIGTERM, and a grace that does not end within the test.
+    let deaf = ["sh", "-c", "trap 'echo asked' TERM; while :; do sleep 0.02; done"];
+    let deaf = home.start_with(&["--timeout", "500ms", "--grace", "1h"], deaf);
+    home.wait_for_output(&deaf, "asked");
+    let late = store.lift_timeout(&store.find(&deaf, None).unwrap());
+    assert!(
+        matches!(&late, Err(outlive::ControlError::Refused { code, .. }) if code == "ending"),
+        "{late:?}"
+    );
+    home.run(["kill", "--force", &deaf]).ok();
+    assert_eq!(home.show(&deaf)["status"], "timed_out");
+    let late = store.lift_timeout(&store.find(&deaf, None).unwrap());
+    assert!(matches!(late, Err(outlive::ControlError::Ended(_))), "{late:?}");
+    // Beyond its time, and alive.
+    has_run(&home, &job, 2500);
+    assert_eq!(home.show(&job)["status"], "running");
+}
+
 /// S4-86: no call takes longer than clients wait: what is not done then moves, whatever it is.
 #[test]
 fn what_takes_too_long_for_a_client_moves() {
