@@ -61,8 +61,8 @@ fn a_front_end_of_the_first_version_controls_a_keeper_of_this_one() {
     stream.write_all(&frame(63, &[b"of a later version"])).unwrap();
     let (kind, refused) = receive(&mut stream).unwrap();
     assert_eq!((kind, &refused[4..19]), (66, &b"unknown_request"[..]));
-    // Pause, resume, then a kill with a field that a later version added.
-    for request in [21, 22] {
+    // Pause, resume, a timeout lifted, then a kill with a field that a later version added.
+    for request in [21, 22, 23] {
         stream.write_all(&frame(request, &[])).unwrap();
         assert_eq!(receive(&mut stream).unwrap().0, 65);
     }

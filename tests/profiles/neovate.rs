@@ -1,6 +1,703 @@
 //! The profile neovate.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use outlive::AutoBackground;
+use outlive_tests::{Answer, Era, Home, LIMIT, Mcp, is_running, pid, signal, until};
+use serde_json::{Value, json};
+
+/// The server of this profile.
+fn neovate(home: &Home) -> Mcp {
+    Mcp::start_with(home, Era::Handshake, &["--profile", "neovate"], home.path())
+}
+
+/// Returns the answer to a call that was sent: one text and nothing beside it.
+#[track_caller]
+fn answer(mcp: &mut Mcp, id: u64) -> Answer {
+    let answer = mcp.answer(id);
+    let result = &answer["result"];
+    let content = result["content"].as_array().unwrap_or_else(|| panic!("no content: {answer}"));
+    assert_eq!(content.len(), 1, "{answer}");
+    let text = content[0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}")).to_owned();
+    Answer { text, is_error: result["isError"] == true }
+}
+
+#[track_caller]
+fn call(mcp: &mut Mcp, tool: &str, arguments: Value) -> Answer {
+    let id = mcp.send_call(tool, arguments);
+    answer(mcp, id)
+}
+
+#[track_caller]
+fn bash(mcp: &mut Mcp, command: &str) -> String {
+    call(mcp, "bash", json!({"command": command})).ok().text
+}
+
+/// Starts a task in the background and returns its id.
+#[track_caller]
+fn start(mcp: &mut Mcp, command: &str) -> String {
+    task_id(&call(mcp, "bash", json!({"command": command, "run_in_background": true})).ok().text)
+}
+
+#[track_caller]
+fn output(mcp: &mut Mcp, task: &str) -> String {
+    call(mcp, "bash_output", json!({"task_id": task})).ok().text
+}
+
+#[track_caller]
+fn kill(mcp: &mut Mcp, task: &str) -> String {
+    call(mcp, "kill_bash", json!({"task_id": task})).ok().text
+}
+
+/// Returns what comes after the beginning of a line.
+#[track_caller]
+fn field<'a>(text: &'a str, name: &str) -> &'a str {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    lines.next().unwrap_or_else(|| panic!("no {name}: {text}"))
+}
+
+/// Returns the id of a command that moved to the background.
+#[track_caller]
+fn task_id(text: &str) -> String {
+    assert!(text.starts_with("Command has been moved to background execution.\n"), "{text}");
+    let id = field(text, "Task ID").to_owned();
+    let digits = id.strip_prefix("task_").unwrap_or_else(|| panic!("{id}"));
+    assert!(
+        digits.len() == 12 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
+        "{id}"
+    );
+    id
+}
+
+/// Returns what is shown below `Output:`, without the exit code.
+#[track_caller]
+fn printed(text: &str) -> &str {
+    let (_, output) = text.split_once("\nOutput:\n").unwrap_or_else(|| panic!("no output: {text}"));
+    output.rsplit_once("\n\nExit Code: ").map_or(output, |(output, _)| output)
+}
+
+/// Waits until a task has ended and returns what is then shown of it.
+#[track_caller]
+fn ended(mcp: &mut Mcp, task: &str) -> String {
+    let mut text = String::new();
+    until("the task ends", || {
+        text = output(mcp, task);
+        field(&text, "Status") != "running"
+    });
+    text
+}
+
+/// Returns the only live job of a home.
+fn only_job(home: &Home) -> String {
+    let mut job = None;
+    until("a job is live", || {
+        let jobs = home.json(["list", "--live"]);
+        job = jobs[0]["job"].as_str().map(str::to_owned);
+        job.is_some()
+    });
+    job.unwrap_or_default()
+}
+
+/// Waits until a job has run so long.
+fn has_run(home: &Home, job: &str, millis: u64) {
+    until("it has run so long", || home.show(job)["runtime_ms"].as_u64().is_some_and(|ran| ran > millis));
+}
+
+/// S4-3 S4-7..10 S4-12..15 S4-17 S4-18 S4-21 S4-23 S4-24 S4-26 S4-27 S4-29 S4-30 S4-35 S4-40 S4-46 S4-58..76 S4-78 S4-81 S4-84
+/// S4-85..89 S4-92 S4-93 S4-95..98 S4-100..106 S4-108..110 S4-112 S4-113 S4-118 S4-119 S4-126 S4-138 S4-145: all tools with their
+/// defaults, texts and errors.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("neovate");
+}
+
+/// S4-42..45 S4-47..50 S4-52..55: who moves to the background by itself, and when.
+#[test]
+fn the_rule_is_as_the_design_has_it() {
+    let moves = |line: &str, millis: u64, has_output: bool| {
+        AutoBackground::of_line(line).is_due(Duration::from_millis(millis), has_output)
+    };
+    assert!(!moves("npm run dev", 1000, true), "too soon");
+    assert!(!moves("npm run dev", 3000, false), "silent");
+    assert!(!moves("echo hello", 3000, true), "no tool of development");
+    assert!(!moves("", 3000, true) && !moves("&&", 3000, true), "no command");
+    for line in ["npm run dev", "pnpm dev", "yarn start"] {
+        assert!(moves(line, 2500, true), "{line}");
+        assert!(moves(line, 2000, true) && !moves(line, 1999, true), "{line}");
+    }
+    let roots = |line: &str| outlive::read_shell_line(line).roots;
+    assert_eq!(roots("npm run dev"), ["npm"]);
+    assert_eq!(roots("pnpm install"), ["pnpm"]);
+    assert_eq!(roots("/usr/bin/node script.js"), ["node"]);
+    assert_eq!(roots("  (npm start)"), ["npm"]);
+    let listed = [
+        "npm", "pnpm", "yarn", "node", "python", "python3", "go", "cargo", "make", "docker", "webpack",
+        "vite", "jest", "pytest",
+    ];
+    for command in listed {
+        assert!(moves(command, 2000, true) && moves(&command.to_uppercase(), 2000, true), "{command}");
+    }
+    // What the shell would run, wherever it stands.
+    for line in [
+        "FOO=1 npm run dev",
+        "cd app && npm run dev",
+        "time npm test",
+        "env A=1 npm start",
+        "npm run dev 2>&1 | tee log",
+    ] {
+        assert!(moves(line, 2000, true), "{line}");
+    }
+    for line in ["echo npm", "grep 'a; npm' x", "ls # npm", "npx vite"] {
+        assert!(!moves(line, 60_000, true), "{line}");
+    }
+}
+
+/// S4-1 S4-62 S4-64 S4-65 S4-82 S4-121 S4-124 S4-127: a dev server moves by itself, serves, and ends when it is killed.
+#[test]
+fn a_dev_server_moves_to_the_background_and_serves() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let moved = bash(&mut mcp, "python3 -u -m http.server 0 --bind 127.0.0.1");
+    assert!(moved.contains("\n\nInitial output:\nServing HTTP on 127.0.0.1 port "), "{moved}");
+    let task = task_id(&moved);
+    let shown = output(&mut mcp, &task);
+    assert_eq!(field(&shown, "Status"), "running");
+    // What it printed before the move is not lost.
+    let port = printed(&shown).split("port ").nth(1).and_then(|rest| rest.split(' ').next());
+    let address = format!("127.0.0.1:{}", port.unwrap_or_else(|| panic!("{shown}")));
+    let mut client = TcpStream::connect(&address).unwrap();
+    client.write_all(b"GET /hello HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = String::new();
+    client.read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("HTTP/1.0 404"), "{page}");
+    until("the request is in its output", || output(&mut mcp, &task).contains("GET /hello"));
+    let server = field(&shown, "PID").parse().unwrap();
+    assert!(is_running(server));
+    assert_eq!(
+        kill(&mut mcp, &task),
+        format!("Successfully terminated task {task} (python3 -u -m http.server 0 --bind 127.0.0.1)")
+    );
+    assert!(!is_running(server) && TcpStream::connect(&address).is_err());
+    let shown = output(&mut mcp, &task);
+    assert_eq!(field(&shown, "Status"), "killed");
+    assert!(printed(&shown).contains("GET /hello"), "{shown}");
+}
+
+/// S4-120 S4-125 S4-127: `npm run dev` moves by itself after 2 s with output, or at once if that is asked for.
+#[test]
+fn npm_run_dev_moves_to_the_background() {
+    let home = Home::new();
+    if !home.command("npm").arg("--version").output().is_ok_and(|done| done.status.success()) {
+        outlive_tests::lacks("npm");
+        return;
+    }
+    let server = "const s = require('http').createServer((q, r) => r.end('hi')); \
+                  s.listen(0, '127.0.0.1', () => console.log('Server running on http://localhost:' + s.address().port));";
+    std::fs::write(home.path().join("server.js"), server).unwrap();
+    std::fs::write(home.path().join("package.json"), r#"{"scripts": {"dev": "node server.js"}}"#).unwrap();
+    let mut mcp = neovate(&home);
+    let moved = task_id(&bash(&mut mcp, "npm run dev"));
+    assert!(home.show(&moved)["runtime_ms"].as_u64().is_some_and(|ran| ran >= 2000));
+    let forced = start(&mut mcp, "npm run dev");
+    for task in [moved, forced] {
+        until("it is ready", || output(&mut mcp, &task).contains("\nServer running on http://localhost:"));
+        let shown = output(&mut mcp, &task);
+        let port = printed(&shown).trim_end().rsplit(':').next().unwrap_or_default();
+        let address = format!("127.0.0.1:{port}");
+        assert!(TcpStream::connect(&address).is_ok(), "{shown}");
+        // npm runs a shell, which runs node: all of them end.
+        kill(&mut mcp, &task);
+        assert!(TcpStream::connect(&address).is_err());
+        assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
+    }
+}
+
+/// S4-43 S4-47 S4-81: a command that says nothing is waited for, and its first output decides, however late.
+#[test]
+fn a_silent_command_moves_when_it_prints() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let command = "make() { until test -e go; do sleep 0.02; done; echo at last; sleep 300; }; make";
+    let id = mcp.send_call("bash", json!({"command": command}));
+    let job = only_job(&home);
+    has_run(&home, &job, 3000);
+    assert!(!mcp.is_answered(id), "it has printed nothing");
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let moved = answer(&mut mcp, id).ok().text;
+    assert_eq!(task_id(&moved), job);
+    assert!(moved.contains("\nInitial output:\nat last\n\n"), "{moved}");
+    kill(&mut mcp, &job);
+}
+
+/// S4-54 S4-89 S4-117: other commands are waited for, however long they print; as before.
+#[test]
+fn other_commands_stay_in_the_foreground() {
+    let home = Home::new();
+    std::fs::write(home.path().join("some file"), "").unwrap();
+    let mut mcp = neovate(&home);
+    let listed = bash(&mut mcp, "ls -la");
+    assert!(listed.contains("some file"), "{listed}");
+    assert_eq!((field(&listed, "Exit Code"), field(&listed, "Signal")), ("0", "(none)"));
+    let id = mcp.send_call(
+        "bash",
+        json!({"command": "echo first; until test -e go; do sleep 0.02; done; echo last"}),
+    );
+    let job = only_job(&home);
+    has_run(&home, &job, 3000);
+    assert!(!mcp.is_answered(id), "it has run for 3 s and printed something, but is no tool of development");
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let done = answer(&mut mcp, id).ok().text;
+    assert!(done.contains("\nStdout: first\nlast\n\nStderr: (empty)\n"), "{done}");
+}
+
+/// S4-89: the group is the shell's own, and what it leaves behind is named and stays.
+#[test]
+fn what_a_command_leaves_behind_is_named() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let done = bash(&mut mcp, "ps -o pgid= -p $$; sleep 300 & setsid sleep 301 & true");
+    assert_eq!(field(&done, "Process Group PGID"), field(&done, "Stdout").trim(), "{done}");
+    let left: Vec<i32> =
+        field(&done, "Background PIDs").split(", ").map(|pid| pid.parse().unwrap()).collect();
+    assert_eq!(left.len(), 2, "{done}");
+    assert!(left.iter().all(|&pid| is_running(pid)), "{done}");
+    // They are of the job, and end with it.
+    let job = only_job(&home);
+    kill(&mut mcp, &job);
+    assert!(!left.iter().any(|&pid| is_running(pid)));
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "completed", "its own end stays what it was");
+}
+
+/// S4-28 S4-30 S4-32 S4-33 S4-35: a kill ends the whole tree, also what left the group and what ignores SIGTERM, and stays a kill.
+#[test]
+fn a_kill_ends_the_whole_tree() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let command = "trap '' TERM; setsid sleep 300 & (sleep 300 & sleep 300) & \
+                   python3 -c 'import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(300)'";
+    let task = start(&mut mcp, command);
+    until("all are there", || {
+        let shown = output(&mut mcp, &task);
+        printed(&shown) == "1\n"
+            && home.json(["show", "--tree", &task])["processes"].as_array().unwrap().len() >= 5
+    });
+    let tree = home.json(["show", "--tree", &task]);
+    let pids: Vec<i32> =
+        tree["processes"].as_array().unwrap().iter().map(|process| pid(process, "pid")).collect();
+    let begun = std::time::Instant::now();
+    let text = kill(&mut mcp, &task);
+    assert_eq!(text, format!("Successfully terminated task {task} ({command})"));
+    let taken = begun.elapsed();
+    assert!(taken >= Duration::from_millis(200) && taken < Duration::from_secs(5), "{taken:?}");
+    assert!(!pids.iter().any(|&pid| is_running(pid)));
+    for _ in 0..3 {
+        assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
+    }
+    let again = call(&mut mcp, "kill_bash", json!({"task_id": task})).error();
+    assert_eq!(again, format!("Task {task} is not running (status: killed). Cannot terminate."));
+    assert_eq!(home.show(&task)["status"], "killed");
+}
+
+/// S4-32 S4-33 S4-35 S4-105: SIGTERM comes first, and whoever obeys it has time to; it stays a kill, whatever the exit code.
+#[test]
+fn who_obeys_has_time_to() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let task = start(&mut mcp, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
+    until("it listens", || output(&mut mcp, &task).contains("ready"));
+    kill(&mut mcp, &task);
+    let shown = output(&mut mcp, &task);
+    assert_eq!((field(&shown, "Status"), field(&shown, "Exit Code")), ("killed", "0"));
+    assert!(printed(&shown).contains("ready\nbye\n"), "{shown}");
+}
+
+/// S4-36 S4-111: a kill that cannot be carried out says so.
+#[test]
+fn a_kill_that_fails_is_told() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let task = start(&mut mcp, "sleep 300");
+    let keeper = pid(&home.show(&task), "keeper_pid");
+    // A keeper that does not answer.
+    signal(keeper, "STOP");
+    let failed = call(&mut mcp, "kill_bash", json!({"task_id": task}));
+    signal(keeper, "CONT");
+    assert_eq!(failed.error(), format!("Failed to terminate task {task}. Process may have already exited."));
+    assert_eq!(field(&output(&mut mcp, &task), "Status"), "running");
+    kill(&mut mcp, &task);
+    assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
+}
+
+/// S4-129 S4-130: tasks are not lost with the server, whatever becomes of it; all of their output is there.
+#[test]
+fn tasks_survive_the_server() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let task =
+        start(&mut mcp, "i=0; until test -e go; do echo line $i; i=$((i+1)); sleep 0.01; done; exit 7");
+    until("it prints", || output(&mut mcp, &task).contains("line 20\n"));
+    mcp.kill();
+    let mut mcp = neovate(&home);
+    until("it goes on", || output(&mut mcp, &task).contains("line 60\n"));
+    mcp.kill();
+    std::fs::write(home.path().join("go"), "").unwrap();
+    home.wait(&task);
+    let mut mcp = neovate(&home);
+    let shown = output(&mut mcp, &task);
+    assert_eq!((field(&shown, "Status"), field(&shown, "Exit Code")), ("failed", "7"));
+    let lines: Vec<&str> = printed(&shown).lines().collect();
+    assert!(lines.len() > 60);
+    for (number, line) in lines.iter().enumerate() {
+        assert_eq!(*line, format!("line {number}"));
+    }
+    assert_eq!(mcp.end(), 0);
+}
+
+/// S4-77 S4-85 S4-88: the timeout of a command in the foreground counts though the server is killed; that is a kill.
+#[test]
+fn a_timeout_counts_whatever_becomes_of_the_server() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    mcp.send_call("bash", json!({"command": "echo so far; sleep 300", "timeout": 2500}));
+    let job = only_job(&home);
+    mcp.kill();
+    let ended = home.wait(&job);
+    assert_eq!((&ended["status"], &ended["cause"]), (&"timed_out".into(), &"timeout".into()));
+    assert!(ended["runtime_ms"].as_u64().is_some_and(|ran| (2500..20_000).contains(&ran)), "{ended}");
+    let mut mcp = neovate(&home);
+    let shown = output(&mut mcp, &job);
+    assert_eq!((field(&shown, "Status"), printed(&shown)), ("killed", "so far\n"));
+}
+
+/// S4-70 S4-77 S4-93: no timeout ends what is in the background: neither what moved there nor what began there. In the foreground
+/// it is at most 10 minutes, and so long by default.
+#[test]
+fn a_timeout_does_not_follow_into_the_background() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let command = "make() { echo up; sleep 300; }; make";
+    let moved = call(&mut mcp, "bash", json!({"command": command, "timeout": 3000})).ok().text;
+    let moved = task_id(&moved);
+    let begun =
+        call(&mut mcp, "bash", json!({"command": "sleep 300", "timeout": 500, "run_in_background": true}));
+    let begun = task_id(&begun.ok().text);
+    for task in [&moved, &begun] {
+        has_run(&home, task, 4500);
+        assert_eq!(field(&output(&mut mcp, task), "Status"), "running");
+        assert_eq!(home.show(task)["timeout_ms"], Value::Null);
+        kill(&mut mcp, task);
+    }
+    for timeout in [Value::Null, json!(0), json!(1_800_000)] {
+        let id = mcp.send_call("bash", json!({"command": "sleep 300", "timeout": timeout}));
+        let job = only_job(&home);
+        assert_eq!(home.show(&job)["timeout_ms"], 600_000);
+        kill(&mut mcp, &job);
+        // Whoever waited for it hears of it.
+        let done = answer(&mut mcp, id).ok().text;
+        assert_eq!((field(&done, "Exit Code"), field(&done, "Signal")), ("(none)", "SIGTERM"), "{done}");
+    }
+}
+
+/// S4-77 S4-93: a call that is cancelled leaves the command to its timeout, which still counts.
+#[test]
+fn a_cancelled_call_leaves_the_timeout() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let id =
+        mcp.send_call("bash", json!({"command": "make() { echo up; sleep 300; }; make", "timeout": 3000}));
+    let job = only_job(&home);
+    mcp.cancel(id);
+    let ended = home.wait(&job);
+    assert_eq!(ended["status"], "timed_out");
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed");
+}
+
+/// S4-89 S4-94: a command whose keeper dies moves as others do, and an end that nobody saw is no success.
+#[test]
+fn a_command_without_keeper_is_told_as_it_is() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let id = mcp.send_call("bash", json!({"command": "make() { echo up; sleep 300; }; make"}));
+    let job = only_job(&home);
+    home.wait_for_output(&job, "up");
+    let main = home.orphan(&job);
+    assert_eq!(task_id(&answer(&mut mcp, id).ok().text), job);
+    assert_eq!(
+        kill(&mut mcp, &job),
+        format!("Successfully terminated task {job} (make() {{ echo up; sleep 300; }}; make)")
+    );
+    assert!(!is_running(main));
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed");
+    let id = mcp.send_call("bash", json!({"command": "echo before; until test -e go; do sleep 0.02; done"}));
+    let job = only_job(&home);
+    home.wait_for_output(&job, "before");
+    home.orphan(&job);
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let done = answer(&mut mcp, id).ok().text;
+    assert_eq!(field(&done, "Stdout"), "before");
+    assert_ne!(field(&done, "Error"), "(none)", "{done}");
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "failed");
+}
+
+/// S4-77: a timeout can be lifted as long as it has not begun to end the job, and not after.
+#[test]
+fn a_timeout_is_lifted_or_it_is_too_late() {
+    let home = Home::new();
+    let store = home.open();
+    let job = home.start_with(&["--timeout", "2s"], ["sleep", "300"]);
+    let lifted = store.find(&job, None).unwrap();
+    for _ in 0..2 {
+        store.lift_timeout(&lifted).unwrap();
+    }
+    assert_eq!(home.show(&job)["timeout_ms"], Value::Null);
+    // A program that ignores SIGTERM, and a grace that does not end within the test.
+    let deaf = ["sh", "-c", "trap 'echo asked' TERM; while :; do sleep 0.02; done"];
+    let deaf = home.start_with(&["--timeout", "500ms", "--grace", "1h"], deaf);
+    home.wait_for_output(&deaf, "asked");
+    let late = store.lift_timeout(&store.find(&deaf, None).unwrap());
+    assert!(
+        matches!(&late, Err(outlive::ControlError::Refused { code, .. }) if code == "ending"),
+        "{late:?}"
+    );
+    home.run(["kill", "--force", &deaf]).ok();
+    assert_eq!(home.show(&deaf)["status"], "timed_out");
+    let late = store.lift_timeout(&store.find(&deaf, None).unwrap());
+    assert!(matches!(late, Err(outlive::ControlError::Ended(_))), "{late:?}");
+    // Beyond its time, and alive.
+    has_run(&home, &job, 2500);
+    assert_eq!(home.show(&job)["status"], "running");
+}
+
+/// S4-86: no call takes longer than clients wait: what is not done then moves, whatever it is.
+#[test]
+fn what_takes_too_long_for_a_client_moves() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let begun = std::time::Instant::now();
+    let moved = bash(&mut mcp, "echo quiet from now on; sleep 300");
+    assert!(begun.elapsed() > Duration::from_secs(44) && begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
+    let task = task_id(&moved);
+    assert!(moved.contains("\nInitial output:\nquiet from now on\n\n"), "{moved}");
+    assert_eq!(home.show(&task)["timeout_ms"], Value::Null);
+    kill(&mut mcp, &task);
+}
+
+/// S4-46 S4-51 S4-60 S4-63 S4-118: a command that is forced into the background answers at once, however silent it is.
+#[test]
+fn a_forced_command_answers_at_once() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let begun = std::time::Instant::now();
+    let tasks: Vec<u64> = (0..20)
+        .map(|_| mcp.send_call("bash", json!({"command": "sleep 300", "run_in_background": true})))
+        .collect();
+    let mut tasks: Vec<String> =
+        tasks.into_iter().map(|id| task_id(&answer(&mut mcp, id).ok().text)).collect();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    tasks.sort_unstable();
+    tasks.dedup();
+    assert_eq!(tasks.len(), 20, "each has an id of its own");
+}
+
+/// S4-14 S4-87 S4-96 S4-131: all that was printed is kept up to 100 MB, and the newest of it is shown where an answer cannot hold it.
+#[test]
+fn big_output_is_kept_and_its_end_is_shown() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let task =
+        start(&mut mcp, "seq 2000000; head -c 120000000 /dev/zero | tr '\\0' x; echo; seq 300000; exit 2");
+    let shown = ended(&mut mcp, &task);
+    let text =
+        printed(&shown).strip_prefix("... [output truncated] ...\n").unwrap_or_else(|| panic!("no mark"));
+    assert!(text.len() <= 1 << 20 && text.len() > 1 << 19, "{}", text.len());
+    let mut numbers = text.lines().map(|line| line.parse::<u64>().unwrap());
+    let first = numbers.next().unwrap();
+    assert!(numbers.zip(first + 1..).all(|(shown, wanted)| shown == wanted));
+    assert!(text.ends_with("\n299999\n300000\n"));
+    assert_eq!((field(&shown, "Status"), shown.ends_with("\n\nExit Code: 2")), ("failed", true));
+    let object = home.show(&task);
+    assert_eq!(object["output_cap_bytes"], 100 << 20);
+    assert!(object["output"]["bytes"].as_u64().is_some_and(|bytes| bytes > 120_000_000), "{object}");
+    let kept = home.logs(&task).len();
+    // What is over is dropped by the eighth.
+    assert!(kept <= (100 << 20) / 8 * 9 && kept > (100 << 20) / 8 * 7, "{kept}");
+    // A foreground command has both streams in full, each with its own end.
+    let done = bash(&mut mcp, "seq 400000; echo only this >&2");
+    assert!(
+        done.contains("\nStdout: ... [output truncated] ...\n") && done.contains("\n400000\n"),
+        "{:.200}",
+        done
+    );
+    assert!(done.contains("\nStderr: only this\n"));
+    assert!(done.len() < 3 << 19);
+}
+
+/// S4-88 S4-89 S4-101: what is no text is shown as text, and characters are whole.
+#[test]
+fn what_is_no_text_does_no_harm() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let done = bash(&mut mcp, r"printf 'a\377\000b\033[2J\303\244\r\nc'; printf '\377' >&2");
+    assert!(done.contains("\nStdout: a\u{fffd}b\u{e4}\nc\nStderr: \u{fffd}\n"), "{done}");
+    let id = mcp.send_call(
+        "bash",
+        json!({"command": "printf '\\303'; until test -e go; do sleep 0.02; done; printf '\\244'"}),
+    );
+    let job = only_job(&home);
+    until("half a character was printed", || home.show(&job)["output"]["bytes"] == 1);
+    assert_eq!(printed(&output(&mut mcp, &job)), "(no output yet)");
+    std::fs::write(home.path().join("go"), "").unwrap();
+    assert!(answer(&mut mcp, id).ok().text.contains("\nStdout: \u{e4}\nStderr: (empty)\n"));
+    assert_eq!(printed(&output(&mut mcp, &job)), "\u{e4}");
+    let quoted = bash(&mut mcp, "printf '%s' 'Status: killed'");
+    assert!(quoted.contains("\nStdout: Status: killed\n"));
+    let huge = format!("true {}", "x".repeat(200_000));
+    let refused = call(&mut mcp, "bash", json!({"command": huge})).error();
+    assert!(refused.starts_with("Command execution failed: "), "{refused:.200}");
+}
+
+/// S4-94: what cannot be started is an error that says why.
+#[test]
+fn what_cannot_be_started_is_told() {
+    let home = Home::new();
+    home.configure("[limits]\nsession = 1\n");
+    let mut mcp = neovate(&home);
+    let refused = call(&mut mcp, "bash", json!({"command": "echo \u{0}"})).error();
+    assert_eq!(
+        refused,
+        "Command execution failed: the command line holds a NUL byte, which no program can be given"
+    );
+    let task = start(&mut mcp, "sleep 300");
+    let refused = call(&mut mcp, "bash", json!({"command": "true"})).error();
+    assert!(refused.starts_with("Command execution failed: "), "{refused}");
+    kill(&mut mcp, &task);
+    assert_eq!(field(&bash(&mut mcp, "true"), "Exit Code"), "0");
+}
+
+/// S4-19 S4-22 S4-25 S4-100: tasks are jobs: the command line lists and removes them, and jobs of others are tasks here.
+#[test]
+fn tasks_are_jobs_and_jobs_are_tasks() {
+    let home = Home::new();
+    let mut mcp =
+        Mcp::start_with(&home, Era::Handshake, &["--profile", "neovate", "--all-sessions"], home.path());
+    let tasks = ["sleep 300", "sleep 301"].map(|command| start(&mut mcp, command));
+    let listed = home.json(["list"]);
+    let ids: Vec<&str> = listed.as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2);
+    assert!(tasks.iter().all(|task| ids.contains(&task.as_str())), "{ids:?}");
+    kill(&mut mcp, &tasks[0]);
+    home.run(["remove", &tasks[0]]).ok();
+    let gone = call(&mut mcp, "bash_output", json!({"task_id": tasks[0]})).error();
+    assert_eq!(gone, format!("Task {} not found. Use bash tool to see available tasks.", tasks[0]));
+    let job = home.start_with(&["--timeout", "300ms"], ["sleep", "300 s"]);
+    home.wait(&job);
+    let shown = output(&mut mcp, &job);
+    assert!(shown.starts_with("Command: sleep '300 s'\nStatus: failed\nPID: "), "{shown}");
+    let job = home.start_with(&["--timeout", "300ms"], ["sleep", "300"]);
+    home.wait(&job);
+    assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed", "a timeout is a kill here");
+    // The beginning of an id is none.
+    let beginning = call(&mut mcp, "kill_bash", json!({"task_id": tasks[1][..10]})).error();
+    assert!(beginning.ends_with("not found. Use bash tool to see available tasks."), "{beginning}");
+    kill(&mut mcp, &tasks[1]);
+    // Another project's server does not see this one's.
+    let elsewhere = home.make_dir("elsewhere");
+    let mut other = Mcp::start_with(&home, Era::Handshake, &["--profile", "neovate"], &elsewhere);
+    assert!(call(&mut other, "bash_output", json!({"task_id": tasks[1]})).is_error);
+}
+
+/// S4-128: a long build in the background is killed to fix something, and built again; a watcher sees the change.
+#[test]
+fn a_build_is_killed_and_a_watcher_goes_on() {
+    let home = Home::new();
+    std::fs::write(home.path().join("Makefile"), "all:\n\t@echo building; sleep 300\n").unwrap();
+    let mut mcp = neovate(&home);
+    let watcher = "last=; while :; do read -r line < Makefile; now=`true`; done";
+    // Substitution is not allowed: a watcher that needs none.
+    assert!(call(&mut mcp, "bash", json!({"command": watcher})).is_error);
+    let watcher = "python3 -u -c \"
+import os, time
+last = None
+while True:
+    now = os.stat('Makefile').st_size
+    if now != last:
+        print('size', now)
+    last = now
+    time.sleep(0.02)\"";
+    let watching = task_id(&bash(&mut mcp, watcher));
+    let build = start(&mut mcp, "make");
+    until("it builds", || output(&mut mcp, &build).contains("building"));
+    assert_eq!(kill(&mut mcp, &build), format!("Successfully terminated task {build} (make)"));
+    std::fs::write(home.path().join("Makefile"), "all:\n\t@echo built\n").unwrap();
+    let done = bash(&mut mcp, "make");
+    assert!(done.contains("\nStdout: built\n") && done.contains("\nExit Code: 0\n"), "{done}");
+    until("the watcher has seen it", || printed(&output(&mut mcp, &watching)).contains("size 18\n"));
+    kill(&mut mcp, &watching);
+}
+
+/// S4-68 S4-89: a small test suite runs to its end: streams apart, and its code.
+#[test]
+fn a_test_suite_runs_in_the_foreground() {
+    let home = Home::new();
+    let suite = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n    def test_b(self): self.fail('on purpose')\n";
+    std::fs::write(home.path().join("test_small.py"), suite).unwrap();
+    let mut mcp = neovate(&home);
+    let done = bash(&mut mcp, "python3 -m unittest && echo all passed");
+    assert!(done.contains("FAILED (failures=1)") && done.contains("\nStdout: (empty)\n"), "{done}");
+    assert_eq!((field(&done, "Exit Code"), field(&done, "Error")), ("1", "(none)"));
+}
+
+/// S4-42..49: the command line does the same with `run --auto-background`.
+#[test]
+fn the_command_line_does_it_too() {
+    let home = Home::new();
+    let done = home.run(["run", "--auto-background", "echo out; echo err >&2; exit 3"]).code(3);
+    assert_eq!((done.text().as_str(), done.error().as_str()), ("out\n", "err\n"));
+    let line = "make() { echo one; until test -e go; do sleep 0.02; done; echo two; exit 5; }; make";
+    let done = home.run(["--reader", "me", "run", "--auto-background", line]).ok();
+    let told = done.error();
+    assert!(done.text() == "one\n" && told.contains(" goes on; the rest: outlive logs "), "{told}");
+    let job = told.split_whitespace().nth(1).unwrap_or_default();
+    assert!(home.show(job)["runtime_ms"].as_u64().is_some_and(|ran| ran >= 2000));
+    std::fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(home.wait(job)["exit_code"], 5);
+    assert_eq!(home.run(["logs", job, "--cursor", "me"]).ok().text(), "two\n", "nothing is lost or repeated");
+    // A program with its arguments, as an object.
+    let server = ["python3", "-u", "-m", "http.server", "0", "--bind", "127.0.0.1"];
+    let mut command = vec!["--json", "run", "--auto-background", "--timeout", "50s", "--"];
+    command.extend(server);
+    let done = home.run(command).ok().json();
+    assert_eq!((&done["goes_on"], &done["status"]), (&true.into(), &"running".into()), "{done}");
+    assert!(done["text"].as_str().is_some_and(|text| text.starts_with("Serving HTTP")), "{done}");
+    assert_eq!(
+        home.show(done["job"].as_str().unwrap())["timeout_ms"],
+        50_000,
+        "what was asked of the job stays"
+    );
+    // One that is no tool of development is waited for, and so is a silent one.
+    for line in ["echo a; sleep 2.5; echo b", "make() { sleep 2.5; printf 'a\\nb\\n'; }; make"] {
+        let done = home.run(["run", "--auto-background", line]).ok();
+        assert_eq!((done.text().as_str(), done.error().as_str()), ("a\nb\n", ""), "{line}");
+    }
+    home.run(["run", "--auto-background", "--wait", "true"]).code(2);
+    home.run(["run", "--auto-background", "--yield", "1s", "true"]).code(2);
+}
+
+/// S4-82: one who prints faster than anybody reads is left to itself, too.
+#[test]
+fn a_flood_is_left_to_itself() {
+    let home = Home::new();
+    let mut command =
+        home.outlive(["run", "--output-cap", "16M", "--auto-background", "make() { yes; }; make"]);
+    command.stdout(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    assert_eq!(outlive_tests::end_within(&mut child, LIMIT), Some(0));
+    let mut mcp = neovate(&home);
+    let moved = bash(&mut mcp, "make() { yes; }; make");
+    assert!(moved.contains("\ny\n… +"), "{:.400}", moved);
+    let task = task_id(&moved);
+    assert!(printed(&output(&mut mcp, &task)).starts_with("... [output truncated] ...\ny\n"));
+    kill(&mut mcp, &task);
 }

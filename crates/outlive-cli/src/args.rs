@@ -225,6 +225,11 @@ pub(crate) struct Run {
     #[arg(long = "yield", value_name = "DURATION", value_parser = parse_duration, conflicts_with = "wait")]
     pub(crate) yield_after: Option<Duration>,
 
+    /// Stream its output and exit with its code, or return while it goes on: once it has run for 2 s and printed something, if it
+    /// runs npm, pnpm, yarn, node, python, python3, go, cargo, make, docker, webpack, vite, jest or pytest
+    #[arg(long, conflicts_with_all = ["wait", "yield_after"])]
+    pub(crate) auto_background: bool,
+
     /// Stream its output and exit with its code; with a duration, wait only so long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "none", value_parser = parse_timeout)]
     pub(crate) wait: Option<Timeout>,

@@ -48,6 +48,7 @@ const EOF: u8 = 19;
 const CLEAR: u8 = 20;
 const PAUSE: u8 = 21;
 const RESUME: u8 = 22;
+const LIFT_TIMEOUT: u8 = 23;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -103,6 +104,8 @@ pub enum Request {
     Pause,
     /// Let them go on.
     Resume,
+    /// Forget the deadline that the job was started with. Refused if the job is being ended.
+    LiftTimeout,
 }
 
 impl Request {
@@ -118,6 +121,7 @@ impl Request {
             Self::Clear => Writer::new(CLEAR).finish(),
             Self::Pause => Writer::new(PAUSE).finish(),
             Self::Resume => Writer::new(RESUME).finish(),
+            Self::LiftTimeout => Writer::new(LIFT_TIMEOUT).finish(),
         }
     }
 
@@ -136,6 +140,7 @@ impl Request {
             CLEAR => Self::Clear,
             PAUSE => Self::Pause,
             RESUME => Self::Resume,
+            LIFT_TIMEOUT => Self::LiftTimeout,
             other => return Err(WireError::Type(other)),
         })
     }
@@ -166,7 +171,7 @@ pub enum Reply {
     Accepted,
     /// Not done.
     Refused {
-        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`.
+        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`.
         code: String,
         /// The reason for people.
         message: String,
@@ -235,6 +240,7 @@ mod tests {
             Request::Clear,
             Request::Pause,
             Request::Resume,
+            Request::LiftTimeout,
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }

@@ -22,6 +22,7 @@ pub mod rawtext;
 pub mod rendered;
 pub mod segment;
 pub mod session;
+pub mod shell_words;
 pub mod spec;
 pub mod status;
 pub mod timestamp;

@@ -41,6 +41,9 @@ pub struct Meta {
     /// It is paused.
     #[serde(default)]
     pub paused: bool,
+    /// Its timeout was lifted: what the spec says of it no longer counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untimed: bool,
     /// When so much of a limit was first seen used that somebody should know, and of which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<Near>,

@@ -234,6 +234,7 @@ fn keep(
         containment: Some(contained.describe()),
         kept,
         paused: false,
+        untimed: false,
         near: None,
         outcome: None,
         closed: None,

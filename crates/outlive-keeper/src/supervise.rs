@@ -269,6 +269,15 @@ impl Keeper {
                 self.note_pause();
                 Reply::Accepted
             }
+            Request::LiftTimeout if self.ending.cause.is_some() => {
+                refused("ending", "the job is being ended")
+            }
+            Request::LiftTimeout => {
+                (self.deadline_us, self.alarm) = (None, None);
+                self.meta.untimed = true;
+                self.write_meta(Replacing::META_START);
+                Reply::Accepted
+            }
             Request::Input(_) | Request::Eof => {
                 refused("stdin_closed", "the command's standard input is not open")
             }

@@ -40,6 +40,7 @@
 //!
 //! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
 
+mod auto_background;
 mod clear;
 mod collect;
 mod config;
@@ -59,6 +60,7 @@ mod http;
 mod inbox;
 mod job;
 mod keeper;
+mod lift_timeout;
 mod limits;
 mod listener;
 mod machine;
@@ -94,6 +96,7 @@ mod wait;
 mod wait_for;
 mod webhook;
 
+pub use auto_background::{AutoBackground, Foreground};
 pub use collect::Collected;
 pub use config::{
     Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, WebhookRules,
@@ -150,6 +153,7 @@ pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus
 pub use outlive_core::plain::Plain;
 pub use outlive_core::rawtext::RawText;
 pub use outlive_core::session::Settings as SessionSettings;
+pub use outlive_core::shell_words::{ShellLine, read as read_shell_line};
 pub use outlive_core::spec::{Lifetime, Mode, Parting, Ready, Spec, Stdin, quote};
 pub use outlive_core::status::Status;
 pub use outlive_core::timestamp::Timestamp;

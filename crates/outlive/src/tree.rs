@@ -115,6 +115,11 @@ impl Tree {
         self.members.len()
     }
 
+    /// Lists the numbers of the processes, each parent before its children.
+    pub fn pids(&self) -> impl Iterator<Item = i32> {
+        self.members.iter().map(|member| member.id.pid)
+    }
+
     /// Tells whether nothing of the job runs.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()

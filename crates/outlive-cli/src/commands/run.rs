@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    Followed, Follower, Job, JobLimits, JobObject, Lifetime, Piece, Ready, Request, Started, Status, Stream,
-    WaitStatus,
+    AutoBackground, Followed, Follower, Job, JobLimits, JobObject, Lifetime, Output, Piece, Ready, Request,
+    Started, Status, Stream, WaitStatus,
 };
 use outlive_sys::signal::interrupted;
 use serde::Serialize;
@@ -19,8 +19,9 @@ use crate::render::{ending, note, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: Run) -> Result<ExitCode, Failure> {
     let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
+    let is_auto = arguments.auto_background;
     let request = request(context, arguments)?;
-    if wait.is_some() || yield_limit.is_some() {
+    if wait.is_some() || yield_limit.is_some() || is_auto {
         outlive_sys::signal::catch_interrupt();
     }
     let started = context.store.start(&request)?;
@@ -29,7 +30,8 @@ pub(crate) fn run(context: &Context, arguments: Run) -> Result<ExitCode, Failure
     }
     match (wait, yield_limit) {
         (Some(limit), _) => follow(context, &started.job, limit),
-        (None, Some(limit)) => yield_after(context, &started.job, limit),
+        (None, Some(limit)) => yield_when(context, &started.job, &Patience::within(Some(limit))),
+        (None, None) if is_auto => yield_when(context, &started.job, &Patience::by_rule(&started.job)),
         (None, None) => announce(context, &started),
     }
 }
@@ -136,18 +138,59 @@ enum Streamed {
     LetGo,
 }
 
+/// How long a job is waited for.
+struct Patience {
+    began: Instant,
+    /// At most so long.
+    limit: Option<Duration>,
+    /// Until this says that it is better left to itself.
+    rule: Option<AutoBackground>,
+}
+
+impl Patience {
+    fn within(limit: Option<Duration>) -> Self {
+        Self { began: Instant::now(), limit, rule: None }
+    }
+
+    fn by_rule(job: &Job) -> Self {
+        Self { rule: Some(AutoBackground::of(job)), ..Self::within(None) }
+    }
+
+    /// Returns how much is left; none: until something comes.
+    fn left(&self, first_output: Option<Duration>) -> Option<Duration> {
+        let limit =
+            [self.limit, self.rule.and_then(|rule| rule.due(first_output))].into_iter().flatten().min();
+        limit.map(|limit| limit.saturating_sub(self.began.elapsed()))
+    }
+}
+
 /// Passes both streams on, to our own or to `keep`, until the main process has ended or the time is over.
 fn stream(
     context: &Context,
     job: &Job,
-    limit: Option<Duration>,
+    patience: &Patience,
     mut keep: impl FnMut(&Piece),
 ) -> Result<Streamed, Failure> {
-    let deadline = limit.map(|limit| Instant::now() + limit);
     let failed = |error: io::Error| Failure::other("run", &error);
     let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?.until_exit();
+    // Where the output so far ended when the time was over. One that prints faster than we pass it on has no other end.
+    let mut goal = None;
+    let mut first_output = None;
     loop {
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if first_output.is_none() && follower.position() > 0 {
+            first_output = Some(patience.began.elapsed());
+        }
+        let left = patience.left(first_output);
+        if left.is_some_and(|left| left.is_zero()) {
+            let has_ended = || job.state(&context.store).status.has_ended();
+            match goal {
+                None => goal = Some(Output::open(job).map_err(failed)?.end()),
+                Some(goal) if follower.position() >= goal && !has_ended() => {
+                    return Ok(Streamed::TimeOver(follower.position()));
+                }
+                Some(_) => {}
+            }
+        }
         match follower.next(left).map_err(failed)? {
             Followed::Piece(piece) if context.is_json => keep(&piece),
             Followed::Piece(piece) if write(job, &piece) => {}
@@ -165,7 +208,7 @@ fn stream(
 /// Streams the output and takes the command's exit status.
 fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Failure> {
     // A script that wants the object reads the output with `logs`.
-    match stream(context, job, limit.0, |_| {})? {
+    match stream(context, job, &Patience::within(limit.0), |_| {})? {
         Streamed::Ended => ended(context, job, true),
         Streamed::LetGo => Ok(let_go(job)),
         Streamed::TimeOver(_) => {
@@ -189,16 +232,16 @@ struct Yielded {
     next_byte: u64,
 }
 
-/// Passes on what is printed within the time; then the job goes on without us. The reader goes on from there: nothing is lost
+/// Passes on what is printed while it is waited for; then the job goes on without us. The reader goes on from there: nothing is lost
 /// or repeated.
-fn yield_after(context: &Context, job: &Job, limit: Duration) -> Result<ExitCode, Failure> {
+fn yield_when(context: &Context, job: &Job, patience: &Patience) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     let keep = |piece: &Piece| {
         if let Piece::Output { bytes, .. } = piece {
             text.extend_from_slice(bytes);
         }
     };
-    let streamed = stream(context, job, Some(limit), keep)?;
+    let streamed = stream(context, job, patience, keep)?;
     let next_byte = match streamed {
         Streamed::LetGo => return Ok(let_go(job)),
         Streamed::TimeOver(position) => position,

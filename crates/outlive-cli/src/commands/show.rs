@@ -88,7 +88,7 @@ fn shown<'a>(
         job: object,
         argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
         stdin: spec.stdin,
-        timeout_ms: spec.timeout_ms,
+        timeout_ms: spec.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
         grace_ms: spec.grace_ms,
         output_cap_bytes: spec.output_cap_bytes,
         survivors: survivors_word(spec.survivors),

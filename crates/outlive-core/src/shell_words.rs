@@ -1,0 +1,643 @@
+//! Which programs a line for the shell would run, found without running it.
+//!
+//! This is a reading of the line and no sandbox: what a variable holds, what a script does and what `eval` is given is not known.
+//! It knows quotes, escapes, comments, assignments, redirections, here-documents, lists, pipelines, groups, the words of loops and
+//! conditions, functions and programs that run another (`env`, `time`, `timeout` …). Whatever is malformed is read as far as it goes:
+//! the shell is who refuses it.
+
+/// What a line for the shell would run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ShellLine {
+    /// The name of the program of each simple command, without its directory, in the order in which they are written. One that
+    /// consists of assignments and redirections only has none.
+    pub roots: Vec<String>,
+    /// There is a `$(…)` or a pair of backquotes that the shell would execute.
+    pub has_substitution: bool,
+    /// There is nothing in it: no command, no assignment, no redirection.
+    pub is_empty: bool,
+}
+
+/// Programs that run another one, with those of their short options that take a value, and how many operands come first.
+const WRAPPERS: [(&str, &str, usize); 16] = [
+    ("builtin", "", 0),
+    ("chrt", "DPT", 1),
+    ("command", "", 0),
+    ("doas", "Cu", 0),
+    ("env", "CSu", 0),
+    ("exec", "a", 0),
+    ("ionice", "cnp", 0),
+    ("nice", "n", 0),
+    ("nohup", "", 0),
+    ("setsid", "", 0),
+    ("stdbuf", "eio", 0),
+    ("sudo", "CDghpRrTtUu", 0),
+    ("time", "fo", 0),
+    ("timeout", "ks", 1),
+    ("unbuffer", "", 0),
+    ("xargs", "EILPadns", 0),
+];
+
+/// Words after which a command comes.
+const BEFORE_A_COMMAND: [&str; 13] =
+    ["!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "coproc"];
+
+/// Words after which something else comes, up to the next separator.
+const NOT_A_COMMAND: [&str; 4] = ["for", "select", "case", "function"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token {
+    /// A word, without its quotes; whether it had none.
+    Word(String, bool),
+    /// Between commands: `;`, `&`, `|`, a newline and what is made of them; whether it ends a branch of a `case`.
+    Separator(bool),
+    /// `(`
+    Open,
+    /// `<(` or `>(`
+    OpenProcess,
+    Close,
+    /// Whether the word after it belongs to it.
+    Redirection(bool),
+}
+
+/// What a place in a word is inside of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    DoubleQuotes,
+    Parentheses {
+        /// The outer ones of `$((`, which close together with the inner ones, or it was none.
+        is_arithmetic: bool,
+    },
+    Braces,
+}
+
+/// Reads a line for the shell.
+pub fn read(line: &str) -> ShellLine {
+    let mut lexer = Lexer { chars: line.chars().collect(), at: 0, has_substitution: false, here: Vec::new() };
+    let mut tokens = Vec::new();
+    while let Some(token) = lexer.next() {
+        tokens.push(token);
+    }
+    let is_something = |token: &Token| matches!(token, Token::Word(..) | Token::Redirection(_));
+    ShellLine {
+        roots: roots(&tokens),
+        has_substitution: lexer.has_substitution,
+        is_empty: !tokens.iter().any(is_something),
+    }
+}
+
+struct Lexer {
+    chars: Vec<char>,
+    at: usize,
+    has_substitution: bool,
+    /// The here-documents that begin after this line.
+    here: Vec<HereDocument>,
+}
+
+struct HereDocument {
+    /// The line after the last.
+    end: String,
+    /// What is in it is not expanded.
+    is_quoted: bool,
+    /// Tabs at the beginning of a line do not count.
+    skips_tabs: bool,
+}
+
+impl Lexer {
+    fn peek(&self, ahead: usize) -> Option<char> {
+        self.chars.get(self.at + ahead).copied()
+    }
+
+    fn next(&mut self) -> Option<Token> {
+        loop {
+            match self.peek(0)? {
+                ' ' | '\t' | '\r' => self.at += 1,
+                '\\' if self.peek(1) == Some('\n') => self.at += 2,
+                '#' => self.skip_until('\n'),
+                _ => break,
+            }
+        }
+        let token = match (self.peek(0)?, self.peek(1)) {
+            ('\n', _) => {
+                self.at += 1;
+                self.skip_here_documents();
+                Token::Separator(false)
+            }
+            ('&', Some('>')) => return Some(self.redirection()),
+            (';' | '&' | '|', _) => {
+                let begin = self.at;
+                while matches!(self.peek(0), Some(';' | '&' | '|')) && !self.is_redirection_of_both() {
+                    self.at += 1;
+                }
+                let sign = &self.chars[begin..self.at];
+                Token::Separator(sign.first() == Some(&';') && sign.len() > 1)
+            }
+            ('<' | '>', Some('(')) => {
+                self.at += 2;
+                Token::OpenProcess
+            }
+            ('<' | '>', _) => return Some(self.redirection()),
+            ('(', _) => {
+                self.at += 1;
+                Token::Open
+            }
+            (')', _) => {
+                self.at += 1;
+                Token::Close
+            }
+            _ => {
+                let (text, is_plain) = self.word();
+                let is_number = is_plain && text.bytes().all(|byte| byte.is_ascii_digit());
+                // The number of a descriptor belongs to what redirects it.
+                if is_number && matches!(self.peek(0), Some('<' | '>')) && self.peek(1) != Some('(') {
+                    return Some(self.redirection());
+                }
+                Token::Word(text, is_plain)
+            }
+        };
+        Some(token)
+    }
+
+    fn is_redirection_of_both(&self) -> bool {
+        self.peek(0) == Some('&') && self.peek(1) == Some('>')
+    }
+
+    fn skip_until(&mut self, wanted: char) {
+        while self.peek(0).is_some_and(|c| c != wanted) {
+            self.at += 1;
+        }
+    }
+
+    /// Takes the sign of a redirection; the delimiter of a here-document, too.
+    fn redirection(&mut self) -> Token {
+        let begin = self.at;
+        while matches!(self.peek(0), Some('<' | '>' | '&' | '|')) {
+            self.at += 1;
+        }
+        let sign: String = self.chars[begin..self.at].iter().collect();
+        if sign != "<<" {
+            return Token::Redirection(true);
+        }
+        let skips_tabs = self.peek(0) == Some('-');
+        self.at += usize::from(skips_tabs);
+        while matches!(self.peek(0), Some(' ' | '\t')) {
+            self.at += 1;
+        }
+        let (end, is_plain) = self.word();
+        self.here.push(HereDocument { end, is_quoted: !is_plain, skips_tabs });
+        Token::Redirection(false)
+    }
+
+    /// Skips the here-documents that begin here; in those that are expanded, substitutions count.
+    fn skip_here_documents(&mut self) {
+        for document in std::mem::take(&mut self.here) {
+            while self.at < self.chars.len() {
+                let begin = self.at;
+                self.skip_until('\n');
+                let line: String = self.chars[begin..self.at].iter().collect();
+                self.at += 1;
+                let line = if document.skips_tabs { line.trim_start_matches('\t') } else { &line };
+                if line == document.end {
+                    break;
+                }
+                if !document.is_quoted {
+                    self.has_substitution |= is_expanded(line);
+                }
+            }
+            self.at = self.at.min(self.chars.len());
+        }
+    }
+
+    /// Takes a word; returns it without quotes, and whether it had none.
+    fn word(&mut self) -> (String, bool) {
+        let (mut text, mut is_plain) = (String::new(), true);
+        let mut inside: Vec<Inside> = Vec::new();
+        while let Some(c) = self.peek(0) {
+            let next = self.peek(1);
+            match (inside.last().copied(), c) {
+                (None, ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '<' | '>' | ')') => break,
+                // The values of an array belong to its assignment.
+                (None, '(') if text.ends_with('=') && is_plain && is_assignment(&text) => {
+                    inside.push(Inside::Parentheses { is_arithmetic: false });
+                }
+                (None, '(') => break,
+                (_, '\\') => {
+                    self.at += 1;
+                    is_plain = false;
+                    if next.is_some_and(|next| next != '\n') {
+                        text.extend(next);
+                    }
+                }
+                (Some(Inside::DoubleQuotes), '"') => drop(inside.pop()),
+                (_, '"') => {
+                    is_plain = false;
+                    inside.push(Inside::DoubleQuotes);
+                }
+                (Some(Inside::DoubleQuotes), '\'') => text.push(c),
+                (_, '\'') => {
+                    is_plain = false;
+                    self.at += 1;
+                    while let Some(c) = self.peek(0).filter(|&c| c != '\'') {
+                        text.push(c);
+                        self.at += 1;
+                    }
+                }
+                (None | Some(Inside::Parentheses { .. } | Inside::Braces), '$') if next == Some('\'') => {
+                    is_plain = false;
+                    self.at += 2;
+                    while let Some(c) = self.peek(0).filter(|&c| c != '\'') {
+                        self.at += usize::from(c == '\\');
+                        text.extend(self.peek(0));
+                        self.at += 1;
+                    }
+                }
+                (_, '`') => {
+                    is_plain = false;
+                    self.has_substitution = true;
+                    self.at += 1;
+                    while let Some(c) = self.peek(0).filter(|&c| c != '`') {
+                        self.at += if c == '\\' { 2 } else { 1 };
+                    }
+                }
+                (_, '$') if next == Some('(') => {
+                    is_plain = false;
+                    let is_arithmetic = self.peek(2) == Some('(');
+                    inside.push(Inside::Parentheses { is_arithmetic });
+                    self.at += 1;
+                    if is_arithmetic {
+                        inside.push(Inside::Parentheses { is_arithmetic: false });
+                        self.at += 1;
+                    } else {
+                        self.has_substitution = true;
+                    }
+                }
+                (_, '$') if next == Some('{') => {
+                    text.push_str("${");
+                    inside.push(Inside::Braces);
+                    self.at += 1;
+                }
+                (Some(Inside::Parentheses { .. }), '(') => {
+                    inside.push(Inside::Parentheses { is_arithmetic: false });
+                }
+                (Some(Inside::Parentheses { .. }), ')') => {
+                    inside.pop();
+                    // `$((a) ; b)` is no arithmetic: a group of commands within a substitution.
+                    let is_open = inside.last() == Some(&Inside::Parentheses { is_arithmetic: true });
+                    self.has_substitution |= is_open && next != Some(')');
+                }
+                (Some(Inside::Braces), '}') => {
+                    text.push('}');
+                    inside.pop();
+                }
+                _ => text.push(c),
+            }
+            self.at += 1;
+        }
+        self.at = self.at.min(self.chars.len());
+        (text, is_plain)
+    }
+}
+
+/// Tells whether a line of a here-document has a substitution.
+fn is_expanded(line: &str) -> bool {
+    let mut rest = line;
+    while let Some(at) = rest.find(['\\', '`', '$']) {
+        let found = &rest[at..];
+        if found.starts_with('\\') {
+            rest = found
+                .get(1..)
+                .and_then(|rest| rest.char_indices().nth(1).map(|(at, _)| &rest[at..]))
+                .unwrap_or("");
+            continue;
+        }
+        let is_arithmetic = found.starts_with("$((") && found.contains("))");
+        if found.starts_with('`') || (found.starts_with("$(") && !is_arithmetic) {
+            return true;
+        }
+        rest = &found[1..];
+    }
+    false
+}
+
+/// Puts tokens together to simple commands.
+#[derive(Default)]
+struct Commands<'a> {
+    roots: Vec<String>,
+    /// Of the command that is being read.
+    words: Vec<&'a str>,
+    /// The next word is a redirection's.
+    is_target: bool,
+    /// A group was closed: no word is a command's before the next separator.
+    is_after_group: bool,
+    /// Within `[[ … ]]`, where nothing separates.
+    is_test: bool,
+    /// Each `case` that is open: whether a pattern comes.
+    cases: Vec<bool>,
+}
+
+fn roots(tokens: &[Token]) -> Vec<String> {
+    let mut commands = Commands::default();
+    for token in tokens {
+        commands.push(token);
+    }
+    commands.finish();
+    commands.roots
+}
+
+impl<'a> Commands<'a> {
+    fn push(&mut self, token: &'a Token) {
+        let is_pattern = self.cases.last() == Some(&true);
+        match token {
+            Token::Word(..) if std::mem::take(&mut self.is_target) => {}
+            Token::Redirection(takes_word) => self.is_target = *takes_word,
+            Token::Word(text, _) if self.is_test => self.is_test = text != "]]",
+            _ if self.is_test => {}
+            Token::Word(text, is_plain) if is_pattern => {
+                if *is_plain && text == "esac" {
+                    self.cases.pop();
+                    self.is_after_group = true;
+                }
+            }
+            Token::Close if is_pattern => {
+                self.cases.pop();
+                self.cases.push(false);
+                self.words.clear();
+            }
+            _ if is_pattern => {}
+            Token::Word(text, is_plain) => self.word(text, *is_plain),
+            Token::Separator(ends_branch) => {
+                self.finish();
+                if let Some(comes) = self.cases.last_mut().filter(|_| *ends_branch) {
+                    *comes = true;
+                }
+            }
+            Token::Open => {
+                // One word and a parenthesis: a function, whose name is no command here.
+                if self.words.len() == 1 {
+                    self.words.clear();
+                }
+                self.finish();
+            }
+            Token::OpenProcess => self.finish(),
+            Token::Close => {
+                self.finish();
+                self.is_after_group = true;
+            }
+        }
+    }
+
+    fn word(&mut self, text: &'a str, is_plain: bool) {
+        let is_reserved = is_plain && self.words.is_empty();
+        if is_reserved && BEFORE_A_COMMAND.contains(&text) {
+            self.is_after_group = false;
+            return;
+        }
+        if is_reserved && text == "esac" && self.cases.pop().is_some() {
+            self.is_after_group = true;
+            return;
+        }
+        if self.is_after_group {
+            return;
+        }
+        if is_reserved && text == "[[" {
+            self.is_test = true;
+        }
+        self.words.push(text);
+        match (self.words.as_slice(), is_plain) {
+            (["case", _, "in"], true) => {
+                self.words.clear();
+                self.cases.push(true);
+            }
+            (["function", _, "{"], true) => self.words.clear(),
+            _ => {}
+        }
+    }
+
+    /// Ends the command that is being read.
+    fn finish(&mut self) {
+        let words = std::mem::take(&mut self.words);
+        if !words.first().is_some_and(|word| NOT_A_COMMAND.contains(word)) {
+            self.roots.extend(root(&words));
+        }
+        (self.is_target, self.is_after_group) = (false, false);
+    }
+}
+
+/// Returns the name of the program that a simple command runs.
+fn root(words: &[&str]) -> Option<String> {
+    let mut rest = words;
+    let mut name = None;
+    loop {
+        while rest.first().is_some_and(|word| is_assignment(word)) {
+            rest = &rest[1..];
+        }
+        // Where nothing comes after it, a wrapper is what is run.
+        let Some((word, after)) = rest.split_first() else { return name };
+        let base = word.rsplit(['/', '\\']).next().unwrap_or_default();
+        name = Some(base.to_owned()).filter(|name| !name.is_empty()).or(name);
+        let Some((_, with_value, operands)) = WRAPPERS.iter().find(|(wrapper, ..)| *wrapper == base) else {
+            return name;
+        };
+        let (options, left) = split_options(after, with_value);
+        // It only says what it would run.
+        if base == "command" && options.iter().any(|option| option.contains(['v', 'V'])) {
+            return name;
+        }
+        rest = left.get(*operands..).unwrap_or_default();
+    }
+}
+
+/// Splits the options of a program from what comes after them.
+fn split_options<'a, 'b>(words: &'b [&'a str], with_value: &str) -> (&'b [&'a str], &'b [&'a str]) {
+    let mut at = 0;
+    while let Some(option) =
+        words.get(at).filter(|word| word.len() > 1).and_then(|word| word.strip_prefix('-'))
+    {
+        at += 1;
+        if option == "-" {
+            break;
+        }
+        let value = option.find(|c| with_value.contains(c)).filter(|_| !option.starts_with('-'));
+        // It is either the rest of the word or the next word.
+        at += usize::from(value.is_some_and(|value| value + 1 == option.len()));
+    }
+    words.split_at(at.min(words.len()))
+}
+
+/// Tells whether a word assigns to a variable: `NAME=…`, `NAME+=…`, `NAME[…]=…`.
+fn is_assignment(word: &str) -> bool {
+    let Some((name, _)) = word.split_once('=') else { return false };
+    let name = name.strip_suffix('+').unwrap_or(name);
+    let name = if name.ends_with(']') { name.split('[').next().unwrap_or_default() } else { name };
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(line: &str, roots: &[&str]) {
+        assert_eq!(read(line).roots, roots, "{line}");
+    }
+
+    #[test]
+    fn the_program_of_a_simple_command_is_found() {
+        check("npm run dev", &["npm"]);
+        check("pnpm install", &["pnpm"]);
+        check("/usr/bin/node script.js", &["node"]);
+        check("  FOO=1 BAR='a b' npm run dev", &["npm"]);
+        check("'np'\"m\" run", &["npm"]);
+        check("\\rm -r x", &["rm"]);
+        check("2>&1 npm start > log", &["npm"]);
+        check("npm \\\n  run dev", &["npm"]);
+        check("A=(rm x) B[1]=2 C+=3 npm", &["npm"]);
+        check("A=1", &[]);
+        check("> file", &[]);
+        check("# npm", &[]);
+        check("echo '# no' # npm; rm", &["echo"]);
+    }
+
+    #[test]
+    fn wrappers_are_looked_through() {
+        check("time npm test", &["npm"]);
+        check("time -p npm test", &["npm"]);
+        check("env A=1 npm start", &["npm"]);
+        check("env -i -u HOME A=1 /usr/bin/npm start", &["npm"]);
+        check("timeout -k 5 -s KILL 30 cargo test", &["cargo"]);
+        check("nohup nice -n 5 sudo -u me -- make all", &["make"]);
+        check("nice -n5 make", &["make"]);
+        check("find . | xargs -n 1 rm", &["find", "rm"]);
+        check("env", &["env"]);
+        check("command -v rm", &["command"]);
+        check("command rm x", &["rm"]);
+        check("exec -a name node x", &["node"]);
+    }
+
+    #[test]
+    fn lists_pipelines_and_groups_have_a_program_each() {
+        check("cd app && npm run dev", &["cd", "npm"]);
+        check("(npm start)", &["npm"]);
+        check("{ npm start; } >log 2>&1 &", &["npm"]);
+        check("a;b&c|d||e|&f\ng", &["a", "b", "c", "d", "e", "f", "g"]);
+        check("npm run dev &>log & echo $!", &["npm", "echo"]);
+        check("! (cd x; make) && ls", &["cd", "make", "ls"]);
+        check("diff <(ls a) <(rm b) c", &["diff", "ls", "rm"]);
+        check("cat <<< rm >(tee x) y", &["cat", "tee"]);
+    }
+
+    #[test]
+    fn words_of_the_language_are_no_programs() {
+        check("if test -f x; then rm x; elif ls; then :; else make; fi", &["test", "rm", "ls", ":", "make"]);
+        check("while true; do npm test; done < in", &["true", "npm"]);
+        check("for x in rm sh; do echo $x; done", &["echo"]);
+        check("for ((i=0; i<3; i++)); do cargo test; done", &["i", "i++", "cargo"]);
+        check("case $1 in (rm) ls;; sh|bash) rm x;; *) make; esac; echo", &["ls", "rm", "make", "echo"]);
+        check("(case x in a) rm y;; esac) && npm t", &["rm", "npm"]);
+        check("f() { rm x; }; f", &["rm", "f"]);
+        check("function f { rm x; }", &["rm"]);
+        check("[[ a == rm || b && (c) ]] && npm t", &["[[", "npm"]);
+        check("if (true) then rm x; fi", &["true", "rm"]);
+        check("echo if then rm", &["echo"]);
+        check("'if' x", &["if"]);
+    }
+
+    #[test]
+    fn here_documents_are_text() {
+        check("cat <<EOF && make\nrm x\nEOF\nls", &["cat", "make", "ls"]);
+        check("cat <<-'E F' <<B\n\trm\n\tE F\nsh\nB\nls", &["cat", "ls"]);
+        assert!(read("cat <<E\n$(rm)\nE").has_substitution);
+        assert!(read("cat <<E\n$((a) ; b)\nE").has_substitution);
+        assert!(!read("cat <<'E'\n$(rm)\nE").has_substitution);
+        assert!(!read("cat <<E\n\\$(rm) \\`x\\` $((1+1))\nE").has_substitution);
+        check("cat <<", &["cat"]);
+    }
+
+    #[test]
+    fn substitutions_are_told_apart_from_what_looks_like_them() {
+        for line in [
+            "echo $(ls)",
+            "echo \"$(ls)\"",
+            "echo `ls`",
+            "echo \"`ls`\"",
+            "a=$(ls)",
+            "echo ${a:-$(ls)}",
+            "echo $((1 + $(ls)))",
+            "echo $((ls); ls)",
+            "echo '' $(ls) ''",
+            "echo $'\\'' $(ls)",
+            "echo \"'$(ls)'\"",
+        ] {
+            assert!(read(line).has_substitution, "{line}");
+        }
+        for line in [
+            "echo '$(ls)'",
+            "echo '`ls`'",
+            "echo \\$\\(ls\\)",
+            "echo \"\\$(ls) \\`ls\\`\"",
+            "echo $((1 + (2 * 3)))",
+            "echo ${a} $b $ # $(ls)",
+            "echo $'`'",
+        ] {
+            assert!(!read(line).has_substitution, "{line}");
+        }
+        check("npm run $(echo \"a) b\" ')' \\)) && ls", &["npm", "ls"]);
+        check("echo \"a; rm\" `x; rm` && ls", &["echo", "ls"]);
+    }
+
+    #[test]
+    fn nothing_is_told_apart_from_something() {
+        for line in ["", "  ", "\n;", "&&", "()", "# only words"] {
+            assert!(read(line).is_empty, "{line}");
+        }
+        for line in ["A=1", "> x", "ls", "\"\""] {
+            assert!(!read(line).is_empty, "{line}");
+        }
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        let many = 200_000;
+        read(&"(".repeat(many));
+        read(&"$((".repeat(many));
+        read(&"\"${".repeat(many));
+        read(&"case x in ".repeat(many));
+        read(&"env ".repeat(many));
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read_without_harm(line in "[-a-z0-9 \\t\\n'\"\\\\$`(){}\\[\\];&|<>#=!é]{0,80}") {
+            let first = read(&line);
+            prop_assert_eq!(&first, &read(&line));
+            prop_assert!(!first.is_empty || first.roots.is_empty());
+        }
+
+        #[test]
+        fn what_is_in_single_quotes_is_one_word(inner in "[^']{0,60}") {
+            let found = read(&format!("npm '{inner}' && ls"));
+            prop_assert_eq!(found.roots, ["npm", "ls"]);
+            prop_assert!(!found.has_substitution);
+        }
+
+        #[test]
+        fn quoting_a_program_does_not_hide_it(name in "[a-z][a-z0-9_.-]{0,12}", at in 0usize..12) {
+            prop_assume!(!BEFORE_A_COMMAND.contains(&name.as_str()) && !NOT_A_COMMAND.contains(&name.as_str()));
+            prop_assume!(!WRAPPERS.iter().any(|(wrapper, ..)| *wrapper == name) && name != "esac");
+            let at = at.min(name.len());
+            let (head, tail) = name.split_at(at);
+            for line in [
+                format!("{name} x"),
+                format!("{head}'{tail}' x"),
+                format!("\\{name} x"),
+                format!("A=1 /usr/bin/{name}"),
+                format!("(cd x && {name})"),
+            ] {
+                let found = read(&line);
+                prop_assert_eq!(found.roots.last(), Some(&name), "{}", line);
+            }
+        }
+    }
+}

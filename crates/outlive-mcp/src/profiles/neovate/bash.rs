@@ -1,0 +1,280 @@
+//! `bash`: run a command, and leave it to itself where that is better.
+
+use std::time::{Duration, Instant};
+
+use outlive::{
+    AutoBackground, Cause, ControlError, Foreground, Job, JobId, Request, RequestError, StartError, State,
+    Until, WaitStatus,
+};
+
+use super::output::{initial, merged, streams};
+use super::task::{GRACE, exit_code, told};
+use crate::profiles::{command, known_pid, random_digits};
+use crate::reply::{Failure, Reply, chain};
+use crate::tools::{Call, Hints, Kind, Parameter, Tool};
+
+/// The longest that a command may take in the foreground, and what it may take if nothing is said.
+const MAX_TIMEOUT: u64 = 600_000;
+
+/// The longest that a call waits: under what the most impatient client allows.
+const LONGEST_WAIT: Duration = Duration::from_secs(45);
+
+/// How much of a command's output is kept.
+const OUTPUT_CAP: u64 = 100 << 20;
+
+/// How long a command that is being ended may take to be gone, beyond its grace.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often an id is made up if there is such a job already.
+const ATTEMPTS: usize = 5;
+
+/// Declares the commands that are not run, and the description that names them.
+macro_rules! declare {
+    ($first:literal $($other:literal)*) => {
+        const BANNED: &[&str] = &[$first, $($other),*];
+
+        const DESCRIPTION: &str = concat!(
+            "Run shell commands in the terminal, with support for long-running background tasks.
+
+Background Execution:
+- Commands matching development patterns (npm/pnpm/yarn, dev servers, build watchers) automatically move to background after 2 seconds if producing output
+- Set run_in_background=true to force background execution
+- Background tasks return a task_id for use with bash_output and kill_bash tools
+- Initial output shown when moved to background
+- A command that takes longer than 45 seconds moves to background, too; no timeout ends a background task
+
+Before using this tool:
+- Verify command is not banned: ", $first, $(", ", $other,)* "
+- Quote file paths with spaces
+- Capture command output
+
+Notes:
+- Command argument required
+- Optional timeout in milliseconds (max 600000ms / 10 minutes), default 10 minutes
+- IMPORTANT: Avoid search commands like `find` and `grep`. Use grep and glob tools instead
+- Avoid read tools like `cat`, `head`, `tail`, `ls`. Use `read` and `ls` tools
+- For `grep`, use ripgrep at `rg` (pre-installed)
+- Separate multiple commands with ';' or '&&', not newlines
+- Maintain working directory using absolute paths, avoid `cd`
+- Don't add `<command>` wrapper
+
+<good-example>
+pytest /foo/bar/tests
+</good-example>
+<bad-example>
+cd /foo/bar && pytest tests
+</bad-example>
+<bad-example>
+<command>pytest /foo/bar/tests</command>
+</bad-example>"
+        );
+    };
+}
+
+declare! {
+    "alias" "aria2c" "axel" "bash" "chrome" "curl" "curlie" "eval" "firefox" "fish" "http-prompt" "httpie" "links" "lynx"
+    "nc" "rm" "safari" "sh" "source" "telnet" "w3m" "wget" "xh" "zsh"
+}
+
+pub(crate) static BASH: Tool = Tool {
+    name: "bash",
+    title: "Run a command",
+    description: DESCRIPTION,
+    parameters: &[
+        Parameter::required("command", Kind::Text, "The command to execute"),
+        Parameter::new("timeout", Kind::Number, "Optional timeout in milliseconds (max 600000)")
+            .with(r#"{"type": ["number", "null"]}"#),
+        Parameter::new(
+            "run_in_background",
+            Kind::Flag,
+            "Set to true to run this command in the background. Use bash_output to read output later.",
+        ),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
+    waits: true,
+    call: bash,
+};
+
+fn bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let Some(line) = call.arguments.text("command")? else {
+        return Ok(Reply::refusal("Error: Command cannot be empty."));
+    };
+    // Neither 0 nor null is a time.
+    let timeout = call.arguments.number("timeout", 0..=MAX_TIMEOUT)?.filter(|&millis| millis > 0);
+    let is_background = call.arguments.flag("run_in_background")?;
+    if let Err(refusal) = validate(&line) {
+        return Ok(Reply::refusal(refusal));
+    }
+    let timeout = (!is_background).then(|| Duration::from_millis(timeout.unwrap_or(MAX_TIMEOUT)));
+    match run(call, &line, timeout) {
+        Ok(reply) => Ok(reply),
+        Err(error) => Ok(Reply::refusal(format!("Command execution failed: {}", chain(error.as_ref())))),
+    }
+}
+
+/// Tells why a command is not run at all.
+fn validate(line: &str) -> Result<(), String> {
+    if line.trim().is_empty() {
+        return Err("Command cannot be empty.".to_owned());
+    }
+    let read = outlive::read_shell_line(line);
+    if read.is_empty {
+        return Err("Could not identify command root.".to_owned());
+    }
+    let is_banned = |root: &&String| BANNED.contains(&root.to_lowercase().as_str());
+    if let Some(root) = read.roots.iter().find(is_banned) {
+        return Err(format!("Command '{root}' is not allowed for security reasons."));
+    }
+    if read.has_substitution {
+        return Err("Command substitution is not allowed for security reasons.".to_owned());
+    }
+    Ok(())
+}
+
+/// Starts a command, and waits for it in the foreground if it has a timeout there.
+fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, Box<dyn std::error::Error>> {
+    let began = Instant::now();
+    let job = start(call, line, timeout)?;
+    if timeout.is_none() {
+        return Ok(moved(&job)?);
+    }
+    let rule = AutoBackground::of(&job);
+    let left = || LONGEST_WAIT.saturating_sub(began.elapsed());
+    let came = call.store.wait_in_foreground(&job, rule, left(), call.stop.fd())?;
+    // One that nobody waits for any more was not moved by anybody: its timeout stays.
+    if came != Foreground::Ended && !call.stop.is_set() {
+        match call.store.lift_timeout(&job) {
+            // Its timeout is ending it just now.
+            Err(ControlError::Refused { code, .. }) if code == "ending" => {
+                let limit = left().max(KILLED_WITHIN);
+                call.store.wait(std::slice::from_ref(&job), Until::All, Some(limit));
+            }
+            // It has ended since, or there is no keeper that could end it.
+            Ok(()) | Err(_) => {}
+        }
+    }
+    let state = job.state(call.store);
+    if !state.status.has_ended() {
+        return Ok(moved(&job)?);
+    }
+    let text = result(call, &job, &state)?;
+    Ok(told(call, Reply::plain(text), job, &state))
+}
+
+fn start(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Job, StartError> {
+    let mut request = Request::shell(line)
+        .session(call.scope.session.clone())
+        .reader(call.scope.reader.clone())
+        .timeout(timeout)
+        .grace(GRACE)
+        .output_cap(Some(OUTPUT_CAP));
+    if let Some(directory) = &call.scope.directory {
+        request = request.cwd(directory);
+    }
+    if let Some(variables) = call.environment.base() {
+        request = request.environment_base(variables);
+    }
+    let mut attempt = 1;
+    loop {
+        // It is made of what an id may have; one that is not is made up by the engine.
+        if let Ok(id) = JobId::parse(&format!("task_{}", random_digits(12, 16))) {
+            request = request.id(id);
+        }
+        match call.store.start(&request) {
+            Err(StartError::Request(RequestError::Taken(_))) if attempt < ATTEMPTS => attempt += 1,
+            started => return started.map(|started| started.job),
+        }
+    }
+}
+
+/// Tells that a command goes on in the background.
+fn moved(job: &Job) -> std::io::Result<Reply> {
+    let output = initial(&merged(job, false)?);
+    let id = job.id().as_str();
+    let command = command(job);
+    let lines = [
+        "Command has been moved to background execution.",
+        &format!("Task ID: {id}"),
+        &format!("Command: {command}"),
+        "",
+        "Initial output:",
+        &output,
+        "",
+        "Use bash_output tool with task_id to read further output.",
+        "Use kill_bash tool with task_id to terminate the task.",
+    ];
+    Ok(Reply::plain(lines.join("\n")))
+}
+
+/// Tells how a command that was waited for has ended.
+fn result(call: &Call<'_>, job: &Job, state: &State) -> std::io::Result<String> {
+    let outcome = state.outcome.as_ref();
+    let printed = streams(job, outcome.map(|outcome| outcome.totals.bytes))?;
+    if outcome.is_some_and(|outcome| outcome.cause == Cause::Timeout) {
+        let output = match printed.stderr.as_str() {
+            "" => printed.stdout,
+            stderr => format!("{}\n{stderr}", printed.stdout),
+        };
+        let output = if output.trim().is_empty() {
+            " There was no output before it was cancelled.".to_owned()
+        } else {
+            format!(" Below is the output (on stdout and stderr) before it was cancelled:\n{output}")
+        };
+        return Ok(format!("Command execution timed out and was cancelled.{output}"));
+    }
+    let or = |text: Option<String>, none: &str| text.unwrap_or_else(|| none.to_owned());
+    let full = |text: String| Some(text).filter(|text| !text.is_empty());
+    let signal = outcome.and_then(|outcome| match outcome.wait_status {
+        WaitStatus::Signaled { signal, .. } => Some(outlive::signal_name(signal)),
+        _ => None,
+    });
+    // Whatever a command makes of itself is no error of its execution; that nobody saw its end is.
+    let error = outcome.filter(|outcome| !matches!(outcome.cause, Cause::Natural));
+    let error = error.and_then(|_| outlive::reason(state));
+    let left: Vec<String> = job
+        .tree(call.store, state)
+        .map(|tree| tree.pids().map(|pid| pid.to_string()).collect())
+        .unwrap_or_default();
+    let directory = job.spec().cwd.to_lossy();
+    Ok([
+        format!("Command: {}", command(job)),
+        format!("Directory: {}", or(full(directory), "(root)")),
+        format!("Stdout: {}", or(full(printed.stdout), "(empty)")),
+        format!("Stderr: {}", or(full(printed.stderr), "(empty)")),
+        format!("Error: {}", or(error, "(none)")),
+        format!("Exit Code: {}", or(exit_code(state).map(|code| code.to_string()), "(none)")),
+        format!("Signal: {}", or(signal, "(none)")),
+        format!("Background PIDs: {}", or(full(left.join(", ")), "(none)")),
+        format!("Process Group PGID: {}", or(known_pid(state).map(|pid| pid.to_string()), "(none)")),
+    ]
+    .join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_run_is_told_by_its_name() {
+        assert_eq!(validate("npm run dev && ls"), Ok(()));
+        assert_eq!(validate("  "), Err("Command cannot be empty.".to_owned()));
+        assert_eq!(validate("&& ()"), Err("Could not identify command root.".to_owned()));
+        for line in
+            ["rm -rf x", "cd x && RM y", "ls | /bin/sh", "env A=1 'cu'rl x", "(wget x)", "true; \\eval x"]
+        {
+            let refusal = validate(line).expect_err(line);
+            assert!(refusal.ends_with("' is not allowed for security reasons."), "{refusal}");
+        }
+        let substitution = "Command substitution is not allowed for security reasons.".to_owned();
+        assert_eq!(validate("echo $(ls)"), Err(substitution.clone()));
+        assert_eq!(validate("echo \"`ls`\""), Err(substitution));
+        assert_eq!(validate("echo '$(ls) `ls`' rm; echo $((1+1))"), Ok(()));
+    }
+
+    #[test]
+    fn the_description_names_all_that_is_not_run() {
+        assert_eq!(BANNED.len(), 24);
+        assert!(DESCRIPTION.contains(&format!("not banned: {}\n", BANNED.join(", "))), "{DESCRIPTION}");
+        assert!(DESCRIPTION.contains(&MAX_TIMEOUT.to_string()));
+    }
+}
