@@ -40,6 +40,7 @@
 //!
 //! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
 
+mod characters;
 mod clear;
 mod collect;
 mod config;
@@ -51,6 +52,7 @@ mod dense;
 mod doctor;
 mod events;
 mod excerpt;
+mod files;
 mod find;
 mod follow;
 mod frame;

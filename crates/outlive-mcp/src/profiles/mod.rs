@@ -6,9 +6,11 @@
 mod claude_code;
 mod deepchat;
 mod duragent;
+mod links;
 mod macos_shell;
 mod native;
 mod neovate;
+mod starting;
 
 use outlive::{Job, JobId, SessionName, State, Timestamp};
 
