@@ -6,12 +6,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use outlive::{ControlError, Job, Kill, Output, Piece, State, Status, Stdin, WaitStatus};
+use outlive::{ControlError, Job, JobId, Kill, Output, Piece, State, Status, Stdin, WaitStatus};
 use serde_json::{Map, Value, json};
 
 use super::{Isolation, News, Profile, command, known_pid, links, pid, random_digits, started, starting};
 use crate::arguments::shown;
 use crate::jobs;
+use crate::notices::Left;
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -186,6 +187,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if let Some(label) = label.as_deref().and_then(starting::name) {
         request = request.name(label);
     }
+    let left = JobId::parse(&handle).ok().filter(|_| is_waited_for).map(|job| call.notices.leave(job));
     let job = starting::start(call, "spawn failed", &request)?;
     if let Err(error) = show(call, &job) {
         crate::log(&format!("the files of {handle} cannot be made: {}", chain(&error)));
@@ -196,7 +198,8 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let state = job.state(call.store);
     if is_waited_for && state.status.has_ended() {
-        return Ok(result(call, job, &state));
+        let reply = result(call, job, &state);
+        return Ok(reply.after(move || left.into_iter().for_each(Left::told)));
     }
     let mut answer = json!({"handle": handle, "status": "running", "pid": known_pid(&state)});
     if is_waited_for {
