@@ -1,5 +1,7 @@
 //! The profile deepchat.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -226,7 +228,7 @@ fn conversations_are_apart() {
         assert_eq!(refused, format!("Session {id} not found"));
     }
     assert_eq!(one.act("poll", &id)["status"], "running");
-    assert_eq!(one.ids(), [id.clone()]);
+    assert_eq!(one.ids(), std::slice::from_ref(&id));
     one.act("remove", &id);
     assert!(fs::symlink_metadata(&file).is_err());
 }
@@ -371,6 +373,23 @@ fn the_threshold_is_ten_thousand_characters() {
     assert_eq!(fs::read_to_string(file).unwrap(), "0é".repeat(10_000));
 }
 
+/// Of more than the cap the end is kept: the log counts from what there is, and the file leads to it.
+#[test]
+fn more_than_the_cap_keeps_its_end() {
+    let home = Home::new();
+    home.configure("[job]\noutput_cap = \"64K\"\n");
+    let mut chat = Talk::start(&home, "deepchat", "a");
+    let id = chat.background("seq 100000 130000; read x");
+    chat.poll_until(&id, |polled| polled["output"].as_str().unwrap().ends_with("\n130000\n"));
+    let all: String = (100_000..=130_000).map(|number| format!("{number}\n")).collect();
+    let page = chat.json("process", json!({"action": "log", "sessionId": id, "limit": 1_000_000}));
+    let kept = page["output"].as_str().unwrap();
+    assert_eq!(page["totalLength"], kept.len());
+    assert!(kept.len() > 32 << 10 && kept.len() < all.len() && all.ends_with(kept), "{}", kept.len());
+    let file = fs::read_to_string(page["outputFilePath"].as_str().unwrap()).unwrap();
+    assert!(!file.is_empty() && kept.starts_with(&file), "{file}");
+}
+
 /// S2-54: characters that are printed in two pieces are whole, and what is no character is told as such.
 #[test]
 fn characters_are_never_cut() {
@@ -456,7 +475,7 @@ fn removing_a_running_session_leaves_nothing() {
     let mut chat = Talk::start(&home, "deepchat", "a");
     let id = chat.background("head -c 20000 /dev/zero | tr '\\0' x; echo; sleep 1000 & echo $!; wait");
     let polled = chat.poll_until(&id, |polled| {
-        polled["offloaded"] == true && polled["output"].as_str().unwrap().ends_with(|c: char| c == '\n')
+        polled["offloaded"] == true && polled["output"].as_str().unwrap().ends_with('\n')
     });
     let file = polled["outputFilePath"].as_str().unwrap().to_owned();
     let mut child = 0;
@@ -489,7 +508,7 @@ fn jobs_of_others_are_sessions_too() {
     assert_eq!(chat.act("poll", &job), json!({"status": "killed", "output": ""}));
     // Its time is not this design's to count.
     set_look_back(&home, &job, minutes(31));
-    assert_eq!(chat.ids(), [job.clone()]);
+    assert_eq!(chat.ids(), [job]);
 }
 
 /// A command that leaves a process behind is answered when its shell ends; what it left can be found and ended.

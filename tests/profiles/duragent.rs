@@ -1,10 +1,12 @@
 //! The profile duragent.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use outlive_tests::{Home, is_running, lacks, pid, signal, until};
+use outlive_tests::{Era, Home, Mcp, is_running, lacks, pid, signal, until};
 use serde_json::{Value, json};
 
 use super::deepchat::{Talk, set_end_back, texts};
@@ -43,7 +45,7 @@ fn act(agent: &mut Talk, action: &str, handle: &str) -> String {
 fn write(agent: &mut Talk, handle: &str, input: &str) {
     let arguments = json!({"action": "write", "handle": handle, "input": input});
     let (texts, is_error) = agent.call("process", arguments);
-    assert!(!is_error && texts[0] == format!("Wrote to {handle}"), "{texts:?}");
+    assert!(!is_error && texts == [format!("Wrote to {handle}")], "{texts:?}");
 }
 
 /// Lists processes until a message has come, and returns all that came with the same answer.
@@ -544,6 +546,37 @@ fn jobs_of_others_are_processes_too() {
     assert_eq!(refused, "process does not have stdin");
     assert_eq!(act(&mut agent, "kill", &job), format!("Killed process {job}"));
     assert_eq!(act(&mut agent, "list", ""), format!("- {job} | sleep 1000 | killed | nap"));
+}
+
+/// Of more than the cap the end is kept: lines keep their numbers, and the file leads to what there is.
+#[test]
+fn more_than_the_cap_keeps_its_lines_and_file() {
+    let home = Home::new();
+    home.configure("[job]\noutput_cap = \"64K\"\n");
+    let mut agent = start(&home, "a");
+    let long = handle(&mut agent, "seq 1 40000; read x");
+    let last =
+        |agent: &mut Talk| agent.text("process", json!({"action": "log", "handle": long, "offset": 39_998}));
+    until("it has printed all", || last(&mut agent) == "39999\n40000\n");
+    let status: Value = serde_json::from_str(&act(&mut agent, "status", &long)).unwrap();
+    assert_eq!(status["log_path"], file(&home, &long, "log").to_str().unwrap());
+    let kept = fs::read_to_string(file(&home, &long, "log")).unwrap();
+    assert!(!kept.is_empty() && !kept.starts_with("1\n"), "{kept}");
+}
+
+/// A job of another profile is seen by a server that sees all sessions, in this design's words.
+#[test]
+fn sessions_of_another_profile_are_processes() {
+    let home = Home::new();
+    let mut chat = Talk::start(&home, "deepchat", "chat");
+    let arguments = json!({"command": "sleep 1000", "description": "A long nap", "background": true});
+    let id = chat.json("execute_command", arguments)["sessionId"].as_str().unwrap().to_owned();
+    let command = home.outlive(["mcp", "--profile", "duragent", "--all-sessions"]);
+    let mut agent = Talk(Mcp::of(command, Era::Handshake, json!({}), &[]));
+    assert_eq!(act(&mut agent, "list", ""), format!("- {id} | sleep 1000 | running | A long nap"));
+    assert_eq!(act(&mut agent, "kill", &id), format!("Killed process {id}"));
+    let polled = chat.json("process", json!({"action": "poll", "sessionId": id}));
+    assert_eq!(polled, json!({"status": "killed", "output": ""}));
 }
 
 /// Many calls at the same time each have their own process and answer, and every end is told once.

@@ -429,7 +429,7 @@ fn find(call: &Call<'_>, id: &str) -> Result<Job, Failure> {
 /// Removes the sessions of all conversations at which nobody looked for too long. One that runs is never touched.
 fn sweep(call: &Call<'_>) {
     let jobs = call.store.list(None).map(|listing| listing.jobs).unwrap_or_default();
-    for job in jobs.iter().filter(|job| is_expired(job, &job.state(call.store))) {
+    for job in jobs.iter().filter(|job| is_own(job) && is_expired(job, &job.state(call.store))) {
         discard(call, job);
     }
 }

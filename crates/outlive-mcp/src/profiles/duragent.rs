@@ -433,17 +433,21 @@ fn find(call: &Call<'_>, handle: &str) -> Result<Job, Failure> {
 /// Removes processes of all sessions that ended long ago, and links to those that others have removed.
 fn sweep(call: &Call<'_>) {
     let jobs = call.store.list(None).map(|listing| listing.jobs).unwrap_or_default();
-    for job in jobs.iter().filter(|job| is_expired(job, &job.state(call.store))) {
+    for job in jobs.iter().filter(|job| is_own(job) && is_expired(job, &job.state(call.store))) {
         discard(call, job);
     }
     links::sweep(call.store, &files(call));
 }
 
 fn is_expired(job: &Job, state: &State) -> bool {
-    let is_kept = !job.id().as_str().starts_with(PREFIX) || state.is_live() || !job.is_seen();
+    let is_kept = !is_own(job) || state.is_live() || !job.is_seen();
     let Some(outcome) = state.outcome.as_ref().filter(|_| !is_kept) else { return false };
     let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(outcome.ended.0);
     ended.elapsed().is_ok_and(|age| age >= KEPT)
+}
+
+fn is_own(job: &Job) -> bool {
+    job.id().as_str().starts_with(PREFIX)
 }
 
 fn discard(call: &Call<'_>, job: &Job) {
