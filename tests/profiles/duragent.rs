@@ -425,6 +425,26 @@ fn processes_are_there_after_a_crash_of_the_server() {
     assert_told_once(&home, &mut next, "a");
 }
 
+/// S3-78: a client that names no conversation is told after a crash, too: the project stands for the conversation.
+#[test]
+fn the_next_connection_of_a_project_hears_what_the_last_did_not() {
+    let home = Home::new();
+    let connect = || {
+        let command = home.outlive(["mcp", "--profile", "duragent"]);
+        Talk(Mcp::of(command, Era::Handshake, json!({}), &[]))
+    };
+    let mut agent = connect();
+    let [seen, unseen] = [(); 2].map(|()| handle(&mut agent, "read x; exit 3"));
+    write(&mut agent, &seen, "\n");
+    assert_eq!(line_of(&messages(&mut agent)[0], "Handle"), seen);
+    write(&mut agent, &unseen, "\n");
+    agent.0.kill();
+    let mut next = connect();
+    assert_eq!(line_of(&messages(&mut next)[0], "Handle"), unseen);
+    next.text("process", json!({"action": "list"}));
+    connect().text("process", json!({"action": "list"}));
+}
+
 /// S3-68 S3-76: a process whose end nobody could see is lost, with what it printed, and that is told, too.
 #[test]
 fn a_process_that_died_with_its_keeper_is_lost() {

@@ -140,6 +140,15 @@ impl Profile {
         }
     }
 
+    /// Returns who is told things of a session: the conversation that the client names; without one it is the project where that
+    /// stands for the conversation, so that the next connection hears what the last one was not told; else the connection.
+    pub(crate) fn reader(&self, session: &SessionName) -> SessionName {
+        match (self.isolation, self.conversation()) {
+            (Isolation::Conversation, None) => session.clone(),
+            _ => crate::scope::reader(),
+        }
+    }
+
     /// Tells of a failure in the profile's own form.
     pub(crate) fn failed(&self, failure: Failure) -> Reply {
         match self.news {
