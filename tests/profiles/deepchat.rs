@@ -135,8 +135,8 @@ fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
 }
 
-/// S2-5 S2-8 S2-10 S2-12..13 S2-17..33 S2-35..36 S2-38..40 S2-51 S2-53 S2-59..61 S2-64..67 S2-70 S2-72 S2-75 S2-77..83: both tools with all
-/// parameters and limits, every action with the fields of its result, every message and error.
+/// S2-5 S2-8 S2-10 S2-12..13 S2-17..33 S2-35..36 S2-38..40 S2-51 S2-53 S2-59..61 S2-64..67 S2-70 S2-72 S2-75 S2-77..83: all
+/// of both tools: parameters and limits, every action with the fields of its result, every message and error.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("deepchat");
@@ -209,7 +209,8 @@ fn a_kill_asks_and_then_forces_the_whole_tree() {
     assert!(polled["output"].as_str().unwrap().contains("cleaned up\n"), "{polled}");
 }
 
-/// S2-3 S2-9 S2-55..56: a conversation sees its own sessions only, whatever it is called, and its files stay below its directory.
+/// S2-3 S2-9 S2-55..56: a conversation sees its own sessions only, whatever it is called, and its files stay below
+/// its directory.
 #[test]
 fn conversations_are_apart() {
     let home = Home::new();
@@ -303,8 +304,8 @@ fn ended_sessions_go_when_nobody_looks() {
     assert_eq!(chat.act("poll", &running)["status"], "running");
 }
 
-/// S2-7 S2-37 S2-50 S2-52..54 S2-68..69 S2-76: a long output has a file that grows with it, the poll shows its last 500 characters, and pages
-/// of the log put together are all of it, no character cut.
+/// S2-7 S2-37 S2-50 S2-52..54 S2-68..69 S2-76: a long output has a file that grows with it, the poll shows its last
+/// 500 characters, and pages of the log put together are all of it, no character cut.
 #[test]
 fn long_output_has_a_file_and_pages() {
     let home = Home::new();
@@ -403,7 +404,8 @@ fn characters_are_never_cut() {
     assert_eq!((&page["output"], &page["totalLength"]), (&json!("é\u{fffd}"), &json!(4)));
 }
 
-/// S2-2 S2-32: a foreground command that takes longer than its window goes on: nothing is lost or repeated, and its time is not limited.
+/// S2-2 S2-32: a foreground command that takes longer than its window goes on: nothing is lost or repeated, and its
+/// time is not limited.
 #[test]
 fn a_yielded_command_goes_on_as_it_was() {
     let home = Home::new();
@@ -494,7 +496,8 @@ fn removing_a_running_session_leaves_nothing() {
     );
 }
 
-/// S2-66: a job that another front end started is a session by its own id, in this design's words; one without input has no stdin.
+/// S2-66: a job that another front end started is a session by its own id, in this design's words; one without input
+/// has no stdin.
 #[test]
 fn jobs_of_others_are_sessions_too() {
     let home = Home::new();

@@ -92,15 +92,15 @@ fn has_python(home: &Home) -> bool {
     has_python
 }
 
-/// S3-19 S3-21..22 S3-39..48 S3-50..53 S3-56..57 S3-59..62 S3-65..67 S3-69 S3-81 S3-83 S3-86..88 S3-94: both tools with all parameters and their
-/// defaults, every action, every message and error, all of it without tmux.
+/// S3-19 S3-21..22 S3-39..48 S3-50..53 S3-56..57 S3-59..62 S3-65..67 S3-69 S3-81 S3-83 S3-86..88 S3-94: all of both tools:
+/// parameters and defaults, every action, every message and error, all of it without tmux.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("duragent");
 }
 
-/// S3-1..2 S3-8 S3-24 S3-61 S3-87: work is delegated to a program; the call returns when that is done, with its whole result, and the agent
-/// reads what was changed.
+/// S3-1..2 S3-8 S3-24 S3-61 S3-87: work is delegated to a program; the call returns when that is done, with its whole
+/// result, and the agent reads what was changed.
 #[test]
 fn scenario_1_simple_delegation() {
     let home = Home::new();
@@ -126,8 +126,8 @@ fn scenario_1_simple_delegation() {
     assert_told_once(&home, &mut agent, "a");
 }
 
-/// S3-5 S3-9..10 S3-30..31 S3-62 S3-92: a whole test suite runs while the agent goes on; its end is told with what failed, without being asked
-/// for, and once.
+/// S3-5 S3-9..10 S3-30..31 S3-62 S3-92: a whole test suite runs while the agent goes on; its end is told with what
+/// failed, without being asked for, and once.
 #[test]
 fn scenario_2_fire_and_forget() {
     let home = Home::new();
@@ -233,7 +233,8 @@ fn the_message_has_the_last_two_thousand_characters() {
     assert_eq!(told, expected);
 }
 
-/// S3-33: what a call has waited for is told by its answer and by no message, and what ended meanwhile comes beside it.
+/// S3-33: what a call has waited for is told by its answer and by no message, and what ended meanwhile comes beside
+/// it.
 #[test]
 fn no_message_follows_what_was_waited_for() {
     let home = Home::new();
@@ -295,8 +296,8 @@ fn a_cancelled_wait_ends_nothing() {
     assert_eq!((line_of(&told[0], "Handle"), line_of(&told[0], "Exit code")), (handle.as_str(), "6"));
 }
 
-/// S3-18 S3-63..64 S3-70..71: the files of a process are where that design has them, whole at any moment, and true whether a server lives or not.
-/// The command as it was given is in a third one beside them.
+/// S3-18 S3-63..64 S3-70..71: the files of a process are where that design has them, whole at any moment, and true
+/// whether a server lives or not. The command as it was given is in a third one beside them.
 #[test]
 fn files_are_true_with_no_server_alive() {
     let home = Home::new();
@@ -339,8 +340,8 @@ fn files_that_cannot_be_made_hinder_nothing() {
     assert_eq!(fs::read_to_string(home.path().join(".duragent")).unwrap(), "mine");
 }
 
-/// S3-79..80: what ended half an hour ago is removed with its files, once its end was told; what runs or is untold stays, and so does what is not
-/// this design's.
+/// S3-79..80: what ended half an hour ago is removed with its files, once its end was told; what runs or is untold
+/// stays, and so does what is not this design's.
 #[test]
 fn ended_processes_go_after_half_an_hour() {
     let home = Home::new();
@@ -393,8 +394,8 @@ fn ended_processes_go_after_half_an_hour() {
     assert_eq!(fs::read_to_string(file(&home, "notes", "log")).unwrap(), "mine");
 }
 
-/// S3-72..73 S3-75 S3-78 S3-95..96: a server that is killed takes nothing along. The next one knows what runs and goes on with it, tells of what
-/// ended meanwhile, and of nothing twice.
+/// S3-72..73 S3-75 S3-78 S3-95..96: a server that is killed takes nothing along. The next one knows what runs and
+/// goes on with it, tells of what ended meanwhile, and of nothing twice.
 #[test]
 fn processes_are_there_after_a_crash_of_the_server() {
     let home = Home::new();

@@ -1,7 +1,7 @@
 //! The tools of DeepChat: `execute_command`, in the foreground for a while or in the background, and `process`.
 //!
-//! What that design calls a session is a job here, and its conversation is a session. Of what a job printed, a poll shows the end and
-//! a log a range of characters; what is long has a file, which is a link into the store.
+//! What that design calls a session is a job here, and its conversation is a session. Of what a job printed, a poll
+//! shows the end and a log a range of characters; what is long has a file, which is a link into the store.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -134,7 +134,8 @@ const POLLED: usize = 500;
 /// How many a log shows if nothing is said.
 const LOGGED: u64 = 1000;
 
-/// The most that one log shows, whatever is asked for: a client has to hold it in memory, and `totalLength` says that there is more.
+/// The most that one log shows, whatever is asked for: a client has to hold it in memory, and `totalLength` says that
+/// there is more.
 const MOST_LOGGED: u64 = 1_000_000;
 
 /// What is longer than so many characters has a file.
@@ -185,7 +186,8 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(finished(call, job, &state))
 }
 
-/// Answers with what a foreground command printed and its exit code. It is no session then, unless there is more of it to be had.
+/// Answers with what a foreground command printed and its exit code. It is no session then, unless there is more of
+/// it to be had.
 fn finished(call: &Call<'_>, job: Job, state: &State) -> Reply {
     let file = offloaded(call, &job);
     let shown = read(&job, |output| match file {

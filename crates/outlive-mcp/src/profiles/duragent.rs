@@ -1,7 +1,7 @@
 //! The tools of Duragent: `spawn_process`, waited for or not, and `process`.
 //!
-//! The end of a process that was not waited for comes as a message of its own beside the next answer. A process runs without tmux, and
-//! what needs a screen is refused in that design's words.
+//! The end of a process that was not waited for comes as a message of its own beside the next answer. A process runs
+//! without tmux, and what needs a screen is refused in that design's words.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -382,7 +382,8 @@ fn write(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
     Ok(Reply::plain(format!("Wrote to {}", job.id())))
 }
 
-/// Takes a backslash and an `n` at the very end for the newline that was meant: it is what is left of one that was quoted twice.
+/// Takes a backslash and an `n` at the very end for the newline that was meant: it is what is left of one that was
+/// quoted twice.
 fn enter(input: &str) -> String {
     match input.strip_suffix("\\n") {
         Some(text) if !text.ends_with('\\') => format!("{text}\n"),
