@@ -12,6 +12,7 @@ mod neovate;
 use outlive_tests::{Home, finish, lacks};
 
 /// Holds the dialogue of a profile.
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 fn dialogue(profile: &str) {
     let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);

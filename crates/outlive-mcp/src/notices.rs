@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use outlive::{Events, Nonce, Notice, SessionName, Status, Store};
+use outlive::{Events, JobId, Nonce, Notice, SessionName, Status, Store};
 
 use crate::jobs::exit_words;
 use crate::profiles::News;
@@ -41,6 +41,8 @@ struct Known {
     found: Vec<Notice>,
     /// What is in an answer that is under way.
     offered: HashSet<Nonce>,
+    /// Jobs whose end a call waits for: its own answer tells it.
+    awaited: HashSet<JobId>,
 }
 
 impl Notices {
@@ -64,8 +66,15 @@ impl Notices {
                 None => known.looked = None,
             }
         }
-        let is_free = |notice: &&Notice| !known.offered.contains(&notice.nonce);
+        let is_free =
+            |notice: &&Notice| !known.offered.contains(&notice.nonce) && !known.awaited.contains(&notice.job);
         known.found.iter().filter(is_free).cloned().collect()
+    }
+
+    /// Leaves the end of a job to the call that waits for it: no other answer tells it meanwhile.
+    pub(crate) fn leave(self: &Arc<Self>, job: JobId) -> Left {
+        self.known().awaited.insert(job.clone());
+        Left { notices: Arc::clone(self), job }
     }
 
     /// Writes what fits into an answer; returns it, and what is to be done once the client has it.
@@ -113,6 +122,25 @@ impl Notices {
             offer.noted();
         };
         (texts, Some(Box::new(after)))
+    }
+}
+
+/// A job whose end is left to a call: without that call's answer it is told like any other.
+pub(crate) struct Left {
+    notices: Arc<Notices>,
+    job: JobId,
+}
+
+impl Left {
+    /// The client has it, and the store says so.
+    pub(crate) fn told(self) {
+        self.notices.known().found.retain(|notice| notice.job != self.job);
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.notices.known().awaited.remove(&self.job);
     }
 }
 

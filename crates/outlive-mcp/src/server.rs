@@ -78,7 +78,7 @@ impl Server {
                 .or_else(|| self.options.profile.conversation())
                 .or_else(of_project)
                 .unwrap_or_default();
-            let reader = self.options.reader.clone().unwrap_or_else(scope::reader);
+            let reader = self.options.reader.clone().unwrap_or_else(|| self.options.profile.reader(&session));
             Arc::new(Scope { session, sees_all: self.options.all_sessions, reader, directory: root })
         });
         Arc::clone(found.await)

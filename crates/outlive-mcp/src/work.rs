@@ -56,7 +56,8 @@ impl Work {
         self.outgoing.settle();
         let (store, environment) = (&self.store, &self.environment);
         let (has_news, room) = (false, ROOM - AROUND);
-        look(&mut Call { store, scope, environment, arguments, stop, since, has_news, room })
+        let notices = &self.notices;
+        look(&mut Call { store, scope, environment, notices, arguments, stop, since, has_news, room })
     }
 
     /// Calls a tool, and adds to its answer what the reader has not heard of.
@@ -80,7 +81,9 @@ impl Work {
         let has_news = !news.is_empty();
         let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
         let (store, environment) = (&self.store, &self.environment);
-        let mut call = Call { store, scope, environment, arguments, stop, since: None, has_news, room };
+        let notices = &self.notices;
+        let mut call =
+            Call { store, scope, environment, notices, arguments, stop, since: None, has_news, room };
         let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
         if tool.waits {
             news = look();

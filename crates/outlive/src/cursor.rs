@@ -14,7 +14,7 @@ use outlive_sys::fault::{self, Point, Replacing};
 use crate::job::Job;
 
 /// The directory of cursors in a job's own.
-const DIRECTORY: &str = "cursors";
+pub(crate) const DIRECTORY: &str = "cursors";
 
 impl Job {
     /// Returns where a reader is, in one stream or in both; `None` if it has not read yet.

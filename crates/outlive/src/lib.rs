@@ -41,6 +41,7 @@
 //! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
 
 mod auto_background;
+mod characters;
 mod clear;
 mod collect;
 mod config;
@@ -52,6 +53,7 @@ mod dense;
 mod doctor;
 mod events;
 mod excerpt;
+mod files;
 mod find;
 mod follow;
 mod frame;

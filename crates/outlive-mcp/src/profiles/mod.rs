@@ -6,9 +6,11 @@
 mod claude_code;
 mod deepchat;
 mod duragent;
+mod links;
 mod macos_shell;
 mod native;
 mod neovate;
+mod starting;
 
 use outlive::{Job, JobId, SessionName, State, Timestamp};
 
@@ -135,6 +137,15 @@ impl Profile {
             Isolation::Conversation => {
                 Some(outlive::reader_of_environment()).filter(|name| *name != SessionName::default())
             }
+        }
+    }
+
+    /// Returns who is told things of a session: the conversation that the client names; without one it is the project where that
+    /// stands for the conversation, so that the next connection hears what the last one was not told; else the connection.
+    pub(crate) fn reader(&self, session: &SessionName) -> SessionName {
+        match (self.isolation, self.conversation()) {
+            (Isolation::Conversation, None) => session.clone(),
+            _ => crate::scope::reader(),
         }
     }
 

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
+use crate::notices::Notices;
 use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
 
@@ -183,6 +184,7 @@ pub(crate) struct Call<'a> {
     pub(crate) store: &'a Arc<Store>,
     pub(crate) scope: &'a Scope,
     pub(crate) environment: &'a Environment,
+    pub(crate) notices: &'a Arc<Notices>,
     pub(crate) arguments: Arguments,
     pub(crate) stop: &'a Stop,
     /// Events after this one count; none: after now.
