@@ -40,6 +40,7 @@
 //!
 //! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
 
+mod agent;
 mod clear;
 mod collect;
 mod config;
@@ -54,6 +55,7 @@ mod excerpt;
 mod find;
 mod follow;
 mod frame;
+mod fresh;
 mod helper;
 mod http;
 mod inbox;
@@ -94,6 +96,7 @@ mod wait;
 mod wait_for;
 mod webhook;
 
+pub use agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use collect::Collected;
 pub use config::{
     Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, WebhookRules,
@@ -107,6 +110,7 @@ pub use events::{Events, Numbered};
 pub use excerpt::Excerpt;
 pub use find::{Damaged, FindError, Listing};
 pub use follow::{Followed, Follower};
+pub use fresh::{Fresh, FreshLines, Place};
 pub use http::HttpAddress;
 pub use inbox::{Inbox, InboxError, Pending};
 pub use job::{DamageError, Job};
