@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use outlive_tests::{Era, Home, Mcp, is_running, pid, signal, until};
 use serde_json::{Value, json};
 
+/// S1-2..5 S1-7..18 S1-22 S1-25 S1-26 S1-28..31 S1-34 S1-35 S1-38..40 S1-45..57 S1-59..69 S1-71..74 S1-78..100 S1-102:
+/// every tool with its parameters, answers and errors, in the design's own words.
 #[test]
-/// S1-2..5 S1-7..18 S1-22 S1-25 S1-26 S1-28..31 S1-34 S1-35 S1-38..40 S1-45..57 S1-59..69 S1-71..74 S1-78..81 S1-82..100 S1-102
-/// S1-103: every tool with its parameters, answers and errors, in the design's own words.
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("claude-code");
 }
@@ -283,7 +283,7 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     assert_eq!((&new["status"], &new["exitCode"]), (&"killed".into(), &0.into()));
 }
 
-/// S1-21 S1-23: before a start, the oldest that have ended make room; what runs stays, however old.
+/// S1-21 S1-23 S1-103: before a start, the oldest that have ended make room; what runs stays, however old.
 #[test]
 fn twenty_are_kept_and_the_oldest_ended_go() {
     let home = Home::new();
@@ -863,4 +863,47 @@ fn a_process_without_its_keeper_can_be_killed() {
     assert_eq!(new["status"], "failed");
     assert!(new["newErrors"].as_str().unwrap().starts_with("Process error: "), "{new}");
     assert_eq!(client.read(&id)["newErrors"], "");
+}
+
+/// S1-36 S1-63: what the log no longer has is passed over, and no line is made of two halves.
+#[test]
+fn what_was_dropped_is_passed_over() {
+    let home = Home::new();
+    let mut client = Client::with(&home, &["--session", "work"]);
+    let line = "echo 0 first; until [ -e go ]; do sleep 0.02; done; seq -f '%.0f line' 1 40000; echo last";
+    let id =
+        home.run(["--session", "work", "run", "--output-cap", "64K", line]).ok().text().trim_end().to_owned();
+    home.wait_for_output(&id, "0 first\n");
+    assert_eq!(client.read(&id)["newOutput"], "0 first");
+    std::fs::write(home.path().join("go"), "").unwrap();
+    home.wait(&id);
+    let new = client.read(&id);
+    let lines: Vec<&str> = new["newOutput"].as_str().unwrap().split('\n').collect();
+    assert_eq!(lines.last(), Some(&"last"));
+    let numbers: Vec<u32> = lines[..lines.len() - 1]
+        .iter()
+        .map(|line| line.strip_suffix(" line").unwrap().parse().unwrap())
+        .collect();
+    assert!(
+        numbers.len() > 1000 && numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+        "{}",
+        numbers.len()
+    );
+    assert_eq!(numbers.last(), Some(&40_000));
+    // What somebody cleared is gone, and is no harm.
+    drop(home.run(["clear", &id]).ok());
+    assert_eq!(client.read(&id)["newOutput"], "");
+    assert_eq!(client.row(&id).unwrap()["outputLines"], 0);
+}
+
+/// S1-34: a limit of the store keeps a process from being started, in the design's words.
+#[test]
+fn a_limit_is_a_failure_to_spawn() {
+    let home = Home::new();
+    home.configure("[limits]\nsession = 1\n");
+    let mut client = Client::new(&home);
+    let id = client.start("exec sleep 300");
+    let (text, is_error) = client.call("run_command", json!({"command": "true", "run_in_background": true}));
+    assert!(is_error && text.starts_with("Failed to spawn: 1 jobs are live in session"), "{text}");
+    client.kill(&id);
 }

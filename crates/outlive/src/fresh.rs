@@ -180,13 +180,9 @@ fn walk(
     let mut at = from.offset;
     let mut assembler =
         if from.is_past_open { Assembler::default() } else { output.assembler_at(at.max(output.start()))? };
-    let mut goes_on = true;
-    let mut hand_on = |line: Line, after: u64| {
-        goes_on && {
-            goes_on = wanted.blank.is_blank(&line.text) || take(line, after);
-            goes_on
-        }
-    };
+    // The beginning of the next line is gone: what is left of it is passed over with the rest.
+    let mut is_torn = false;
+    let mut hand_on = |line: Line, after: u64| wanted.blank.is_blank(&line.text) || take(line, after);
     while at < end {
         match output.piece(at)? {
             Some(Piece::Output { stream: of, time, mut bytes, .. }) => {
@@ -195,9 +191,9 @@ fn walk(
                     let mut begin = 0;
                     for newline in memchr_iter(b'\n', &bytes) {
                         let after = at + newline as u64 + 1;
-                        let mut is_taken = true;
+                        let (is_whole, mut is_taken) = (!std::mem::take(&mut is_torn), true);
                         assembler.push(stream, time, &bytes[begin..=newline], |line| {
-                            is_taken = hand_on(line, after)
+                            is_taken = !is_whole || hand_on(line, after);
                         });
                         if !is_taken {
                             return Ok(false);
@@ -211,6 +207,7 @@ fn walk(
             Some(Piece::Gone { to, .. }) => {
                 at = to;
                 assembler = output.assembler_at(to)?;
+                is_torn = assembler.is_open(stream);
             }
             None => break,
         }
