@@ -235,6 +235,7 @@ impl<'a> Scenario<'a> {
         }
         self.front_end("reader", &["list"]);
         self.clear();
+        self.register();
         self.front_end("reader", &["remove", "to-remove"]);
         self.front_end("reader", &["pause", "left"]);
         self.front_end("reader", &["kill", "--force", "left"]);
@@ -273,6 +274,21 @@ impl<'a> Scenario<'a> {
             std::thread::sleep(Duration::from_millis(1));
         }
         waiter
+    }
+
+    /// Notes that an agent runs, and is done: it is noted as a whole, or not at all.
+    fn register(&mut self) {
+        let register = ["agent", "register", "explorer", "--type", "explore", "--output", "/nowhere"];
+        self.front_end("reader", &register);
+        if self.home.run(["agent", "status", "explorer"]).code != 0 {
+            self.must(&register);
+        }
+        self.front_end("reader", &["agent", "done", "explorer"]);
+        self.must(&["agent", "done", "explorer"]);
+        let listed = self.must(&["agent", "list"]).text();
+        if listed.lines().count() != 2 || !listed.contains("completed") {
+            self.violation(format!("an agent is half noted: {listed}"));
+        }
     }
 
     /// Empties the output of an ended job; once that has succeeded, nothing of it is left.

@@ -96,6 +96,7 @@ pub(crate) enum Verb {
     Mcp(Mcp),
     Session(Session),
     Inbox(Inbox),
+    Agent(Agent),
     Gc(Gc),
     Deliver(Deliver),
     Doctor(Doctor),
@@ -688,6 +689,69 @@ pub(crate) enum NoticeForm {
     Text,
     /// The message that a conversation gets.
     Message,
+}
+
+/// Keep note of background agents: register, list, read, and say that they are done
+///
+/// An agent is work that another program does. outlive keeps note of it for all who ask, and reads the file that it writes to; it neither
+/// starts nor ends it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive agent register explore-1 --type explore --output /tmp/explore-1.output\n  \
+outlive agent output explore-1\n  \
+outlive agent done explore-1            # or: done --failed, stop")]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    pub(crate) verb: AgentVerb,
+}
+
+/// What to do with agents.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentVerb {
+    /// Note that an agent runs; one of this id is forgotten
+    Register {
+        /// What to call it
+        #[arg(value_name = "ID")]
+        id: String,
+
+        /// What kind of agent it is
+        #[arg(long = "type", value_name = "TYPE")]
+        kind: String,
+
+        /// The file that it writes to
+        #[arg(long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// List agents, the newest last
+    List {},
+    /// Show how an agent is doing
+    Status {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Print what an agent has written, at most the last MiB of it
+    Output {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Note that an agent is done
+    Done {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+
+        /// It did not do what it should
+        #[arg(long)]
+        failed: bool,
+    },
+    /// Note that nobody waits for an agent any more: it counts as failed
+    Stop {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+    },
 }
 
 /// Remove now what the configuration no longer keeps

@@ -6,8 +6,8 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use outlive::{
-    ConfigError, ControlError, FindError, LimitError, RemoveError, SessionError, StartError, StoreError,
-    WaitError,
+    AgentError, ConfigError, ControlError, FindError, LimitError, RemoveError, SessionError, StartError,
+    StoreError, WaitError,
 };
 use serde::Serialize;
 
@@ -291,6 +291,24 @@ impl From<FindError> for Failure {
                 job: None,
             },
             FindError::Store(_) => Self::other("store", &error).hint("`outlive doctor` examines it"),
+        }
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        let failure = Self::other("agent", &error);
+        match &error {
+            AgentError::Id | AgentError::Kind => {
+                Self { code: "usage", exit: USAGE, ..failure }.hint("outlive agent --help has examples")
+            }
+            AgentError::Unknown(_) => Self { code: "not_found", exit: NOT_FOUND, ..failure }
+                .hint("`outlive agent list` shows all agents"),
+            AgentError::Ambiguous { .. } => {
+                Self { code: "ambiguous", exit: NOT_FOUND, ..failure }.hint("say whose it is: --session NAME")
+            }
+            AgentError::Over(_) => Self { code: "ended", ..failure }.hint("nothing is left to be stopped"),
+            AgentError::Store(_) => failure.hint("`outlive doctor` examines the store"),
         }
     }
 }

@@ -88,6 +88,18 @@ pub fn open_ro(dir: impl AsFd, name: &str) -> io::Result<File> {
     Ok(File::from(openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
 }
 
+/// Opens a file of somebody else's to read it. Anything else than a file is refused: a pipe would be waited for, and a device may
+/// have no end.
+///
+/// # Errors
+///
+/// If it is not there, is no file, or may not be read.
+pub fn open_foreign(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
 /// Reads a file of one short line; `None` if it is not there, empty or longer than 4 KiB.
 pub fn read_line(dir: impl AsFd, name: &str) -> Option<String> {
     use std::io::Read;

@@ -305,6 +305,12 @@ points! {
     NameWrite = "reader.name.write", Write;
     /// Renaming it into its place.
     NameRename = "reader.name.rename", Call;
+    /// Making the directory of a session's agents.
+    AgentsMake = "reader.agents.mkdir", Call;
+    /// Writing what is known of an agent beside its place.
+    AgentWrite = "reader.agent.write", Write;
+    /// Renaming it into its place.
+    AgentRename = "reader.agent.rename", Call;
     /// Deleting its files.
     RemoveDelete = "reader.remove.delete", Call;
     /// Noting that it was told that a keeper died and its command goes on.
@@ -381,6 +387,8 @@ impl Replacing {
     pub const TRANSFER: Self = Self { write: Point::TransferWrite, rename: Point::TransferRename };
     /// The new name of a job.
     pub const NAME: Self = Self { write: Point::NameWrite, rename: Point::NameRename };
+    /// What is known of an agent.
+    pub const AGENT: Self = Self { write: Point::AgentWrite, rename: Point::AgentRename };
     /// Who asked for the end of a job without a keeper.
     pub const ORPHAN_ASKED: Self = Self { write: Point::OrphanAskedWrite, rename: Point::OrphanAskedRename };
     /// The snapshot of a job without a keeper that was paused or goes on.

@@ -20,7 +20,7 @@ pub enum Blank {
 }
 
 impl Blank {
-    fn is_blank(self, text: &[u8]) -> bool {
+    pub(crate) fn is_blank(self, text: &[u8]) -> bool {
         match self {
             Self::Empty => text.is_empty(),
             Self::Whitespace => String::from_utf8_lossy(text).trim().is_empty(),

@@ -40,6 +40,7 @@
 //!
 //! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
 
+mod agent;
 mod auto_background;
 mod characters;
 mod clear;
@@ -57,6 +58,7 @@ mod files;
 mod find;
 mod follow;
 mod frame;
+mod fresh;
 mod helper;
 mod http;
 mod inbox;
@@ -98,6 +100,7 @@ mod wait;
 mod wait_for;
 mod webhook;
 
+pub use agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use auto_background::{AutoBackground, Foreground};
 pub use collect::Collected;
 pub use config::{
@@ -112,6 +115,7 @@ pub use events::{Events, Numbered};
 pub use excerpt::Excerpt;
 pub use find::{Damaged, FindError, Listing};
 pub use follow::{Followed, Follower};
+pub use fresh::{Fresh, FreshLines, Place};
 pub use http::HttpAddress;
 pub use inbox::{Inbox, InboxError, Pending};
 pub use job::{DamageError, Job};

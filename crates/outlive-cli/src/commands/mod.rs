@@ -1,5 +1,6 @@
 //! One verb, one file.
 
+mod agent;
 mod clear;
 mod completions;
 mod deliver;
@@ -86,6 +87,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
         Verb::Inbox(inbox) => inbox::run(&context, &inbox),
+        Verb::Agent(agent) => agent::run(&context, &agent),
         Verb::Gc(_) => gc::run(&context),
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),

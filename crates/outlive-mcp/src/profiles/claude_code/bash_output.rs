@@ -1,0 +1,99 @@
+//! `bash_output`: what is new.
+
+use std::io;
+
+use outlive::{Blank, Fresh, FreshLines, Job, Line, State, Stream};
+use serde_json::json;
+
+use super::{BYTES, LINES, exit_code, last_words, reader, roughly, word};
+use crate::reply::{Failure, Reply};
+use crate::tools::{Call, Hints, Kind, Parameter, Tool};
+
+pub(super) static TOOL: Tool = Tool {
+    name: "bash_output",
+    title: "Read the output of a shell",
+    description: "Read output from a running or completed background shell process. Returns only NEW output since the last read.",
+    parameters: &[
+        Parameter::required(
+            "bash_id",
+            Kind::Text,
+            "The process ID returned when starting the background process",
+        ),
+        Parameter::new(
+            "filter",
+            Kind::Text,
+            "Optional regex to filter output lines (only matching lines returned)",
+        ),
+    ],
+    hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
+    waits: false,
+    call,
+};
+
+fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let id = call.arguments.required("bash_id", "bash_output bash_id=\"shell-1700000000000-abcd\"")?;
+    // One that makes no sense is passed over.
+    let filter = call.arguments.text("filter")?.and_then(|text| outlive::pattern(&text, true).ok());
+    let Some((job, state)) = roughly(call, &id)? else {
+        let message = format!("Process not found: {id}. Use list_shells to see available processes.");
+        return Ok(Reply::refusal(json!({"error": message}).to_string()));
+    };
+    let failed = |error: io::Error| Failure::of("its output cannot be read", &error);
+    let output = new(&job, &state, Stream::Stdout).map_err(failed)?;
+    let errors = new(&job, &state, Stream::Stderr).map_err(failed)?;
+    let (mut stdout, mut stderr) = (texts(&output.lines), texts(&errors.lines));
+    if state.status.has_ended() && errors.is_all && !job.place(&reader(), Stream::Stderr).is_past_open {
+        stderr.extend(last_words(&job, &state));
+    }
+    if let Some(filter) = filter {
+        stdout.retain(|line| filter.is_match(line.as_bytes()));
+        stderr.retain(|line| filter.is_match(line.as_bytes()));
+    }
+    let mut object = json!({
+        "id": job.id().as_str(),
+        "status": word(&state),
+        "newOutput": stdout.join("\n"),
+        "newErrors": stderr.join("\n"),
+    });
+    if let Some(code) = exit_code(&state) {
+        object["exitCode"] = code.into();
+    }
+    let told_to = call.scope.reader.clone();
+    let places = [(Stream::Stdout, output.place), (Stream::Stderr, errors.place)];
+    let has_ended = state.status.has_ended();
+    Ok(Reply::json(&object).tells(&job, &state).after(move || {
+        for (stream, place) in places {
+            // Where the store cannot be written it is shown again.
+            job.set_place(&reader(), stream, place).ok();
+        }
+        if has_ended {
+            job.mark_told(&told_to);
+        }
+    }))
+}
+
+/// Reads what is new in a stream.
+fn new(job: &Job, state: &State, stream: Stream) -> io::Result<FreshLines> {
+    job.fresh(&Fresh {
+        stream,
+        from: job.place(&reader(), stream),
+        blank: Blank::Whitespace,
+        window: LINES,
+        lines: LINES,
+        bytes: BYTES,
+        // What is left of its tree may go on with the line, which is then a line of its own.
+        is_over: state.status.has_ended(),
+    })
+}
+
+/// Makes texts of lines; of one that is too long to be held, it says how much is missing.
+pub(super) fn texts(lines: &[Line]) -> Vec<String> {
+    let text = |line: &Line| {
+        let text = String::from_utf8_lossy(&line.text);
+        match line.cut_bytes {
+            0 => text.into_owned(),
+            more => format!("{text}… [{more} more bytes]"),
+        }
+    };
+    lines.iter().map(text).collect()
+}
