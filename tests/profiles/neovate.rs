@@ -306,11 +306,12 @@ fn who_obeys_has_time_to() {
     let home = Home::new();
     let mut mcp = neovate(&home);
     let task = start(&mut mcp, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
-    until("it listens", || output(&mut mcp, &task).contains("ready"));
+    until("it listens", || printed(&output(&mut mcp, &task)).contains("ready"));
     kill(&mut mcp, &task);
     let shown = output(&mut mcp, &task);
     assert_eq!((field(&shown, "Status"), field(&shown, "Exit Code")), ("killed", "0"));
-    assert!(printed(&shown).contains("ready\nbye\n"), "{shown}");
+    // The shell may say of its sleep that it was terminated, before or after.
+    assert!(printed(&shown).lines().any(|line| line == "bye"), "{shown}");
 }
 
 /// S4-36 S4-111: a kill that cannot be carried out says so.
