@@ -218,6 +218,24 @@ impl Mcp {
         Answer { text, is_error: result["isError"] == true }
     }
 
+    /// Calls a tool of a profile, whose answer is one text and nothing beside it.
+    #[track_caller]
+    pub fn plain_call(&mut self, tool: &str, arguments: Value) -> Answer {
+        let id = self.send_call(tool, arguments);
+        self.plain_answer(id)
+    }
+
+    /// Returns what a tool of a profile answered: one text and nothing beside it.
+    #[track_caller]
+    pub fn plain_answer(&mut self, id: u64) -> Answer {
+        let answer = self.answer(id);
+        let result = &answer["result"];
+        let content = result["content"].as_array().unwrap_or_else(|| panic!("no content: {answer}"));
+        assert_eq!(content.len(), 1, "{answer}");
+        let text = content[0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}")).to_owned();
+        Answer { text, is_error: result["isError"] == true }
+    }
+
     /// Sends a request and returns its result.
     #[track_caller]
     pub fn result(&mut self, method: &str, params: Value) -> Value {

@@ -51,6 +51,16 @@ fn the_page_of_profiles_is_up_to_date() {
     assert_is_up_to_date("profiles");
 }
 
+/// Every line of the designs is proved by a test that quotes it, or settled with a reason.
+#[test]
+fn every_line_of_the_designs_is_accounted_for() {
+    let home = Home::new();
+    let made = outlive_tests::finish(home.command(home.program("coverage")), b"").ok().text();
+    let path = workspace().join("docs/reference/coverage.md");
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == made, "{} is not what target/debug/coverage makes: ./test bless", path.display());
+}
+
 #[test]
 fn every_module_of_the_tests_is_listed() {
     let directory = workspace().join("tests/it");

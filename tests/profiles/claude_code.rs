@@ -37,10 +37,8 @@ impl Client {
 
     #[track_caller]
     fn answer(&mut self, id: u64) -> (String, bool) {
-        let answer = self.0.answer(id);
-        let content = answer["result"]["content"].as_array().unwrap_or_else(|| panic!("{answer}"));
-        assert_eq!(content.len(), 1, "nothing beside the answer: {answer}");
-        (content[0]["text"].as_str().unwrap().to_owned(), answer["result"]["isError"] == true)
+        let answer = self.0.plain_answer(id);
+        (answer.text, answer.is_error)
     }
 
     /// Calls a tool that answers with an object, and no error.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use outlive_core::outcome::{FILE_BYTES, OUTCOME_AT, Outcome};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::identity::Stat;
-use outlive_tests::{Era, Home, Mcp, is_running, lacks, pid, until};
+use outlive_tests::{Answer, Era, Home, Mcp, is_running, lacks, pid, until};
 use serde_json::{Value, json};
 
 /// Starts a server in a directory.
@@ -23,30 +23,16 @@ fn server(home: &Home) -> Mcp {
     server_in(home, &[], home.path())
 }
 
-/// Returns the text of an answer, and whether it is an error.
-#[track_caller]
-fn text(mut answer: Value) -> (String, bool) {
-    let result = answer["result"].take();
-    assert_eq!(result["content"].as_array().map(Vec::len), Some(1), "{answer} {result}");
-    (result["content"][0]["text"].as_str().unwrap().to_owned(), result["isError"] == true)
-}
-
 /// Calls a tool, which must succeed, and returns the object that it answers.
 #[track_caller]
 fn call(client: &mut Mcp, tool: &str, arguments: Value) -> Value {
-    let id = client.send_call(tool, arguments);
-    let (text, is_error) = text(client.answer(id));
-    assert!(!is_error, "{text}");
-    serde_json::from_str(&text).unwrap()
+    serde_json::from_str(&client.plain_call(tool, arguments).ok().text).unwrap()
 }
 
 /// Calls a tool, which must refuse, and returns its words.
 #[track_caller]
 fn refusal(client: &mut Mcp, tool: &str, arguments: Value) -> String {
-    let id = client.send_call(tool, arguments);
-    let (text, is_error) = text(client.answer(id));
-    assert!(is_error, "{text}");
-    text
+    client.plain_call(tool, arguments).error()
 }
 
 /// Starts a process, and returns its id.
@@ -344,7 +330,7 @@ fn what_ends_by_itself_is_told_as_it_was() {
     for _ in 0..20 {
         let id = start(&mut client, json!({"command": "exit 0"}));
         let call = client.send_call("kill_process", json!({"processId": id}));
-        let (answer, is_error) = text(client.answer(call));
+        let Answer { text: answer, is_error } = client.plain_answer(call);
         if is_error {
             assert!(answer.ends_with("is not running (status: stopped)"), "{answer}");
         } else {
@@ -619,7 +605,7 @@ fn whoever_streams_is_woken() {
     };
     let go = |name: &str| std::fs::write(home.path().join(name), "").unwrap();
     let answer = |client: &mut Mcp, call: u64| -> Value {
-        let (text, is_error) = text(client.answer(call));
+        let Answer { text, is_error } = client.plain_answer(call);
         assert!(!is_error, "{text}");
         serde_json::from_str(&text).unwrap()
     };

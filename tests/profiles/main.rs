@@ -8,6 +8,7 @@ mod deepchat;
 mod duragent;
 mod macos_shell;
 mod neovate;
+mod side_by_side;
 
 use outlive_tests::{Home, finish, lacks};
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use outlive::AutoBackground;
-use outlive_tests::{Answer, Era, Home, LIMIT, Mcp, is_running, pid, signal, until};
+use outlive_tests::{Era, Home, LIMIT, Mcp, is_running, pid, signal, until};
 use serde_json::{Value, json};
 
 /// The server of this profile.
@@ -13,42 +13,25 @@ fn neovate(home: &Home) -> Mcp {
     Mcp::start_with(home, Era::Handshake, &["--profile", "neovate"], home.path())
 }
 
-/// Returns the answer to a call that was sent: one text and nothing beside it.
-#[track_caller]
-fn answer(mcp: &mut Mcp, id: u64) -> Answer {
-    let answer = mcp.answer(id);
-    let result = &answer["result"];
-    let content = result["content"].as_array().unwrap_or_else(|| panic!("no content: {answer}"));
-    assert_eq!(content.len(), 1, "{answer}");
-    let text = content[0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}")).to_owned();
-    Answer { text, is_error: result["isError"] == true }
-}
-
-#[track_caller]
-fn call(mcp: &mut Mcp, tool: &str, arguments: Value) -> Answer {
-    let id = mcp.send_call(tool, arguments);
-    answer(mcp, id)
-}
-
 #[track_caller]
 fn bash(mcp: &mut Mcp, command: &str) -> String {
-    call(mcp, "bash", json!({"command": command})).ok().text
+    mcp.plain_call("bash", json!({"command": command})).ok().text
 }
 
 /// Starts a task in the background and returns its id.
 #[track_caller]
 fn start(mcp: &mut Mcp, command: &str) -> String {
-    task_id(&call(mcp, "bash", json!({"command": command, "run_in_background": true})).ok().text)
+    task_id(&mcp.plain_call("bash", json!({"command": command, "run_in_background": true})).ok().text)
 }
 
 #[track_caller]
 fn output(mcp: &mut Mcp, task: &str) -> String {
-    call(mcp, "bash_output", json!({"task_id": task})).ok().text
+    mcp.plain_call("bash_output", json!({"task_id": task})).ok().text
 }
 
 #[track_caller]
 fn kill(mcp: &mut Mcp, task: &str) -> String {
-    call(mcp, "kill_bash", json!({"task_id": task})).ok().text
+    mcp.plain_call("kill_bash", json!({"task_id": task})).ok().text
 }
 
 /// Returns what comes after the beginning of a line.
@@ -225,7 +208,7 @@ fn a_silent_command_moves_when_it_prints() {
     has_run(&home, &job, 3000);
     assert!(!mcp.is_answered(id), "it has printed nothing");
     std::fs::write(home.path().join("go"), "").unwrap();
-    let moved = answer(&mut mcp, id).ok().text;
+    let moved = mcp.plain_answer(id).ok().text;
     assert_eq!(task_id(&moved), job);
     assert!(moved.contains("\nInitial output:\nat last\n\n"), "{moved}");
     kill(&mut mcp, &job);
@@ -248,7 +231,7 @@ fn other_commands_stay_in_the_foreground() {
     has_run(&home, &job, 3000);
     assert!(!mcp.is_answered(id), "it has run for 3 s and printed something, but is no tool of development");
     std::fs::write(home.path().join("go"), "").unwrap();
-    let done = answer(&mut mcp, id).ok().text;
+    let done = mcp.plain_answer(id).ok().text;
     assert!(done.contains("\nStdout: first\nlast\n\nStderr: (empty)\n"), "{done}");
 }
 
@@ -295,7 +278,7 @@ fn a_kill_ends_the_whole_tree() {
     for _ in 0..3 {
         assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
     }
-    let again = call(&mut mcp, "kill_bash", json!({"task_id": task})).error();
+    let again = mcp.plain_call("kill_bash", json!({"task_id": task})).error();
     assert_eq!(again, format!("Task {task} is not running (status: killed). Cannot terminate."));
     assert_eq!(home.show(&task)["status"], "killed");
 }
@@ -323,7 +306,7 @@ fn a_kill_that_fails_is_told() {
     let keeper = pid(&home.show(&task), "keeper_pid");
     // A keeper that does not answer.
     signal(keeper, "STOP");
-    let failed = call(&mut mcp, "kill_bash", json!({"task_id": task}));
+    let failed = mcp.plain_call("kill_bash", json!({"task_id": task}));
     signal(keeper, "CONT");
     assert_eq!(failed.error(), format!("Failed to terminate task {task}. Process may have already exited."));
     assert_eq!(field(&output(&mut mcp, &task), "Status"), "running");
@@ -379,10 +362,10 @@ fn a_timeout_does_not_follow_into_the_background() {
     let home = Home::new();
     let mut mcp = neovate(&home);
     let command = "make() { echo up; sleep 300; }; make";
-    let moved = call(&mut mcp, "bash", json!({"command": command, "timeout": 3000})).ok().text;
+    let moved = mcp.plain_call("bash", json!({"command": command, "timeout": 3000})).ok().text;
     let moved = task_id(&moved);
     let begun =
-        call(&mut mcp, "bash", json!({"command": "sleep 300", "timeout": 500, "run_in_background": true}));
+        mcp.plain_call("bash", json!({"command": "sleep 300", "timeout": 500, "run_in_background": true}));
     let begun = task_id(&begun.ok().text);
     for task in [&moved, &begun] {
         has_run(&home, task, 4500);
@@ -396,7 +379,7 @@ fn a_timeout_does_not_follow_into_the_background() {
         assert_eq!(home.show(&job)["timeout_ms"], 600_000);
         kill(&mut mcp, &job);
         // Whoever waited for it hears of it.
-        let done = answer(&mut mcp, id).ok().text;
+        let done = mcp.plain_answer(id).ok().text;
         assert_eq!((field(&done, "Exit Code"), field(&done, "Signal")), ("(none)", "SIGTERM"), "{done}");
     }
 }
@@ -424,7 +407,7 @@ fn a_command_without_keeper_is_told_as_it_is() {
     let job = only_job(&home);
     home.wait_for_output(&job, "up");
     let main = home.orphan(&job);
-    assert_eq!(task_id(&answer(&mut mcp, id).ok().text), job);
+    assert_eq!(task_id(&mcp.plain_answer(id).ok().text), job);
     assert_eq!(
         kill(&mut mcp, &job),
         format!("Successfully terminated task {job} (make() {{ echo up; sleep 300; }}; make)")
@@ -436,7 +419,7 @@ fn a_command_without_keeper_is_told_as_it_is() {
     home.wait_for_output(&job, "before");
     home.orphan(&job);
     std::fs::write(home.path().join("go"), "").unwrap();
-    let done = answer(&mut mcp, id).ok().text;
+    let done = mcp.plain_answer(id).ok().text;
     assert_eq!(field(&done, "Stdout"), "before");
     assert_ne!(field(&done, "Error"), "(none)", "{done}");
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "failed");
@@ -495,7 +478,7 @@ fn a_forced_command_answers_at_once() {
         .map(|_| mcp.send_call("bash", json!({"command": "sleep 300", "run_in_background": true})))
         .collect();
     let mut tasks: Vec<String> =
-        tasks.into_iter().map(|id| task_id(&answer(&mut mcp, id).ok().text)).collect();
+        tasks.into_iter().map(|id| task_id(&mcp.plain_answer(id).ok().text)).collect();
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     tasks.sort_unstable();
     tasks.dedup();
@@ -550,12 +533,12 @@ fn what_is_no_text_does_no_harm() {
     until("half a character was printed", || home.show(&job)["output"]["bytes"] == 1);
     assert_eq!(printed(&output(&mut mcp, &job)), "(no output yet)");
     std::fs::write(home.path().join("go"), "").unwrap();
-    assert!(answer(&mut mcp, id).ok().text.contains("\nStdout: \u{e4}\nStderr: (empty)\n"));
+    assert!(mcp.plain_answer(id).ok().text.contains("\nStdout: \u{e4}\nStderr: (empty)\n"));
     assert_eq!(printed(&output(&mut mcp, &job)), "\u{e4}");
     let quoted = bash(&mut mcp, "printf '%s' 'Status: killed'");
     assert!(quoted.contains("\nStdout: Status: killed\n"));
     let huge = format!("true {}", "x".repeat(200_000));
-    let refused = call(&mut mcp, "bash", json!({"command": huge})).error();
+    let refused = mcp.plain_call("bash", json!({"command": huge})).error();
     assert!(refused.starts_with("Command execution failed: "), "{refused:.200}");
 }
 
@@ -565,13 +548,13 @@ fn what_cannot_be_started_is_told() {
     let home = Home::new();
     home.configure("[limits]\nsession = 1\n");
     let mut mcp = neovate(&home);
-    let refused = call(&mut mcp, "bash", json!({"command": "echo \u{0}"})).error();
+    let refused = mcp.plain_call("bash", json!({"command": "echo \u{0}"})).error();
     assert_eq!(
         refused,
         "Command execution failed: the command line holds a NUL byte, which no program can be given"
     );
     let task = start(&mut mcp, "sleep 300");
-    let refused = call(&mut mcp, "bash", json!({"command": "true"})).error();
+    let refused = mcp.plain_call("bash", json!({"command": "true"})).error();
     assert!(refused.starts_with("Command execution failed: "), "{refused}");
     kill(&mut mcp, &task);
     assert_eq!(field(&bash(&mut mcp, "true"), "Exit Code"), "0");
@@ -590,7 +573,7 @@ fn tasks_are_jobs_and_jobs_are_tasks() {
     assert!(tasks.iter().all(|task| ids.contains(&task.as_str())), "{ids:?}");
     kill(&mut mcp, &tasks[0]);
     home.run(["remove", &tasks[0]]).ok();
-    let gone = call(&mut mcp, "bash_output", json!({"task_id": tasks[0]})).error();
+    let gone = mcp.plain_call("bash_output", json!({"task_id": tasks[0]})).error();
     assert_eq!(gone, format!("Task {} not found. Use bash tool to see available tasks.", tasks[0]));
     let job = home.start_with(&["--timeout", "300ms"], ["sleep", "300 s"]);
     home.wait(&job);
@@ -600,13 +583,13 @@ fn tasks_are_jobs_and_jobs_are_tasks() {
     home.wait(&job);
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed", "a timeout is a kill here");
     // The beginning of an id is none.
-    let beginning = call(&mut mcp, "kill_bash", json!({"task_id": tasks[1][..10]})).error();
+    let beginning = mcp.plain_call("kill_bash", json!({"task_id": tasks[1][..10]})).error();
     assert!(beginning.ends_with("not found. Use bash tool to see available tasks."), "{beginning}");
     kill(&mut mcp, &tasks[1]);
     // Another project's server does not see this one's.
     let elsewhere = home.make_dir("elsewhere");
     let mut other = Mcp::start_with(&home, Era::Handshake, &["--profile", "neovate"], &elsewhere);
-    assert!(call(&mut other, "bash_output", json!({"task_id": tasks[1]})).is_error);
+    assert!(other.plain_call("bash_output", json!({"task_id": tasks[1]})).is_error);
 }
 
 /// S4-128: a long build in the background is killed to fix something, and built again; a watcher sees the change.
@@ -617,7 +600,7 @@ fn a_build_is_killed_and_a_watcher_goes_on() {
     let mut mcp = neovate(&home);
     let watcher = "last=; while :; do read -r line < Makefile; now=`true`; done";
     // Substitution is not allowed: a watcher that needs none.
-    assert!(call(&mut mcp, "bash", json!({"command": watcher})).is_error);
+    assert!(mcp.plain_call("bash", json!({"command": watcher})).is_error);
     let watcher = "python3 -u -c \"
 import os, time
 last = None

@@ -155,9 +155,11 @@ impl Offer {
         Self { notices: Arc::clone(notices), nonces: Vec::new() }
     }
 
-    /// Takes one; false if another answer has it.
+    /// Takes one; false if another answer has it, or had it since it was found.
     fn add(&mut self, nonce: Nonce) -> bool {
-        let is_free = self.notices.known().offered.insert(nonce);
+        let mut known = self.notices.known();
+        let is_free = known.found.iter().any(|notice| notice.nonce == nonce) && known.offered.insert(nonce);
+        drop(known);
         if is_free {
             self.nonces.push(nonce);
         }

@@ -1,0 +1,118 @@
+//! All profiles at once on one store: whatever one has started, the command line and the others see, each in its own words.
+
+use std::collections::BTreeMap;
+
+use outlive_tests::{Era, Home, Mcp};
+use serde_json::{Value, json};
+
+const PROFILES: [&str; 5] = ["macos-shell", "claude-code", "deepchat", "duragent", "neovate"];
+
+/// Starts a server of a profile that sees the jobs of all sessions.
+fn server(home: &Home, profile: &str) -> Mcp {
+    Mcp::start_with(home, Era::Handshake, &["--profile", profile, "--all-sessions"], home.path())
+}
+
+/// Calls a tool, which must succeed, and returns its text; endings that are told beside it are not looked at.
+fn call(client: &mut Mcp, tool: &str, arguments: Value) -> String {
+    let result = client.result("tools/call", json!({"name": tool, "arguments": arguments}));
+    assert_ne!(result["isError"], true, "{result}");
+    result["content"][0]["text"].as_str().unwrap().to_owned()
+}
+
+/// Starts a command in the background with the profile's own tool, and returns its id.
+fn start(client: &mut Mcp, profile: &str, command: &str) -> String {
+    let (tool, arguments, before) = match profile {
+        "macos-shell" => ("run_background", json!({"command": command}), "\"processId\":\""),
+        "claude-code" => ("run_command", json!({"command": command, "run_in_background": true}), "ID: shell"),
+        "deepchat" => (
+            "execute_command",
+            json!({"command": command, "description": "runs beside others", "background": true}),
+            "\"sessionId\":\"",
+        ),
+        "duragent" => ("spawn_process", json!({"command": command}), "\"handle\":\""),
+        _ => ("bash", json!({"command": command, "run_in_background": true}), "Task ID: "),
+    };
+    let answer = call(client, tool, arguments);
+    let at = answer.find(before).unwrap_or_else(|| panic!("{profile}: {}", answer)) + before.len();
+    let id: String =
+        answer[at..].chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
+    if profile == "claude-code" { format!("shell{id}") } else { id }
+}
+
+/// Returns the profile's word for the status of a job.
+fn word(client: &mut Mcp, profile: &str, id: &str) -> String {
+    let listed = |answer: &str, list: &str, key: &str| {
+        let rows: Value = serde_json::from_str(answer).unwrap();
+        let rows = if list.is_empty() { &rows } else { &rows[list] };
+        let row = rows.as_array().unwrap().iter().find(|row| row[key] == id);
+        row.unwrap_or_else(|| panic!("{profile} does not list {id}: {answer}"))["status"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    match profile {
+        "macos-shell" => listed(&call(client, "list_processes", json!({})), "processes", "id"),
+        "claude-code" => listed(&call(client, "list_shells", json!({})), "", "id"),
+        "deepchat" => listed(&call(client, "process", json!({"action": "list"})), "sessions", "sessionId"),
+        "duragent" => {
+            let answer = call(client, "process", json!({"action": "list"}));
+            let line = answer.lines().find(|line| line.contains(id));
+            let line = line.unwrap_or_else(|| panic!("{profile} does not list {id}: {answer}"));
+            line.split(" | ").nth(2).unwrap().split_whitespace().next().unwrap().to_owned()
+        }
+        _ => {
+            let answer = call(client, "bash_output", json!({"task_id": id}));
+            let line = answer.lines().find_map(|line| line.strip_prefix("Status: "));
+            line.unwrap_or_else(|| panic!("{answer}")).to_owned()
+        }
+    }
+}
+
+#[test]
+fn a_job_of_one_is_seen_by_all_in_their_own_words() {
+    let home = Home::new();
+    let mut clients: BTreeMap<&str, Mcp> =
+        PROFILES.into_iter().map(|profile| (profile, server(&home, profile))).collect();
+    // One of each that goes on, one that ends well, one that does not, one that is killed.
+    let mut running = Vec::new();
+    let mut ended = Vec::new();
+    for profile in PROFILES {
+        let client = clients.get_mut(profile).unwrap();
+        running.push(start(client, profile, "sleep 300"));
+        for (code, native) in [("exit 0", "completed"), ("exit 3", "failed"), ("sleep 301", "killed")] {
+            // Longer than one of them looks whether it fails at once.
+            let id = start(client, profile, &format!("sleep 2; {code}"));
+            if native == "killed" {
+                home.run(["kill", "--force", &id]).ok();
+            }
+            assert_eq!(home.run(["wait", "--json", &id]).json()[0]["status"], native);
+            ended.push((id, native));
+        }
+    }
+    let words = |profile: &str, native: &str| match (profile, native) {
+        ("macos-shell", "completed") => "stopped".to_owned(),
+        ("deepchat", "completed") => "done".to_owned(),
+        ("deepchat", "failed") => "error".to_owned(),
+        _ => native.to_owned(),
+    };
+    for profile in PROFILES {
+        let client = clients.get_mut(profile).unwrap();
+        for id in &running {
+            assert_eq!(word(client, profile, id), "running", "{profile}, {id}");
+        }
+        for (id, native) in &ended {
+            assert_eq!(word(client, profile, id), words(profile, native), "{profile}, {id}");
+        }
+    }
+    // The command line knows each by the same id.
+    let listed = home.run(["list", "--json"]).ok().json();
+    let status = |id: &str| {
+        let row = listed.as_array().unwrap().iter().find(|row| row["job"] == id);
+        row.unwrap_or_else(|| panic!("{id} is not listed"))["status"].as_str().unwrap().to_owned()
+    };
+    assert!(running.iter().all(|id| status(id) == "running"));
+    assert!(ended.iter().all(|(id, native)| status(id) == *native));
+    for id in &running {
+        home.run(["kill", "--force", id]).ok();
+    }
+}
