@@ -1,5 +1,7 @@
 //! The profile claude-code: asynchronous shells, and notes of background agents.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -589,7 +591,7 @@ fn a_long_command_in_the_foreground_goes_on_in_the_background() {
         "{text}"
     );
     let id = id_of(&text);
-    assert_eq!(client.ids(), [id.clone()]);
+    assert_eq!(client.ids(), [id.as_str()]);
     assert_eq!(home.open().find(&id, None).unwrap().spec().timeout_ms, Some(300_000), "as the caller wanted");
     assert_eq!(client.read(&id)["newOutput"], "begun");
     client.kill(&id);
@@ -638,6 +640,38 @@ fn much_output_in_the_foreground_is_cut_in_the_middle() {
     // A signal is no code.
     let (text, is_error) = client.call("run_command", json!({"command": "echo x; kill -9 $$"}));
     assert_eq!((text.as_str(), is_error), ("Exit code ?:\nx\n", true));
+}
+
+/// S1-2: a command in the foreground that leaves something running is answered at its own end, and what it left can be found and killed.
+#[test]
+fn what_a_command_in_the_foreground_leaves_behind_can_be_killed() {
+    let home = Home::new();
+    let mut client = Client::new(&home);
+    let line = "sleep 300 & echo $! > pid; echo started";
+    assert_eq!(client.call("run_command", json!({"command": line})), ("started\n".to_owned(), false));
+    let left: i32 = std::fs::read_to_string(home.path().join("pid")).unwrap().trim().parse().unwrap();
+    let rows = client.json("list_shells", json!({}));
+    assert_eq!((&rows[0]["status"], &rows[0]["command"]), (&"completed".into(), &line.into()));
+    let id = rows[0]["id"].as_str().unwrap().to_owned();
+    assert!(is_running(left));
+    client.kill(&id);
+    assert!(!is_running(left));
+    assert_eq!(client.ids(), Vec::<String>::new());
+}
+
+/// S1-36: where there is very much to read, no more of it is looked at than is told; blank lines do not count.
+#[test]
+fn very_much_output_is_read_soon() {
+    let home = Home::new();
+    let mut client = Client::new(&home);
+    // Ten million lines, and then the ten thousand that count, with blank ones between them.
+    let line = "yes | head -c 20000000; seq 1 12000 | sed 's/$/\\n\\n  /'; yes '' | head -c 100000";
+    let id = client.start(line);
+    home.wait(&id);
+    let begun = Instant::now();
+    assert_eq!(client.read(&id)["newOutput"], numbers(2001, 12_000));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(client.read(&id)["newOutput"], "");
 }
 
 /// S1-63: whoever reads at the same time gets whole answers, and afterwards all of it is read.

@@ -92,23 +92,9 @@ impl Job {
             // No place in this log: everything is new.
             from = Place::default();
         }
-        // The ends of the lines of the window, and of the one before it.
-        let mut ends: VecDeque<u64> = VecDeque::new();
-        let mut total = 0;
-        walk(&mut output, wanted, from, end, |_, after| {
-            total += 1;
-            if ends.len() > wanted.window {
-                ends.pop_front();
-            }
-            ends.push_back(after);
-            true
-        })?;
-        if total > wanted.window
-            && let Some(&before) = ends.front()
-        {
-            from = Place { offset: before, is_past_open: false };
-        }
-        let mut fresh = FreshLines { total: total.min(wanted.window), place: from, ..FreshLines::default() };
+        let (total, begin) = window(&mut output, wanted, from, end)?;
+        from = begin;
+        let mut fresh = FreshLines { total, place: from, ..FreshLines::default() };
         let (mut bytes, mut last) = (0, None);
         fresh.is_all = walk(&mut output, wanted, from, end, |line, after| {
             bytes += line.text.len() + 1;
@@ -164,6 +150,34 @@ impl Job {
             counted[line.stream.map_or(0, Stream::index)] += u64::from(!blank.is_blank(&line.text));
         }
         Ok(counted.map(|count| count.min(limit)))
+    }
+}
+
+/// Finds where the newest lines begin, and counts them.
+fn window(output: &mut Output, wanted: &Fresh, from: Place, end: u64) -> io::Result<(usize, Place)> {
+    // Blank lines are not told apart by the index: so many more are looked at as will mostly do, and then all.
+    let totals = output.totals();
+    let all = if wanted.stream == Stream::Stdout { totals.stdout_lines } else { totals.stderr_lines };
+    let mut near = (wanted.window as u64).saturating_mul(2);
+    loop {
+        let offset = if near < all { output.offset_before_tail(near, Some(wanted.stream)) } else { 0 };
+        let begin = if offset > from.offset { Place { offset, is_past_open: false } } else { from };
+        // The ends of the lines of the window, and of the one before it.
+        let mut ends: VecDeque<u64> = VecDeque::new();
+        walk(output, wanted, begin, end, |_, after| {
+            if ends.len() > wanted.window {
+                ends.pop_front();
+            }
+            ends.push_back(after);
+            true
+        })?;
+        match ends.front() {
+            Some(&before) if ends.len() > wanted.window => {
+                return Ok((wanted.window, Place { offset: before, is_past_open: false }));
+            }
+            _ if begin == from => return Ok((ends.len(), from)),
+            _ => near = near.saturating_mul(64),
+        }
     }
 }
 

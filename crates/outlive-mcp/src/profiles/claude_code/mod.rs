@@ -140,11 +140,13 @@ fn last_words(job: &Job, state: &State) -> Option<String> {
     }
 }
 
-/// Tells whether the design would not have it in its list: a command in the foreground that was answered, or one that never began.
+/// Tells whether the design would not have it in its list: a command in the foreground that was answered and has left nothing
+/// running, or one that never began.
 fn is_hidden(job: &Job, state: &State) -> bool {
     let never_began =
         || state.outcome.as_ref().is_some_and(|outcome| matches!(outcome.cause, Cause::NeverStarted(_)));
-    job.is_told(&foreground()) || (job.id().as_str().starts_with(PREFIX) && never_began())
+    (job.is_told(&foreground()) && !state.is_live())
+        || (job.id().as_str().starts_with(PREFIX) && never_began())
 }
 
 /// Lists what the caller sees, the oldest first.
