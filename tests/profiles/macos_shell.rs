@@ -583,6 +583,30 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!(answer[1], "after");
 }
 
+/// S0-97: where the disk keeps only the end of an output, line numbers go on all the same, for whoever has counted and for whoever has
+/// not.
+#[test]
+fn line_numbers_never_go_back() {
+    let home = Home::new();
+    home.configure("[job]\noutput_cap = \"256K\"\n");
+    let mut client = server(&home);
+    let line = "seq 1 20000 | sed G; while [ ! -e go ]; do sleep 0.01; done; seq 20001 200000 | sed G";
+    let id = start(&mut client, json!({"command": line}));
+    until("the first part is there", || output(&mut client, &id, json!({}))["totalLines"] == 20_000);
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let known = ended(&mut client, &id);
+    assert!(home.logs(&id).len() < 600_000, "something was dropped");
+    let fresh = output(&mut server(&home), &id, json!({"lines": 100_000}));
+    let total = |answer: &Value| answer["totalLines"].as_u64().unwrap();
+    assert!(200_000 <= total(&known) && total(&known) <= total(&fresh), "{known} {fresh}");
+    for answer in [&known, &fresh] {
+        assert_eq!(numbers(answer), (total(answer) - 299..=total(answer)).collect::<Vec<_>>());
+        assert_eq!(contents(answer).last().unwrap(), "200000");
+    }
+    let rest = next_output(&mut client, &id, total(&known) - 2);
+    assert_eq!(contents(&rest), ["199999", "200000"]);
+}
+
 /// Returns an answer as it is for 300 lines.
 fn last_of(mut answer: Value) -> Value {
     answer["requestedLines"] = 300.into();
@@ -786,6 +810,7 @@ fn commands_run_with_the_rights_of_the_user() {
         json!({"command": "true", "session": "nope"}),
         json!({"command": "true", "cwd": "/nonexistent"}),
         json!({"command": "a\0b"}),
+        json!({"command": "true", "args": ["x".repeat(300_000)]}),
         json!({"command": "true", "env": {"A=B": "c"}}),
     ] {
         let errors = ["run_background", "run_command"]

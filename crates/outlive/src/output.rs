@@ -34,6 +34,8 @@ pub struct Output {
     is_damaged: Cell<bool>,
     /// First offset and length of each segment, in order.
     segments: Vec<(u64, u64)>,
+    /// The record that was found last: who reads on needs it or the next.
+    found: Cell<u64>,
     /// The segment that was read last.
     open: Option<(u64, File)>,
 }
@@ -77,6 +79,7 @@ impl Output {
             first_record: 0,
             is_damaged: Cell::new(false),
             segments: Vec::new(),
+            found: Cell::new(0),
             open: None,
         };
         output.refresh()?;
@@ -242,16 +245,13 @@ impl Output {
 
     /// Returns the number of the last record for which `is_before` holds, given that it holds for all before it.
     fn last_record(&self, is_before: impl Fn(&Record) -> bool) -> Option<u64> {
-        let (mut low, mut high) = (self.first_record, self.records.get());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let goes_on = match self.slot(middle) {
-                Slot::Record(record) => is_before(&record),
-                Slot::Forgotten => true,
-                Slot::Beyond => false,
-            };
-            if goes_on { low = middle + 1 } else { high = middle }
-        }
+        let goes_on = |number: u64| match self.slot(number) {
+            Slot::Record(record) => is_before(&record),
+            Slot::Forgotten => true,
+            Slot::Beyond => false,
+        };
+        let low = first_failing(self.first_record, self.records.get(), self.found.get(), goes_on);
+        self.found.set(low.saturating_sub(1));
         low.checked_sub(1).filter(|&last| last >= self.first_record)
     }
 
@@ -554,4 +554,57 @@ struct Chunk {
     stream: Option<Stream>,
     time: Option<Timestamp>,
     lost_before: u64,
+}
+
+/// Returns the first number from `low` to below `high` for which `goes_on` does not hold, given that it holds for all before that;
+/// `high` if there is none. Looked for from a guess on, in steps that grow: mostly it is right there.
+fn first_failing(mut low: u64, mut high: u64, guess: u64, goes_on: impl Fn(u64) -> bool) -> u64 {
+    if low >= high {
+        return low;
+    }
+    let (from, mut step) = (guess.clamp(low, high - 1), 1);
+    if goes_on(from) {
+        low = from + 1;
+        while low + step <= high && goes_on(low + step - 1) {
+            low += step;
+            step *= 2;
+        }
+        high = high.min(low + step - 1);
+    } else {
+        high = from;
+        while high - low >= step && !goes_on(high - step) {
+            high -= step;
+            step *= 2;
+        }
+        low = low.max((high + 1).saturating_sub(step));
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if goes_on(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_guessed_the_same_is_found() {
+        for (low, high) in [(0, 0), (0, 1), (3, 3), (0, 40), (7, 50)] {
+            for first in low..=high {
+                for guess in 0..60 {
+                    let asked = Cell::new(0);
+                    let goes_on = |number| {
+                        assert!((low..high).contains(&number), "{number} is not among them");
+                        asked.set(asked.get() + 1);
+                        number < first
+                    };
+                    assert_eq!(first_failing(low, high, guess, goes_on), first, "{low} {high} {guess}");
+                    let is_near = first.abs_diff(guess) <= 1;
+                    assert!(!is_near || asked.get() <= 4, "{} looks", asked.get());
+                }
+            }
+        }
+    }
 }

@@ -120,6 +120,8 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     for (job, state) in &jobs {
         processes.push(row(call, job, state, with_output)?);
     }
+    // A list is no access: of those whose end was told nothing is noted again.
+    jobs.retain(|(job, _)| !job.is_seen());
     Ok(telling(call, Reply::json(&json!({"processes": processes})), jobs))
 }
 

@@ -301,7 +301,10 @@ fn close(call: &mut Call<'_>) -> Result<Reply, Failure> {
                 Running::Refuse
             }
         };
+        let is_left = || call.store.session(&name).is_ok_and(|session| !session.live.is_empty());
         match call.store.close_session(&name, how) {
+            // Somebody has started another one meanwhile.
+            Ok(_) if running.is_some() && is_left() => {}
             Ok(_) => {
                 let reply = Reply::json(&json!({
                     "session": called(call.scope, &name),
@@ -313,7 +316,6 @@ fn close(call: &mut Call<'_>) -> Result<Reply, Failure> {
                 return Ok(super::telling(call, reply, ended));
             }
             Err(SessionError::Live { .. }) if running.is_none() => return Err(question(call, &session)),
-            // Somebody has started another one meanwhile.
             Err(SessionError::Live { .. }) => {}
             Err(error) => return Err(Failure::of("not closed", &error)),
         }

@@ -159,7 +159,15 @@ fn start(call: &Call<'_>, request: &Request) -> Result<Started, Failure> {
         StartError::Limit(LimitError::Total { limit, .. }) => {
             Failure::new(format!("Server has reached maximum process limit ({limit})"))
         }
-        error => Failure::new(format!("Error starting background process: {}", chain(&error))),
+        error => {
+            // It is told here, and nobody has its id to ask for more.
+            if let StartError::NeverStarted { job, .. } = &error
+                && let Ok(job) = call.store.find(job.as_str(), None)
+            {
+                call.store.remove(&job).ok();
+            }
+            Failure::new(format!("Error starting background process: {}", chain(&error)))
+        }
     })
 }
 
