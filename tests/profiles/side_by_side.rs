@@ -85,7 +85,7 @@ fn a_job_of_one_is_seen_by_all_in_their_own_words() {
             if native == "killed" {
                 home.run(["kill", "--force", &id]).ok();
             }
-            assert_eq!(home.run(["wait", "--json", &id]).json()[0]["status"], native);
+            assert_eq!(home.run(["wait", "--json", &id]).json()["status"], native);
             ended.push((id, native));
         }
     }
