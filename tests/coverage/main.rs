@@ -7,8 +7,10 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints a page, or what is missing")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
+
+use outlive_tests::{sources, workspace};
 
 /// Who may own what is open.
 const OWNERS: [&str; 4] = ["terminals", "web", "compose", "security"];
@@ -20,8 +22,7 @@ const NAMED: usize = 3;
 type Id = (u32, u32);
 
 fn main() -> ExitCode {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    match page(workspace) {
+    match page(workspace()) {
         Ok(page) => {
             print!("{page}");
             ExitCode::SUCCESS
@@ -227,20 +228,6 @@ fn next_id(text: &str) -> Option<(Id, &str)> {
 fn number(text: &str) -> Option<(u32, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, &text[end..]))
-}
-
-/// Lists the Rust files below a directory.
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }
 
 fn text(path: &Path) -> String {

@@ -12,6 +12,7 @@ mod mcp;
 mod random;
 mod terminal;
 mod user;
+mod workspace;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -29,6 +30,7 @@ pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use random::Random;
 pub use terminal::Terminal;
 pub use user::{User, everywhere};
+pub use workspace::{python_client, sources, workspace};
 
 /// No command of a test may take longer.
 pub const LIMIT: Duration = Duration::from_secs(60);

@@ -10,22 +10,18 @@ mod macos_shell;
 mod neovate;
 mod side_by_side;
 
-use outlive_tests::{Home, finish, lacks};
+use outlive_tests::{Home, finish, python_client, workspace};
 
 /// Holds the dialogue of a profile.
-#[expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 fn dialogue(profile: &str) {
-    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
-    let python = target.join("venv/bin/python");
-    if !python.is_file() {
-        lacks("the Python client of MCP: it could not be installed into target/venv");
-        return;
-    }
+    let Some(python) = python_client() else { return };
     let home = Home::new();
     let mut command = home.command(&python);
-    command.arg(workspace.join("tests/clients/python/dialogue.py")).arg(home.program("outlive")).arg(profile);
-    command.arg(workspace.join(format!("tests/dialogues/{profile}.json")));
+    command
+        .arg(workspace().join("tests/clients/python/dialogue.py"))
+        .arg(home.program("outlive"))
+        .arg(profile);
+    command.arg(workspace().join(format!("tests/dialogues/{profile}.json")));
     let done = finish(command, b"").ok();
     assert!(done.text().ends_with("answers are as they are written\n"), "{}\n{}", done.text(), done.error());
 }

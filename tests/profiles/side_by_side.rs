@@ -16,7 +16,7 @@ fn server(home: &Home, profile: &str) -> Mcp {
 fn call(client: &mut Mcp, tool: &str, arguments: Value) -> String {
     let result = client.result("tools/call", json!({"name": tool, "arguments": arguments}));
     assert_ne!(result["isError"], true, "{result}");
-    result["content"][0]["text"].as_str().unwrap().to_owned()
+    result["content"][0]["text"].as_str().expect("an answer has a text").to_owned()
 }
 
 /// Starts a command in the background with the profile's own tool, and returns its id.
@@ -42,12 +42,12 @@ fn start(client: &mut Mcp, profile: &str, command: &str) -> String {
 /// Returns the profile's word for the status of a job.
 fn word(client: &mut Mcp, profile: &str, id: &str) -> String {
     let listed = |answer: &str, list: &str, key: &str| {
-        let rows: Value = serde_json::from_str(answer).unwrap();
+        let rows: Value = serde_json::from_str(answer).expect("a list is JSON");
         let rows = if list.is_empty() { &rows } else { &rows[list] };
-        let row = rows.as_array().unwrap().iter().find(|row| row[key] == id);
+        let row = rows.as_array().into_iter().flatten().find(|row| row[key] == id);
         row.unwrap_or_else(|| panic!("{profile} does not list {id}: {answer}"))["status"]
             .as_str()
-            .unwrap()
+            .unwrap_or_default()
             .to_owned()
     };
     match profile {
@@ -58,7 +58,11 @@ fn word(client: &mut Mcp, profile: &str, id: &str) -> String {
             let answer = call(client, "process", json!({"action": "list"}));
             let line = answer.lines().find(|line| line.contains(id));
             let line = line.unwrap_or_else(|| panic!("{profile} does not list {id}: {answer}"));
-            line.split(" | ").nth(2).unwrap().split_whitespace().next().unwrap().to_owned()
+            line.split(" | ")
+                .nth(2)
+                .and_then(|status| status.split_whitespace().next())
+                .unwrap_or_default()
+                .to_owned()
         }
         _ => {
             let answer = call(client, "bash_output", json!({"task_id": id}));

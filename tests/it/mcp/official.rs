@@ -2,18 +2,12 @@
 //!
 //! Proves that PyPI's `mcp` drives every tool over standard input and output, in both eras. `./test` installs it.
 
-use outlive_tests::{Home, finish, lacks};
+use outlive_tests::{Home, finish, python_client, workspace};
 
 #[test]
 fn the_official_python_client_drives_every_tool() {
-    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
-    let python = target.join("venv/bin/python");
-    if !python.is_file() {
-        lacks("the Python client of MCP: it could not be installed into target/venv");
-        return;
-    }
-    let driver = workspace.join("tests/clients/python/drive.py");
+    let Some(python) = python_client() else { return };
+    let driver = workspace().join("tests/clients/python/drive.py");
     for mode in ["legacy", "auto"] {
         let home = Home::new();
         let mut command = home.command(&python);
