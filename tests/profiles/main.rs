@@ -13,7 +13,7 @@ use outlive_tests::{Home, finish, lacks};
 
 /// Holds the dialogue of a profile.
 fn dialogue(profile: &str) {
-    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
     let python = target.join("venv/bin/python");
     if !python.is_file() {

@@ -279,8 +279,8 @@ fn not_running(job: &Job, state: &State) -> Failure {
     Failure::new(format!("Process '{}' is not running (status: {})", job.id(), word(state)))
 }
 
-/// Sends a signal to every process of a job, and waits a while for what comes of it. Whoever ends by it ends with all that it has
-/// started.
+/// Sends a signal to every process of a job, and waits a while for what comes of it. Whoever ends by it ends with all
+/// that it has started.
 fn send(call: &Call<'_>, job: &Job, signal: Signal) -> Result<(), ControlError> {
     let end = |force: bool| {
         let kill = Kill { signal: None, grace: Some(LEFT_BEHIND), force, by: BY.to_owned() };
