@@ -81,8 +81,10 @@ impl Tally {
     fn begin(&mut self, output: &mut Output) -> io::Result<u64> {
         let start = output.start();
         let assembler = output.assembler_at(start)?;
-        self.ended += assembler.number().saturating_sub(self.newlines);
-        self.newlines = assembler.number();
+        // Where the last chunk itself is gone, the index knows of fewer than were counted.
+        let newlines = assembler.number().max(self.newlines);
+        self.ended += newlines - self.newlines;
+        self.newlines = newlines;
         self.is_open = [Some(Stream::Stdout), Some(Stream::Stderr), None].map(|lane| assembler.is_open(lane));
         Ok(start)
     }

@@ -118,7 +118,12 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     });
     let mut processes = Vec::new();
     for (job, state) in &jobs {
-        processes.push(row(call, job, state, with_output)?);
+        match row(call, job, state, with_output) {
+            Ok(row) => processes.push(row),
+            // Somebody has removed it since.
+            Err(_) if job.is_removed() => {}
+            Err(failure) => return Err(failure),
+        }
     }
     // A list is no access: of those whose end was told nothing is noted again.
     jobs.retain(|(job, _)| !job.is_seen());
