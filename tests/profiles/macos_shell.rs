@@ -94,15 +94,15 @@ fn kill(client: &mut Mcp, id: &str, mut arguments: Value) -> Value {
     call(client, "kill_process", arguments)
 }
 
-/// S0-4 S0-8 S0-10 S0-12..16 S0-19 S0-22..27 S0-30 S0-32..80 S0-83..85 S0-87..92 S0-95..97 S0-104..107 S0-113..115 S0-119 S0-121
-/// S0-161 S0-162: every tool and field, every default, every error.
+/// S0-19 S0-22..25 S0-33..80 S0-83..85 S0-87..92 S0-107 S0-113..115 S0-119 S0-161 S0-162: every tool, field, default
+/// and error.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("macos-shell");
 }
 
-/// S0-1 S0-2 S0-7 S0-81 S0-86 S0-139 S0-155 S0-168: a development server goes on when the server of the tools is killed, and the
-/// next one shows it, its output and its address, and ends it.
+/// S0-1 S0-2 S0-7 S0-81 S0-86 S0-139 S0-155 S0-168: a development server goes on when the server of the tools is
+/// killed, and the next one shows it, its output and its address, and ends it.
 #[test]
 fn a_dev_server_goes_on_without_its_server() {
     let home = Home::new();
@@ -215,8 +215,8 @@ fn other_uses_of_the_design() {
     }
 }
 
-/// S0-5 S0-26 S0-72 S0-73 S0-90 S0-93 S0-117: a kill ends everything that a process has started, also what does not listen; the
-/// status stays killed, and the server goes on.
+/// S0-5 S0-26 S0-72 S0-73 S0-90 S0-93 S0-117: a kill ends everything that a process has started, also what does not
+/// listen; the status stays killed, and the server goes on.
 #[test]
 fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     let home = Home::new();
@@ -247,7 +247,8 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     assert_eq!(list(&mut next, json!({"status": "killed"}))[0]["id"], *id, "as others see it");
 }
 
-/// S0-75 S0-76 S0-79 S0-80: SIGTERM is one signal, after which a process has all the time that it wants; force is SIGKILL.
+/// S0-75 S0-76 S0-79 S0-80: SIGTERM is one signal, after which a process has all the time that it wants; force is
+/// SIGKILL.
 #[test]
 fn a_process_that_takes_its_time_is_not_cut_short() {
     let home = Home::new();
@@ -347,8 +348,8 @@ fn what_ends_by_itself_is_told_as_it_was() {
     assert!(!is_running(main));
 }
 
-/// S0-98 S0-99 S0-102 S0-118 S0-122 S0-125 S0-157 S0-158 S0-160: 50 of a session and 200 in all, with a warning before; all are
-/// listed at once, and each costs a small keeper.
+/// S0-98 S0-99 S0-102 S0-118 S0-122 S0-125 S0-157 S0-158 S0-160: 50 of a session and 200 in all, with a warning before;
+/// all are listed at once, and each costs a small keeper.
 #[test]
 fn limits_are_kept() {
     let home = Home::new();
@@ -418,8 +419,8 @@ fn make_old(home: &Home, id: &str, age: Duration) {
     std::fs::write(&path, bytes).unwrap();
 }
 
-/// S0-100: an ended process goes an hour after its end, with its output, and not before somebody has heard of it; what runs and
-/// what others have started stays.
+/// S0-100: an ended process goes an hour after its end, with its output, and not before somebody has heard of it; what
+/// runs and what others have started stays.
 #[test]
 fn ended_processes_stay_for_an_hour() {
     let home = Home::new();
@@ -455,7 +456,8 @@ fn ended_processes_stay_for_an_hour() {
     until("it goes once it was told", || ids(&mut client) == [other.clone(), running.clone(), young.clone()]);
 }
 
-/// S0-27..30 S0-32 S0-43 S0-95..97 S0-116: reads of the window are as of a buffer that drops its oldest lines, whatever is asked for.
+/// S0-27..30 S0-32 S0-43 S0-95..97 S0-116: reads of the window are as of a buffer that drops its oldest lines, whatever
+/// is asked for.
 #[test]
 fn the_window_is_a_circular_buffer_done_right() {
     let home = Home::new();
@@ -519,8 +521,8 @@ fn output_can_be_cleared() {
     kill(&mut client, &id, json!({"force": true}));
 }
 
-/// S0-4 S0-87..89 S0-120 S0-156: nothing is lost: lines that come in pieces are whole, so are characters, and the log on disk has every
-/// byte, empty lines too.
+/// S0-4 S0-87..89 S0-120 S0-156: nothing is lost: lines that come in pieces are whole, so are characters, and the log
+/// on disk has every byte, empty lines too.
 #[test]
 fn output_is_captured_as_it_was_printed() {
     let home = Home::new();
@@ -583,8 +585,8 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!(answer[1], "after");
 }
 
-/// S0-97: where the disk keeps only the end of an output, line numbers go on all the same, for whoever has counted and for whoever has
-/// not.
+/// S0-97: where the disk keeps only the end of an output, line numbers go on all the same, for whoever has counted and
+/// for whoever has not.
 #[test]
 fn line_numbers_never_go_back() {
     let home = Home::new();
@@ -613,7 +615,8 @@ fn last_of(mut answer: Value) -> Value {
     answer
 }
 
-/// S0-8: a reader that waits is woken by output and by the end, and not held beyond its time; an unfinished line is told once, whole.
+/// S0-8: a reader that waits is woken by output and by the end, and not held beyond its time; an unfinished line is
+/// told once, whole.
 #[test]
 fn whoever_streams_is_woken() {
     let home = Home::new();
@@ -697,8 +700,8 @@ fn projects_have_sessions_of_their_own() {
     assert_eq!(kill(&mut all, &started[1], json!({}))["killed"], true);
 }
 
-/// S0-104..106 S0-121: a session with running processes is only closed with a choice; what is transferred goes on, also for a server
-/// that comes later.
+/// S0-104..106 S0-121: a session with running processes is only closed with a choice; what is transferred goes on, also
+/// for a server that comes later.
 #[test]
 fn no_process_is_orphaned_by_closing_a_session() {
     let home = Home::new();
@@ -729,8 +732,8 @@ fn no_process_is_orphaned_by_closing_a_session() {
     }
 }
 
-/// S0-3 S0-101 S0-107 S0-108 S0-126 S0-127 S0-136: each session tells how many processes it has, and what they use of processor, memory
-/// and room for output.
+/// S0-3 S0-101 S0-107 S0-108 S0-126 S0-127 S0-136: each session tells how many processes it has, and what they use of
+/// processor, memory and room for output.
 #[test]
 fn sessions_tell_what_is_used() {
     let home = Home::new();
@@ -759,7 +762,8 @@ fn sessions_tell_what_is_used() {
     assert_eq!((&busy["backgroundProcesses"], &busy["resourceUsage"]["memoryBytes"]), (&json!(0), &json!(0)));
 }
 
-/// S0-10..18 S0-20 S0-21 S0-25 S0-91 S0-92: all that is known of a process is in the store, where the command line has it by the same id.
+/// S0-10..18 S0-20 S0-21 S0-25 S0-91 S0-92: all that is known of a process is in the store, where the command line has
+/// it by the same id.
 #[test]
 fn a_process_is_the_same_for_the_command_line() {
     let home = Home::new();
@@ -832,7 +836,8 @@ fn finish(home: &Home, line: &str) -> String {
     outlive_tests::finish(command, b"").ok().text().trim_end().to_owned()
 }
 
-/// S0-113: a foreground command that is answered never was a background process; one that leaves something behind is one.
+/// S0-113: a foreground command that is answered never was a background process; one that leaves something behind is
+/// one.
 #[test]
 fn foreground_commands_are_not_background_processes() {
     let home = Home::new();
@@ -871,7 +876,8 @@ fn the_guide_names_every_tool() {
     }
 }
 
-/// S0-165 S0-173: a process of days is as one of seconds: there is no time after which it is ended, and another front end takes it over.
+/// S0-165 S0-173: a process of days is as one of seconds: there is no time after which it is ended, and another front
+/// end takes it over.
 #[test]
 fn nothing_ends_a_process_but_itself_or_somebody() {
     let home = Home::new();

@@ -30,8 +30,8 @@ impl Blank {
 
 /// Counts the lines that are not empty, and goes on from where it was: what was counted once is not read again.
 ///
-/// Of what was dropped for the cap or cleared nobody knows how many lines were empty: they all count. So a count never goes back,
-/// and who asks for what comes after a line never waits for a number that was there before.
+/// Of what was dropped for the cap or cleared nobody knows how many lines were empty: they all count. So a count never
+/// goes back, and who asks for what comes after a line never waits for a number that was there before.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// How far the log was read; none: not at all.
@@ -81,8 +81,10 @@ impl Tally {
     fn begin(&mut self, output: &mut Output) -> io::Result<u64> {
         let start = output.start();
         let assembler = output.assembler_at(start)?;
-        self.ended += assembler.number().saturating_sub(self.newlines);
-        self.newlines = assembler.number();
+        // Where the last chunk itself is gone, the index knows of fewer than were counted.
+        let newlines = assembler.number().max(self.newlines);
+        self.ended += newlines - self.newlines;
+        self.newlines = newlines;
         self.is_open = [Some(Stream::Stdout), Some(Stream::Stderr), None].map(|lane| assembler.is_open(lane));
         Ok(start)
     }
@@ -110,8 +112,8 @@ pub struct Dense {
 }
 
 impl Job {
-    /// Returns the last `window` lines that are not blank, of one stream or of both, unfinished ones included. Such lines are
-    /// not in the index: the log is read from its beginning.
+    /// Returns the last `window` lines that are not blank, of one stream or of both, unfinished ones included. Such
+    /// lines are not in the index: the log is read from its beginning.
     ///
     /// # Errors
     ///
@@ -147,8 +149,8 @@ impl Job {
         Ok(dense)
     }
 
-    /// Returns the last `window` lines that are not empty, of both streams, unfinished ones included. They are looked for from
-    /// the end, and `tally`, which must be this job's, counts what came before them.
+    /// Returns the last `window` lines that are not empty, of both streams, unfinished ones included. They are looked
+    /// for from the end, and `tally`, which must be this job's, counts what came before them.
     ///
     /// # Errors
     ///

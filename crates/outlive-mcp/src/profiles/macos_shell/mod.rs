@@ -95,7 +95,8 @@ const FOREGROUND: &str = "run_command";
 /// How long `run_command` waits, in milliseconds: under what the most impatient client allows.
 const FOREGROUND_MS: u64 = 45_000;
 
-/// Chooses the word for how a job is doing. Whom a deadline ended was killed; of whom nobody knows how it ended, it failed.
+/// Chooses the word for how a job is doing. Whom a deadline ended was killed; of whom nobody knows how it ended, it
+/// failed.
 fn word(state: &State) -> &'static str {
     match state.status {
         Status::Starting => "starting",
@@ -147,11 +148,10 @@ fn in_sight(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
             continue;
         }
         let state = job.state(call.store);
-        // Where it cannot be removed it is gone from sight all the same.
-        if state.is_removed || (is_over(call, &job, &state) && call.store.remove(&job).is_ok()) {
-            continue;
-        }
-        if !is_answered(&job, &state) {
+        if is_over(call, &job, &state) {
+            // Where it cannot be removed it is gone from sight all the same.
+            call.store.remove(&job).ok();
+        } else if !state.is_removed && !is_answered(&job, &state) {
             jobs.push((job, state));
         }
     }

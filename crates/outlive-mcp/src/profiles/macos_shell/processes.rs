@@ -118,7 +118,12 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     });
     let mut processes = Vec::new();
     for (job, state) in &jobs {
-        processes.push(row(call, job, state, with_output)?);
+        match row(call, job, state, with_output) {
+            Ok(row) => processes.push(row),
+            // Somebody has removed it since.
+            Err(_) if job.is_removed() => {}
+            Err(failure) => return Err(failure),
+        }
     }
     // A list is no access: of those whose end was told nothing is noted again.
     jobs.retain(|(job, _)| !job.is_seen());
@@ -279,8 +284,8 @@ fn not_running(job: &Job, state: &State) -> Failure {
     Failure::new(format!("Process '{}' is not running (status: {})", job.id(), word(state)))
 }
 
-/// Sends a signal to every process of a job, and waits a while for what comes of it. Whoever ends by it ends with all that it has
-/// started.
+/// Sends a signal to every process of a job, and waits a while for what comes of it. Whoever ends by it ends with all
+/// that it has started.
 fn send(call: &Call<'_>, job: &Job, signal: Signal) -> Result<(), ControlError> {
     let end = |force: bool| {
         let kill = Kill { signal: None, grace: Some(LEFT_BEHIND), force, by: BY.to_owned() };

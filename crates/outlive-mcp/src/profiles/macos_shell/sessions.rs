@@ -1,7 +1,7 @@
 //! Shell sessions: a directory and an environment that processes start from, and whose they are.
 //!
-//! `default` is the session of the connection, which is the project's. `dev` is a session of the store of its own, `PROJECT.dev`: so
-//! `dev` of two projects are two sessions, and a server sees the family of its project.
+//! `default` is the session of the connection, which is the project's. `dev` is a session of the store of its own,
+//! `PROJECT.dev`: so `dev` of two projects are two sessions, and a server sees the family of its project.
 
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,11 @@ use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 /// What the connection's own session is called.
 const DEFAULT: &str = "default";
 
-/// How much of a session's name the project may take, and how much what it is called: with a dot between, and a mark in place of
-/// what is cut, never more than a name may have.
+/// How many bytes of a session's name the project may take; of a longer one the beginning and a mark are taken.
 const FAMILY: usize = 30;
-const CALLED: usize = 33;
+
+/// How many what it is called may take: with a dot between, that is all that a name may have.
+const CALLED: usize = SessionName::MAX - FAMILY - 1;
 
 /// How often a session is looked at again in which something was started while it was being closed.
 const ATTEMPTS: usize = 5;
@@ -101,7 +102,8 @@ fn name_of(scope: &Scope, called: &str) -> Option<SessionName> {
     SessionName::parse(&format!("{}.{name}", family(scope))).ok().filter(|_| !called.is_empty())
 }
 
-/// Returns what a session is called here: of a server that sees all, by its own name, since others' may be called the same.
+/// Returns what a session is called here: of a server that sees all, by its own name, since others' may be called the
+/// same.
 pub(super) fn called(scope: &Scope, session: &SessionName) -> String {
     if scope.sees_all {
         return session.to_string();
