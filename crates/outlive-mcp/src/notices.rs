@@ -4,10 +4,10 @@
 //! answer if it never was.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use outlive::{Events, JobId, Nonce, Notice, SessionName, Status, Store};
+use outlive::{Events, JobId, Nonce, Notice, SessionName, Started, Status, Store};
 
 use crate::jobs::exit_words;
 use crate::profiles::News;
@@ -30,7 +30,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What a connection has to tell.
 #[derive(Debug, Default)]
-pub(crate) struct Notices(Mutex<Known>);
+pub(crate) struct Notices {
+    known: Mutex<Known>,
+    /// Held, shared, while a job is started whose end is left to its call: until that is noted nobody may tell it.
+    starting: RwLock<()>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -47,7 +51,7 @@ struct Known {
 
 impl Notices {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Finds out what there is to tell.
@@ -77,6 +81,17 @@ impl Notices {
         Left { notices: Arc::clone(self), job }
     }
 
+    /// Starts a job, and leaves its end to the call that does.
+    pub(crate) fn leave_started<E>(
+        self: &Arc<Self>,
+        start: impl FnOnce() -> Result<Started, E>,
+    ) -> Result<(Started, Left), E> {
+        let _starting = self.starting.read().unwrap_or_else(PoisonError::into_inner);
+        let started = start()?;
+        let left = self.leave(started.job.id().clone());
+        Ok((started, left))
+    }
+
     /// Writes what fits into an answer; returns it, and what is to be done once the client has it.
     pub(crate) fn tell(
         self: &Arc<Self>,
@@ -88,7 +103,9 @@ impl Notices {
         news: News,
     ) -> (Vec<String>, Option<After>) {
         let (mut texts, mut length, mut offer) = (Vec::new(), 0, Offer::new(self));
-        let mut up_to = None;
+        let mut sequences = Vec::new();
+        // It may be the end of what is being started: then it comes with the next answer.
+        let Ok(quiet) = self.starting.try_write() else { return (texts, None) };
         for notice in found {
             // What this very answer is about is told by it.
             let text = match news {
@@ -102,13 +119,16 @@ impl Notices {
                 }
                 break;
             }
-            if offer.add(notice.nonce) && !text.is_empty() {
+            if offer.add(&notice) {
                 length += text.len();
-                texts.push(text);
+                texts.extend(Some(text).filter(|text| !text.is_empty()));
+                sequences.push(notice.seq);
             }
-            up_to = Some(notice.seq);
         }
-        let Some(up_to) = up_to else { return (texts, None) };
+        drop(quiet);
+        if sequences.is_empty() {
+            return (texts, None);
+        }
         let (store, session, reader) = (Arc::clone(store), session.clone(), reader.clone());
         let has_news = !texts.is_empty();
         let after = move || {
@@ -117,7 +137,7 @@ impl Notices {
                 && let Ok(mut inbox) = store.inbox(&session, &reader, PATIENCE)
                 && inbox.pending().is_ok()
             {
-                inbox.acknowledge(up_to).ok();
+                inbox.acknowledge_these(&sequences).ok();
             }
             offer.noted();
         };
@@ -156,12 +176,14 @@ impl Offer {
     }
 
     /// Takes one; false if another answer has it, or had it since it was found.
-    fn add(&mut self, nonce: Nonce) -> bool {
+    fn add(&mut self, notice: &Notice) -> bool {
         let mut known = self.notices.known();
-        let is_free = known.found.iter().any(|notice| notice.nonce == nonce) && known.offered.insert(nonce);
+        let is_free = known.found.iter().any(|found| found.nonce == notice.nonce)
+            && !known.awaited.contains(&notice.job)
+            && known.offered.insert(notice.nonce);
         drop(known);
         if is_free {
-            self.nonces.push(nonce);
+            self.nonces.push(notice.nonce);
         }
         is_free
     }

@@ -310,6 +310,9 @@ fn understand(line: &[u8]) -> Option<Line> {
         Ok(message) => return Some(Line::Message(Box::new(message))),
         Err(error) => error,
     };
+    if let Some(mended) = without_halves(line) {
+        return understand(&mended);
+    }
     let value = match serde_json::from_slice::<Value>(line) {
         Ok(value) => value,
         Err(error) => {
@@ -333,6 +336,33 @@ fn understand(line: &[u8]) -> Option<Line> {
         _ => format!("this is no JSON-RPC message: {error}"),
     };
     Some(Line::Bad(refusal(-32600, &message, id)))
+}
+
+/// Replaces what names half of a character, which JSON allows, JavaScript writes and no text here can hold, by the sign for what
+/// is unknown; none if there is nothing of the kind.
+fn without_halves(line: &[u8]) -> Option<Vec<u8>> {
+    let escape = |at: usize| {
+        let digits = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut mended, mut has_halves, mut at) = (Vec::with_capacity(line.len()), false, 0);
+    while at < line.len() {
+        let length = match (line[at], escape(at)) {
+            (b'\\', Some(0xd800..=0xdbff)) if matches!(escape(at + 6), Some(0xdc00..=0xdfff)) => 12,
+            (b'\\', Some(0xd800..=0xdfff)) => {
+                has_halves = true;
+                mended.extend_from_slice(b"\\ufffd");
+                at += 6;
+                continue;
+            }
+            (b'\\', _) => 2,
+            _ => 1,
+        };
+        let end = (at + length).min(line.len());
+        mended.extend_from_slice(&line[at..end]);
+        at = end;
+    }
+    has_halves.then_some(mended)
 }
 
 fn refusal(code: i32, message: &str, id: &Value) -> Vec<u8> {
@@ -398,6 +428,20 @@ mod tests {
             assert!(matches!(understand(line), Some(Line::Message(_))));
         }
         assert!(understand(b"  ").is_none());
+    }
+
+    #[test]
+    fn half_of_a_character_is_no_reason_to_be_silent() {
+        for (line, mended) in [
+            (r#"{"a":"x\udcffy"}"#, Some(r#"{"a":"x\ufffdy"}"#)),
+            (r#"{"a":"\ud83d\ude00 \ud83d"}"#, Some(r#"{"a":"\ud83d\ude00 \ufffd"}"#)),
+            (r#"{"a":"\ud83d\ude00 \\udcff"}"#, None),
+            (r#"{"a":"\ud8"#, None),
+        ] {
+            assert_eq!(without_halves(line.as_bytes()).as_deref(), mended.map(str::as_bytes), "{line}");
+        }
+        let line = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":{"command":"\udcff"}}}"#;
+        assert!(matches!(understand(line), Some(Line::Message(_))));
     }
 
     #[test]

@@ -203,11 +203,25 @@ impl Inbox<'_> {
     ///
     /// If the store cannot be written. What was told will then be told again.
     pub fn acknowledge(&mut self, up_to: u64) -> io::Result<()> {
+        self.note(up_to, |seq| seq <= up_to)
+    }
+
+    /// Notes that these were told, and no others: whoever tells several at the same time does not know of all the rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inbox::acknowledge`].
+    pub fn acknowledge_these(&mut self, sequences: &[u64]) -> io::Result<()> {
+        let last = sequences.iter().copied().max().unwrap_or(0);
+        self.note(last, |seq| sequences.contains(&seq))
+    }
+
+    fn note(&mut self, up_to: u64, is_told: impl Fn(u64) -> bool) -> io::Result<()> {
         if self.held.is_none() {
             return Ok(());
         }
         let (told, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.found.mine).into_iter().partition(|&(seq, _)| seq <= up_to);
+            std::mem::take(&mut self.found.mine).into_iter().partition(|&(seq, _)| is_told(seq));
         let before = self.progress.cursor;
         let cursor = before.max(up_to);
         // What was deferred before and is not told yet stays so; what is new comes again by the cursor.

@@ -184,3 +184,37 @@ fn a_job_of_nobody_is_told_to_every_reader() {
         assert_eq!(jobs(&inbox(&home, reader)), nothing());
     }
 }
+
+/// Whoever tells several at the same time notes those that were heard, in any order; the others come again.
+#[test]
+fn those_that_were_told_are_noted_and_no_others() {
+    let home = Home::new();
+    let store = home.open();
+    let session = outlive::SessionName::default();
+    let reader = outlive::reader_name("late");
+    let pending = || {
+        let mut inbox = store.inbox(&session, &reader, outlive_tests::LIMIT).unwrap();
+        let codes: Vec<_> =
+            inbox.pending().unwrap().notices.iter().map(|notice| (notice.seq, notice.exit_code)).collect();
+        (inbox, codes)
+    };
+    let started: Vec<String> = (4..=6)
+        .map(|number| {
+            let request =
+                outlive::Request::argv(["sh", "-c", &format!("exit {number}")]).reader(reader.clone());
+            store.start(&request).unwrap().job.id().to_string()
+        })
+        .collect();
+    for job in &started {
+        home.run(["--reader", "a", "wait", job]).ok();
+    }
+    let (mut inbox, found) = pending();
+    assert_eq!(found.iter().map(|(_, code)| code.unwrap()).collect::<Vec<_>>(), [4, 5, 6]);
+    inbox.acknowledge_these(&[found[2].0]).unwrap();
+    drop(inbox);
+    let (mut inbox, left) = pending();
+    assert_eq!(left, found[..2], "the last was heard, the others were not");
+    inbox.acknowledge_these(&[found[0].0]).unwrap();
+    drop(inbox);
+    assert_eq!(pending().1, found[1..2]);
+}

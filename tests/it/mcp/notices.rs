@@ -128,3 +128,35 @@ fn many_endings_come_in_pieces() {
         assert!(left.len() < before, "{told}");
     }
 }
+
+/// Calls that are answered at the same time tell each ending once among them: a job that a call waits for is that call's to tell.
+#[test]
+fn calls_at_the_same_time_tell_each_ending_once() {
+    let home = Home::new();
+    let mut client = start(&home, "one", Era::Handshake);
+    let run = |number: usize| json!({"command": format!("exit {number}"), "background": number % 2 == 0});
+    let asked: Vec<u64> = (1..=16).map(|number| client.send_call("run", run(number))).collect();
+    let (mut jobs, mut texts) = (Vec::new(), Vec::new());
+    for asked in asked {
+        let answer = client.tool_answer(asked);
+        jobs.push(answer.job());
+        texts.push(answer.text);
+    }
+    let told = |texts: &[String], job: &str| {
+        let words = format!(" {job} failed, exit ");
+        texts.iter().map(|text| text.matches(&words).count()).sum::<usize>()
+    };
+    for job in &jobs {
+        // For somebody else: the client is not told by it.
+        home.run(["--reader", "somebody-else", "wait", "--timeout", "50s", job]).ok();
+    }
+    while jobs.iter().any(|job| told(&texts, job) == 0) {
+        let more = client.call("list_jobs", json!({"status": "live"})).ok().text;
+        assert!(more.contains("since your last call"), "{jobs:?} {texts:?}");
+        texts.push(more);
+    }
+    texts.push(client.call("list_jobs", json!({"status": "live"})).ok().text);
+    for job in &jobs {
+        assert_eq!(told(&texts, job), 1, "{job}: {texts:?}");
+    }
+}

@@ -53,11 +53,16 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT)?.unwrap_or(10_000);
     let wait = if call.arguments.flag("background")? { 0 } else { wait };
     let request = request(call)?;
-    let started = call.store.start(&request).map_err(|error| failure(call, &error))?;
+    // Its end is for this answer to tell, not for another that is given meanwhile.
+    let started = call.notices.leave_started(|| call.store.start(&request));
+    let (started, left) = started.map_err(|error| failure(call, &error))?;
     let job = started.job;
     // Where it cannot be waited for, how it is doing is told all the same.
     jobs::wait_for_start(call, &job, Duration::from_millis(wait)).ok();
     let mut reply = report(call, job)?;
+    if !reply.told.is_empty() {
+        reply = reply.after(move || left.told());
+    }
     reply.footers.extend(started.warning.map(|warning| format!("warning: {warning}")));
     Ok(reply)
 }

@@ -57,9 +57,18 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     });
     let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout) };
     let began = Instant::now();
+    // The end of a single one is for this answer to tell, not for another that is given meanwhile.
+    let left = match jobs.as_slice() {
+        [job] => Some(call.notices.leave(job.id().clone())),
+        _ => None,
+    };
     let arrival = call.store.wait_for_unless(&wanted, call.stop.fd()).map_err(|error| failed(&error))?;
     let waited = if timeout.is_zero() { timeout } else { began.elapsed() };
-    tell(call, jobs, &arrival, waited)
+    let reply = tell(call, jobs, &arrival, waited)?;
+    Ok(match left.filter(|_| !reply.told.is_empty()) {
+        Some(left) => reply.after(move || left.told()),
+        None => reply,
+    })
 }
 
 /// Finds the jobs that are meant, and what is waited for.
