@@ -190,7 +190,7 @@ fn a_job_of_nobody_is_told_to_every_reader() {
 fn those_that_were_told_are_noted_and_no_others() {
     let home = Home::new();
     let store = home.open();
-    let session = outlive::SessionName::default();
+    let session = SessionName::default();
     let reader = outlive::reader_name("late");
     let pending = || {
         let mut inbox = store.inbox(&session, &reader, outlive_tests::LIMIT).unwrap();

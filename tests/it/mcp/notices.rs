@@ -134,7 +134,8 @@ fn many_endings_come_in_pieces() {
 fn calls_at_the_same_time_tell_each_ending_once() {
     let home = Home::new();
     let mut client = start(&home, "one", Era::Handshake);
-    let run = |number: usize| json!({"command": format!("exit {number}"), "background": number % 2 == 0});
+    let run =
+        |number: usize| json!({"command": format!("exit {number}"), "background": number.is_multiple_of(2)});
     let asked: Vec<u64> = (1..=16).map(|number| client.send_call("run", run(number))).collect();
     let (mut jobs, mut texts) = (Vec::new(), Vec::new());
     for asked in asked {
