@@ -17,7 +17,7 @@ pub(crate) static PROFILE: Profile = Profile {
         "not there: `run`",
         "`vite-3f9c`: a word and four digits",
         "`job`, `jobs`",
-        "starting, running, completed, failed, killed, timed_out, lost, never_started",
+        "starting, running, completed, failed, killed, timed_out, lost",
         "completed",
         "`timed_out`",
         "none",
