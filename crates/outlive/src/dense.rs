@@ -102,53 +102,16 @@ impl Tally {
     }
 }
 
-/// The lines that are not blank.
+/// The lines that are not empty.
 #[derive(Debug, Default)]
 pub struct Dense {
     /// How many there are, an unfinished one included, as far as the log reaches back.
     pub total: u64,
-    /// The last of them; their numbers count from 1 and pass over those that are blank.
+    /// The last of them; their numbers count from 1 and pass over those that are empty.
     pub lines: VecDeque<Line>,
 }
 
 impl Job {
-    /// Returns the last `window` lines that are not blank, of one stream or of both, unfinished ones included. Such
-    /// lines are not in the index: the log is read from its beginning.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
-    pub fn dense(&self, blank: Blank, stream: Option<Stream>, window: usize) -> io::Result<Dense> {
-        let mut output = Output::open(self)?;
-        let mut offset = output.start();
-        let mut assembler = output.assembler_at(offset)?;
-        let mut dense = Dense::default();
-        let mut keep = |mut line: Line| {
-            if (stream.is_some() && line.stream != stream) || blank.is_blank(&line.text) {
-                return;
-            }
-            dense.total += 1;
-            line.number = dense.total;
-            if dense.lines.len() == window {
-                dense.lines.pop_front();
-            }
-            if window > 0 {
-                dense.lines.push_back(line);
-            }
-        };
-        while let Some(piece) = output.piece(offset)? {
-            match piece {
-                Piece::Output { stream, time, bytes, .. } => {
-                    offset += bytes.len() as u64;
-                    assembler.push(stream, time, &bytes, &mut keep);
-                }
-                Piece::Gone { to, .. } => offset = to,
-            }
-        }
-        assembler.unfinished().into_iter().for_each(keep);
-        Ok(dense)
-    }
-
     /// Returns the last `window` lines that are not empty, of both streams, unfinished ones included. They are looked
     /// for from the end, and `tally`, which must be this job's, counts what came before them.
     ///
@@ -181,11 +144,10 @@ fn last_lines(output: &mut Output, wanted: usize) -> io::Result<VecDeque<Line>> 
     // Few lines are empty, mostly; where many are, it is looked further back.
     let mut reach = wanted as u64 + 16;
     loop {
-        let mut offset = output.offset_before_tail(reach, None);
+        let offset = output.offset_before_tail(reach, None);
         let is_all = offset <= output.start();
-        let mut assembler = output.assembler_at(offset)?;
         lines.clear();
-        let mut keep = |line: Line| {
+        output.each_line(offset, |line| {
             if line.text.is_empty() {
                 return;
             }
@@ -193,17 +155,7 @@ fn last_lines(output: &mut Output, wanted: usize) -> io::Result<VecDeque<Line>> 
                 lines.pop_front();
             }
             lines.push_back(line);
-        };
-        while let Some(piece) = output.piece(offset)? {
-            match piece {
-                Piece::Output { stream, time, bytes, .. } => {
-                    offset += bytes.len() as u64;
-                    assembler.push(stream, time, &bytes, &mut keep);
-                }
-                Piece::Gone { to, .. } => offset = to,
-            }
-        }
-        assembler.unfinished().into_iter().for_each(keep);
+        })?;
         if is_all || lines.len() == wanted {
             return Ok(lines);
         }

@@ -444,20 +444,26 @@ impl Output {
     }
 
     /// Returns all lines that end after `offset`, unfinished ones included.
-    fn lines_from(&mut self, mut offset: u64) -> io::Result<Vec<Line>> {
-        let mut assembler = self.assembler_at(offset)?;
+    fn lines_from(&mut self, offset: u64) -> io::Result<Vec<Line>> {
         let mut lines = Vec::new();
+        self.each_line(offset, |line| lines.push(line))?;
+        Ok(lines)
+    }
+
+    /// Hands on all lines that end after `offset`, unfinished ones last.
+    pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
+        let mut assembler = self.assembler_at(offset)?;
         while let Some(piece) = self.piece(offset)? {
             match piece {
                 Piece::Output { stream, time, bytes, .. } => {
                     offset += bytes.len() as u64;
-                    assembler.push(stream, time, &bytes, |line| lines.push(line));
+                    assembler.push(stream, time, &bytes, &mut take);
                 }
                 Piece::Gone { to, .. } => offset = to,
             }
         }
-        lines.extend(assembler.unfinished());
-        Ok(lines)
+        assembler.unfinished().into_iter().for_each(take);
+        Ok(())
     }
 
     /// Returns `count` characters from the one with number `from`, counted from the first that is there, of one stream or of
