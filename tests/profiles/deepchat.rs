@@ -397,7 +397,7 @@ fn characters_are_never_cut() {
     let home = Home::new();
     let mut chat = Talk::start(&home, "deepchat", "a");
     let id = chat.background("printf 'x\\303'; read y; printf '\\251\\377z'");
-    chat.poll_until(&id, |polled| polled["output"] == "x\u{fffd}");
+    chat.poll_until(&id, |polled| polled["output"] == "x");
     chat.json("process", json!({"action": "write", "sessionId": id, "data": "\n"}));
     assert_eq!(chat.poll_to_end(&id)["output"], "xé\u{fffd}z");
     let page = chat.json("process", json!({"action": "log", "sessionId": id, "offset": 1, "limit": 2}));
@@ -580,4 +580,23 @@ fn a_dev_server_runs_beside_foreground_commands() {
     chat.act("kill", &id);
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     assert_eq!(chat.act("poll", &id)["status"], "killed");
+}
+
+/// S2-54: what has come of a character so far is not told as another one, and reading on has the whole.
+#[test]
+fn a_character_that_comes_in_two_parts_is_read_whole() {
+    let home = Home::new();
+    let mut agent = Talk::start(&home, "deepchat", "a");
+    let session = agent
+        .background(r"printf 'a\303'; until [ -e go ]; do sleep 0.01; done; printf '\251b\303'; sleep 300");
+    let read = |agent: &mut Talk, offset: u64| {
+        let log = json!({"action": "log", "sessionId": session, "offset": offset});
+        agent.json("process", log)["output"].as_str().unwrap().to_owned()
+    };
+    until("it printed the first part", || read(&mut agent, 0) == "a");
+    fs::write(home.path().join("go"), "").unwrap();
+    until("it printed the second", || read(&mut agent, 1) == "éb");
+    agent.json("process", json!({"action": "kill", "sessionId": session}));
+    // Nothing more can come: now it is what it is.
+    until("it is over", || read(&mut agent, 0) == "aéb\u{fffd}");
 }

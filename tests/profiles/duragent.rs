@@ -544,7 +544,7 @@ fn long_output_is_cut_in_the_result_and_whole_in_the_log() {
         let offset = pages.lines().count();
         let page = agent
             .text("process", json!({"action": "log", "handle": handle, "offset": offset, "limit": 1234}));
-        if page == "(no output yet)" {
+        if page == "(no more output)" {
             break;
         }
         pages.push_str(&page);
@@ -583,6 +583,14 @@ fn more_than_the_cap_keeps_its_lines_and_file() {
     assert_eq!(status["log_path"], file(&home, &long, "log").to_str().unwrap());
     let kept = fs::read_to_string(file(&home, &long, "log")).unwrap();
     assert!(!kept.is_empty() && !kept.starts_with("1\n"), "{kept}");
+    // Who reads from what is gone is told where to go on, and not the same page again and again.
+    let begin = act(&mut agent, "log", &long);
+    let (mark, rest) = begin.split_once('\n').unwrap();
+    // The first that is there may have lost its beginning.
+    let gone = rest.lines().nth(1).unwrap().parse::<u64>().unwrap() - 2;
+    assert_eq!(mark, format!("[{gone} lines are no longer kept: read from offset {gone}]"));
+    let there = agent.text("process", json!({"action": "log", "handle": long, "offset": gone}));
+    assert_eq!(there, rest);
 }
 
 /// A job of another profile is seen by a server that sees all sessions, in this design's words.

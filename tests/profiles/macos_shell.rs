@@ -643,7 +643,7 @@ fn whoever_streams_is_woken() {
     go("one");
     home.wait_for_output(&id, "half");
     assert!(!client.is_answered(waiting), "half a line is not told");
-    assert_eq!(contents(&output(&mut client, &id, json!({}))), ["half"], "whoever looks sees it");
+    assert_eq!(output(&mut client, &id, json!({}))["partial"], json!(["half"]), "whoever looks sees it");
     go("two");
     let told = answer(&mut client, waiting);
     assert_eq!((contents(&told), &told["status"]), (vec!["half whole".to_owned()], &json!("running")));
@@ -895,4 +895,50 @@ fn nothing_ends_a_process_but_itself_or_somebody() {
     native.call("kill", json!({"job": id})).ok();
     let mut client = server(&home);
     assert_eq!(list(&mut client, json!({}))[0]["status"], "killed");
+}
+
+/// A project whose directory is gone is told so, and nothing is run elsewhere.
+#[test]
+fn nothing_runs_where_the_project_is_gone() {
+    let home = Home::new();
+    let project = home.path().join("project");
+    std::fs::create_dir(&project).unwrap();
+    let mut client = server_in(&home, &[], &project);
+    let here = call(&mut client, "run_command", json!({"command": "pwd"}));
+    assert_eq!(here["stdout"].as_str().unwrap().trim_end(), project.to_str().unwrap());
+    std::fs::remove_dir(&project).unwrap();
+    for tool in ["run_command", "run_background"] {
+        let error = refusal(&mut client, tool, json!({"command": "pwd"}));
+        assert!(error.contains(project.to_str().unwrap()), "{error}");
+    }
+}
+
+/// S0-65 S0-89: a line has its number when it ends, and keeps it: reading on from a number misses nothing.
+#[test]
+fn what_is_unfinished_has_no_number_yet() {
+    let home = Home::new();
+    let mut client = server(&home);
+    let line = "printf 'Password? '; until [ -e go ]; do sleep 0.01; done; echo wrong >&2; \
+        until [ -e end ]; do sleep 0.01; done; printf 'again\\nlast'";
+    let id = start(&mut client, json!({"command": line}));
+    let mut read =
+        |from: u64| call(&mut client, "get_process_output", json!({"processId": id, "fromLine": from}));
+    let told = |answer: &Value| -> Vec<(u64, String)> {
+        let lines = answer["output"].as_array().unwrap().iter();
+        lines
+            .map(|line| (line["lineNumber"].as_u64().unwrap(), line["content"].as_str().unwrap().to_owned()))
+            .collect()
+    };
+    let go = |name: &str| std::fs::write(home.path().join(name), "").unwrap();
+    until("it asks", || read(1)["partial"] == json!(["Password? "]));
+    let asked = read(1);
+    assert_eq!((told(&asked), &asked["totalLines"]), (Vec::new(), &json!(0)));
+    go("go");
+    until("it complains", || told(&read(1)) == [(1, "wrong".to_owned())]);
+    assert_eq!(read(1)["partial"], json!(["Password? "]));
+    go("end");
+    until("it ends", || read(1)["status"] == "stopped");
+    let rest = read(2);
+    assert_eq!(told(&rest), [(2, "Password? again".to_owned()), (3, "last".to_owned())]);
+    assert!(rest.get("partial").is_none(), "{rest}");
 }

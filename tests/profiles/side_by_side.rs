@@ -120,3 +120,25 @@ fn a_job_of_one_is_seen_by_all_in_their_own_words() {
         home.run(["kill", "--force", id]).ok();
     }
 }
+
+/// What a command leaves behind for a moment prints into the same answer: the end of the main process is not the end of the output.
+#[test]
+fn the_last_words_of_what_is_left_behind_are_in_the_answer() {
+    let home = Home::new();
+    for profile in PROFILES {
+        let mut client = server(&home, profile);
+        for line in ["/bin/echo late & exit 0", "(/bin/echo late) & (/bin/echo late >&2) &"] {
+            let (tool, arguments) = match profile {
+                "macos-shell" | "claude-code" => ("run_command", json!({"command": line})),
+                "deepchat" => ("execute_command", json!({"command": line, "description": "prints late"})),
+                "duragent" => ("spawn_process", json!({"command": line, "wait": true})),
+                _ => ("bash", json!({"command": line})),
+            };
+            for _ in 0..5 {
+                let answer = call(&mut client, tool, arguments.clone());
+                let wanted = line.matches("late").count();
+                assert_eq!(answer.replace(line, "").matches("late").count(), wanted, "{profile}: {answer}");
+            }
+        }
+    }
+}

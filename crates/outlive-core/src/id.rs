@@ -28,6 +28,13 @@ pub enum NameError {
     Character(char),
 }
 
+/// FNV-1a: short, and the same in every version.
+pub fn hash(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// The id of a job: a word that says what it is, and four characters that make it unique, `vite-3f9c`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

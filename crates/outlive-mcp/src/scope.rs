@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use outlive::SessionName;
+use outlive::{SessionName, hash};
 
 /// Whose jobs, and for whom.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub(crate) struct Scope {
     pub(crate) reader: SessionName,
     /// Where jobs start, if nothing else is said.
     pub(crate) directory: Option<PathBuf>,
+    /// Where the server was started, whether that is still there or not.
+    pub(crate) here: PathBuf,
 }
 
 impl Scope {
@@ -50,13 +52,6 @@ pub(crate) fn session_of(directory: &Path) -> SessionName {
     let slug = if slug.is_empty() { "project" } else { slug };
     let mark = hash(root.as_os_str().as_bytes());
     SessionName::parse(&format!("{slug}-{:08x}", mark as u32 ^ (mark >> 32) as u32)).unwrap_or_default()
-}
-
-/// FNV-1a: short, and the same in every version.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Returns the path of a `file:` URI; none if it is another or no path.

@@ -47,6 +47,8 @@ pub(crate) struct Server {
     outgoing: Outgoing,
     /// Found out at the first call: then the client may be asked.
     scope: OnceCell<Arc<Scope>>,
+    /// Where it was started: asked for at once, because it may be gone later.
+    here: PathBuf,
     waiting: Arc<Semaphore>,
     working: Arc<Semaphore>,
 }
@@ -60,6 +62,7 @@ impl Server {
             options,
             outgoing,
             scope: OnceCell::new(),
+            here: here(),
             waiting: Arc::new(Semaphore::new(WAITING)),
             working: Arc::new(Semaphore::new(WORKING)),
         }
@@ -69,17 +72,12 @@ impl Server {
     async fn scope(&self, context: &RequestContext<RoleServer>) -> Arc<Scope> {
         let found = self.scope.get_or_init(|| async {
             let root = root(context).await;
-            let directory = root.clone().or_else(|| std::env::current_dir().ok());
-            let of_project = || directory.as_deref().map(scope::session_of);
-            let session = self
-                .options
-                .session
-                .clone()
-                .or_else(|| self.options.profile.conversation())
-                .or_else(of_project)
-                .unwrap_or_default();
+            let of_project = || scope::session_of(root.as_deref().unwrap_or(&self.here));
+            let named = self.options.session.clone().or_else(|| self.options.profile.conversation());
+            let session = named.unwrap_or_else(of_project);
             let reader = self.options.reader.clone().unwrap_or_else(|| self.options.profile.reader(&session));
-            Arc::new(Scope { session, sees_all: self.options.all_sessions, reader, directory: root })
+            let (sees_all, here) = (self.options.all_sessions, self.here.clone());
+            Arc::new(Scope { session, sees_all, reader, directory: root, here })
         });
         Arc::clone(found.await)
     }
@@ -159,6 +157,11 @@ impl Server {
             }
         }
     }
+}
+
+/// Returns the directory that this program was started in. One that is gone has a name of its own, where nothing can start.
+fn here() -> PathBuf {
+    std::env::current_dir().or_else(|_| std::fs::read_link("/proc/self/cwd")).unwrap_or_default()
 }
 
 /// Asks a client that offers it for its project's directory.

@@ -59,7 +59,7 @@ impl Output {
                 None => break,
             }
         }
-        take(&decoder.finish());
+        take(&self.last_of(&mut decoder));
         Ok(())
     }
 }

@@ -152,7 +152,7 @@ pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;
 pub use outlive_core::duration;
 pub use outlive_core::event::{Event, Kind as EventKind};
-pub use outlive_core::id::{JobId, NameError, Nonce, SessionName};
+pub use outlive_core::id::{JobId, NameError, Nonce, SessionName, hash};
 pub use outlive_core::index::Stream;
 pub use outlive_core::lines::Line;
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use outlive_core::characters::{Decoder, Range};
 use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
 use outlive_core::lines::{Assembler, Line, MAX_LINE};
-use outlive_core::outcome::Totals;
+use outlive_core::outcome::{CLOSED_AT, Closed, Totals};
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{file, segment};
 
@@ -488,8 +488,20 @@ impl Output {
                 Piece::Gone { to, .. } => offset = to,
             }
         }
-        range.push(&decoder.finish());
+        range.push(&self.last_of(&mut decoder));
         Ok(range.picked)
+    }
+
+    /// Returns what is left of a text that was decoded. While more may come, the beginning of a character is left for then.
+    pub(crate) fn last_of(&self, decoder: &mut Decoder) -> String {
+        let rest = decoder.finish();
+        if rest.is_empty() || self.is_over() { rest } else { String::new() }
+    }
+
+    /// Tells whether nothing more can come.
+    fn is_over(&self) -> bool {
+        let closed = |bytes: Vec<u8>| Closed::from_slot(bytes.get(CLOSED_AT as usize..)?);
+        fs::read(self.path.join(file::OUTCOME)).ok().and_then(closed).is_some()
     }
 
     /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, and

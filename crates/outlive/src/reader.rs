@@ -1,6 +1,6 @@
 //! Who is told things: a conversation, a terminal, a page.
 
-use outlive_core::id::SessionName;
+use outlive_core::id::{SessionName, hash};
 
 /// Variables by which clients tell which conversation a command belongs to, the most certain first.
 const CONVERSATIONS: [&str; 4] =
@@ -12,12 +12,22 @@ pub fn reader_of_environment() -> SessionName {
     CONVERSATIONS.iter().find_map(named).map_or_else(SessionName::default, |text| reader_name(&text))
 }
 
-/// Makes a reader's name of whatever a client calls a conversation.
+/// Makes a reader's name of whatever a client calls a conversation: the same, where it can be one, else one that no other
+/// conversation has.
 pub fn reader_name(text: &str) -> SessionName {
+    if text.is_empty() {
+        return SessionName::default();
+    }
+    if let Ok(name) = SessionName::parse(text) {
+        return name;
+    }
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let name: String =
-        text.chars().map(|c| if allowed(c) { c } else { '-' }).take(SessionName::MAX).collect();
-    SessionName::parse(name.trim_start_matches(['-', '_', '.'])).unwrap_or_default()
+    let mark = format!("-{:016x}", hash(text.as_bytes()));
+    let word: String = text.chars().map(|c| if allowed(c) { c } else { '-' }).collect();
+    let word: String =
+        word.trim_start_matches(['-', '_', '.']).chars().take(SessionName::MAX - mark.len()).collect();
+    let word = if word.is_empty() { "reader" } else { word.as_str() };
+    SessionName::parse(&format!("{word}{mark}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -26,11 +36,35 @@ mod tests {
 
     #[test]
     fn any_text_names_a_reader() {
-        for (text, name) in
-            [("abc-1", "abc-1"), ("a/b c", "a-b-c"), ("", "default"), ("--x", "x"), ("\u{e9}", "default")]
-        {
+        for (text, name) in [("abc-1", "abc-1"), ("", "default"), ("a..b", "a..b")] {
             assert_eq!(reader_name(text).as_str(), name, "{text:?}");
         }
+        for (text, begins) in
+            [("a/b c", "a-b-c-"), ("--x", "x-"), ("\u{e9}", "reader-"), ("../../evil", "evil-")]
+        {
+            assert!(reader_name(text).as_str().starts_with(begins), "{text:?} is {}", reader_name(text));
+        }
         assert_eq!(reader_name(&"x".repeat(500)).as_str().len(), SessionName::MAX);
+    }
+
+    #[test]
+    fn two_conversations_are_two_readers() {
+        let long = "x".repeat(200);
+        let texts = [
+            "a/b",
+            "a-b",
+            "a b",
+            "-a",
+            "a",
+            "///",
+            "..",
+            "evil",
+            "../../../evil",
+            &long,
+            &format!("{long}x"),
+        ];
+        let names: std::collections::BTreeSet<SessionName> =
+            texts.iter().map(|text| reader_name(text)).collect();
+        assert_eq!(names.len(), texts.len(), "{names:?}");
     }
 }

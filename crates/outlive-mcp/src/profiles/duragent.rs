@@ -313,19 +313,33 @@ fn report(call: &Call<'_>, job: Job) -> Reply {
 fn log(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
     let offset = call.arguments.number("offset", 0..=u64::MAX >> 12)?.unwrap_or(0);
     let limit = call.arguments.number("limit", 1..=u64::MAX >> 12)?.unwrap_or(LOGGED);
-    let text = read(job, |output| lines(output, offset + 1, limit));
-    Ok(Reply::plain(if text.is_empty() { "(no output yet)".to_owned() } else { text }))
+    let text = read(job, |output| {
+        let text = lines(output, offset + 1, limit)?;
+        Ok(match text.is_empty() {
+            true if output.end() > 0 => "(no more output)".to_owned(),
+            true => "(no output yet)".to_owned(),
+            false => text,
+        })
+    });
+    Ok(Reply::plain(text))
 }
 
 /// Reads `limit` lines from the one with number `from`, unfinished ones included.
 fn lines(output: &mut Output, from: u64, limit: u64) -> std::io::Result<String> {
+    let gone = output.assembler_at(output.start())?.number();
     let mut offset = output.offset_before_line(from);
     let mut assembler = output.assembler_at(offset)?;
     let (mut text, mut left) = (String::new(), limit);
+    if from <= gone {
+        text = format!("[{gone} lines are no longer kept: read from offset {gone}]\n");
+    }
     let mut take = |line: &outlive::Line| {
         if line.number >= from && left > 0 && text.len() < MOST_LOGGED {
             left -= 1;
             text.push_str(&String::from_utf8_lossy(&line.text));
+            if line.cut_bytes > 0 {
+                text.push_str(&format!("[... {} bytes omitted ...]", line.cut_bytes));
+            }
             if line.is_ended {
                 text.push('\n');
             }

@@ -172,10 +172,12 @@ fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
     // How it is doing first: once it has ended, all that it printed is there.
     let state = job.state(call.store);
     let shown = window(&job, usize::MAX)?;
-    let is_wanted = |line: &&Line| {
-        stream.is_none_or(|stream| line.stream.unwrap_or(Stream::Stdout) == stream)
-            && from.is_none_or(|from| line.number >= from)
-    };
+    let is_of_stream =
+        |line: &&Line| stream.is_none_or(|stream| line.stream.unwrap_or(Stream::Stdout) == stream);
+    // A line has its number when it ends: one that is unfinished is told apart.
+    let is_told = |line: &Line| line.is_ended || state.status.has_ended();
+    let is_wanted =
+        |line: &&Line| is_of_stream(line) && is_told(line) && from.is_none_or(|from| line.number >= from);
     let mut wanted: Vec<&Line> = shown.lines.iter().filter(is_wanted).collect();
     let most = usize::try_from(lines).unwrap_or(usize::MAX);
     // From a line on, the next ones; else the last ones.
@@ -184,14 +186,19 @@ fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
         None => drop(wanted.drain(..wanted.len().saturating_sub(most))),
     }
     let output: Vec<Value> = wanted.into_iter().map(|line| line_object(&job, &state, line)).collect();
-    let reply = Reply::json(&json!({
+    let unfinished: Vec<&Line> =
+        shown.lines.iter().filter(is_of_stream).filter(|line| !is_told(line)).collect();
+    let mut object = json!({
         "processId": job.id().as_str(),
         "status": word(&state),
-        "totalLines": shown.total,
+        "totalLines": shown.total - unfinished.len() as u64,
         "requestedLines": lines,
         "output": output,
-    }));
-    Ok(telling(call, reply, vec![(job, state)]))
+    });
+    if !unfinished.is_empty() {
+        object["partial"] = unfinished.into_iter().map(content).collect();
+    }
+    Ok(telling(call, Reply::json(&object), vec![(job, state)]))
 }
 
 fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::shown;
 use crate::reply::{Failure, Reply};
-use crate::scope::{self, Scope};
+use crate::scope::Scope;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 /// What the connection's own session is called.
@@ -79,7 +79,7 @@ fn family(scope: &Scope) -> String {
 
 /// Returns 32 bits that stand for a text.
 fn mark(text: &str) -> u32 {
-    let hash = scope::hash(text.as_bytes());
+    let hash = outlive::hash(text.as_bytes());
     (hash ^ (hash >> 32)) as u32
 }
 
@@ -183,8 +183,8 @@ fn directory_of(call: &Call<'_>, settings: Option<&SessionSettings>) -> PathBuf 
     let said = settings.and_then(|settings| settings.cwd.as_ref());
     said.map(|cwd| PathBuf::from(std::ffi::OsStr::from_bytes(&cwd.0)))
         .or_else(|| call.scope.directory.clone())
-        .or_else(|| std::env::current_dir().ok())
-        .unwrap_or_else(|| PathBuf::from("/"))
+        // It may be gone by now; then nothing starts, and the caller is told.
+        .unwrap_or_else(|| call.scope.here.clone())
 }
 
 /// Takes a directory from the caller: with `~`, and from where it starts.
@@ -355,7 +355,7 @@ mod tests {
 
     fn scope(session: &str) -> Scope {
         let session = SessionName::parse(session).unwrap();
-        Scope { reader: session.clone(), session, sees_all: false, directory: None }
+        Scope { reader: session.clone(), session, sees_all: false, directory: None, here: PathBuf::new() }
     }
 
     #[test]

@@ -157,6 +157,8 @@ fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, 
     if !state.status.has_ended() {
         return Ok(moved(&job)?);
     }
+    crate::jobs::settle(call, &job);
+    let state = job.state(call.store);
     let text = result(call, &job, &state)?;
     Ok(told(call, Reply::plain(text), job, &state))
 }
@@ -209,7 +211,7 @@ fn moved(job: &Job) -> std::io::Result<Reply> {
 /// Tells how a command that was waited for has ended.
 fn result(call: &Call<'_>, job: &Job, state: &State) -> std::io::Result<String> {
     let outcome = state.outcome.as_ref();
-    let printed = streams(job, outcome.map(|outcome| outcome.totals.bytes))?;
+    let printed = streams(job)?;
     if outcome.is_some_and(|outcome| outcome.cause == Cause::Timeout) {
         let output = match printed.stderr.as_str() {
             "" => printed.stdout,

@@ -67,10 +67,10 @@ pub(super) struct Streams {
     pub(super) stderr: String,
 }
 
-/// Reads each stream apart, as far as the end of the main process.
-pub(super) fn streams(job: &Job, end: Option<u64>) -> io::Result<Streams> {
+/// Reads each stream apart.
+pub(super) fn streams(job: &Job) -> io::Result<Streams> {
     let (mut stdout, mut stderr) = (Newest::default(), Newest::default());
-    read(job, 0, end, |part| match part {
+    read(job, 0, |part| match part {
         Part::Output(Stream::Stdout, bytes) => stdout.push(Stream::Stdout, bytes),
         Part::Output(stream, bytes) => stderr.push(stream, bytes),
         Part::Missing => {
@@ -88,7 +88,7 @@ pub(super) fn merged(job: &Job, has_ended: bool) -> io::Result<String> {
     let output = Output::open(job)?;
     let from = output.end().saturating_sub(MORE).max(output.start());
     let mut newest = Newest { is_cut: from > 0, ..Newest::default() };
-    read(job, from, None, |part| match part {
+    read(job, from, |part| match part {
         Part::Output(stream, bytes) => newest.push(stream, bytes),
         Part::Missing => newest.cut(),
     })?;
@@ -101,10 +101,10 @@ enum Part<'a> {
     Missing,
 }
 
-/// Reads what there is, from an offset to another; what is printed meanwhile is not waited for.
-fn read(job: &Job, mut from: u64, end: Option<u64>, mut take: impl FnMut(Part<'_>)) -> io::Result<()> {
+/// Reads what there is from an offset on; what is printed meanwhile is not waited for.
+fn read(job: &Job, mut from: u64, mut take: impl FnMut(Part<'_>)) -> io::Result<()> {
     let mut output = Output::open(job)?;
-    let end = end.unwrap_or(u64::MAX).min(output.end());
+    let end = output.end();
     while from < end {
         match output.piece(from)? {
             Some(Piece::Output { stream, mut bytes, lost_before, .. }) => {
