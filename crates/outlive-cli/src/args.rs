@@ -50,7 +50,7 @@ impl From<Starting> for Arguments {
 }
 
 /// What goes with every verb.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Common {
     /// Print JSON: for scripts and other programs
     #[arg(long, global = true)]
@@ -116,7 +116,7 @@ pub(crate) enum Verb {
 /// Start a command and return at once
 ///
 /// Prints the job's id. One argument is a line for the shell; after `--` come a program and its arguments as they are.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:\n  \
 outlive run 'npm run dev' --name web\n  \
 outlive run -- cargo test --workspace\n  \
@@ -877,9 +877,10 @@ pub(crate) enum Page {
     Profiles,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StdinChoice {
     /// /dev/null.
+    #[default]
     Null,
     /// A pipe.
     Open,

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod failure;
+mod quick;
 mod reference;
 mod render;
 
@@ -40,6 +41,9 @@ fn main() -> ExitCode {
 
 /// Reads the command line. What it was declared with is not given back: that takes longer than to read it, and a start waits.
 fn parse() -> Result<Arguments, clap::Error> {
+    if let Some(arguments) = quick::read(std::env::args_os()) {
+        return Ok(arguments);
+    }
     if starts_a_job()
         && let Ok(starting) = parse_as::<Starting>()
     {
