@@ -574,7 +574,9 @@ impl Soak<'_> {
             }
         };
         let [out, err] = read(&mut output, width)?;
-        let is_whole = ended_by_itself && totals.dropped_bytes == 0;
+        // Of one whose keeper was killed the log is a beginning, though the kernel may have told how it ended.
+        let is_lost = matches!(outcome.cause, Cause::Lost { .. });
+        let is_whole = ended_by_itself && !is_lost && totals.dropped_bytes == 0;
         for counted in [&out, &err] {
             let limit = match entry.deed {
                 Deed::Counts { lines, .. } => lines,
