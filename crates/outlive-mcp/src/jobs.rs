@@ -9,7 +9,7 @@ use outlive::{
 };
 
 use crate::arguments::shown;
-use crate::reply::{Failure, chain, quoted};
+use crate::reply::{Failure, Reply, chain, quoted};
 use crate::scope::Scope;
 use crate::tools::Call;
 
@@ -110,6 +110,16 @@ pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>,
         // Where the store cannot be written it is shown again.
         job.set_cursor(reader, stream, end).ok();
     }
+}
+
+/// Says that an answer tells how a job ended, if it has, and notes it once the client has the answer.
+pub(crate) fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
+    let reply = reply.tells(&job, state);
+    if !state.status.has_ended() {
+        return reply;
+    }
+    let reader = call.scope.reader.clone();
+    reply.after(move || note_told(&job, &reader))
 }
 
 /// Notes that a reader was told how a job ended.

@@ -14,6 +14,7 @@ mod reply;
 mod resources;
 mod scope;
 mod server;
+mod starting;
 mod stdio;
 mod tasks;
 mod tools;

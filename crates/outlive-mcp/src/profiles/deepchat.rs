@@ -6,13 +6,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use outlive::{ControlError, Job, Kill, Output, State, Status, Stdin};
+use outlive::{ControlError, Job, Kill, Output, Request, State, Status, Stdin};
 use serde_json::{Map, Value, json};
 
-use super::{Isolation, News, Profile, command, epoch_ms, links, pid, random_digits, starting};
+use super::{Isolation, News, Profile, command, epoch_ms, links, pid, random_digits};
 use crate::arguments::shown;
 use crate::jobs;
 use crate::reply::{Failure, Reply, chain};
+use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -164,7 +165,8 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let is_background = flag(call, "background")?;
     sweep(call);
     let id = format!("{PREFIX}{}", random_digits(12, 36));
-    let mut request = starting::request(call, &id, &line).stdin(Stdin::Open).grace(GRACE);
+    let mut request =
+        starting::identify(starting::fill(call, Request::shell(&line)), &id).stdin(Stdin::Open).grace(GRACE);
     if let Some(shell) = user_shell(call) {
         request = request.with_shell(shell);
     }

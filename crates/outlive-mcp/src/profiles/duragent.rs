@@ -3,17 +3,18 @@
 //! The end of a process that was not waited for comes as a message of its own beside the next answer. A process runs
 //! without tmux, and what needs a screen is refused in that design's words.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use outlive::{ControlError, Job, JobId, Kill, Output, Piece, State, Status, Stdin, WaitStatus};
+use outlive::{ControlError, Job, JobId, Kill, Output, Piece, Request, State, Status, Stdin, WaitStatus};
 use serde_json::{Map, Value, json};
 
-use super::{Isolation, News, Profile, command, known_pid, links, pid, random_digits, started, starting};
+use super::{Isolation, News, Profile, command, known_pid, links, pid, random_digits, started};
 use crate::arguments::shown;
 use crate::jobs;
 use crate::notices::Left;
 use crate::reply::{Failure, Reply, chain};
+use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -177,12 +178,12 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     };
     sweep(call);
     let handle = format!("{PREFIX}{}", random_digits(8, 36));
-    let mut request = starting::request(call, &handle, &line)
+    let mut request = starting::identify(starting::fill(call, Request::shell(&line)), &handle)
         .stdin(Stdin::Open)
         .timeout(Some(Duration::from_secs(timeout)))
         .grace(GRACE);
     if let Some(workdir) = workdir {
-        request = request.cwd(directory(call).join(expanded(&workdir)));
+        request = request.cwd(directory(call).join(starting::expand_home(&workdir)));
     }
     if let Some(label) = label.as_deref().and_then(starting::name) {
         request = request.name(label);
@@ -227,7 +228,7 @@ fn result(call: &Call<'_>, job: Job, state: &State) -> Reply {
         "output": output,
         "duration_seconds": state.runtime_ms().unwrap_or(0) / 1000,
     });
-    told(call, Reply::json(&answer), job, state)
+    jobs::told(call, Reply::json(&answer), job, state)
 }
 
 fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -307,7 +308,7 @@ fn report(call: &Call<'_>, job: Job) -> Reply {
     add("completed_at", state.outcome.as_ref().map(|outcome| outcome.ended.to_string().into()));
     add("timeout_seconds", spec.timeout_ms.map(|millis| (millis / 1000).into()));
     add("duration_seconds", state.runtime_ms().map(|millis| (millis / 1000).into()));
-    told(call, Reply::json(&answer.into()), job, &state)
+    jobs::told(call, Reply::json(&answer.into()), job, &state)
 }
 
 fn log(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
@@ -422,17 +423,7 @@ fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     }
     let state = job.state(call.store);
     let reply = Reply::plain(format!("Killed process {}", job.id()));
-    Ok(told(call, reply, job, &state))
-}
-
-/// Notes that an answer has told how a process ended, if it has, once the client has it.
-fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
-    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
-    reply.tells(&job, state).after(move || {
-        if has_ended {
-            jobs::note_told(&job, &reader);
-        }
-    })
+    Ok(jobs::told(call, reply, job, &state))
 }
 
 /// Finds a process of the session; one whose time is over is gone.
@@ -507,14 +498,6 @@ fn log_path(call: &Call<'_>, job: &Job) -> PathBuf {
     // The first file of a long log goes when there is too much of it; then the next is the first.
     let is_there = link.symlink_metadata().is_ok() && links::point(call.store, &link, &target).is_ok();
     if is_there { link } else { target }
-}
-
-fn expanded(path: &str) -> PathBuf {
-    let path = Path::new(path);
-    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
-        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
-        _ => path.to_owned(),
-    }
 }
 
 /// Reads of what a process printed; what cannot be read is nothing, and said on standard error.

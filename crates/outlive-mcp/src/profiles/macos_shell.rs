@@ -186,15 +186,8 @@ fn find(call: &Call<'_>) -> Result<Job, Failure> {
 }
 
 /// Says that an answer tells how jobs ended, and notes it once the client has it.
-fn telling(call: &Call<'_>, mut reply: Reply, jobs: Vec<(Job, State)>) -> Reply {
-    for (job, state) in jobs {
-        if !state.status.has_ended() {
-            continue;
-        }
-        let reader = call.scope.reader.clone();
-        reply = reply.tells(&job, &state).after(move || jobs::note_told(&job, &reader));
-    }
-    reply
+fn telling(call: &Call<'_>, reply: Reply, jobs: Vec<(Job, State)>) -> Reply {
+    jobs.into_iter().fold(reply, |reply, (job, state)| jobs::told(call, reply, job, &state))
 }
 
 /// What was counted of each job: nothing that could not be counted again.

@@ -10,7 +10,6 @@ mod links;
 mod macos_shell;
 mod native;
 mod neovate;
-mod starting;
 
 use outlive::{Job, JobId, SessionName, State, Timestamp};
 

@@ -9,6 +9,7 @@ use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::jobs::{self, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
+use crate::starting;
 
 pub(crate) static TOOL: Tool = Tool {
     name: "run",
@@ -102,21 +103,12 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
 }
 
 fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
-    let arguments = &mut call.arguments;
-    let mut request = Request::shell(command(arguments.value("command"))?)
-        .session(call.scope.session.clone())
-        .reader(call.scope.reader.clone());
-    let directory = call.scope.directory.clone();
-    let cwd = arguments.text("cwd")?.map(std::path::PathBuf::from).map(expand_home);
-    request = match (directory, cwd) {
-        (Some(directory), Some(cwd)) => request.cwd(directory.join(cwd)),
-        (Some(directory), None) => request.cwd(directory),
-        (None, Some(cwd)) => request.cwd(cwd),
-        (None, None) => request,
-    };
-    if let Some(variables) = call.environment.base() {
-        request = request.environment_base(variables);
+    let line = command(call.arguments.value("command"))?;
+    let mut request = starting::fill(call, Request::shell(line));
+    if let Some(cwd) = call.arguments.text("cwd")? {
+        request = request.cwd(starting::directory(call, &cwd));
     }
+    let arguments = &mut call.arguments;
     for (name, value) in FOR_AGENTS {
         request = request.env(name, value);
     }
@@ -191,13 +183,6 @@ fn stdin(arguments: &crate::arguments::Arguments) -> Result<Stdin, Failure> {
             Some("open") => Stdin::Open,
             _ => Stdin::Null,
         }),
-    }
-}
-
-fn expand_home(path: std::path::PathBuf) -> std::path::PathBuf {
-    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
-        (Ok(rest), Some(home)) => std::path::Path::new(&home).join(rest),
-        _ => path,
     }
 }
 

@@ -1,12 +1,10 @@
 //! `run_command`: in the foreground, or with `run_in_background` as a process that is read and stopped later.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive::{
-    Blank, Fresh, Job, JobId, Output, Piece, Place, Request, RequestError, StartError, State, Status, Stdin,
-    Stream, Timestamp,
+    Blank, Fresh, Job, Output, Piece, Place, Request, StartError, State, Status, Stdin, Stream, Timestamp,
 };
 
 use super::super::{epoch_ms, known_pid, random_digits};
@@ -15,6 +13,7 @@ use super::kill_shell::GRACE;
 use super::{BYTES, LINES, MOST, PREFIX, exit_code, foreground, last_words, processes};
 use crate::jobs;
 use crate::reply::{Failure, Reply, chain};
+use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(super) static TOOL: Tool = Tool {
@@ -61,25 +60,16 @@ const FAILED_OUTPUT: usize = 5000;
 const FIRST_OUTPUT: usize = 8;
 const FIRST_ERRORS: usize = 4;
 
-/// How often an id is drawn: four digits beside the millisecond are hardly ever taken.
-const DRAWS: usize = 20;
-
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let command = call.arguments.required("command", "run_command command=\"npm test\"")?;
     let timeout = call.arguments.number("timeout", 0..=LONGEST_FOREGROUND_LIMIT)?;
     let timeout = timeout.filter(|&timeout| timeout > 0).unwrap_or(FOREGROUND_LIMIT);
-    let directory = directory(call)?;
-    let mut request = Request::shell(&command)
-        .session(call.scope.session.clone())
-        .reader(call.scope.reader.clone())
+    let mut request = starting::fill(call, Request::shell(&command))
         .with_shell("/bin/sh")
         .env("FORCE_COLOR", "0")
         .stdin(Stdin::Null);
-    if let Some(variables) = call.environment.base() {
-        request = request.environment_base(variables);
-    }
-    if let Some(directory) = directory {
-        request = request.cwd(directory);
+    if let Some(given) = call.arguments.text("working_directory")? {
+        request = request.cwd(starting::directory(call, &given));
     }
     if call.arguments.flag("run_in_background")? {
         make_room(call)?;
@@ -88,19 +78,6 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         let limit = Duration::from_millis(timeout);
         run(call, &command, request.timeout(Some(limit)).grace(FOREGROUND_GRACE))
     }
-}
-
-/// Returns the directory that is meant: from the project's, if it is not a whole path.
-fn directory(call: &Call<'_>) -> Result<Option<PathBuf>, Failure> {
-    let given = call.arguments.text("working_directory")?.map(PathBuf::from);
-    let given = given.map(|path| match (path.strip_prefix("~"), std::env::var_os("HOME")) {
-        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
-        _ => path,
-    });
-    Ok(match (call.scope.directory.clone(), given) {
-        (Some(project), Some(given)) => Some(project.join(given)),
-        (project, given) => given.or(project),
-    })
 }
 
 /// Removes the oldest that have ended while there are too many; what runs is never touched.
@@ -122,19 +99,8 @@ fn make_room(call: &Call<'_>) -> Result<(), Failure> {
 
 /// Starts it under an id of its own.
 fn start(call: &Call<'_>, request: &Request) -> Result<Job, StartError> {
-    let mut draws = 0;
-    loop {
-        draws += 1;
-        let now = epoch_ms(Timestamp(outlive_sys::clock::wall_us()));
-        // Digits and small letters are always an id; without one the engine makes one up.
-        let id = JobId::parse(&format!("{PREFIX}{now}-{}", random_digits(4, 36))).ok();
-        let request = id.into_iter().fold(request.clone(), Request::id);
-        match call.store.start(&request) {
-            Ok(started) => return Ok(started.job),
-            Err(StartError::Request(RequestError::Taken(_))) if draws < DRAWS => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let now = || epoch_ms(Timestamp(outlive_sys::clock::wall_us()));
+    starting::start_drawn(call, request, || format!("{PREFIX}{}-{}", now(), random_digits(4, 36)))
 }
 
 /// Says why it could not be started. The record of the attempt is the user's; the design has none.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::arguments::shown;
 use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
+use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 /// What the connection's own session is called.
@@ -189,11 +190,7 @@ fn directory_of(call: &Call<'_>, settings: Option<&SessionSettings>) -> PathBuf 
 
 /// Takes a directory from the caller: with `~`, and from where it starts.
 pub(super) fn directory_given(base: &Path, given: &str) -> Result<PathBuf, Failure> {
-    let given = Path::new(given);
-    let path = match (given.strip_prefix("~"), std::env::var_os("HOME")) {
-        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
-        _ => base.join(given),
-    };
+    let path = base.join(starting::expand_home(given));
     if path.is_dir() {
         return Ok(path);
     }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{FOREGROUND, FOREGROUND_MS, LONGEST_LINE, new_id, sessions, telling};
 use crate::jobs;
 use crate::reply::{Failure, Reply, chain};
+use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(super) static RUN_BACKGROUND: Tool = Tool {
@@ -102,17 +103,13 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     let arguments = arguments(call.arguments.value("args"))?;
     let session = sessions::open(call)?;
     let directory = directory(call, &session)?;
-    let mut request = Request::shell_words(&command, &arguments)
+    let mut request = starting::fill(call, Request::shell_words(&command, &arguments))
         .id(new_id()?)
         .session(session)
-        .reader(call.scope.reader.clone())
         .cwd(directory)
         .stdin(Stdin::Null);
     if Path::new(SHELL).exists() {
         request = request.with_shell(SHELL);
-    }
-    if let Some(variables) = call.environment.base() {
-        request = request.environment_base(variables);
     }
     // What the session says of the environment is added by the store, under this.
     for (name, value) in call.arguments.variables("env")? {
@@ -160,12 +157,7 @@ fn start(call: &Call<'_>, request: &Request) -> Result<Started, Failure> {
             Failure::new(format!("Server has reached maximum process limit ({limit})"))
         }
         error => {
-            // It is told here, and nobody has its id to ask for more.
-            if let StartError::NeverStarted { job, .. } = &error
-                && let Ok(job) = call.store.find(job.as_str(), None)
-            {
-                call.store.remove(&job).ok();
-            }
+            starting::forget(call, &error);
             Failure::new(format!("Error starting background process: {}", chain(&error)))
         }
     })

@@ -3,14 +3,15 @@
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Cause, ControlError, Foreground, Job, JobId, Request, RequestError, StartError, State,
-    Until, WaitStatus,
+    AutoBackground, Cause, ControlError, Foreground, Job, Request, StartError, State, Until, WaitStatus,
 };
 
 use super::output::{initial, merged, streams};
-use super::task::{GRACE, exit_code, told};
+use super::task::{GRACE, exit_code};
+use crate::jobs::{settle, told};
 use crate::profiles::{command, known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
+use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 /// The longest that a command may take in the foreground, and what it may take if nothing is said.
@@ -24,9 +25,6 @@ const OUTPUT_CAP: u64 = 100 << 20;
 
 /// How long a command that is being ended may take to be gone, beyond its grace.
 const KILLED_WITHIN: Duration = Duration::from_secs(2);
-
-/// How often an id is made up if there is such a job already.
-const ATTEMPTS: usize = 5;
 
 /// Declares the commands that are not run, and the description that names them.
 macro_rules! declare {
@@ -157,36 +155,16 @@ fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, 
     if !state.status.has_ended() {
         return Ok(moved(&job)?);
     }
-    crate::jobs::settle(call, &job);
+    settle(call, &job);
     let state = job.state(call.store);
     let text = result(call, &job, &state)?;
     Ok(told(call, Reply::plain(text), job, &state))
 }
 
 fn start(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Job, StartError> {
-    let mut request = Request::shell(line)
-        .session(call.scope.session.clone())
-        .reader(call.scope.reader.clone())
-        .timeout(timeout)
-        .grace(GRACE)
-        .output_cap(Some(OUTPUT_CAP));
-    if let Some(directory) = &call.scope.directory {
-        request = request.cwd(directory);
-    }
-    if let Some(variables) = call.environment.base() {
-        request = request.environment_base(variables);
-    }
-    let mut attempt = 1;
-    loop {
-        // It is made of what an id may have; one that is not is made up by the engine.
-        if let Ok(id) = JobId::parse(&format!("task_{}", random_digits(12, 16))) {
-            request = request.id(id);
-        }
-        match call.store.start(&request) {
-            Err(StartError::Request(RequestError::Taken(_))) if attempt < ATTEMPTS => attempt += 1,
-            started => return started.map(|started| started.job),
-        }
-    }
+    let request = Request::shell(line).timeout(timeout).grace(GRACE).output_cap(Some(OUTPUT_CAP));
+    let draw = || format!("task_{}", random_digits(12, 16));
+    starting::start_drawn(call, &starting::fill(call, request), draw)
 }
 
 /// Tells that a command goes on in the background.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive::{Job, Kill, Signal, State, Status, WaitStatus};
 
 use super::output::merged;
-use crate::jobs::note_told;
+use crate::jobs::told;
 use crate::profiles::{command, find, known_pid};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -103,16 +103,6 @@ fn task(call: &Call<'_>) -> Result<Result<Job, Reply>, Failure> {
     let id = call.arguments.required("task_id", "task_id=\"task_0123456789ab\"")?;
     let missing = || Reply::refusal(format!("Task {id} not found. Use bash tool to see available tasks."));
     Ok(find(call, &id).ok_or_else(missing))
-}
-
-/// Adds to an answer that it tells the end of a job, if that has ended.
-pub(super) fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
-    let reply = reply.tells(&job, state);
-    if !state.status.has_ended() {
-        return reply;
-    }
-    let reader = call.scope.reader.clone();
-    reply.after(move || note_told(&job, &reader))
 }
 
 /// Returns the design's word for a status.

@@ -1,0 +1,86 @@
+//! What is common to the ways in which a command is started.
+
+use std::path::{Path, PathBuf};
+
+use outlive::{Job, JobId, Request, RequestError, StartError};
+
+use crate::jobs;
+use crate::reply::Failure;
+use crate::tools::Call;
+
+/// How often an id is drawn: one that is taken is hardly ever met twice.
+const DRAWS: usize = 20;
+
+/// Fills in what the client and its project decide: session, reader, directory and environment.
+pub(crate) fn fill(call: &Call<'_>, request: Request) -> Request {
+    let mut request = request.session(call.scope.session.clone()).reader(call.scope.reader.clone());
+    if let Some(directory) = &call.scope.directory {
+        request = request.cwd(directory);
+    }
+    match call.environment.base() {
+        Some(variables) => request.environment_base(variables),
+        None => request,
+    }
+}
+
+/// Returns the directory that is meant: from the project's, if it is not a whole path.
+pub(crate) fn directory(call: &Call<'_>, given: &str) -> PathBuf {
+    let given = expand_home(given);
+    call.scope.directory.as_ref().map_or_else(|| given.clone(), |project| project.join(&given))
+}
+
+/// Puts the user's home in the place of `~`.
+pub(crate) fn expand_home(path: &str) -> PathBuf {
+    let path = Path::new(path);
+    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+/// Makes a name of what a caller calls a job: one line, as long as a name may be; none of nothing.
+pub(crate) fn name(text: &str) -> Option<String> {
+    let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect();
+    Some(line).filter(|line| !line.trim().is_empty())
+}
+
+/// Gives a request this id. What cannot be one is left to the engine, which makes one up.
+pub(crate) fn identify(request: Request, id: &str) -> Request {
+    match JobId::parse(id) {
+        Ok(id) => request.id(id),
+        Err(_) => request,
+    }
+}
+
+/// Starts it under an id that is drawn, and drawn again where another job has it.
+pub(crate) fn start_drawn(
+    call: &Call<'_>,
+    request: &Request,
+    draw: impl Fn() -> String,
+) -> Result<Job, StartError> {
+    let mut draws = 1;
+    loop {
+        match call.store.start(&identify(request.clone(), &draw())) {
+            Err(StartError::Request(RequestError::Taken(_))) if draws < DRAWS => draws += 1,
+            started => return started.map(|started| started.job),
+        }
+    }
+}
+
+/// Starts it, or says why not; nothing is left of one that was never executed.
+pub(crate) fn start(call: &Call<'_>, what: &str, request: &Request) -> Result<Job, Failure> {
+    call.store.start(request).map(|started| started.job).map_err(|error| {
+        forget(call, &error);
+        Failure::of(what, &error)
+    })
+}
+
+/// Removes what was never executed, once its caller is told: nobody has its id to ask for more.
+pub(crate) fn forget(call: &Call<'_>, error: &StartError) {
+    if let StartError::NeverStarted { job, .. } = error
+        && let Ok(job) = call.store.find(job.as_str(), None)
+    {
+        jobs::note_told(&job, &call.scope.reader);
+        call.store.remove(&job).ok();
+    }
+}
