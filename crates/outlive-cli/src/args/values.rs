@@ -1,0 +1,181 @@
+//! What options take: how it is written, and what it is read as.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use outlive::{
+    Budget, HttpAddress, JobId, Level, Nonce, SessionName, Signal, Stdin, Stream, Survivors, Timestamp,
+};
+use outlive_mcp::Profile;
+
+use super::LifetimeChoice;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StdinChoice {
+    /// /dev/null.
+    #[default]
+    Null,
+    /// A pipe.
+    Open,
+}
+
+impl From<StdinChoice> for Stdin {
+    fn from(choice: StdinChoice) -> Self {
+        match choice {
+            StdinChoice::Null => Self::Null,
+            StdinChoice::Open => Self::Open,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StreamChoice {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl From<StreamChoice> for Stream {
+    fn from(choice: StreamChoice) -> Self {
+        match choice {
+            StreamChoice::Stdout => Self::Stdout,
+            StreamChoice::Stderr => Self::Stderr,
+        }
+    }
+}
+
+/// A time that may be `none`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timeout(pub(crate) Option<Duration>);
+
+/// A size that may be `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cap(pub(crate) Option<u64>);
+
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    outlive::duration::parse_duration(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_memory(text: &str) -> Result<u64, String> {
+    outlive::duration::parse_memory(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_cpus(text: &str) -> Result<u64, String> {
+    outlive::duration::parse_cpus(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_survivors(text: &str) -> Result<Survivors, String> {
+    outlive::duration::parse_survivors(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_environment(text: &str) -> Result<outlive::JobEnvironment, String> {
+    outlive::JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
+}
+
+pub(super) fn parse_level(text: &str) -> Result<Level, String> {
+    Level::parse(text).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
+}
+
+pub(super) fn parse_timeout(text: &str) -> Result<Timeout, String> {
+    if text == "none" || text == "off" {
+        Ok(Timeout(None))
+    } else {
+        parse_duration(text).map(|limit| Timeout(Some(limit)))
+    }
+}
+
+pub(super) fn parse_lifetime(text: &str) -> Result<LifetimeChoice, String> {
+    match text.split_once('=') {
+        None if text == "forever" => Ok(LifetimeChoice::Forever),
+        None if text == "session" => Ok(LifetimeChoice::Session),
+        Some(("until", time)) => parse_until(time).map(LifetimeChoice::Until),
+        _ => Err("write forever, session, until=2h or until=2026-11-15T18:00:00Z".to_owned()),
+    }
+}
+
+/// Reads a time to come: itself, or how long from now.
+fn parse_until(text: &str) -> Result<Timestamp, String> {
+    match outlive::duration::parse_duration(text) {
+        Ok(ahead) => {
+            let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
+            Ok(Timestamp(outlive_sys::clock::wall_us().saturating_add(ahead)))
+        }
+        Err(_) => Timestamp::parse(text)
+            .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
+    }
+}
+
+pub(super) fn parse_cap(text: &str) -> Result<Cap, String> {
+    if text == "off" || text == "none" {
+        return Ok(Cap(None));
+    }
+    outlive::duration::parse_size(text).map(|bytes| Cap(Some(bytes))).map_err(|error| error.to_string())
+}
+
+/// Bytes from one offset up to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteRange {
+    pub(crate) from: u64,
+    pub(crate) to: Option<u64>,
+}
+
+pub(super) fn parse_range(text: &str) -> Result<ByteRange, String> {
+    let wrong = || "write 100..200, 100.. or ..200".to_owned();
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong());
+    let from = if from.is_empty() { 0 } else { number(from)? };
+    let to = if to.is_empty() { None } else { Some(number(to)?) };
+    if to.is_some_and(|to| to < from) {
+        return Err("the range ends before it begins".to_owned());
+    }
+    Ok(ByteRange { from, to })
+}
+
+pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
+    match outlive::duration::parse_duration(text) {
+        Ok(ago) => {
+            let ago = u64::try_from(ago.as_micros()).unwrap_or(u64::MAX);
+            Ok(Timestamp(outlive_sys::clock::wall_us().saturating_sub(ago)))
+        }
+        Err(_) => Timestamp::parse(text).map_err(|error| error.to_string()),
+    }
+}
+
+pub(super) fn parse_budget(text: &str) -> Result<Budget, String> {
+    Budget::parse(text).map_err(|_| "write 8K for bytes, 200l for lines or 2000t for tokens".to_owned())
+}
+
+pub(super) fn parse_session(text: &str) -> Result<SessionName, String> {
+    SessionName::parse(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_address(text: &str) -> Result<HttpAddress, String> {
+    text.parse().map_err(|error: outlive::RequestError| error.to_string())
+}
+
+pub(super) fn parse_id(text: &str) -> Result<JobId, String> {
+    JobId::parse(text).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_nonce(text: &str) -> Result<Nonce, String> {
+    Nonce::try_from(text.to_owned()).map_err(|error| error.to_string())
+}
+
+pub(super) fn parse_signal(text: &str) -> Result<Signal, String> {
+    Signal::parse(text)
+        .ok_or_else(|| "no such signal: give a name such as TERM, or a number from 1 to 64".to_owned())
+}
+
+pub(super) fn parse_variable(text: &str) -> Result<(String, OsString), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.into())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+pub(super) fn parse_profile(text: &str) -> Result<&'static Profile, String> {
+    Profile::find(text)
+        .ok_or_else(|| format!("there are {}", Profile::names().collect::<Vec<_>>().join(", ")))
+}
