@@ -20,7 +20,7 @@ pub(crate) fn page(page: Page) -> String {
 fn cli() -> String {
     let mut command = Arguments::command().max_term_width(100).term_width(100);
     command.build();
-    let mut text = "# The command line\n\nMade from the declarations in `crates/outlive-cli/src/args.rs`; `./test bless` makes it anew.\n".to_owned();
+    let mut text = "# The command line\n\nMade from the declarations in `crates/outlive-cli/src/args/mod.rs`; `./test bless` makes it anew.\n".to_owned();
     section(&mut text, "outlive", &mut command.clone());
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
         section(&mut text, &format!("outlive {}", verb.get_name()), &mut verb.clone());

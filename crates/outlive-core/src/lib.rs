@@ -3,32 +3,19 @@
 //! Nothing here opens a file, asks the clock or blocks: bytes and values in, values and bytes out. The formats are those
 //! of `docs/on-disk-format.md`, and that page decides.
 
-pub mod budget;
-pub mod characters;
-pub mod containment;
-pub mod context;
-pub mod control;
-pub mod cursor;
 pub mod duration;
-pub mod event;
 pub mod id;
-pub mod index;
-pub mod launch;
-pub mod lines;
-pub mod meta;
-pub mod outcome;
-pub mod plain;
 pub mod rawtext;
-pub mod rendered;
-pub mod segment;
-pub mod session;
-pub mod shell_words;
-pub mod spec;
 pub mod status;
 pub mod timestamp;
-pub mod wire;
 
-mod checksum;
+// The folders are for reading the source; a name is used without its folder.
+mod format;
+mod protocol;
+mod text;
+pub use format::{containment, event, index, meta, outcome, segment, session, spec};
+pub use protocol::{control, launch, wire};
+pub use text::{budget, characters, context, cursor, lines, plain, rendered};
 
 /// The format version of the store and of every file in it.
 pub const FORMAT: u32 = 1;

@@ -1,0 +1,11 @@
+//! What is on disk, file by file, as `docs/on-disk-format.md` says.
+
+mod checksum;
+pub mod containment;
+pub mod event;
+pub mod index;
+pub mod meta;
+pub mod outcome;
+pub mod segment;
+pub mod session;
+pub mod spec;

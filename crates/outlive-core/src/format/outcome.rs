@@ -1,0 +1,534 @@
+//! How a job ended: two facts, and the record that holds them on disk.
+
+use serde::{Deserialize, Serialize};
+
+use super::checksum::crc32;
+use crate::rawtext::RawText;
+use crate::timestamp::Timestamp;
+
+/// Size of the file: two slots.
+pub const FILE_BYTES: u64 = 4096;
+/// Where the outcome record is.
+pub const OUTCOME_AT: u64 = 0;
+/// Where the closed record is.
+pub const CLOSED_AT: u64 = 2048;
+/// Size of a slot.
+pub const SLOT_BYTES: usize = 2048;
+
+const HEADER: usize = 16;
+const SLOT_FORMAT: u16 = 1;
+const OUTCOME_MAGIC: &[u8; 4] = b"OUTL";
+const CLOSED_MAGIC: &[u8; 4] = b"CLSD";
+
+/// What the kernel said of the main process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitStatus {
+    /// It exited with this code.
+    Exited {
+        /// 0 to 255.
+        code: i32,
+    },
+    /// A signal ended it.
+    Signaled {
+        /// Its number.
+        signal: i32,
+        /// Whether a core was dumped.
+        core: bool,
+    },
+    /// Nobody knows. Never to be read as 0.
+    Unknown,
+}
+
+/// Why it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// By itself.
+    Natural,
+    /// Its deadline was over.
+    Timeout,
+    /// Somebody asked for it.
+    Kill {
+        /// Who, in words.
+        by: String,
+    },
+    /// The kernel ended it for want of memory.
+    Oom,
+    /// Its program was never executed.
+    NeverStarted(NeverStarted),
+    /// Its keeper was gone when it ended, or with it.
+    Lost {
+        /// What is known, in words.
+        why: String,
+    },
+}
+
+/// Why a command was never executed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NeverStarted {
+    /// The step that failed: `keeper`, `store`, `containment`, `group`, `fork`, `session`, `stdio`, `directory`, `exec`.
+    pub step: String,
+    /// The kernel's reason, if it gave one.
+    pub errno: Option<i32>,
+    /// The program or directory concerned.
+    pub path: Option<RawText>,
+    /// More in words, such as the interpreter that is missing.
+    pub detail: Option<String>,
+}
+
+impl NeverStarted {
+    /// Tells what failed in a sentence that names the step, the path and the cause.
+    pub fn sentence(&self) -> String {
+        let path = self.path.as_ref().map_or_else(|| "?".to_owned(), RawText::to_lossy);
+        let reason = self.errno.map_or_else(|| "for an unknown reason".to_owned(), errno_text);
+        let detail = self.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
+        match self.step.as_str() {
+            "exec" => format!("could not execute {path}: {reason}{detail}"),
+            "directory" => format!("could not enter the directory {path}: {reason}{detail}"),
+            "keeper" => format!("its keeper ended before the command was started{detail}"),
+            "store" => format!("could not prepare {path} in the store: {reason}{detail}"),
+            "fork" => format!("could not make a process: {reason}{detail}"),
+            "group" => format!("could not put it into its control group {path}: {reason}{detail}"),
+            "containment" => format!("could not contain it as asked{detail}"),
+            step => format!("could not set up the {step} of the process: {reason}{detail}"),
+        }
+    }
+
+    /// Tells whether the program is simply not there, which shells report as 127; all else is 126.
+    pub fn is_not_found(&self) -> bool {
+        self.step == "exec" && self.errno == Some(2) && self.detail.is_none()
+    }
+}
+
+/// Returns the system's words for an error number, without its "(os error 2)".
+pub fn errno_text(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// What the job printed, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// All bytes, kept or since gone.
+    pub bytes: u64,
+    /// Newlines of standard output.
+    pub stdout_lines: u64,
+    /// Newlines of standard error.
+    pub stderr_lines: u64,
+    /// Bytes that could not be kept.
+    pub dropped_bytes: u64,
+    /// Records in the index: whoever finds fewer knows that it is damaged.
+    #[serde(default)]
+    pub index_records: u64,
+}
+
+/// What it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user_ms: u64,
+    /// Processor time in the kernel.
+    pub system_ms: u64,
+    /// The largest resident set of a process in it.
+    pub max_rss_bytes: u64,
+    /// The most memory of all its processes together, where a control group counted it.
+    pub memory_peak_bytes: Option<u64>,
+    /// The most processes at a time, where a control group counted them.
+    pub pids_peak: Option<u64>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Flat", into = "Flat")]
+pub struct Outcome {
+    /// What the kernel said.
+    pub wait_status: WaitStatus,
+    /// Why.
+    pub cause: Cause,
+    /// When.
+    pub ended: Timestamp,
+    /// How long it ran, by a clock that does not jump; unknown for a job whose end nobody saw.
+    pub runtime_ms: Option<u64>,
+    /// What it used, where somebody could ask.
+    pub usage: Option<Usage>,
+    /// What it had printed by then.
+    pub totals: Totals,
+}
+
+/// The second record: the last process of the job is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// When.
+    #[serde(rename = "closed_us")]
+    pub closed: Timestamp,
+    /// All it ever used, those that outlived the main process too, where somebody could ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// All it ever printed.
+    #[serde(flatten)]
+    pub totals: Totals,
+}
+
+/// An outcome as it stands in JSON.
+#[derive(Serialize, Deserialize)]
+struct Flat {
+    exited: Option<i32>,
+    signal: Option<i32>,
+    core: Option<bool>,
+    cause: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<RawText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    ended_us: Timestamp,
+    runtime_ms: Option<u64>,
+    user_ms: Option<u64>,
+    system_ms: Option<u64>,
+    max_rss_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    memory_peak_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pids_peak: Option<u64>,
+    bytes: u64,
+    stdout_lines: u64,
+    stderr_lines: u64,
+    dropped_bytes: u64,
+    #[serde(default)]
+    index_records: u64,
+}
+
+impl From<Outcome> for Flat {
+    fn from(outcome: Outcome) -> Self {
+        Self::shortened(outcome, LENGTHS[0])
+    }
+}
+
+/// The longest text in a record, and what is tried next if a record with such texts does not fit its slot. The last fits
+/// even where every character is escaped.
+const LENGTHS: [usize; 3] = [900, 300, 90];
+
+impl Flat {
+    /// Cuts every text to a length.
+    fn shortened(outcome: Outcome, length: usize) -> Self {
+        let (exited, signal, core) = match outcome.wait_status {
+            WaitStatus::Exited { code } => (Some(code), None, None),
+            WaitStatus::Signaled { signal, core } => (None, Some(signal), Some(core)),
+            WaitStatus::Unknown => (None, None, None),
+        };
+        let (mut by, mut why, mut never) = (None, None, NeverStarted::default());
+        let cause = match outcome.cause {
+            Cause::Natural => "natural",
+            Cause::Timeout => "timeout",
+            Cause::Oom => "oom",
+            Cause::Kill { by: who } => {
+                by = Some(shorten(&who, length));
+                "kill"
+            }
+            Cause::Lost { why: reason } => {
+                why = Some(shorten(&reason, length));
+                "lost"
+            }
+            Cause::NeverStarted(facts) => {
+                never = facts;
+                "never_started"
+            }
+        };
+        let shorten_path = |path: RawText| match path.0.get(..length) {
+            Some(begin) if path.0.len() > length => RawText([begin, MORE.as_bytes()].concat()),
+            _ => path,
+        };
+        Self {
+            exited,
+            signal,
+            core,
+            cause: cause.to_owned(),
+            by,
+            why,
+            step: (cause == "never_started").then(|| shorten(&never.step, length)),
+            errno: never.errno,
+            path: never.path.map(shorten_path),
+            detail: never.detail.as_deref().map(|detail| shorten(detail, length)),
+            ended_us: outcome.ended,
+            runtime_ms: outcome.runtime_ms,
+            user_ms: outcome.usage.map(|usage| usage.user_ms),
+            system_ms: outcome.usage.map(|usage| usage.system_ms),
+            max_rss_bytes: outcome.usage.map(|usage| usage.max_rss_bytes),
+            memory_peak_bytes: outcome.usage.and_then(|usage| usage.memory_peak_bytes),
+            pids_peak: outcome.usage.and_then(|usage| usage.pids_peak),
+            bytes: outcome.totals.bytes,
+            stdout_lines: outcome.totals.stdout_lines,
+            stderr_lines: outcome.totals.stderr_lines,
+            dropped_bytes: outcome.totals.dropped_bytes,
+            index_records: outcome.totals.index_records,
+        }
+    }
+}
+
+/// Says that a text goes on.
+const MORE: &str = "…";
+
+fn shorten(text: &str, length: usize) -> String {
+    if text.len() <= length {
+        return text.to_owned();
+    }
+    let end = (0..=length).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    format!("{}{MORE}", &text[..end])
+}
+
+impl From<Flat> for Outcome {
+    fn from(flat: Flat) -> Self {
+        let wait_status = match (flat.exited, flat.signal) {
+            (Some(code), _) => WaitStatus::Exited { code },
+            (None, Some(signal)) => WaitStatus::Signaled { signal, core: flat.core.unwrap_or(false) },
+            (None, None) => WaitStatus::Unknown,
+        };
+        let cause = match flat.cause.as_str() {
+            "natural" => Cause::Natural,
+            "timeout" => Cause::Timeout,
+            "oom" => Cause::Oom,
+            "kill" => Cause::Kill { by: flat.by.unwrap_or_default() },
+            "never_started" => Cause::NeverStarted(NeverStarted {
+                step: flat.step.unwrap_or_default(),
+                errno: flat.errno,
+                path: flat.path,
+                detail: flat.detail,
+            }),
+            "lost" => Cause::Lost { why: flat.why.unwrap_or_default() },
+            // A cause of a later version: what it means is not known here, and unknown is `lost`.
+            other => Cause::Lost { why: format!("its cause is {other:?}, which this version does not know") },
+        };
+        let usage = flat.user_ms.map(|user_ms| Usage {
+            user_ms,
+            system_ms: flat.system_ms.unwrap_or(0),
+            max_rss_bytes: flat.max_rss_bytes.unwrap_or(0),
+            memory_peak_bytes: flat.memory_peak_bytes,
+            pids_peak: flat.pids_peak,
+        });
+        Self {
+            wait_status,
+            cause,
+            ended: flat.ended_us,
+            runtime_ms: flat.runtime_ms,
+            usage,
+            totals: Totals {
+                bytes: flat.bytes,
+                stdout_lines: flat.stdout_lines,
+                stderr_lines: flat.stderr_lines,
+                dropped_bytes: flat.dropped_bytes,
+                index_records: flat.index_records,
+            },
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the slot to be written at [`OUTCOME_AT`].
+    pub fn to_slot(&self) -> [u8; SLOT_BYTES] {
+        let slots = LENGTHS.iter().map(|&length| slot(OUTCOME_MAGIC, &Flat::shortened(self.clone(), length)));
+        slots.flatten().next().expect("the shortest texts fit")
+    }
+
+    /// Reads the slot at [`OUTCOME_AT`]; `None` if it is empty or torn. What a later version wrote is an outcome that
+    /// cannot be understood here, and so `lost`; it is not an empty slot.
+    pub fn from_slot(bytes: &[u8]) -> Option<Self> {
+        match unslot(OUTCOME_MAGIC, bytes)? {
+            Slot::Known(outcome) => Some(outcome),
+            Slot::Later(format) => Some(Self {
+                wait_status: WaitStatus::Unknown,
+                cause: Cause::Lost {
+                    why: format!("a later version of outlive recorded its end, in format {format}"),
+                },
+                ended: Timestamp(0),
+                runtime_ms: None,
+                usage: None,
+                totals: Totals::default(),
+            }),
+        }
+    }
+}
+
+impl Closed {
+    /// Returns the slot to be written at [`CLOSED_AT`].
+    pub fn to_slot(&self) -> [u8; SLOT_BYTES] {
+        slot(CLOSED_MAGIC, self).expect("a closed record has only numbers")
+    }
+
+    /// Reads the slot at [`CLOSED_AT`]; `None` if it is empty or torn.
+    pub fn from_slot(bytes: &[u8]) -> Option<Self> {
+        match unslot(CLOSED_MAGIC, bytes)? {
+            Slot::Known(closed) => Some(closed),
+            Slot::Later(_) => Some(Self { closed: Timestamp(0), usage: None, totals: Totals::default() }),
+        }
+    }
+}
+
+/// Makes a slot; `None` if the value is too long for it.
+fn slot(magic: &[u8; 4], value: &impl Serialize) -> Option<[u8; SLOT_BYTES]> {
+    let payload = serde_json::to_vec(value).expect("a record has only string keys and finite numbers");
+    let mut slot = [0; SLOT_BYTES];
+    if payload.len() > SLOT_BYTES - HEADER {
+        return None;
+    }
+    slot[0..4].copy_from_slice(magic);
+    slot[4..6].copy_from_slice(&SLOT_FORMAT.to_le_bytes());
+    slot[8..12].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    slot[12..16].copy_from_slice(&crc32(&payload).to_le_bytes());
+    slot[HEADER..HEADER + payload.len()].copy_from_slice(&payload);
+    Some(slot)
+}
+
+/// A whole record.
+enum Slot<T> {
+    /// Of this format.
+    Known(T),
+    /// Of a later one.
+    Later(u16),
+}
+
+fn unslot<T: for<'de> Deserialize<'de>>(magic: &[u8; 4], bytes: &[u8]) -> Option<Slot<T>> {
+    let header = bytes.get(..HEADER)?;
+    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    if &header[0..4] != magic {
+        return None;
+    }
+    let payload = bytes.get(HEADER..)?.get(..usize::try_from(word(8)).ok()?)?;
+    if crc32(payload) != word(12) {
+        return None;
+    }
+    match u16::from_le_bytes([header[4], header[5]]) {
+        SLOT_FORMAT => serde_json::from_slice(payload).ok().map(Slot::Known),
+        format if format > SLOT_FORMAT && !payload.is_empty() => Some(Slot::Later(format)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn outcomes() -> impl Strategy<Value = Outcome> {
+        let status = prop_oneof![
+            (0..256).prop_map(|code| WaitStatus::Exited { code }),
+            (1..65, any::<bool>()).prop_map(|(signal, core)| WaitStatus::Signaled { signal, core }),
+            Just(WaitStatus::Unknown),
+        ];
+        let text = || prop::collection::vec(any::<char>(), 0..30).prop_map(String::from_iter);
+        let never = (text(), any::<Option<i32>>(), any::<Option<Vec<u8>>>(), prop::option::of(text()))
+            .prop_map(|(step, errno, path, detail)| {
+                let path = path.map(|mut path| {
+                    path.retain(|&byte| byte != 0);
+                    path.truncate(90);
+                    RawText(path)
+                });
+                Cause::NeverStarted(NeverStarted { step, errno, path, detail })
+            });
+        let cause = prop_oneof![
+            Just(Cause::Natural),
+            Just(Cause::Timeout),
+            Just(Cause::Oom),
+            text().prop_map(|by| Cause::Kill { by }),
+            text().prop_map(|why| Cause::Lost { why }),
+            never,
+        ];
+        (status, cause, any::<u64>(), any::<Option<u64>>()).prop_map(
+            |(wait_status, cause, ended, runtime_ms)| {
+                let totals = Totals {
+                    bytes: u64::MAX,
+                    stdout_lines: 1,
+                    stderr_lines: 2,
+                    dropped_bytes: 3,
+                    index_records: 4,
+                };
+                let usage = runtime_ms.map(|ms| Usage {
+                    user_ms: ms,
+                    system_ms: 5,
+                    max_rss_bytes: 6,
+                    memory_peak_bytes: runtime_ms,
+                    pids_peak: None,
+                });
+                Outcome { wait_status, cause, ended: Timestamp(ended), runtime_ms, usage, totals }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_comes_back(outcome in outcomes()) {
+            prop_assert_eq!(Outcome::from_slot(&outcome.to_slot()), Some(outcome));
+        }
+
+        #[test]
+        fn a_torn_record_is_no_record(outcome in outcomes(), written in 0usize..1000) {
+            let whole = outcome.to_slot();
+            let payload = u32::from_le_bytes(whole[8..12].try_into().unwrap()) as usize;
+            let mut torn = [0; SLOT_BYTES];
+            torn[..written].copy_from_slice(&whole[..written]);
+            let read = Outcome::from_slot(&torn);
+            prop_assert_eq!(read.is_some(), torn == whole || written >= HEADER + payload);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..3000)) {
+            prop_assert_eq!(Outcome::from_slot(&bytes), None);
+            prop_assert_eq!(Closed::from_slot(&bytes), None);
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_later_version_is_an_end_that_is_not_understood() {
+        let closed = Closed { closed: Timestamp(7), usage: None, totals: Totals::default() };
+        let mut slot = slot(OUTCOME_MAGIC, &closed).unwrap();
+        slot[4] = 2;
+        let outcome = Outcome::from_slot(&slot).expect("not an empty slot");
+        assert!(matches!(outcome.cause, Cause::Lost { why } if why.contains("later version")));
+    }
+
+    #[test]
+    fn the_longest_texts_fit() {
+        let never = NeverStarted {
+            step: "directory".into(),
+            errno: Some(i32::MIN),
+            path: Some(RawText(vec![0xff; 10_000])),
+            detail: Some("\u{1}".repeat(10_000)),
+        };
+        let outcome = Outcome {
+            wait_status: WaitStatus::Unknown,
+            cause: Cause::NeverStarted(never),
+            ended: Timestamp(u64::MAX),
+            runtime_ms: Some(u64::MAX),
+            usage: Some(Usage {
+                user_ms: u64::MAX,
+                system_ms: u64::MAX,
+                max_rss_bytes: u64::MAX,
+                memory_peak_bytes: Some(u64::MAX),
+                pids_peak: Some(u64::MAX),
+            }),
+            totals: Totals {
+                bytes: u64::MAX,
+                stdout_lines: u64::MAX,
+                stderr_lines: u64::MAX,
+                dropped_bytes: u64::MAX,
+                index_records: u64::MAX,
+            },
+        };
+        assert!(Outcome::from_slot(&outcome.to_slot()).is_some());
+    }
+
+    #[test]
+    fn closed_comes_back_and_is_not_an_outcome() {
+        let usage = Some(Usage { pids_peak: Some(3), ..Usage::default() });
+        let closed = Closed { closed: Timestamp(7), usage, totals: Totals { bytes: 1, ..Totals::default() } };
+        assert_eq!(Closed::from_slot(&closed.to_slot()), Some(closed));
+        assert_eq!(Outcome::from_slot(&closed.to_slot()), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! What is said to a keeper: the launch request, and the conversation over its socket.
+
+pub mod control;
+pub mod launch;
+pub mod wire;

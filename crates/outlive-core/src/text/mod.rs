@@ -1,0 +1,9 @@
+//! From bytes to what a reader is shown: lines, forms, ranges and budgets.
+
+pub mod budget;
+pub mod characters;
+pub mod context;
+pub mod cursor;
+pub mod lines;
+pub mod plain;
+pub mod rendered;

@@ -1,0 +1,455 @@
+//! Asking a job's keeper to do something.
+
+pub(crate) mod frame;
+pub(crate) mod lift_timeout;
+pub(crate) mod orphan;
+pub(crate) mod tree;
+pub(crate) mod usage;
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor};
+use outlive_core::file;
+use outlive_core::id::JobId;
+use outlive_sys::fault::{self, Point};
+use outlive_sys::signal::Signal;
+use outlive_sys::socket;
+
+use crate::job::Job;
+use crate::job::state::State;
+use crate::store::Store;
+use crate::wait::Until;
+
+/// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A grace that nobody lives to see the end of: a year.
+const NO_END: u64 = 366 * 86_400_000;
+
+/// What a keeper says to a request that a later version has made up.
+const UNKNOWN_REQUEST: &str = "unknown_request";
+
+/// How to end a job.
+#[derive(Debug, Clone, Default)]
+pub struct Kill {
+    /// The first signal; TERM if nothing is said.
+    pub signal: Option<Signal>,
+    /// How long it has before SIGKILL; the job's own grace if nothing is said.
+    pub grace: Option<Duration>,
+    /// SIGKILL at once.
+    pub force: bool,
+    /// Who asks, for the record.
+    pub by: String,
+}
+
+/// What ending a job came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Killed {
+    /// The job had ended before, and nothing of it was left.
+    pub was_over: bool,
+    /// How many processes were signalled.
+    pub signalled: u32,
+    /// What is left, and why.
+    pub survivors: Vec<Survivor>,
+    /// Of a job without keeper: what cannot be said for certain, because it cannot be traced.
+    pub untraced: Option<String>,
+}
+
+impl Killed {
+    /// The job had ended before.
+    pub fn was_over() -> Self {
+        Self { was_over: true, signalled: 0, survivors: Vec::new(), untraced: None }
+    }
+
+    fn new(signalled: u32, survivors: Vec<Survivor>) -> Self {
+        Self { was_over: false, signalled, survivors, untraced: None }
+    }
+}
+
+/// Why a keeper could not be asked, or refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The job has ended.
+    #[error("job {0} has ended")]
+    Ended(JobId),
+    /// Its keeper died; the command goes on without one.
+    #[error("the keeper of {0} is gone, and the command runs on without it")]
+    Orphaned(JobId),
+    /// Another host or pid namespace has it.
+    #[error("job {0} belongs to another host or pid namespace and is never signalled from here")]
+    Elsewhere(JobId),
+    /// The caller runs inside it, and would end half-way through ending it.
+    #[error("this command runs inside job {0}, and would end with it")]
+    OwnAncestor(JobId),
+    /// The keeper cannot be reached or does not answer.
+    #[error("the keeper of {job} does not answer")]
+    Unreachable {
+        /// Which job.
+        job: JobId,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The keeper speaks no version that this library does.
+    #[error("the keeper of {job} speaks control protocol {min} to {max}, and this version {ours_min} to {ours_max}", ours_min = SPOKEN.min, ours_max = SPOKEN.max)]
+    Version {
+        /// Which job.
+        job: JobId,
+        /// Its oldest.
+        min: u32,
+        /// Its newest.
+        max: u32,
+    },
+    /// The keeper is of an earlier version, which does not know this request.
+    #[error("the keeper of {0} is of an earlier version of outlive, which cannot do this")]
+    TooOld(JobId),
+    /// The keeper refused.
+    #[error("{message}")]
+    Refused {
+        /// A stable word.
+        code: String,
+        /// For people.
+        message: String,
+    },
+    /// The store cannot be written.
+    #[error("cannot change job {job}")]
+    Store {
+        /// Which job.
+        job: JobId,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The command does not read what was written to it.
+    #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
+    NotReading {
+        /// How many bytes it or its keeper has.
+        accepted: u64,
+    },
+}
+
+impl Store {
+    /// Ends a job: signal, grace, SIGKILL until nothing is left. Returns when that is so, or says what is left. A job
+    /// that has ended is a success.
+    ///
+    /// # Errors
+    ///
+    /// If the caller runs inside the job, or its keeper cannot be reached.
+    pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Ok(Killed::was_over());
+        }
+        self.refuse_own(job, &state)?;
+        if state.is_orphaned {
+            return self.kill_orphan(job, &state, kill);
+        }
+        let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
+        let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().grace_ms));
+        let request = Request::Kill {
+            signal: signal.number(),
+            grace_ms: kill.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
+            by: kill.by.clone(),
+        };
+        let answer =
+            Connection::open(self, job, &state).and_then(|mut keeper| keeper.ask(&request, grace + PATIENCE));
+        match answer {
+            Ok(Reply::Signalled { count, survivors }) => Ok(Killed::new(count, survivors)),
+            Ok(other) => Err(unexpected(job, &other)),
+            // It ended while it was being asked, which is what was wanted.
+            Err(ControlError::Unreachable { source, .. }) if is_over_now(&source) && self.ends_now(job) => {
+                Ok(Killed::new(0, Vec::new()))
+            }
+            // Its keeper died while it was being asked.
+            Err(ControlError::Unreachable { source, .. })
+                if is_over_now(&source) && job.state(self).is_orphaned =>
+            {
+                self.kill_orphan(job, &job.state(self), kill)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends several jobs at the same time; the answers are in the order asked for. See [`Store::kill`].
+    pub fn kill_all(&self, jobs: &[Job], kill: &Kill) -> Vec<Result<Killed, ControlError>> {
+        if let [job] = jobs {
+            return vec![self.kill(job, kill)];
+        }
+        let end = |job: &Job| self.kill(job, kill);
+        // One after the other, each that uses its grace would keep the next waiting.
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = jobs.iter().map(|job| scope.spawn(move || end(job))).collect();
+            let answers = asked.into_iter().map(|asked| asked.join());
+            answers.map(|answer| answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+
+    /// Tells whether the caller runs inside a job, so that ending it would end the caller, too.
+    pub fn is_inside(&self, job: &Job) -> bool {
+        tree::is_inside(self, job, &job.state(self))
+    }
+
+    fn refuse_own(&self, job: &Job, state: &State) -> Result<(), ControlError> {
+        if tree::is_inside(self, job, state) {
+            return Err(ControlError::OwnAncestor(job.id().clone()));
+        }
+        Ok(())
+    }
+
+    /// Asks a job to end and leaves it at that: it has all the time it wants, and no SIGKILL follows. Whenever it ends, it was
+    /// killed. Returns how it is doing once its main process has ended, or after `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
+    pub fn ask_to_end(
+        &self,
+        job: &Job,
+        signal: Signal,
+        by: &str,
+        limit: Duration,
+    ) -> Result<State, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        self.refuse_own(job, &state)?;
+        let _keeper = if state.is_orphaned {
+            self.signal_orphan(job, &state, signal, by)?;
+            None
+        } else {
+            let (signal, by) = (signal.number(), by.to_owned());
+            let request = Request::Kill { signal, grace_ms: Some(NO_END), by };
+            let asked = Connection::open(self, job, &state)
+                .and_then(|mut keeper| keeper.send(&request).map(|()| keeper));
+            match asked {
+                // It answers when everything is gone, which may take long: what counts is in the store.
+                Ok(keeper) => Some(keeper),
+                Err(ControlError::Unreachable { source, .. })
+                    if is_over_now(&source) && self.ends_now(job) =>
+                {
+                    None
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let mut waited = self.wait(std::slice::from_ref(job), Until::All, Some(limit));
+        Ok(waited.states.pop().unwrap_or_else(|| job.state(self)))
+    }
+
+    /// Sends one signal to every process of a job, and no more; returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
+    pub fn signal(&self, job: &Job, signal: Signal, by: &str) -> Result<Killed, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        self.refuse_own(job, &state)?;
+        if state.is_orphaned {
+            return self.signal_orphan(job, &state, signal, by);
+        }
+        let request = Request::Signal { signal: signal.number(), by: by.to_owned() };
+        match Connection::open(self, job, &state)?.ask(&request, PATIENCE)? {
+            Reply::Signalled { count, survivors } => Ok(Killed::new(count, survivors)),
+            other => Err(unexpected(job, &other)),
+        }
+    }
+
+    /// Stops every process of a job where it is, until [`Store::resume`]. A paused job stays paused. Its time goes on.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
+    pub fn pause(&self, job: &Job) -> Result<(), ControlError> {
+        // It would stop the caller, too, and whoever could let it go on.
+        self.refuse_own(job, &job.state(self))?;
+        self.ask_of_live(job, &Request::Pause)
+    }
+
+    /// Lets a paused job go on. One that is not paused goes on anyway.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or its keeper cannot be reached.
+    pub fn resume(&self, job: &Job) -> Result<(), ControlError> {
+        self.ask_of_live(job, &Request::Resume)
+    }
+
+    fn ask_of_live(&self, job: &Job, request: &Request) -> Result<(), ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        if state.is_orphaned {
+            return self.freeze_orphan(job, &state, *request == Request::Pause);
+        }
+        self.ask_to_accept(job, &state, request)
+    }
+
+    /// Writes to a job's standard input. Returns when the keeper has it all: it is then written whatever becomes of the
+    /// caller.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, its input is not open, or it has not read for `limit`.
+    pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
+        let mut keeper = self.input_connection(job)?;
+        let mut accepted = 0;
+        for piece in bytes.chunks(MAX_INPUT) {
+            match keeper.ask(&Request::Input(piece.to_vec()), limit) {
+                Ok(Reply::Accepted) => accepted += piece.len() as u64,
+                Ok(other) => return Err(unexpected(job, &other)),
+                Err(ControlError::Unreachable { source, .. })
+                    if source.kind() == io::ErrorKind::WouldBlock =>
+                {
+                    return Err(ControlError::NotReading { accepted });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a job's standard input once all that was written is through.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or its input is not open.
+    pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
+        match self.input_connection(job)?.ask(&Request::Eof, PATIENCE)? {
+            Reply::Accepted => Ok(()),
+            other => Err(unexpected(job, &other)),
+        }
+    }
+
+    /// Waits a moment for the end of a job whose keeper has just gone.
+    pub(crate) fn ends_now(&self, job: &Job) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while job.state(self).is_live() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// Asks for something that is either done or refused.
+    pub(crate) fn ask_to_accept(
+        &self,
+        job: &Job,
+        state: &State,
+        request: &Request,
+    ) -> Result<(), ControlError> {
+        match Connection::open(self, job, state)?.ask(request, PATIENCE)? {
+            Reply::Accepted => Ok(()),
+            other => Err(unexpected(job, &other)),
+        }
+    }
+
+    fn input_connection<'a>(&self, job: &'a Job) -> Result<Connection<'a>, ControlError> {
+        let state = job.state(self);
+        if !state.is_live() {
+            return Err(ControlError::Ended(job.id().clone()));
+        }
+        Connection::open(self, job, &state)
+    }
+}
+
+/// Tells whether a conversation broke off because the keeper went away, and not because it does not answer.
+pub(crate) fn is_over_now(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionRefused | ConnectionReset | NotFound | UnexpectedEof)
+}
+
+fn unexpected(job: &Job, reply: &Reply) -> ControlError {
+    match reply {
+        Reply::Refused { code, .. } if code == UNKNOWN_REQUEST => ControlError::TooOld(job.id().clone()),
+        Reply::Refused { code, message } => {
+            ControlError::Refused { code: code.clone(), message: message.clone() }
+        }
+        _ => ControlError::Unreachable {
+            job: job.id().clone(),
+            source: io::Error::new(io::ErrorKind::InvalidData, "an answer to another question"),
+        },
+    }
+}
+
+/// Connects to a keeper. One that is only just starting has no socket yet: that is waited for.
+fn connect(job: &Job) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
+            // Not made yet, or made and not listening yet.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+                    && job.is_kept()
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// A conversation with a keeper.
+struct Connection<'a> {
+    job: &'a Job,
+    stream: UnixStream,
+}
+
+impl<'a> Connection<'a> {
+    fn open(store: &Store, job: &'a Job, state: &State) -> Result<Self, ControlError> {
+        if state.is_elsewhere || store.host().pid_namespace != job.spec().host.pid_namespace {
+            return Err(ControlError::Elsewhere(job.id().clone()));
+        }
+        if state.is_orphaned {
+            return Err(ControlError::Orphaned(job.id().clone()));
+        }
+        let stream = connect(job).map_err(|error| unreachable(job, error))?;
+        let mut connection = Self { job, stream };
+        let hello = connection.receive()?;
+        let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
+        if hello.nonce != job.spec().nonce {
+            return Err(unreachable(
+                job,
+                io::Error::new(io::ErrorKind::InvalidData, "the keeper of another job answers"),
+            ));
+        }
+        match SPOKEN.common(hello.versions) {
+            Some(_) => Ok(connection),
+            None => Err(ControlError::Version {
+                job: job.id().clone(),
+                min: hello.versions.min,
+                max: hello.versions.max,
+            }),
+        }
+    }
+
+    /// Asks, and waits at most `limit` for the answer.
+    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
+        let limited = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
+        limited.map_err(|error| unreachable(self.job, error))?;
+        self.send(request)?;
+        let contents = self.receive()?;
+        Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), ControlError> {
+        fault::write_all(Point::RequestSend, &mut self.stream, &request.to_frame())
+            .map_err(|error| unreachable(self.job, error))
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, ControlError> {
+        fault::step(Point::ReplyReceive, || frame::receive(&mut self.stream))
+            .map_err(|error| unreachable(self.job, error))
+    }
+}
+
+fn unreachable(job: &Job, source: io::Error) -> ControlError {
+    ControlError::Unreachable { job: job.id().clone(), source }
+}

@@ -1,0 +1,307 @@
+//! The live processes of a job as a front end sees them, and who runs inside one.
+//!
+//! They are found anew each time: below the recorded keeper, and in the control group where there is one. Every recorded
+//! pid is compared with its start time first. Nothing here signals.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use outlive_core::meta::Meta;
+use outlive_core::outcome::{Cause, Outcome};
+use outlive_core::spec::{self, Spec, quote};
+use outlive_sys::figures::Figures;
+use outlive_sys::identity::{ProcessId, Stat};
+use outlive_sys::ports::{Listener, Listeners};
+use outlive_sys::tree::{self, Member};
+use serde::Serialize;
+
+use crate::control::orphan::Trace;
+use crate::job::Job;
+use crate::job::state::State;
+use crate::launch::keeper::PROGRAM;
+use crate::store::Store;
+
+/// Where a keeper holds its job's lock; that of another process is no keeper's.
+const KEEPER_LOCK_FD: i32 = 4;
+
+/// How deep control groups are looked into; a job that makes deeper ones hides nothing that is below its keeper.
+const GROUP_DEPTH: usize = 16;
+
+/// The live processes of a job at one moment.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    /// Each parent before its children, and these right after it.
+    pub(crate) members: Vec<Member>,
+    /// The keeper, while it lives.
+    pub(crate) keeper: Option<ProcessId>,
+}
+
+/// A process of a job.
+#[derive(Debug, Clone, Serialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// Its parent's; the job's keeper has those whose own parent is gone.
+    pub parent: i32,
+    /// What it runs, quoted for a shell.
+    pub command: String,
+    /// The kernel's letter: R, S, D, T.
+    pub state: char,
+    /// Its own processor time; none if it has just gone.
+    pub cpu_ms: Option<u64>,
+    /// What of it is in memory, shared parts too.
+    pub rss_bytes: Option<u64>,
+    /// What it listens on.
+    pub ports: Vec<Port>,
+}
+
+/// A port that a process listens on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Port {
+    /// The port.
+    pub port: u16,
+    /// The address that it is bound to.
+    pub address: String,
+    /// Who listens.
+    pub pid: i32,
+    /// Where to look for it, should it speak HTTP.
+    pub url: String,
+}
+
+impl From<Listener> for Port {
+    fn from(listener: Listener) -> Self {
+        Self {
+            port: listener.port,
+            address: listener.address.to_string(),
+            pid: listener.pid,
+            url: listener.url(),
+        }
+    }
+}
+
+impl Job {
+    /// Finds the live processes of the job; `None` if that cannot be known here: it is elsewhere, still starting, or its
+    /// keeper went away before it could say that all are gone.
+    pub fn tree(&self, store: &Store, state: &State) -> Option<Tree> {
+        if !state.is_live() {
+            let is_lost = |outcome: &Outcome| matches!(outcome.cause, Cause::Lost { .. });
+            // Of a job that nobody saw the end of, something may still be there.
+            let is_over = state.closed.is_some() && !state.outcome.as_ref().is_some_and(is_lost);
+            return is_over.then(|| Tree { members: Vec::new(), keeper: None });
+        }
+        if !is_here(store, self.spec(), state) {
+            return None;
+        }
+        if state.is_orphaned {
+            let members = Trace::of(store, self, state.meta.as_ref()).members;
+            return Some(Tree { members: in_order(members), keeper: None });
+        }
+        let meta = state.meta.as_ref()?;
+        let keeper = meta.keeper.map(identity).filter(|keeper| keeper.is_alive());
+        let mut members = below(keeper?.pid);
+        // What was found below the number is the job's only if the keeper had it all the time.
+        if !keeper?.is_alive() {
+            return None;
+        }
+        add_group(&mut members, meta);
+        Some(Tree { members: in_order(members), keeper })
+    }
+}
+
+impl Tree {
+    /// Returns how many processes there are.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Lists the numbers of the processes, each parent before its children.
+    pub fn pids(&self) -> impl Iterator<Item = i32> {
+        self.members.iter().map(|member| member.id.pid)
+    }
+
+    /// Tells whether nothing of the job runs.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Describes each process, each parent before its children. `listeners` may be used again for the next job.
+    pub fn processes(&self, listeners: &mut Listeners) -> Vec<Process> {
+        let describe = |member: &Member| {
+            let figures = Figures::of(member.id);
+            Process {
+                pid: member.id.pid,
+                parent: member.parent,
+                command: command(member.id.pid),
+                state: member.state,
+                cpu_ms: figures.map(|figures| figures.cpu_ms),
+                rss_bytes: figures.map(|figures| figures.resident_bytes),
+                ports: listeners.of(member.id.pid).into_iter().map(Port::from).collect(),
+            }
+        };
+        self.members.iter().map(describe).collect()
+    }
+
+    /// Lists the ports that the job listens on, each once, with the first process that does.
+    pub fn ports(&self, listeners: &mut Listeners) -> Vec<Port> {
+        let mut found = BTreeMap::new();
+        for listener in self.members.iter().flat_map(|member| listeners.of(member.id.pid)) {
+            found.entry((listener.port, listener.address)).or_insert(listener);
+        }
+        found.into_values().map(Port::from).collect()
+    }
+}
+
+/// Tells whether this program runs inside a job, so that ending the job would end it, too.
+///
+/// A job that was started from inside another is not inside it: ending the outer one does not reach it.
+pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
+    if !is_here(store, job.spec(), state) {
+        return false;
+    }
+    let me = ProcessId::current();
+    let meta = state.meta.as_ref();
+    if meta.is_some_and(|meta| group_pids(meta).contains(&me.pid)) {
+        return true;
+    }
+    let recorded = meta.map_or([None; 2], |meta| [meta.keeper, meta.command].map(|who| who.map(identity)));
+    let mut seen = HashSet::new();
+    let mut next = Some(me.pid);
+    while let Some(stat) = next.filter(|&pid| pid > 0 && seen.insert(pid)).and_then(Stat::read) {
+        if recorded.contains(&Some(stat.id)) {
+            return true;
+        }
+        // The first keeper is that of the job which this program runs inside. A command may be faster than its keeper
+        // writes down who they are, but the keeper had the lock before.
+        if is_keeper(stat.id.pid) {
+            return keeps(stat.id.pid, job);
+        }
+        next = Some(stat.parent);
+    }
+    false
+}
+
+/// Tells whether a keeper is this job's: it holds the very file.
+fn keeps(keeper: i32, job: &Job) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    let held = identity(Path::new(&format!("/proc/{keeper}/fd/{KEEPER_LOCK_FD}")));
+    held.is_ok_and(|held| identity(&job.path().join(outlive_core::file::LOCK)).is_ok_and(|lock| lock == held))
+}
+
+/// Tells whether pids of a job mean something here.
+fn is_here(store: &Store, spec: &Spec, state: &State) -> bool {
+    !state.is_elsewhere && *store.host() == spec.host
+}
+
+pub(crate) fn identity(process: spec::Process) -> ProcessId {
+    ProcessId { pid: process.pid, start_time: process.start_time }
+}
+
+/// Lists what is below a process. Another keeper is a job of its own, and so is all below it.
+fn below(pid: i32) -> Vec<Member> {
+    tree::below(pid, |member| !is_keeper(member.id.pid))
+}
+
+/// Lists a process and what is below it; `None` if it is gone.
+pub(crate) fn with_root(root: ProcessId) -> Option<Vec<Member>> {
+    let stat = Stat::read(root.pid).filter(|stat| stat.id == root && !stat.has_ended())?;
+    let mut members = vec![Member { id: stat.id, parent: stat.parent, state: stat.state }];
+    members.extend(below(root.pid));
+    root.is_alive().then_some(members)
+}
+
+/// Tells whether a process is a keeper: it says so, and holds a job's lock where a keeper does.
+pub(crate) fn is_keeper(pid: i32) -> bool {
+    let says_so = tree::arguments(pid).first().is_some_and(|program| program == PROGRAM.as_bytes());
+    says_so
+        && tree::descriptor(pid, KEEPER_LOCK_FD)
+            .is_some_and(|path| path.file_name().is_some_and(|name| name == outlive_core::file::LOCK))
+}
+
+/// Adds what only the control group knows: those that nobody below the keeper is the parent of.
+fn add_group(members: &mut Vec<Member>, meta: &Meta) {
+    let known: HashSet<i32> = members.iter().map(|member| member.id.pid).collect();
+    let pids = group_pids(meta).into_iter().filter(|pid| !known.contains(pid) && !is_keeper(*pid));
+    let stats = pids.filter_map(Stat::read).filter(|stat| !stat.has_ended());
+    members.extend(stats.map(|stat| Member { id: stat.id, parent: stat.parent, state: stat.state }));
+}
+
+fn group_pids(meta: &Meta) -> Vec<i32> {
+    let mut pids = Vec::new();
+    if let Some(group) = meta.containment.as_ref().and_then(|containment| containment.group.as_deref()) {
+        collect_pids(Path::new(group), GROUP_DEPTH, &mut pids);
+    }
+    pids
+}
+
+fn collect_pids(group: &Path, depth: usize, pids: &mut Vec<i32>) {
+    let text = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    // A process of a pid namespace that cannot be seen from here is listed as 0.
+    pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|&pid| pid > 0));
+    if depth > 0 {
+        for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                collect_pids(&entry.path(), depth - 1, pids);
+            }
+        }
+    }
+}
+
+/// Puts each parent before its children and these right after it, by pid among brothers.
+fn in_order(mut members: Vec<Member>) -> Vec<Member> {
+    members.sort_by_key(|member| member.id.pid);
+    members.dedup_by_key(|member| member.id.pid);
+    let pids: HashSet<i32> = members.iter().map(|member| member.id.pid).collect();
+    let mut children: HashMap<i32, Vec<Member>> = HashMap::new();
+    for member in members {
+        let parent = if pids.contains(&member.parent) { member.parent } else { 0 };
+        children.entry(parent).or_default().push(member);
+    }
+    let mut ordered = Vec::with_capacity(pids.len());
+    let mut open: Vec<Member> = children.remove(&0).unwrap_or_default().into_iter().rev().collect();
+    while let Some(member) = open.pop() {
+        open.extend(children.remove(&member.id.pid).unwrap_or_default().into_iter().rev());
+        ordered.push(member);
+    }
+    ordered
+}
+
+/// Returns what a process runs, for people. One without arguments is called by its name.
+fn command(pid: i32) -> String {
+    let words = tree::arguments(pid);
+    if words.iter().all(Vec::is_empty) {
+        let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+        return format!("[{}]", String::from_utf8_lossy(&name).trim_end());
+    }
+    words.iter().map(|word| quote(&String::from_utf8_lossy(word))).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(pid: i32, parent: i32) -> Member {
+        Member { id: ProcessId { pid, start_time: 1 }, parent, state: 'S' }
+    }
+
+    #[test]
+    fn children_come_right_after_their_parent() {
+        // 9 is the keeper; 4's parent is not of the job; 20 was found twice.
+        let found = vec![member(30, 20), member(20, 9), member(4, 1), member(25, 20), member(20, 9)];
+        let pids: Vec<i32> = in_order(found).iter().map(|member| member.id.pid).collect();
+        assert_eq!(pids, [4, 20, 25, 30]);
+    }
+
+    #[test]
+    fn groups_are_read_with_those_inside_them() {
+        let group = tempfile::tempdir().unwrap();
+        std::fs::create_dir(group.path().join("inner")).unwrap();
+        std::fs::write(group.path().join("cgroup.procs"), "12\n0\n").unwrap();
+        std::fs::write(group.path().join("inner/cgroup.procs"), "13\n").unwrap();
+        let mut pids = Vec::new();
+        collect_pids(group.path(), GROUP_DEPTH, &mut pids);
+        assert_eq!(pids, [12, 13]);
+        collect_pids(&group.path().join("gone"), GROUP_DEPTH, &mut pids);
+        assert_eq!(pids.len(), 2);
+    }
+}

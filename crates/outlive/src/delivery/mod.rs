@@ -1,0 +1,7 @@
+//! Leaving the store: the command that runs at a job's end, and the notices that are sent to webhooks.
+
+pub(crate) mod deliver;
+pub(crate) mod on_exit;
+pub(crate) mod pending;
+pub(crate) mod spool;
+pub(crate) mod webhook;

@@ -1,0 +1,562 @@
+//! Telling others of a job's end: what the keeper becomes when the job is closed.
+//!
+//! First the notice that is to be sent is put into the spool, and somebody is started who sends it; then the command is run that
+//! was asked for. So one that hangs holds up nothing but itself. What became of both stands in the job's directory, as long as
+//! there is one.
+
+use std::ffi::OsStr;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use outlive_core::event::Event;
+use outlive_core::id::{JobId, Nonce};
+use outlive_core::spec::{Process, Spec};
+use outlive_core::timestamp::Timestamp;
+use outlive_core::{FORMAT, file};
+use outlive_sys::fault::Replacing;
+use outlive_sys::identity::{Handle, ProcessId};
+use outlive_sys::{clock, durable, poll, signal};
+use serde::{Deserialize, Serialize};
+
+use crate::control::tree::identity;
+use crate::delivery::spool::{Entry, Spooled};
+use crate::delivery::webhook;
+use crate::job::Job;
+use crate::job::object::signal_name;
+use crate::job::state::State;
+use crate::launch::request::find_shell;
+use crate::notify::notice::Notice;
+use crate::store::Store;
+
+/// How much of what the command prints is kept: the end.
+const OUTPUT_BYTES: usize = 4 << 10;
+
+/// How much of a variable is given: the kernel takes no longer string than 128 KiB.
+const VARIABLE_BYTES: usize = 32 << 10;
+
+/// How long the last output of a command that has ended is waited for before its end is written down.
+const LAST_OUTPUT: Duration = Duration::from_millis(200);
+
+/// After so long without a word, whoever was to run the command is dead.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The file `parting.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Record {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_exit: Option<OnExitRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<WebhookRecord>,
+    /// Why nothing at all could be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct OnExitRecord {
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    exit_code: Option<i32>,
+    signal: Option<String>,
+    error: Option<String>,
+    note: Option<String>,
+    output: Option<String>,
+    /// Who runs it.
+    by: Option<Process>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct WebhookRecord {
+    spooled_at: Option<String>,
+    seq: u64,
+    error: Option<String>,
+}
+
+/// The file `webhook.json`: what became of the notice in the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Sent {
+    pub(crate) attempts: u32,
+    pub(crate) delivered_at: Option<String>,
+    pub(crate) given_up_at: Option<String>,
+    pub(crate) status: Option<u16>,
+    pub(crate) error: Option<String>,
+}
+
+/// How far the command is that is run at a job's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExitState {
+    /// The job has not ended, or the command is about to be run.
+    Waiting,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended,
+    /// It was not run, and will not be.
+    NotRun,
+    /// It was run, and whoever ran it died before it ended.
+    Unknown,
+}
+
+/// The command that is run at a job's end.
+#[derive(Debug, Clone, Serialize)]
+pub struct OnExit {
+    /// The line for the shell.
+    pub line: String,
+    /// How far it is.
+    pub state: OnExitState,
+    /// When it was run.
+    pub started_at: Option<String>,
+    /// When it had ended.
+    pub ended_at: Option<String>,
+    /// The code that it exited with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<String>,
+    /// Why it could not be run, or was ended.
+    pub error: Option<String>,
+    /// What was odd about it.
+    pub note: Option<String>,
+    /// The end of what it printed.
+    pub output: Option<String>,
+}
+
+/// How far a notice is that is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookState {
+    /// The job has not ended.
+    Waiting,
+    /// It has, and its notice is not in the spool yet.
+    Owed,
+    /// It waits in the spool.
+    Spooled,
+    /// It has arrived.
+    Delivered,
+    /// It did not arrive in the time that is given, and was put aside.
+    GivenUp,
+    /// It is no longer in the spool, and nobody noted that it arrived.
+    Unknown,
+}
+
+/// A notice that is to be sent at a job's end.
+#[derive(Debug, Clone, Serialize)]
+pub struct Webhook {
+    /// Scheme, host and port: the rest may hold a secret.
+    pub address: String,
+    /// How far it is.
+    pub state: WebhookState,
+    /// Its sequence among the session's events.
+    pub seq: Option<u64>,
+    /// How often it was sent.
+    pub attempts: u32,
+    /// When it arrived.
+    pub delivered_at: Option<String>,
+    /// When it is sent next.
+    pub next_attempt_at: Option<String>,
+    /// Why it has not arrived yet.
+    pub error: Option<String>,
+}
+
+/// Why nobody could be told of a job's end.
+#[derive(Debug, thiserror::Error)]
+pub enum PartingError {
+    /// It is not in the store.
+    #[error("there is no job {0} with this nonce")]
+    NotFound(JobId),
+    /// Its end is yet to come.
+    #[error("job {0} has not ended")]
+    Live(JobId),
+    /// Somebody did it already.
+    #[error("whoever was to hear of the end of {0} was told already")]
+    Told(JobId),
+}
+
+impl Store {
+    /// Returns the command line of the program that a job's keeper becomes.
+    pub(crate) fn parting_arguments(&self, spec: &Spec) -> Vec<Vec<u8>> {
+        let words = ["outlive", "parting", spec.job.as_str(), &spec.nonce.to_string(), "--home"];
+        let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        // The job's environment may name another store, or none.
+        words.push(self.root().as_os_str().as_bytes().to_vec());
+        if let Some(path) = self.config_path.as_ref().filter(|path| path.is_file()) {
+            words.extend([b"--config".to_vec(), path.as_os_str().as_bytes().to_vec()]);
+        }
+        words
+    }
+
+    /// Tells all who are to hear of a job's end; what its keeper does last. Returns when the command has ended that was to be run.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such job, it has not ended, or this was done before.
+    pub fn part(&self, id: &JobId, nonce: Nonce) -> Result<(), PartingError> {
+        let found = self.open_job(id).ok().flatten().filter(|job| job.spec().nonce == nonce);
+        let job = found.ok_or_else(|| PartingError::NotFound(id.clone()))?;
+        let state = job.state(self);
+        if state.outcome.is_none() {
+            return Err(PartingError::Live(id.clone()));
+        }
+        if job.parting_record().on_exit.is_some() {
+            return Err(PartingError::Told(id.clone()));
+        }
+        let seq = self.ending_seq(&job);
+        let notice = Notice::of(self, &job, &state, seq);
+        // A full disk is told where there is room for it, and the mark stays: the next front end tries.
+        self.spool_notice(&job, &state).ok();
+        if let Some(line) = &job.spec().parting.on_exit {
+            self.run_on_exit(&job, OsStr::from_bytes(&line.0), &notice);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the notice of a job is sent whose keeper died before the job's end. Its command is not run: whoever finds
+    /// the job has neither its environment nor its directory.
+    pub(crate) fn part_for_dead_keeper(&self, job: &Job, state: &State) {
+        let parting = &job.spec().parting;
+        if parting.is_empty() {
+            return;
+        }
+        if parting.on_exit.is_some() {
+            let error = Some("its keeper died".to_owned());
+            job.note_parting(|record| {
+                record.on_exit = Some(OnExitRecord { error, ..OnExitRecord::default() })
+            });
+        }
+        // Where this is not possible, the mark stays.
+        self.spool_notice(job, state).ok();
+    }
+
+    /// Puts a job's notice into the spool, once, if there is one to be sent, and starts somebody who sends it.
+    pub(crate) fn spool_notice(&self, job: &Job, state: &State) -> io::Result<()> {
+        let owed = self.take_owed(job)?;
+        if owed.is_none() && job.parting_record().webhook.is_some() {
+            return Ok(());
+        }
+        if let Some(url) = &job.spec().parting.webhook {
+            let seq = self.ending_seq(job);
+            let now = Timestamp(clock::wall_us());
+            let spooled = self.spool_entry(&self.entry(job, state, url, seq, now));
+            let error = spooled.as_ref().err().map(|error| format!("it cannot be kept for sending: {error}"));
+            let spooled_at = spooled.is_ok().then(|| now.to_string());
+            job.note_parting(|record| record.webhook = Some(WebhookRecord { spooled_at, seq, error }));
+            spooled?;
+            self.start_deliverer();
+        }
+        if let Some(owed) = owed {
+            owed.settle();
+        }
+        Ok(())
+    }
+
+    fn entry(&self, job: &Job, state: &State, url: &str, seq: u64, now: Timestamp) -> Entry {
+        let notice = Notice::of(self, job, state, seq);
+        let body = serde_json::to_string(&notice).unwrap_or_default();
+        Entry {
+            format: FORMAT,
+            url: url.to_owned(),
+            session: notice.session,
+            seq,
+            job: notice.job,
+            nonce: notice.nonce,
+            created: now,
+            attempts: 0,
+            next: now,
+            error: None,
+            signature: self.webhook_secret().map(|secret| webhook::sign(&secret, &body)),
+            body,
+        }
+    }
+
+    /// Returns the sequence of a job's end among its session's events. One that could not be written then is written now.
+    fn ending_seq(&self, job: &Job) -> u64 {
+        self.tell_ending(job);
+        let events = self.events(job.session(), 0).read().unwrap_or_default();
+        let is_end = |event: &Event| event.nonce == job.spec().nonce && event.is_end();
+        events.into_iter().find(|numbered| is_end(&numbered.event)).map_or(0, |numbered| numbered.seq)
+    }
+
+    /// Runs the command that was asked for, and writes down what became of it.
+    fn run_on_exit(&self, job: &Job, line: &OsStr, notice: &Notice) {
+        let cwd = PathBuf::from(OsStr::from_bytes(&job.spec().cwd.0));
+        let (cwd, note) = match cwd.is_dir() {
+            true => (cwd, None),
+            false => {
+                let note = format!("{} is gone; it was run in the store's directory", cwd.display());
+                (self.root().to_owned(), Some(note))
+            }
+        };
+        let by = ProcessId::current();
+        let mut record = OnExitRecord {
+            started_at: Some(Timestamp(clock::wall_us()).to_string()),
+            note,
+            by: Some(Process { pid: by.pid, start_time: by.start_time }),
+            ..OnExitRecord::default()
+        };
+        job.note_on_exit(&record);
+        match Running::start(self, job, line, &cwd, notice) {
+            Ok(running) => running.watch(self.config().job.on_exit_timeout, |ended| {
+                let ended_at = Some(Timestamp(clock::wall_us()).to_string());
+                record = OnExitRecord {
+                    ended_at: record.ended_at.clone().or(ended_at),
+                    exit_code: ended.status.and_then(|status| status.code()),
+                    signal: ended.status.and_then(|status| status.signal()).map(signal_name),
+                    error: ended.error,
+                    output: Some(ended.output),
+                    ..record.clone()
+                };
+                job.note_on_exit(&record);
+            }),
+            Err(error) => {
+                record.ended_at = Some(Timestamp(clock::wall_us()).to_string());
+                record.error = Some(format!("it could not be run: {error}"));
+                job.note_on_exit(&record);
+            }
+        }
+    }
+
+    /// Returns the variables that the command gets beside the job's own; those without a value are removed.
+    fn on_exit_variables(&self, job: &Job, notice: &Notice) -> Vec<(&'static str, Option<String>)> {
+        let known = |value: &Option<String>| Some(value.clone().unwrap_or_default());
+        vec![
+            ("OUTLIVE_JOB", Some(notice.job.to_string())),
+            ("OUTLIVE_SESSION", Some(notice.session.to_string())),
+            ("OUTLIVE_READER", job.spec().reader.as_ref().map(ToString::to_string)),
+            ("OUTLIVE_NAME", known(&notice.name)),
+            ("OUTLIVE_GROUP", known(&notice.group)),
+            ("OUTLIVE_COMMAND", known(&notice.command.as_deref().map(cut))),
+            ("OUTLIVE_STATUS", Some(notice.status.word().to_owned())),
+            ("OUTLIVE_EXIT_CODE", known(&notice.exit_code.map(|code| code.to_string()))),
+            ("OUTLIVE_SIGNAL", known(&notice.signal)),
+            ("OUTLIVE_CAUSE", known(&notice.cause.map(str::to_owned))),
+            ("OUTLIVE_REASON", known(&notice.reason.as_deref().map(cut))),
+            ("OUTLIVE_RUNTIME_MS", known(&notice.runtime_ms.map(|ms| ms.to_string()))),
+            ("OUTLIVE_SEQUENCE", Some(notice.seq.to_string())),
+        ]
+    }
+}
+
+/// Cuts a text to what a variable may hold, without what no variable may.
+fn cut(text: &str) -> String {
+    let end = text.floor_char_boundary(VARIABLE_BYTES);
+    text[..end].replace('\0', "\u{fffd}")
+}
+
+/// A command that runs at a job's end.
+struct Running {
+    child: Child,
+    handle: Option<Handle>,
+    output: Arc<Mutex<Vec<u8>>>,
+    /// Closed when nobody has the command's output any more.
+    at_end: Receiver<()>,
+}
+
+/// How such a command ended.
+struct Ended {
+    status: Option<ExitStatus>,
+    error: Option<String>,
+    output: String,
+}
+
+impl Running {
+    fn start(store: &Store, job: &Job, line: &OsStr, cwd: &Path, notice: &Notice) -> io::Result<Self> {
+        let shell = match &store.config().job.shell {
+            Some(shell) => shell.clone(),
+            None => find_shell(std::env::var_os("PATH").as_deref()),
+        };
+        let (output, writer) = io::pipe()?;
+        let mut command = Command::new(shell);
+        command.arg("-c").arg(line).current_dir(cwd).env("OUTLIVE_HOME", store.root());
+        for (name, value) in store.on_exit_variables(job, notice) {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        // A group of its own, so that it can be ended as a whole.
+        command
+            .stdin(std::process::Stdio::piped())
+            .stdout(writer.try_clone()?)
+            .stderr(writer)
+            .process_group(0);
+        signal::end_at_file_limit();
+        let mut child = command.spawn()?;
+        // It holds the writing end of the pipe.
+        drop(command);
+        if let Some(mut stdin) = child.stdin.take() {
+            let text = notice.to_text();
+            // One that does not read it must not hold us up.
+            std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
+        }
+        let handle = i32::try_from(child.id()).ok().and_then(ProcessId::of).and_then(Handle::open);
+        let (kept, at_end) = keep_end_of(output);
+        Ok(Self { child, handle, output: kept, at_end })
+    }
+
+    /// Waits for its end, at most so long, and tells it; once more if somebody else still had its output and that was more.
+    fn watch(mut self, limit: Duration, mut tell: impl FnMut(Ended)) {
+        let until = Instant::now().checked_add(limit);
+        let left = || until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
+        let error = match self.wait(left()) {
+            true => None,
+            false => {
+                // Not waited for yet, so that its number is still its own.
+                if let Ok(pid) = i32::try_from(self.child.id()) {
+                    signal::kill_group_of_child(pid).ok();
+                }
+                Some(format!("it was ended after {limit:?}"))
+            }
+        };
+        let status = self.child.wait().ok();
+        let is_at_end = self.at_end.recv_timeout(LAST_OUTPUT) == Err(RecvTimeoutError::Disconnected);
+        tell(Ended { status, error: error.clone(), output: self.text() });
+        if !is_at_end && error.is_none() {
+            // What it left behind may go on printing; nobody must be hit by a broken pipe before the time is over.
+            self.at_end.recv_timeout(left()).ok();
+            tell(Ended { status, error, output: self.text() });
+        }
+    }
+
+    /// Tells whether it ended in time.
+    fn wait(&mut self, limit: Duration) -> bool {
+        match &self.handle {
+            Some(handle) => poll::readable(handle.as_fd(), Some(limit)).unwrap_or(true),
+            None => {
+                let until = Instant::now() + limit;
+                while Instant::now() < until {
+                    if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                        return true;
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                false
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+/// Reads all that comes, and keeps the end of it.
+fn keep_end_of(mut from: PipeReader) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let (at_end, watched) = channel();
+    let end = Arc::clone(&kept);
+    std::thread::spawn(move || {
+        let _at_end = at_end;
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+            end.extend_from_slice(&buffer[..count]);
+            let surplus = end.len().saturating_sub(OUTPUT_BYTES);
+            end.drain(..surplus);
+        }
+    });
+    (kept, watched)
+}
+
+impl Job {
+    fn parting_record(&self) -> Record {
+        self.read_json(file::PARTING).unwrap_or_default()
+    }
+
+    fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let mut bytes = Vec::new();
+        durable::open_ro(self.dir(), name).ok()?.take(1 << 20).read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Writes down what became of those who were to hear of the end. It is a convenience: on a full disk, or of a job that was
+    /// removed meanwhile, it is not known.
+    fn note_parting(&self, change: impl FnOnce(&mut Record)) {
+        let mut record = self.parting_record();
+        change(&mut record);
+        if let Ok(bytes) = serde_json::to_vec(&record)
+            && !self.is_removed()
+        {
+            durable::replace(Replacing::PARTING, self.dir(), file::PARTING, &bytes).ok();
+        }
+    }
+
+    fn note_on_exit(&self, on_exit: &OnExitRecord) {
+        self.note_parting(|record| record.on_exit = Some(on_exit.clone()));
+    }
+
+    /// Tells what became of the command that was to be run at the end; `None` if there is none.
+    pub fn on_exit(&self, state: &State) -> Option<OnExit> {
+        let line = self.spec().parting.on_exit.as_ref()?.to_lossy();
+        let record = self.parting_record();
+        let general = record.error;
+        let known = record.on_exit.unwrap_or_default();
+        let closed = state.closed.map(|closed| closed.closed);
+        let silent_us = clock::wall_us().saturating_sub(closed.map_or(u64::MAX, |closed| closed.0));
+        let is_over = closed.is_some() && Duration::from_micros(silent_us) >= SILENCE;
+        let lives = || known.by.map(identity).is_some_and(ProcessId::is_alive);
+        let has_begun = known.started_at.is_some();
+        let word = match (has_begun, known.ended_at.is_some()) {
+            (true, true) => OnExitState::Ended,
+            (true, false) if lives() => OnExitState::Running,
+            (true, false) => OnExitState::Unknown,
+            (false, _) if known.error.is_some() || general.is_some() || is_over => OnExitState::NotRun,
+            (false, _) => OnExitState::Waiting,
+        };
+        let died = (word == OnExitState::NotRun).then(|| "its keeper died".to_owned());
+        Some(OnExit {
+            line,
+            state: word,
+            started_at: known.started_at,
+            ended_at: known.ended_at,
+            exit_code: known.exit_code,
+            signal: known.signal,
+            error: known.error.or(general).or(died),
+            note: known.note,
+            output: known.output.filter(|output| !output.is_empty()),
+        })
+    }
+
+    /// Tells what became of the notice that was to be sent at the end; `None` if there is none.
+    pub fn webhook(&self, store: &Store, state: &State) -> Option<Webhook> {
+        let address = webhook::origin(self.spec().parting.webhook.as_ref()?);
+        let record = self.parting_record().webhook;
+        let sent: Option<Sent> = self.read_json(file::WEBHOOK);
+        let nonce = self.spec().nonce.to_string();
+        let name = store.spooled().into_iter().find(|name| name.split('.').nth(1) == Some(nonce.as_str()));
+        let entry = name.and_then(|name| match store.read_spooled(&name) {
+            Spooled::Entry(entry) => Some(entry),
+            _ => None,
+        });
+        let word = match (&entry, &sent, &record) {
+            (Some(_), ..) => WebhookState::Spooled,
+            (None, Some(sent), _) if sent.delivered_at.is_some() => WebhookState::Delivered,
+            (None, Some(_), _) => WebhookState::GivenUp,
+            (None, None, Some(record)) if record.spooled_at.is_some() => WebhookState::Unknown,
+            _ if state.status.has_ended() => WebhookState::Owed,
+            _ => WebhookState::Waiting,
+        };
+        let entry_error = entry.as_ref().and_then(|entry| entry.error.clone());
+        let sent_error = sent.as_ref().and_then(|sent| sent.error.clone());
+        let attempts = entry.as_ref().map(|entry| entry.attempts).or(sent.as_ref().map(|sent| sent.attempts));
+        Some(Webhook {
+            address,
+            state: word,
+            seq: record.as_ref().map(|record| record.seq),
+            attempts: attempts.unwrap_or(0),
+            delivered_at: sent.and_then(|sent| sent.delivered_at).filter(|_| word == WebhookState::Delivered),
+            next_attempt_at: entry.filter(|entry| entry.attempts > 0).map(|entry| entry.next.to_string()),
+            error: entry_error.or(sent_error).or(record.and_then(|record| record.error)),
+        })
+    }
+}

@@ -1,0 +1,308 @@
+//! Notices that wait to be sent: one file each in `spool/`.
+//!
+//! A file has its name when it is whole and synced, and loses it when its notice has arrived. Only who holds `spool/lock` changes
+//! or removes one, so that no notice is sent by two at the same time.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outlive_core::FORMAT;
+use outlive_core::id::{JobId, Nonce, SessionName};
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::{clock, durable, lock, random};
+use serde::{Deserialize, Serialize};
+
+use crate::store::Store;
+use crate::store::config::WebhookRules;
+
+/// The directory in the store.
+pub(crate) const SPOOL: &str = "spool";
+
+/// Below it: what was given up, and what cannot be read.
+const FAILED: &str = "failed";
+
+/// In it: held by the one who sends.
+const LOCK: &str = "lock";
+
+/// The longest time between two attempts.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// No notice is nearly as large.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// What a crash left of a file is removed after so long.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// A notice that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) format: u32,
+    pub(crate) url: String,
+    pub(crate) session: SessionName,
+    pub(crate) seq: u64,
+    pub(crate) job: JobId,
+    pub(crate) nonce: Nonce,
+    #[serde(rename = "created_us")]
+    pub(crate) created: Timestamp,
+    pub(crate) attempts: u32,
+    #[serde(rename = "next_us")]
+    pub(crate) next: Timestamp,
+    /// Why the last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
+    /// Made when it was put here, by whoever had the job's environment; the secret itself is nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) signature: Option<String>,
+    /// What is sent, byte for byte, each time.
+    pub(crate) body: String,
+}
+
+impl Entry {
+    /// Returns the name of its file: the same whoever makes it, and in the order of the endings.
+    pub(crate) fn name(&self) -> String {
+        format!("{:016x}.{}.{}.json", self.seq, self.nonce, self.session)
+    }
+
+    /// Tells whether it is to be sent now. One whose time is further ahead than any wait was written before the clock was set back.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        self.next <= now || self.next.0 > now.0.saturating_add(2 * micros(LONGEST))
+    }
+
+    /// Notes that an attempt failed; `false` if it was the last.
+    pub(crate) fn put_off(&mut self, rules: &WebhookRules, now: Timestamp, error: String) -> bool {
+        self.attempts = self.attempts.saturating_add(1);
+        self.error = Some(error);
+        let end = self.created.min(now).0.saturating_add(micros(rules.give_up));
+        let doubled = rules.first_retry.saturating_mul(1 << (self.attempts - 1).min(20));
+        // Up to a fifth more or less: many that failed together do not come back together.
+        let percent = 80 + u64::from(random::bytes16()[0]) * 40 / 255;
+        let delay = micros(doubled.min(LONGEST)).saturating_mul(percent) / 100;
+        self.next = Timestamp(now.0.saturating_add(delay).min(end.max(now.0)));
+        now.0 < end
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// What is found in the spool under a name.
+pub(crate) enum Spooled {
+    Entry(Box<Entry>),
+    /// It cannot be read; why.
+    Damaged(String),
+    /// It is no longer there, or could not be read just now.
+    None,
+}
+
+impl Store {
+    /// Returns the directory of what waits to be sent.
+    pub(crate) fn spool(&self) -> PathBuf {
+        self.root().join(SPOOL)
+    }
+
+    /// Makes a directory of the spool where it is missing.
+    pub(crate) fn make_spool(&self, below: &str) -> io::Result<PathBuf> {
+        let path = self.spool().join(below);
+        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        Ok(path)
+    }
+
+    /// Puts a notice there, or puts it there anew.
+    ///
+    /// # Durability
+    ///
+    /// Synced before this returns.
+    pub(crate) fn spool_entry(&self, entry: &Entry) -> io::Result<()> {
+        let bytes = serde_json::to_vec(entry)?;
+        durable::replace_synced(
+            Replacing::SPOOL,
+            durable::open_dir(&self.make_spool("")?)?,
+            &entry.name(),
+            &bytes,
+        )
+    }
+
+    /// Lists the names of what waits, in the order of the endings.
+    pub(crate) fn spooled(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.spool()).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(".json")).collect();
+        names.sort();
+        names
+    }
+
+    /// Reads one.
+    pub(crate) fn read_spooled(&self, name: &str) -> Spooled {
+        read_entry(&self.spool().join(name))
+    }
+
+    /// Tells whether somebody is sending.
+    pub(crate) fn is_delivering(&self) -> bool {
+        durable::is_held(&self.spool(), LOCK)
+    }
+
+    /// Becomes the one who sends; `None` if somebody else is.
+    pub(crate) fn lock_spool(&self) -> io::Result<Option<File>> {
+        let path = self.spool().join(LOCK);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let is_ours = fault::step(Point::SpoolLock, || lock::try_lock(&file, lock::Kind::Exclusive))?;
+        Ok(is_ours.then_some(file))
+    }
+
+    /// Takes one out of the spool for good: it has arrived.
+    pub(crate) fn unspool(&self, name: &str) {
+        fault::step(Point::SpoolRemove, || fs::remove_file(self.spool().join(name))).ok();
+    }
+
+    /// Puts one aside, where it is kept and in nobody's way.
+    pub(crate) fn set_aside(&self, name: &str) -> io::Result<()> {
+        let aside = self.make_spool(FAILED)?.join(name);
+        fault::step(Point::SpoolAside, || fs::rename(self.spool().join(name), aside))
+    }
+
+    /// Lists what was put aside: where it is, what it was, and why it is there.
+    pub(crate) fn set_aside_entries(&self) -> Vec<(PathBuf, Option<Entry>, String)> {
+        let files = fs::read_dir(self.spool().join(FAILED)).into_iter().flatten().flatten();
+        let mut found: Vec<_> = files
+            .filter_map(|file| match read_entry(&file.path()) {
+                Spooled::Entry(entry) => {
+                    let error = entry.error.clone().unwrap_or_else(|| "nobody said why".to_owned());
+                    Some((file.path(), Some(*entry), error))
+                }
+                Spooled::Damaged(why) => Some((file.path(), None, why)),
+                Spooled::None => None,
+            })
+            .collect();
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        found
+    }
+
+    /// Puts what was given up back, to be tried as long again. What cannot be read stays. Returns how many.
+    pub(crate) fn respool(&self) -> usize {
+        let now = Timestamp(clock::wall_us());
+        let mut count = 0;
+        for (path, entry, _) in self.set_aside_entries() {
+            let Some(entry) = entry else { continue };
+            let entry = Entry { created: now, next: now, attempts: 0, ..entry };
+            if self.spool_entry(&entry).is_ok() {
+                fs::remove_file(path).ok();
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Removes what crashes left, and what was put aside longer ago than any job is kept.
+    pub(crate) fn sweep_spool(&self) {
+        let aside = self.config().retention.max_age;
+        let sweep = |directory: &Path, age: Duration, is_ours: fn(&str) -> bool| {
+            for file in fs::read_dir(directory).into_iter().flatten().flatten() {
+                let is_old = file
+                    .metadata()
+                    .and_then(|data| data.modified())
+                    .is_ok_and(|time| time.elapsed().is_ok_and(|old| old >= age));
+                if is_old && file.file_name().to_str().is_some_and(is_ours) {
+                    fs::remove_file(file.path()).ok();
+                }
+            }
+        };
+        sweep(&self.spool(), STALE, |name| name.ends_with(".tmp"));
+        sweep(&self.spool().join(FAILED), aside, |_| true);
+    }
+}
+
+fn read_entry(path: &Path) -> Spooled {
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)) {
+        Ok(count) if count as u64 > MAX_BYTES => return Spooled::Damaged("it is too large".to_owned()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+            return Spooled::Damaged("it is a directory".to_owned());
+        }
+        Err(_) => return Spooled::None,
+    }
+    match serde_json::from_slice::<Entry>(&bytes) {
+        Ok(entry) if entry.format != FORMAT => {
+            Spooled::Damaged(format!("it has format {}, and this version reads {FORMAT}", entry.format))
+        }
+        Ok(entry) if path.file_name().is_none_or(|name| name != entry.name().as_str()) => {
+            Spooled::Damaged("it has another one's name".to_owned())
+        }
+        Ok(entry) if !crate::delivery::webhook::is_address(&entry.url) => {
+            Spooled::Damaged("its address is none".to_owned())
+        }
+        Ok(entry) => Spooled::Entry(Box::new(entry)),
+        Err(error) => Spooled::Damaged(format!("it cannot be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::config::Config;
+
+    fn entry() -> Entry {
+        Entry {
+            format: FORMAT,
+            url: "http://h/".to_owned(),
+            session: SessionName::default(),
+            seq: 300,
+            job: JobId::parse("a-1").unwrap(),
+            nonce: Nonce([3; 16]),
+            created: Timestamp(1_000_000_000),
+            attempts: 0,
+            next: Timestamp(1_000_000_000),
+            error: None,
+            signature: None,
+            body: "{\"a\":\"\u{e9}\\n\"}".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_wait_doubles_and_ends() {
+        let rules = Config::default().webhook;
+        let mut entry = entry();
+        let mut now = entry.created;
+        let mut waits = Vec::new();
+        while entry.put_off(&rules, now, "no".to_owned()) {
+            waits.push(entry.next.0 - now.0);
+            assert!(!entry.is_due(now) && entry.is_due(entry.next));
+            now = entry.next;
+        }
+        for (number, wait) in waits.iter().take(8).enumerate() {
+            let middle = 1_000_000u64 << number;
+            assert!((middle * 8 / 10..=middle * 12 / 10).contains(wait), "{number}: {wait}");
+        }
+        assert!(waits.iter().all(|wait| *wait <= 360_000_000), "{waits:?}");
+        assert_eq!(now.0, entry.created.0 + 86_400_000_000, "the last attempt is when the time is over");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_holds_nothing_up() {
+        let mut entry = entry();
+        entry.next = Timestamp(u64::MAX / 2);
+        assert!(entry.is_due(Timestamp(5)));
+        entry.created = Timestamp(u64::MAX / 2);
+        assert!(entry.put_off(&Config::default().webhook, Timestamp(5), String::new()));
+        assert!(entry.next.0 < 5 + 2_000_000);
+    }
+
+    #[test]
+    fn what_is_put_there_comes_back_byte_for_byte() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open_at(home.path(), Config::default()).unwrap();
+        store.spool_entry(&entry()).unwrap();
+        store.spool_entry(&entry()).unwrap();
+        let names = store.spooled();
+        assert_eq!(names, [entry().name()]);
+        assert!(matches!(store.read_spooled(&names[0]), Spooled::Entry(found) if *found == entry()));
+        fs::rename(store.spool().join(&names[0]), store.spool().join("x.json")).unwrap();
+        assert!(matches!(store.read_spooled("x.json"), Spooled::Damaged(_)), "it has another one's name");
+    }
+}

@@ -1,0 +1,195 @@
+//! One job in the store.
+
+pub(crate) mod files;
+pub(crate) mod find;
+pub(crate) mod object;
+pub(crate) mod rename;
+pub(crate) mod state;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use outlive_core::file;
+use outlive_core::id::{JobId, SessionName};
+use outlive_core::meta::Meta;
+use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
+use outlive_core::spec::{Spec, SpecError};
+use outlive_sys::fault::{self, Point};
+use outlive_sys::{durable, lock};
+
+/// A job that was found or started.
+#[derive(Debug)]
+pub struct Job {
+    path: PathBuf,
+    dir: OwnedFd,
+    spec: Spec,
+    /// The session that it was given to.
+    given_to: Option<SessionName>,
+    /// What it is called since it was renamed.
+    renamed: Option<String>,
+}
+
+/// Why a job's directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DamageError {
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its intent is damaged or of another version.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The name is not a job's.
+    #[error("{0:?} is not the name of a job")]
+    Name(std::ffi::OsString),
+}
+
+impl DamageError {
+    /// Tells whether it lies in the job, and not in a moment's want of descriptors, memory or rights.
+    pub fn is_certain(&self) -> bool {
+        use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound};
+        match self {
+            Self::Io { source, .. } => {
+                matches!(source.kind(), NotFound | NotADirectory | IsADirectory | InvalidData)
+            }
+            Self::Spec(_) | Self::Name(_) => true,
+        }
+    }
+}
+
+impl Job {
+    /// Opens the directory of a job; `None` if there is none.
+    pub(crate) fn open(path: PathBuf, id: &JobId) -> Result<Option<Self>, DamageError> {
+        let dir = match durable::open_dir(&path) {
+            Ok(dir) => dir,
+            // A link that leads nowhere is there all the same.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
+                return Ok(None);
+            }
+            Err(source) => return Err(DamageError::Io { path, source }),
+        };
+        let bytes = match read(&dir, file::SPEC) {
+            Ok(bytes) => bytes,
+            // Removed between the two looks: it is gone, not damaged.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
+            Err(source) => return Err(DamageError::Io { path: path.join(file::SPEC), source }),
+        };
+        let spec = Spec::parse(id, &bytes)?;
+        let given_to =
+            durable::read_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
+        let renamed = durable::read_line(&dir, file::NAME).filter(|name| !name.is_empty());
+        Ok(Some(Self { path, dir, spec, given_to, renamed }))
+    }
+
+    pub(crate) fn of(path: PathBuf, dir: OwnedFd, spec: Spec) -> Self {
+        Self { path, dir, spec, given_to: None, renamed: None }
+    }
+
+    /// Returns its id.
+    pub fn id(&self) -> &JobId {
+        &self.spec.job
+    }
+
+    /// Returns what was asked.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Returns whose it is now.
+    pub fn session(&self) -> &SessionName {
+        self.given_to.as_ref().unwrap_or(&self.spec.session)
+    }
+
+    /// Returns what people call it now.
+    pub fn name(&self) -> Option<&str> {
+        self.renamed.as_deref().or(self.spec.name.as_deref())
+    }
+
+    /// Returns the name of the mark by which it counts as live.
+    pub(crate) fn live_mark(&self) -> String {
+        format!("{}@{}", self.id(), self.session())
+    }
+
+    /// Returns its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
+    /// Reads the two records; an empty, torn or missing one is `None`.
+    pub(crate) fn records(&self) -> (Option<Outcome>, Option<Closed>) {
+        let mut bytes = [0; FILE_BYTES as usize];
+        let Ok(file) = durable::open_ro(&self.dir, file::OUTCOME) else { return (None, None) };
+        let mut read = 0;
+        while let Ok(count @ 1..) = file.read_at(&mut bytes[read..], read as u64) {
+            read += count;
+        }
+        (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]))
+    }
+
+    /// Reads the snapshot; a damaged or missing one is `None`.
+    pub(crate) fn meta(&self) -> Option<Meta> {
+        Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
+    }
+
+    /// Tells whether the keeper lives, for all that can be found out: whether somebody holds the job's lock.
+    pub(crate) fn is_kept(&self) -> bool {
+        let probe = || lock::try_lock(durable::open_ro(&self.dir, file::LOCK)?, lock::Kind::Shared);
+        lock::is_held(fault::step(Point::LockProbe, probe))
+    }
+
+    /// Tells whether the job is no longer in the store though its directory is still open here.
+    pub fn is_removed(&self) -> bool {
+        !durable::is_at(&self.dir, &self.path)
+    }
+
+    /// Opens the file whose lock waiters wait for.
+    pub(crate) fn done_file(&self) -> io::Result<File> {
+        durable::open_ro(&self.dir, file::DONE)
+    }
+
+    /// Tells whether whoever wrote the outcome has done what comes with it: synced it, and written the event.
+    pub(crate) fn is_announced(&self) -> bool {
+        let probe = || lock::try_lock(self.done_file()?, lock::Kind::Shared);
+        fault::step(Point::DoneProbe, probe).unwrap_or(true)
+    }
+
+    /// Tells whether somebody was told the outcome.
+    pub fn is_seen(&self) -> bool {
+        durable::open_ro(&self.dir, file::SEEN).is_ok()
+    }
+
+    /// Notes that somebody looked at the ended job again, if its outcome was told before.
+    pub fn note_access(&self) {
+        // On a full or read-only disk it merely counts as not looked at.
+        durable::open_rw(&self.dir, file::SEEN)
+            .and_then(|file| file.set_modified(std::time::SystemTime::now()))
+            .ok();
+    }
+
+    /// Notes that somebody was told the outcome or looked at the ended job again, which is what retention goes by.
+    pub fn mark_seen(&self) {
+        // On a full or read-only disk the job merely stays longer.
+        let seen = fault::step(Point::SeenMake, || {
+            durable::create_new(&self.dir, file::SEEN).or_else(|_| durable::open_rw(&self.dir, file::SEEN))
+        });
+        seen.and_then(|file| file.set_modified(std::time::SystemTime::now())).ok();
+    }
+}
+
+fn read(dir: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    durable::open_ro(dir, name)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,262 @@
+//! The one documented object for a job, for scripts and other programs.
+
+use serde::Serialize;
+
+use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
+use outlive_core::duration::format_size;
+use outlive_core::id::JobId;
+use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
+use outlive_core::spec::Mode;
+use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::signal::Signal;
+
+use crate::job::Job;
+use crate::job::state::State;
+use crate::output::Output;
+
+/// A job as scripts see it. Times are RFC 3339 with milliseconds; unknown is `null`, never 0.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobObject {
+    /// Its id.
+    pub job: JobId,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Whose it is.
+    pub session: String,
+    /// The group it was started in.
+    pub group: Option<String>,
+    /// The command for people.
+    pub command: String,
+    /// Its directory.
+    pub cwd: String,
+    /// How it is connected.
+    pub mode: Mode,
+    /// The native word.
+    pub status: Status,
+    /// Others of the job go on though its main process has ended.
+    pub lingering: bool,
+    /// Its keeper died, and it goes on.
+    pub orphaned: bool,
+    /// Another host or pid namespace has it.
+    pub elsewhere: bool,
+    /// Its processes are stopped where they are.
+    pub paused: bool,
+    /// Whether it is ready; none if it was started without saying when it would be.
+    pub ready: Option<bool>,
+    /// Since when.
+    pub ready_at: Option<String>,
+    /// Where it answers, or listens.
+    pub ready_url: Option<String>,
+    /// The main process.
+    pub pid: Option<i32>,
+    /// The code that it exited with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<String>,
+    /// Why it ended.
+    pub cause: Option<&'static str>,
+    /// The same in words.
+    pub reason: Option<String>,
+    /// Of a job whose keeper died before its end: when the last output came that is recorded, or when it was started.
+    /// What it printed later is not recorded.
+    pub recorded_until: Option<String>,
+    /// When it was started.
+    pub started_at: Option<String>,
+    /// When its main process ended.
+    pub ended_at: Option<String>,
+    /// How long it has run, or ran.
+    pub runtime_ms: Option<u64>,
+    /// What it printed, in numbers.
+    pub output: OutputObject,
+    /// The job that it was started from.
+    pub parent: Option<JobId>,
+    /// What holds it together; none if its keeper did not say.
+    pub containment: Option<Level>,
+    /// What it may use; none if nothing is limited.
+    pub limits: Option<LimitsObject>,
+}
+
+/// What a job may use; what was not asked for is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LimitsObject {
+    /// Memory of all its processes together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<LimitObject<u64>>,
+    /// Processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pids: Option<LimitObject<u64>>,
+    /// Processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<LimitObject<f64>>,
+    /// Open files of each of its processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<LimitObject<u64>>,
+}
+
+/// One limit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LimitObject<T> {
+    /// How much.
+    pub value: T,
+    /// How it is kept on this machine; none if the keeper did not say.
+    pub kept: Option<Enforcement>,
+}
+
+impl LimitsObject {
+    /// Describes the limits of a job; `None` if there are none.
+    fn new(limits: &JobLimits, kept: Kept) -> Option<Self> {
+        let limit = |value: Option<u64>, kept| value.map(|value| LimitObject { value, kept });
+        (*limits != JobLimits::default()).then(|| Self {
+            memory_bytes: limit(limits.memory_bytes, kept.memory),
+            pids: limit(limits.pids, kept.pids),
+            cpu: limits.cpu_milli.map(|milli| LimitObject { value: milli as f64 / 1000.0, kept: kept.cpu }),
+            open_files: limit(limits.open_files, kept.open_files),
+        })
+    }
+}
+
+/// What a job printed, in numbers.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct OutputObject {
+    /// All bytes.
+    pub bytes: u64,
+    /// Lines of both streams.
+    pub lines: u64,
+    /// Lines of standard output.
+    pub stdout_lines: u64,
+    /// Lines of standard error.
+    pub stderr_lines: u64,
+    /// Bytes that could not be kept.
+    pub dropped_bytes: u64,
+}
+
+impl From<Totals> for OutputObject {
+    fn from(totals: Totals) -> Self {
+        Self {
+            bytes: totals.bytes,
+            lines: totals.stdout_lines + totals.stderr_lines,
+            stdout_lines: totals.stdout_lines,
+            stderr_lines: totals.stderr_lines,
+            dropped_bytes: totals.dropped_bytes,
+        }
+    }
+}
+
+impl JobObject {
+    /// Describes a job in the state it was found in.
+    pub fn new(job: &Job, state: &State) -> Self {
+        let spec = job.spec();
+        let totals = match (&state.closed, &state.outcome) {
+            (Some(closed), _) => closed.totals,
+            (None, Some(outcome)) if !state.is_lingering => outcome.totals,
+            _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
+        };
+        let meta = state.meta.as_ref();
+        let (exit_code, signal) = match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
+            Some(WaitStatus::Exited { code }) => (Some(code), None),
+            Some(WaitStatus::Signaled { signal, .. }) => (None, Some(signal_name(signal))),
+            Some(WaitStatus::Unknown) | None => (None, None),
+        };
+        let ready = job.ready_record();
+        Self {
+            job: spec.job.clone(),
+            name: job.name().map(str::to_owned),
+            session: job.session().to_string(),
+            group: spec.group.clone(),
+            command: spec.command_line(),
+            cwd: spec.cwd.to_lossy(),
+            mode: spec.mode,
+            status: state.status,
+            lingering: state.is_lingering,
+            orphaned: state.is_orphaned,
+            elsewhere: state.is_elsewhere,
+            paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
+            ready: spec.ready.as_ref().map(|_| ready.is_some()),
+            ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
+            ready_url: ready.and_then(|ready| ready.url),
+            pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
+            exit_code,
+            signal,
+            cause: state.outcome.as_ref().map(|outcome| cause_word(&outcome.cause)),
+            reason: reason(state),
+            recorded_until: recorded_until(job, state).map(|time| time.to_string()),
+            started_at: meta.and_then(|meta| meta.started).map(|started| started.to_string()),
+            ended_at: state.outcome.as_ref().map(|outcome| outcome.ended.to_string()),
+            runtime_ms: state.runtime_ms(),
+            output: totals.into(),
+            parent: spec.parent.clone(),
+            containment: meta.and_then(|meta| meta.containment.as_ref()).map(|contained| contained.level),
+            limits: LimitsObject::new(&spec.limits, meta.map(|meta| meta.kept).unwrap_or_default()),
+        }
+    }
+}
+
+/// Returns the name of a signal by its number.
+pub fn signal_name(number: i32) -> String {
+    Signal::from_number(number).map_or_else(|| format!("signal {number}"), Signal::name)
+}
+
+fn cause_word(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Natural => "natural",
+        Cause::Timeout => "timeout",
+        Cause::Kill { .. } => "kill",
+        Cause::Oom => "oom",
+        Cause::NeverStarted(_) => "never_started",
+        Cause::Lost { .. } => "lost",
+    }
+}
+
+/// Returns when the last output came that is recorded of a job whose keeper died before its end; when it was started, if
+/// there is none. `None` of a job that was kept to its end.
+fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
+    // What a job used, only its keeper knows.
+    let is_unkept = |outcome: &Outcome| {
+        outcome.usage.is_none() && !matches!(outcome.cause, Cause::NeverStarted(_)) && outcome.ended.0 > 0
+    };
+    if !state.is_orphaned && !state.outcome.as_ref().is_some_and(is_unkept) {
+        return None;
+    }
+    let last = Output::open(job).ok().and_then(|output| output.last_time());
+    last.or(state.meta.as_ref().and_then(|meta| meta.started))
+}
+
+/// Tells in words how a job ended, or what is odd about one that has not.
+pub fn reason(state: &State) -> Option<String> {
+    let Some(outcome) = &state.outcome else {
+        return match (state.is_orphaned, state.is_elsewhere) {
+            (true, _) => {
+                Some("its keeper died; the command goes on, and its output is not recorded".to_owned())
+            }
+            (_, true) => Some("it belongs to another host or pid namespace".to_owned()),
+            _ => None,
+        };
+    };
+    let status = match outcome.wait_status {
+        WaitStatus::Exited { code } => format!("exited with {code}"),
+        WaitStatus::Signaled { signal, core: false } => format!("ended by {}", signal_name(signal)),
+        WaitStatus::Signaled { signal, core: true } => {
+            format!("ended by {}, core dumped", signal_name(signal))
+        }
+        WaitStatus::Unknown => "its exit status is not known".to_owned(),
+    };
+    let reason = match &outcome.cause {
+        Cause::Natural => status,
+        Cause::Timeout => format!("its time was over; {status}"),
+        Cause::Kill { by } if by.is_empty() => format!("killed; {status}"),
+        Cause::Kill { by } => format!("killed by {by}; {status}"),
+        Cause::Oom => {
+            let peak = outcome.usage.and_then(|usage| usage.memory_peak_bytes);
+            let peak = peak.map(|bytes| format!(" at {}", format_size(bytes))).unwrap_or_default();
+            format!("out of memory{peak}; {status}")
+        }
+        Cause::NeverStarted(never) => never.sentence(),
+        Cause::Lost { why } if outcome.wait_status == WaitStatus::Unknown => why.clone(),
+        Cause::Lost { why } => format!("{status}; {why}"),
+    };
+    Some(match state.is_orphaned {
+        true => format!("{reason}; its keeper died, and other processes of it go on"),
+        false => reason,
+    })
+}

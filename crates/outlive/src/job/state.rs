@@ -1,0 +1,312 @@
+//! How a job is doing, derived from what is in the store.
+//!
+//! Order of trust: outcome record, then the keeper's lock, then the identity of the recorded processes. Whoever finds a
+//! job whose keeper is dead writes down what is known, once, under the job's lock.
+
+use std::time::Duration;
+
+use outlive_core::event::{Event, Kind};
+use outlive_core::file;
+use outlive_core::meta::Meta;
+use outlive_core::outcome::{
+    CLOSED_AT, Cause, Closed, FILE_BYTES, OUTCOME_AT, Outcome, SLOT_BYTES, WaitStatus,
+};
+use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Appending, Point, Replacing};
+use outlive_sys::{clock, durable, lock};
+
+use crate::control::orphan::Trace;
+use crate::control::tree::identity;
+use crate::job::Job;
+use crate::output::Output;
+use crate::store::Store;
+
+/// How long the job's lock is waited for by whoever has to write down its end.
+const LOCK_LIMIT: Duration = Duration::from_secs(1);
+
+/// How a job is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// The native word.
+    pub status: Status,
+    /// What the snapshot says: the pids, the start.
+    pub meta: Option<Meta>,
+    /// How the main process ended.
+    pub outcome: Option<Outcome>,
+    /// When the last process was gone.
+    pub closed: Option<Closed>,
+    /// The main process has ended, and others of the job go on under their keeper.
+    pub is_lingering: bool,
+    /// The keeper died, and the command goes on without it; or, where that has ended, others of the job.
+    pub is_orphaned: bool,
+    /// It was removed while it was looked at; the rest says nothing.
+    pub is_removed: bool,
+    /// Another host or pid namespace has it: nothing can be recovered or signalled from here.
+    pub is_elsewhere: bool,
+    /// Nobody keeps it any more. Of a job of another pid namespace that is all that can be said: its end was never
+    /// recorded, and whoever could has gone.
+    is_abandoned: bool,
+}
+
+impl State {
+    /// Returns the word for its status, with what is special about it: `completed, lingering`.
+    pub fn words(&self) -> String {
+        let mut text = self.status.to_string();
+        for (holds, word) in [
+            (self.is_lingering, "lingering"),
+            (self.is_orphaned, "orphaned"),
+            (self.is_elsewhere, "elsewhere"),
+            (self.is_live() && self.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
+        ] {
+            if holds {
+                text.push_str(", ");
+                text.push_str(word);
+            }
+        }
+        text
+    }
+
+    /// Tells whether something of the job may still run, so that it counts against the limits and cannot be removed.
+    pub fn is_live(&self) -> bool {
+        !self.is_abandoned && (!self.status.has_ended() || self.is_lingering || self.is_orphaned)
+    }
+
+    /// Returns how long it has run, or ran.
+    pub fn runtime_ms(&self) -> Option<u64> {
+        match &self.outcome {
+            Some(outcome) => outcome.runtime_ms,
+            // Another machine's clock cannot be compared with ours.
+            None if self.is_elsewhere => None,
+            None => {
+                let started = self.meta.as_ref()?.started_boot_us?;
+                Some(clock::boot_us().saturating_sub(started) / 1000)
+            }
+        }
+    }
+}
+
+/// What was found out about the end of a job that nobody keeps.
+pub(crate) struct Found {
+    pub(crate) cause: Cause,
+    pub(crate) wait_status: WaitStatus,
+    /// Nothing of it is left.
+    pub(crate) is_closed: bool,
+    /// Somebody saw it end, just now.
+    pub(crate) is_now: bool,
+}
+
+impl Found {
+    fn lost(why: &str) -> Self {
+        let cause = Cause::Lost { why: why.into() };
+        Self { cause, wait_status: WaitStatus::Unknown, is_closed: true, is_now: false }
+    }
+}
+
+impl Job {
+    /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
+    pub fn state(&self, store: &Store) -> State {
+        let (outcome, closed) = self.records();
+        if let Some(outcome) = outcome {
+            return self.ended(store, outcome, closed);
+        }
+        let (here, there) = (store.host(), &self.spec().host);
+        if here.machine != there.machine
+            || (here.boot == there.boot && here.pid_namespace != there.pid_namespace)
+        {
+            // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
+            let is_abandoned = here.machine == there.machine && !self.is_kept();
+            return State { is_elsewhere: true, is_abandoned, ..self.running() };
+        }
+        if self.is_removed() {
+            return State { status: Status::Lost, is_removed: true, ..self.running() };
+        }
+        if here.boot != there.boot {
+            return self.recover(store, Found::lost("the machine was restarted while it ran"));
+        }
+        if self.is_kept() {
+            return self.running();
+        }
+        // Between the two looks the keeper may have written the outcome and gone, and somebody removed the job.
+        if let (Some(outcome), closed) = self.records() {
+            return self.ended(store, outcome, closed);
+        }
+        if self.is_removed() {
+            return State { status: Status::Lost, is_removed: true, ..self.running() };
+        }
+        let meta = self.meta();
+        let command = meta.as_ref().and_then(|meta| meta.command).map(identity);
+        // A keeper may die before it has written down whom it started.
+        let is_running = match command {
+            Some(command) => command.is_alive(),
+            None => meta.is_none() && !Trace::of(store, self, None).is_empty(),
+        };
+        if is_running {
+            self.tell_orphaned(store);
+            return State { status: Status::Running, is_orphaned: true, ..self.running() };
+        }
+        self.end_unkept(store, meta.as_ref(), None)
+    }
+
+    /// Writes down, once, that the keeper of a job that goes on is gone.
+    pub(crate) fn tell_orphaned(&self, store: &Store) {
+        if fault::step(Point::OrphanMark, || durable::create_new(self.dir(), file::ORPHANED)).is_ok() {
+            store.append_event_of(Appending::ORPHAN_EVENT, self, Kind::Orphaned);
+        }
+    }
+
+    fn running(&self) -> State {
+        let meta = self.meta();
+        let status = if meta.is_some() { Status::Running } else { Status::Starting };
+        State {
+            status,
+            meta,
+            outcome: None,
+            closed: None,
+            is_lingering: false,
+            is_orphaned: false,
+            is_removed: false,
+            is_elsewhere: false,
+            is_abandoned: false,
+        }
+    }
+
+    /// Tells how a job is doing whose outcome is known.
+    pub(crate) fn ended(&self, store: &Store, outcome: Outcome, closed: Option<Closed>) -> State {
+        // Looked at again after the lock: the keeper may close the job and go between the two looks.
+        let is_lingering = closed.is_none() && store.host().boot == self.spec().host.boot && self.is_kept();
+        let closed = closed.or_else(|| self.records().1);
+        let meta = self.meta();
+        let is_orphaned = closed.is_none()
+            && !is_lingering
+            && *store.host() == self.spec().host
+            && !self.is_removed()
+            && !Trace::of(store, self, meta.as_ref()).is_empty();
+        if is_orphaned {
+            self.tell_orphaned(store);
+        }
+        let closed = if is_orphaned || is_lingering { closed } else { closed.or_else(|| self.close(store)) };
+        State {
+            status: Status::of(&outcome),
+            meta,
+            is_lingering: is_lingering && closed.is_none(),
+            outcome: Some(outcome),
+            closed,
+            is_orphaned,
+            is_removed: false,
+            is_elsewhere: false,
+            is_abandoned: false,
+        }
+    }
+
+    /// Writes the outcome of a job that nobody keeps.
+    ///
+    /// # Durability
+    ///
+    /// The outcome is synced before this returns, unless somebody else is writing it at the moment.
+    pub(crate) fn recover(&self, store: &Store, found: Found) -> State {
+        let now = Timestamp(clock::wall_us());
+        let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();
+        let mut meta = self.meta();
+        let started = meta.as_ref().and_then(|meta| meta.started_boot_us).filter(|_| found.is_now);
+        let outcome = Outcome {
+            wait_status: found.wait_status,
+            cause: found.cause,
+            ended: now,
+            runtime_ms: started.map(|started| clock::boot_us().saturating_sub(started) / 1000),
+            usage: None,
+            totals,
+        };
+        let closed = found.is_closed.then_some(Closed { closed: now, usage: None, totals });
+        let written = self.write_outcome(store, &outcome, closed.as_ref());
+        // Somebody else may have been faster, with the same or better knowledge: what is in the store counts.
+        let (known, known_closed) = self.records();
+        let (outcome, closed) =
+            if written { (outcome, closed) } else { (known.unwrap_or(outcome), known_closed) };
+        let status = Status::of(&outcome);
+        if let Some(meta) = &mut meta {
+            *meta = Meta { status, outcome: Some(outcome.clone()), closed, ..meta.clone() };
+            durable::replace(Replacing::RECOVER_META, self.dir(), file::META, &meta.to_bytes()).ok();
+        }
+        let is_orphaned = closed.is_none() && !found.is_closed;
+        if is_orphaned {
+            self.tell_orphaned(store);
+        } else {
+            self.unmark(Point::RecoverMark, store);
+        }
+        let state = State {
+            status,
+            meta,
+            outcome: Some(outcome),
+            closed,
+            is_lingering: false,
+            is_orphaned,
+            is_removed: false,
+            is_elsewhere: false,
+            is_abandoned: false,
+        };
+        if written {
+            store.part_for_dead_keeper(self, &state);
+        }
+        state
+    }
+
+    /// Removes the mark by which it counts as live, if its end is among the events: else the next who looks will tell of it.
+    fn unmark(&self, point: Point, store: &Store) {
+        if !store.tell_ending(self) {
+            return;
+        }
+        let mark = store.live().join(self.live_mark());
+        fault::step(point, || std::fs::remove_file(mark)).ok();
+    }
+
+    /// Writes the closed record of a job whose keeper died before it could; nothing is left of it.
+    fn close(&self, store: &Store) -> Option<Closed> {
+        // Of another boot or machine it is known without a record.
+        if *store.host() != self.spec().host || self.is_removed() {
+            return None;
+        }
+        let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();
+        let closed = Closed { closed: Timestamp(clock::wall_us()), usage: None, totals };
+        let guard = durable::open_ro(self.dir(), file::LOCK).ok()?;
+        let locked = fault::step(Point::CloseLock, || lock::lock_within(&guard, LOCK_LIMIT));
+        if !locked.unwrap_or(false) {
+            return None;
+        }
+        if let Some(known) = self.records().1 {
+            return Some(known);
+        }
+        let file = durable::open_rw(self.dir(), file::OUTCOME).ok()?;
+        fault::write_all_at(Point::CloseWrite, &file, &closed.to_slot(), CLOSED_AT).ok()?;
+        if let Some(meta) = self.meta() {
+            let meta = Meta { closed: Some(closed), ..meta };
+            durable::replace(Replacing::CLOSE_META, self.dir(), file::META, &meta.to_bytes()).ok();
+        }
+        self.unmark(Point::CloseMark, store);
+        Some(closed)
+    }
+
+    /// Writes the outcome, and the closed record if nothing is left, if nobody has and nobody does.
+    fn write_outcome(&self, store: &Store, outcome: &Outcome, closed: Option<&Closed>) -> bool {
+        let Ok(guard) = durable::open_ro(self.dir(), file::LOCK) else { return false };
+        // Whoever only looks holds it for a moment, too.
+        let locked = fault::step(Point::RecoverLock, || lock::lock_within(&guard, LOCK_LIMIT));
+        if !locked.unwrap_or(false) || self.records().0.is_some() {
+            return false;
+        }
+        // First: whoever dies between the two leaves a job that is found again, and its event is then a repeat.
+        let event = Event::of_outcome(self.id(), self.spec().nonce, outcome);
+        store.append_event(Appending::RECOVER_EVENT, self.session(), &event);
+        let mut slots = [0; FILE_BYTES as usize];
+        slots[..SLOT_BYTES].copy_from_slice(&outcome.to_slot());
+        if let Some(closed) = closed {
+            slots[CLOSED_AT as usize..].copy_from_slice(&closed.to_slot());
+        }
+        durable::open_rw(self.dir(), file::OUTCOME)
+            .and_then(|file| {
+                fault::write_all_at(Point::RecoverWrite, &file, &slots, OUTCOME_AT)?;
+                fault::step(Point::RecoverSync, || file.sync_data())
+            })
+            .is_ok()
+    }
+}

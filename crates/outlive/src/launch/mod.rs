@@ -1,0 +1,7 @@
+//! Starting: what to start, the intent in the store, and the keeper that takes it over.
+
+pub(crate) mod containment;
+pub(crate) mod detached;
+pub(crate) mod keeper;
+pub(crate) mod request;
+pub(crate) mod start;

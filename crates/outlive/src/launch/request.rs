@@ -1,0 +1,499 @@
+//! What to start.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outlive_core::containment::{JobLimits, Level, Survivors};
+use outlive_core::id::{JobId, SessionName};
+use outlive_core::rawtext::RawText;
+use outlive_core::session::Settings;
+use outlive_core::spec::{Lifetime, Parting, Ready, Stdin, quote};
+
+use crate::launch::keeper::{in_path, search};
+
+/// What to start, and how.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub(crate) command: Command,
+    /// What a line was made of.
+    pub(crate) words: Vec<OsString>,
+    pub(crate) window_lines: Option<u64>,
+    pub(crate) id: Option<JobId>,
+    pub(crate) name: Option<String>,
+    pub(crate) session: SessionName,
+    pub(crate) cwd: Option<PathBuf>,
+    /// What is inherited in place of the caller's environment.
+    pub(crate) env_base: Option<Vec<(OsString, OsString)>>,
+    pub(crate) env_set: BTreeMap<String, OsString>,
+    pub(crate) env_unset: Vec<String>,
+    pub(crate) shell: Option<PathBuf>,
+    pub(crate) stdin: Stdin,
+    pub(crate) timeout: Option<Option<Duration>>,
+    pub(crate) grace: Option<Duration>,
+    pub(crate) output_cap: Option<Option<u64>>,
+    pub(crate) containment: Option<Level>,
+    pub(crate) limits: JobLimits,
+    pub(crate) survivors: Option<Survivors>,
+    pub(crate) reader: Option<SessionName>,
+    pub(crate) group: Option<String>,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) ready: Option<Ready>,
+    pub(crate) parting: Parting,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Command {
+    Shell(OsString),
+    Argv(Vec<OsString>),
+}
+
+impl Request {
+    fn new(command: Command) -> Self {
+        Self {
+            command,
+            words: Vec::new(),
+            window_lines: None,
+            id: None,
+            name: None,
+            session: SessionName::default(),
+            cwd: None,
+            env_base: None,
+            env_set: BTreeMap::new(),
+            env_unset: Vec::new(),
+            shell: None,
+            stdin: Stdin::Null,
+            timeout: None,
+            grace: None,
+            output_cap: None,
+            containment: None,
+            limits: JobLimits::default(),
+            survivors: None,
+            reader: None,
+            group: None,
+            lifetime: Lifetime::Forever,
+            ready: None,
+            parting: Parting::default(),
+        }
+    }
+
+    /// A line for a shell.
+    pub fn shell(line: impl Into<OsString>) -> Self {
+        Self::new(Command::Shell(line.into()))
+    }
+
+    /// A line for a shell, made of a command, which the shell reads as it stands, and arguments, which it does not look into.
+    pub fn shell_words(command: &str, arguments: &[String]) -> Self {
+        let mut line = command.to_owned();
+        for argument in arguments {
+            line.push(' ');
+            line.push_str(&quote(argument));
+        }
+        let words = std::iter::once(command).chain(arguments.iter().map(String::as_str));
+        Self { words: words.map(OsString::from).collect(), ..Self::shell(line) }
+    }
+
+    /// A program and its arguments, as they are.
+    pub fn argv<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Self {
+        Self::new(Command::Argv(argv.into_iter().map(Into::into).collect()))
+    }
+
+    /// Gives the job this id in place of one that is made up; starting fails if another job has it.
+    pub fn id(mut self, id: JobId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// How many of its last lines its starter wants to look back on. It is for those who show them: all are kept.
+    pub fn window_lines(mut self, lines: u64) -> Self {
+        self.window_lines = Some(lines);
+        self
+    }
+
+    /// What people call it. It need not be unique.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Whose it is.
+    pub fn session(mut self, session: SessionName) -> Self {
+        self.session = session;
+        self
+    }
+
+    /// The directory that it starts in; the caller's if nothing is said.
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(cwd.into());
+        self
+    }
+
+    /// Gives it this environment in place of the caller's; what [`Request::env`] and [`Request::unset`] say comes on top.
+    pub fn environment_base(mut self, variables: Vec<(OsString, OsString)>) -> Self {
+        self.env_base = Some(variables);
+        self
+    }
+
+    /// Adds a variable to the environment, which is the caller's.
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
+        self.env_set.insert(name.into(), value.into());
+        self
+    }
+
+    /// Removes a variable from the environment.
+    pub fn unset(mut self, name: impl Into<String>) -> Self {
+        self.env_unset.push(name.into());
+        self
+    }
+
+    /// The shell for a line: one that understands `-c`.
+    pub fn with_shell(mut self, shell: impl Into<PathBuf>) -> Self {
+        self.shell = Some(shell.into());
+        self
+    }
+
+    /// What it reads.
+    pub fn stdin(mut self, stdin: Stdin) -> Self {
+        self.stdin = stdin;
+        self
+    }
+
+    /// How long it may run; none: without limit, whatever the configuration says.
+    pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long it has to end once it was asked to.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = Some(grace);
+        self
+    }
+
+    /// How much of its output is kept; none: all of it.
+    pub fn output_cap(mut self, bytes: Option<u64>) -> Self {
+        self.output_cap = Some(bytes);
+        self
+    }
+
+    /// What is to hold it together; a job that cannot have it does not start. Without this it gets the best there is.
+    pub fn containment(mut self, level: Level) -> Self {
+        self.containment = Some(level);
+        self
+    }
+
+    /// What it may use; what is not said here is as the configuration says.
+    pub fn limits(mut self, limits: JobLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What becomes of processes that its main process leaves behind.
+    pub fn survivors(mut self, survivors: Survivors) -> Self {
+        self.survivors = Some(survivors);
+        self
+    }
+
+    /// Who starts it, and is to be told of its end; without this, whoever is next in its session.
+    pub fn reader(mut self, reader: SessionName) -> Self {
+        self.reader = Some(reader);
+        self
+    }
+
+    /// What it belongs to within its session, so that several jobs can be waited for and ended together.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// How long it may live, apart from its timeout.
+    pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// When it counts as ready.
+    pub fn ready(mut self, ready: Ready) -> Self {
+        self.ready = Some(ready);
+        self
+    }
+
+    /// Runs this line in a shell when it has ended, in its directory and environment, with the notice on standard input.
+    pub fn on_exit(mut self, line: impl Into<OsString>) -> Self {
+        self.parting.on_exit = Some(RawText::from(line.into().as_bytes()));
+        self
+    }
+
+    /// Sends the notice to this address when it has ended.
+    pub fn webhook(mut self, url: impl Into<String>) -> Self {
+        self.parting.webhook = Some(url.into());
+        self
+    }
+}
+
+/// What is wrong with a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// There is nothing to run.
+    #[error("there is no command to run")]
+    Empty,
+    /// An argument with a NUL byte.
+    #[error("{0} holds a NUL byte, which no program can be given")]
+    Nul(&'static str),
+    /// A name of a variable that cannot be one.
+    #[error("{0:?} cannot be the name of a variable")]
+    Variable(String),
+    /// The caller's own directory is gone.
+    #[error("the current directory no longer exists")]
+    NoDirectory,
+    /// More than any kernel takes.
+    #[error("the arguments and the environment have {0} bytes, more than any program can be given")]
+    TooLarge(usize),
+    /// A name that cannot be shown in one line.
+    #[error("the name must be 1 to 100 characters without control characters")]
+    Name,
+    /// Another job has the id that was asked for.
+    #[error("there is a job {0} already")]
+    Taken(JobId),
+    /// The same of a group.
+    #[error("the group must be 1 to 100 characters without control characters")]
+    Group,
+    /// Nobody could look for this.
+    #[error("{0:?} is no regular expression: {1}")]
+    Pattern(String, String),
+    /// Nobody could ask there.
+    #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
+    Address(String),
+    /// Nobody here could ask there.
+    #[error("{0:?} cannot be asked: only http:// can; look at the port of a server that speaks TLS")]
+    Encrypted(String),
+    /// It would never count as ready.
+    #[error("there is nothing by which it would count as ready")]
+    NothingReady,
+}
+
+/// A request with everything decided.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) argv: Vec<RawText>,
+    pub(crate) shell_line: Option<RawText>,
+    pub(crate) candidates: Vec<Vec<u8>>,
+    pub(crate) cwd: PathBuf,
+    /// From what the id is made.
+    pub(crate) hint: String,
+}
+
+impl Request {
+    /// Decides what is to be executed, with the job's environment `PATH`.
+    pub(crate) fn resolve(
+        &self,
+        default_shell: Option<&Path>,
+        path: Option<&OsStr>,
+    ) -> Result<Resolved, RequestError> {
+        self.check()?;
+        let cwd = self.absolute_cwd()?;
+        let (argv, shell_line, first_word) = match &self.command {
+            Command::Argv(argv) => (argv.clone(), None, argv.first().cloned().unwrap_or_default()),
+            Command::Shell(line) => {
+                let shell =
+                    self.shell.as_deref().or(default_shell).map_or_else(|| find_shell(path), Path::to_owned);
+                let argv = vec![shell.into_os_string(), "-c".into(), line.clone()];
+                (argv, Some(line.clone()), first_program(line))
+            }
+        };
+        let program = argv.first().ok_or(RequestError::Empty)?;
+        let candidates = if program.as_bytes().contains(&b'/') {
+            vec![program.as_bytes().to_vec()]
+        } else {
+            search(program, path).into_iter().map(|path| path.into_os_string().into_encoded_bytes()).collect()
+        };
+        let hint = self.name.clone().unwrap_or_else(|| {
+            Path::new(&first_word).file_name().unwrap_or(&first_word).to_string_lossy().into_owned()
+        });
+        let raw = |text: &OsString| RawText::from(text.as_bytes());
+        Ok(Resolved {
+            argv: argv.iter().map(raw).collect(),
+            shell_line: shell_line.as_ref().map(raw),
+            candidates,
+            cwd,
+            hint,
+        })
+    }
+
+    /// Takes over what the session says, where this says nothing.
+    pub(crate) fn take_from(&mut self, settings: &Settings) {
+        let path = |text: &RawText| PathBuf::from(OsStr::from_bytes(&text.0));
+        self.cwd = self.cwd.take().or_else(|| settings.cwd.as_ref().map(path));
+        for (name, value) in &settings.env_set {
+            if !self.env_unset.contains(name) {
+                let value = || OsStr::from_bytes(&value.0).to_owned();
+                self.env_set.entry(name.clone()).or_insert_with(value);
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), RequestError> {
+        let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
+        match &self.command {
+            Command::Argv(argv) if argv.first().is_none_or(|program| program.is_empty()) => {
+                return Err(RequestError::Empty);
+            }
+            Command::Argv(argv) if argv.iter().any(|argument| has_nul(argument)) => {
+                return Err(RequestError::Nul("an argument"));
+            }
+            Command::Shell(line) if line.as_bytes().trim_ascii().is_empty() => {
+                return Err(RequestError::Empty);
+            }
+            Command::Shell(line) if has_nul(line) => return Err(RequestError::Nul("the command line")),
+            _ => {}
+        }
+        for name in self.env_set.keys().chain(&self.env_unset) {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                return Err(RequestError::Variable(name.clone()));
+            }
+        }
+        if self.env_set.values().any(|value| has_nul(value)) {
+            return Err(RequestError::Nul("the value of a variable"));
+        }
+        if self.name.as_ref().is_some_and(|name| !is_showable(name)) {
+            return Err(RequestError::Name);
+        }
+        if self.group.as_ref().is_some_and(|group| !is_showable(group)) {
+            return Err(RequestError::Group);
+        }
+        if self.parting.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
+            return Err(RequestError::Nul("the line to run at the end"));
+        }
+        if let Some(url) =
+            self.parting.webhook.as_ref().filter(|url| !crate::delivery::webhook::is_address(url))
+        {
+            return Err(RequestError::Address(url.clone()));
+        }
+        if self.cwd.as_ref().is_some_and(|cwd| has_nul(cwd.as_os_str())) {
+            return Err(RequestError::Nul("the directory"));
+        }
+        self.ready.as_ref().map_or(Ok(()), crate::wait::ready::check)
+    }
+
+    fn absolute_cwd(&self) -> Result<PathBuf, RequestError> {
+        match &self.cwd {
+            Some(cwd) if cwd.is_absolute() => Ok(cwd.clone()),
+            relative => {
+                let here = std::env::current_dir().map_err(|_| RequestError::NoDirectory)?;
+                Ok(relative.as_ref().map_or(here.clone(), |relative| here.join(relative)))
+            }
+        }
+    }
+
+    /// Returns the job's whole environment, `NAME=value` each.
+    pub(crate) fn environment(&self, own: [(&str, &str); 2]) -> Vec<Vec<u8>> {
+        let is_changed = |name: &OsStr| {
+            let name = name.to_str().unwrap_or_default();
+            self.env_set.contains_key(name)
+                || self.env_unset.iter().any(|unset| unset == name)
+                || own.iter().any(|(own, _)| *own == name)
+        };
+        let join = |name: &OsStr, value: &OsStr| [name.as_bytes(), b"=", value.as_bytes()].concat();
+        let inherited = self
+            .inherited()
+            .into_iter()
+            .filter(|(name, _)| !is_changed(name))
+            .map(|(name, value)| join(&name, &value));
+        let added = self
+            .env_set
+            .iter()
+            .filter(|(name, _)| !own.iter().any(|(own, _)| own == name) && !self.env_unset.contains(name))
+            .map(|(name, value)| join(OsStr::new(name), value));
+        let own = own.iter().map(|(name, value)| join(OsStr::new(name), OsStr::new(value)));
+        inherited.chain(added).chain(own).collect()
+    }
+
+    /// Returns the environment that it starts from. A name or value that cannot be one is not handed on.
+    fn inherited(&self) -> Vec<(OsString, OsString)> {
+        let is_possible = |(name, value): &(OsString, OsString)| {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            !name.is_empty() && !name.contains(&b'=') && !name.contains(&0) && !value.contains(&0)
+        };
+        match &self.env_base {
+            None => std::env::vars_os().collect(),
+            Some(variables) => variables.iter().filter(|pair| is_possible(pair)).cloned().collect(),
+        }
+    }
+
+    /// Returns the search path that the job will have.
+    pub(crate) fn path(&self) -> Option<OsString> {
+        let is_unset = self.env_unset.iter().any(|unset| unset == "PATH");
+        let inherited = || match &self.env_base {
+            None => std::env::var_os("PATH"),
+            Some(variables) => {
+                variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone())
+            }
+        };
+        self.env_set.get("PATH").cloned().or_else(inherited).filter(|_| !is_unset)
+    }
+}
+
+/// Tells whether a name can be shown in one line.
+pub(crate) fn is_showable(name: &str) -> bool {
+    !name.is_empty() && name.chars().count() <= 100 && !name.chars().any(char::is_control)
+}
+
+/// Returns bash where there is one, else sh.
+pub(crate) fn find_shell(path: Option<&OsStr>) -> PathBuf {
+    let bash = in_path(OsStr::new("bash"), path).next();
+    bash.or_else(|| Some(PathBuf::from("/bin/bash")).filter(|bash| bash.is_file()))
+        .unwrap_or_else(|| PathBuf::from("/bin/sh"))
+}
+
+/// Guesses the program of a shell line, for a telling id only: the first word that is no assignment.
+fn first_program(line: &OsStr) -> OsString {
+    let line = line.to_string_lossy();
+    let mut words = line.split_whitespace().filter(|word| !word.contains('='));
+    OsString::from(words.next().unwrap_or("job").trim_matches(['(', '{', '"', '\'', ';']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_goes_to_the_shell_and_argv_does_not() {
+        let line = Request::shell("echo hi | cat").with_shell("/bin/zsh").resolve(None, None).unwrap();
+        assert_eq!(line.argv, ["/bin/zsh", "-c", "echo hi | cat"].map(RawText::from));
+        assert_eq!(line.shell_line, Some(RawText::from("echo hi | cat")));
+        assert_eq!(line.hint, "echo");
+        let argv = Request::argv(["echo", "hi | cat"]).resolve(None, Some(OsStr::new("/a::b"))).unwrap();
+        assert_eq!(argv.candidates, [&b"/a/echo"[..], b"./echo", b"b/echo"]);
+        assert_eq!(argv.shell_line, None);
+    }
+
+    #[test]
+    fn a_line_is_made_of_words() {
+        let request = Request::shell_words("echo a |", &["it's".into(), String::new(), "-n".into()]);
+        let resolved = request.resolve(None, None).unwrap();
+        assert_eq!(resolved.shell_line, Some(RawText::from(r"echo a | 'it'\''s' '' -n")));
+        assert_eq!(request.words, ["echo a |", "it's", "", "-n"].map(OsString::from));
+    }
+
+    #[test]
+    fn the_hint_is_the_program() {
+        for (line, hint) in
+            [("A=1 make -j", "make"), ("(cd x; y)", "cd"), ("/usr/bin/env", "env"), ("A=1", "job")]
+        {
+            assert_eq!(Request::shell(line).resolve(None, None).unwrap().hint, hint);
+        }
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        let empty: [&str; 0] = [];
+        assert_eq!(Request::argv(empty).check(), Err(RequestError::Empty));
+        assert_eq!(Request::argv([""]).check(), Err(RequestError::Empty));
+        assert_eq!(Request::shell(" \n").check(), Err(RequestError::Empty));
+        assert_eq!(Request::argv(["a", "b\0c"]).check(), Err(RequestError::Nul("an argument")));
+        assert_eq!(Request::shell("a").env("A=B", "c").check(), Err(RequestError::Variable("A=B".into())));
+        assert_eq!(Request::shell("a").name("a\nb").check(), Err(RequestError::Name));
+    }
+}

@@ -1,0 +1,444 @@
+//! Starting a job.
+//!
+//! The order is that of `docs/on-disk-format.md`: a crash at any step leaves nothing, or a whole intent.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outlive_core::containment::JobLimits;
+use outlive_core::id::{JobId, Nonce};
+use outlive_core::launch::{Launch, LaunchReply};
+use outlive_core::outcome::{FILE_BYTES, NeverStarted};
+use outlive_core::rawtext::RawText;
+use outlive_core::spec::{Lifetime, Mode, Spec, Starter};
+use outlive_core::timestamp::Timestamp;
+use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_core::{FORMAT, VERSION, file, segment};
+use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::{clock, durable, lock, random, socket};
+
+use crate::control::frame;
+use crate::control::is_over_now;
+use crate::job::Job;
+use crate::launch::keeper::SpareKeeper;
+use crate::launch::request::{Request, RequestError, Resolved};
+use crate::store::Store;
+use crate::store::limits::LimitError;
+
+/// How long a keeper may take to say that the command runs; a directory on a dead network file system takes longer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// How often a new id is drawn before giving up. There are a million for each word, so that even among a thousand jobs
+/// of one word the first draw is nearly always free, and a hundred never fail.
+const DRAWS: usize = 100;
+
+/// A job that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// The job.
+    pub job: Job,
+    /// Its main process.
+    pub pid: i32,
+    /// What the caller should know, such as that a limit is near.
+    pub warning: Option<String>,
+}
+
+/// Why a job could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The request makes no sense.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// Too many jobs are live.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
+    /// The store cannot be written.
+    #[error("cannot prepare the job in {path}")]
+    Store {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// There is no program to keep it.
+    #[error("there is no outlive-keeper beside this program or in PATH")]
+    NoKeeper,
+    /// There is no program to tell of its end.
+    #[error("there is no outlive beside this program or in PATH to tell of the job's end")]
+    NoHelper,
+    /// The keeper's program cannot be executed.
+    #[error("cannot execute the keeper {program}")]
+    Keeper {
+        /// Which program.
+        program: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No keeper takes this library's request.
+    #[error("the keeper {program} is of another version (it takes launch request {version})")]
+    KeeperVersion {
+        /// Which program.
+        program: PathBuf,
+        /// What it takes.
+        version: u32,
+    },
+    /// The command was never executed; the job is in the store and says the same.
+    #[error("{}", .why.sentence())]
+    NeverStarted {
+        /// The job.
+        job: JobId,
+        /// Why.
+        why: NeverStarted,
+    },
+    /// The keeper does not answer; the job is in the store and may still start.
+    #[error("the keeper of {job} has not answered")]
+    Silent {
+        /// The job.
+        job: JobId,
+    },
+}
+
+/// A job that is in the store, its locks held by us.
+struct Prepared {
+    spec: Spec,
+    path: PathBuf,
+    lock: File,
+    done: File,
+    outcome: File,
+    index: File,
+    log: File,
+    dir: OwnedFd,
+    live_mark: String,
+    /// The program that the keeper is to become, if others are to hear of the end.
+    helper: Option<File>,
+}
+
+impl Store {
+    /// Starts a job and returns at once; the job goes on whatever becomes of the caller.
+    ///
+    /// # Durability
+    ///
+    /// When this returns, the job is in the store (written, not synced) and its command was executed.
+    ///
+    /// # Errors
+    ///
+    /// If the request makes no sense, a limit is reached, the store cannot be written or the command cannot be executed.
+    pub fn start(&self, request: &Request) -> Result<Started, StartError> {
+        // Executed now, it is ready when the job is.
+        let spare = self.keeper.take_spare();
+        let request = &self.in_session(request);
+        let path = request.path();
+        let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
+        // Before anything is made: a job whose end cannot be told as asked is not started.
+        let helper = match request.parting.is_empty() {
+            true => None,
+            false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
+        };
+        let (prepared, warning) = self.prepare(request, &resolved)?;
+        let prepared = Prepared { helper, ..prepared };
+        // Its keeper writes to it; without it the job goes on and nobody hears of it.
+        fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
+        // A job that lives with its session begins its life now.
+        let is_leased = matches!(request.lifetime, Lifetime::Session { .. });
+        let _lease = if is_leased { self.hold_lease_for_long(&request.session) } else { None };
+        let reply = self.launch(request, &resolved, &prepared, spare);
+        let job = prepared.spec.job.clone();
+        match reply? {
+            Answer::Started(pid) => {
+                let job = Job::of(prepared.path, prepared.dir, prepared.spec);
+                if job.spec().ready.is_some() {
+                    self.start_prober(&job);
+                }
+                // Others' garbage is not this caller's failure.
+                self.collect_in_passing().ok();
+                Ok(Started { job, pid, warning })
+            }
+            Answer::Not(why) => Err(StartError::NeverStarted { job, why }),
+            Answer::Silent => Err(StartError::Silent { job }),
+        }
+    }
+
+    /// Puts a whole intent into the store.
+    fn prepare(
+        &self,
+        request: &Request,
+        resolved: &Resolved,
+    ) -> Result<(Prepared, Option<String>), StartError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StartError::Store { path, source }
+        };
+        let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
+        let warning = self.check_limits(&request.session)?;
+        if store_lock.is_held {
+            self.reserve(request.output_cap.unwrap_or(self.config().job.output_cap))?;
+        }
+        for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
+            let nonce = random::bytes16();
+            let draw = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);
+            let id = request.id.clone().unwrap_or_else(|| JobId::generate(&resolved.hint, draw));
+            let new = self.new_dir().join(id.as_str());
+            match fault::step(Point::NewMake, || DirBuilder::new().mode(0o700).create(&new)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(failed(&new)(error)),
+            }
+            let spec = self.spec(request, resolved, id, Nonce(random::bytes16()));
+            match self.fill(&new, spec) {
+                Ok(Some(prepared)) => {
+                    drop(store_lock);
+                    return Ok((prepared, warning));
+                }
+                Ok(None) => {
+                    fs::remove_dir_all(&new).ok();
+                }
+                Err(error) => {
+                    fs::remove_dir_all(&new).ok();
+                    return Err(failed(&new)(error));
+                }
+            }
+        }
+        Err(match &request.id {
+            Some(id) => RequestError::Taken(id.clone()).into(),
+            None => failed(&self.jobs())(io::Error::from(io::ErrorKind::AlreadyExists)),
+        })
+    }
+
+    /// Fills the new directory and renames it into place; `None` if the id is taken.
+    fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
+        let dir = durable::open_dir(new)?;
+        let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
+        let lock = create(Point::LockMake, file::LOCK)?;
+        let done = create(Point::DoneMake, file::DONE)?;
+        for (point, held) in [(Point::LockTake, &lock), (Point::DoneTake, &done)] {
+            if !fault::step(point, || lock::try_lock(held, lock::Kind::Exclusive))? {
+                return Err(io::Error::from(io::ErrorKind::WouldBlock));
+            }
+        }
+        let outcome = create(Point::OutcomeMake, file::OUTCOME)?;
+        fault::step(Point::OutcomeReserve, || durable::preallocate(&outcome, FILE_BYTES))?;
+        let index = create(Point::IndexMake, file::INDEX)?;
+        let log = create(Point::LogMake, &segment::name(0))?;
+        let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
+        fault::write_all(Point::SpecWrite, &mut create(Point::SpecMake, file::SPEC)?, &json)?;
+        let live_mark = format!("{}@{}", spec.job, spec.session);
+        let mark = self.live().join(&live_mark);
+        let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark);
+        match fault::step(Point::LiveMark, make) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        // Before the job can be seen: whatever becomes of its keeper, somebody finds that its end has to be told.
+        if let Err(error) = self.owe(&spec) {
+            fs::remove_file(&mark).ok();
+            return Err(error);
+        }
+        let path = self.jobs().join(spec.job.as_str());
+        match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
+            Ok(true) => Ok(Some(Prepared {
+                spec,
+                path,
+                lock,
+                done,
+                outcome,
+                index,
+                log,
+                dir,
+                live_mark,
+                helper: None,
+            })),
+            other => {
+                fs::remove_file(&mark).ok();
+                self.owes_nothing(&spec);
+                other.map(|_| None)
+            }
+        }
+    }
+
+    fn spec(&self, request: &Request, resolved: &Resolved, job: JobId, nonce: Nonce) -> Spec {
+        let me = ProcessId::current();
+        let defaults = &self.config().job;
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Spec {
+            format: FORMAT,
+            job,
+            nonce,
+            name: request.name.clone(),
+            session: request.session.clone(),
+            reader: request.reader.clone(),
+            group: request.group.clone(),
+            argv: resolved.argv.clone(),
+            shell_line: resolved.shell_line.clone(),
+            words: request.words.iter().map(|word| RawText::from(word.as_bytes())).collect(),
+            window_lines: request.window_lines,
+            cwd: RawText::from(resolved.cwd.as_os_str().as_bytes()),
+            env_set: request
+                .env_set
+                .iter()
+                .map(|(name, value)| (name.clone(), RawText::from(value.as_bytes())))
+                .collect(),
+            env_unset: request.env_unset.clone(),
+            mode: Mode::Pipe,
+            stdin: request.stdin,
+            timeout_ms: request.timeout.unwrap_or(defaults.timeout).map(millis),
+            grace_ms: millis(request.grace.unwrap_or(defaults.grace)),
+            output_cap_bytes: request.output_cap.unwrap_or(defaults.output_cap),
+            containment: request.containment.or(defaults.containment),
+            limits: JobLimits {
+                memory_bytes: request.limits.memory_bytes.or(defaults.limits.memory_bytes),
+                pids: request.limits.pids.or(defaults.limits.pids),
+                cpu_milli: request.limits.cpu_milli.or(defaults.limits.cpu_milli),
+                open_files: request.limits.open_files.or(defaults.limits.open_files),
+            },
+            survivors: request.survivors.unwrap_or(defaults.survivors),
+            lifetime: request.lifetime,
+            ready: request.ready.clone(),
+            parting: request.parting.clone(),
+            created: Timestamp(clock::wall_us()),
+            host: self.host().clone(),
+            starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
+            parent: std::env::var("OUTLIVE_JOB").ok().and_then(|id| JobId::parse(&id).ok()),
+            outlive: VERSION.to_owned(),
+        }
+    }
+
+    /// Executes a keeper and tells it what to do.
+    fn launch(
+        &self,
+        request: &Request,
+        resolved: &Resolved,
+        prepared: &Prepared,
+        mut spare: Option<SpareKeeper>,
+    ) -> Result<Answer, StartError> {
+        let spec = &prepared.spec;
+        let environment = request
+            .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
+        let parting = match prepared.helper {
+            Some(_) => self.parting_arguments(spec),
+            None => Vec::new(),
+        };
+        let frame = Launch {
+            job: spec.job.clone(),
+            nonce: spec.nonce,
+            live_mark: prepared.live_mark.clone(),
+            candidates: resolved.candidates.iter().map(Vec::as_slice).collect(),
+            argv: spec.argv.iter().map(|argument| argument.0.as_slice()).collect(),
+            environment: environment.iter().map(Vec::as_slice).collect(),
+            cwd: &spec.cwd.0,
+            stdin: spec.stdin,
+            timeout_ms: spec.timeout_ms,
+            grace_ms: spec.grace_ms,
+            output_cap_bytes: spec.output_cap_bytes,
+            containment: spec.containment,
+            limits: spec.limits,
+            survivors: spec.survivors,
+            lifetime: spec.lifetime,
+            parting: parting.iter().map(Vec::as_slice).collect(),
+        }
+        .to_frame();
+        let mut failure = StartError::NoKeeper;
+        let is_sendable = frame.len() - HEADER <= MAX_FRAME;
+        if !is_sendable {
+            failure = RequestError::TooLarge(frame.len()).into();
+        }
+        for program in self.keeper.candidates().filter(|_| is_sendable) {
+            let waiting = spare.take().filter(|spare| spare.program == program);
+            let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
+            match keeper.and_then(|keeper| talk(keeper.socket, prepared, &frame)) {
+                Ok(Talk::Answer(answer)) => return Ok(answer),
+                Ok(Talk::OtherVersion(version)) => failure = StartError::KeeperVersion { program, version },
+                Err(source) => failure = StartError::Keeper { program, source },
+            }
+        }
+        // Nothing was started: the intent is taken back in one step, so that nobody finds half of it and calls it damaged.
+        let mark = self.live().join(&prepared.live_mark);
+        fault::step(Point::BackMark, || fs::remove_file(mark)).ok();
+        self.owes_nothing(spec);
+        let gone = self.new_dir().join(format!("{}.{}.gone", spec.job, spec.nonce));
+        let moved = fault::step(Point::BackRename, || durable::rename_new(&prepared.path, &gone));
+        if moved.is_ok_and(|is_moved| is_moved) {
+            fault::step(Point::BackDelete, || fs::remove_dir_all(&gone)).ok();
+        }
+        Err(failure)
+    }
+}
+
+enum Answer {
+    Started(i32),
+    Not(NeverStarted),
+    Silent,
+}
+
+enum Talk {
+    Answer(Answer),
+    OtherVersion(u32),
+}
+
+fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
+    ours.set_read_timeout(Some(ANSWER_LIMIT))?;
+    ours.set_write_timeout(Some(ANSWER_LIMIT))?;
+    let Prepared { lock, done, dir, outcome, index, log, helper, .. } = prepared;
+    let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
+    fds.extend(helper.as_ref().map(AsFd::as_fd));
+    // A keeper that does not take the request says so before it has read it all.
+    let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&mut ours, part, &fds));
+    if sent.is_err() {
+        // It must not wait for the rest, nor we for its answer.
+        ours.shutdown(Shutdown::Write).ok();
+    }
+    match fault::step(Point::LaunchAnswer, || frame::receive(&mut ours)) {
+        Ok(contents) => Ok(match LaunchReply::parse(&contents).map_err(io::Error::other)? {
+            LaunchReply::Started(process) => Talk::Answer(Answer::Started(process.pid)),
+            LaunchReply::NotStarted(never) => Talk::Answer(Answer::Not(never)),
+            LaunchReply::OtherVersion(version) => Talk::OtherVersion(version),
+        }),
+        // It is not known to be dead, and may yet start the job.
+        Err(error) if !is_over_now(&error) => Ok(Talk::Answer(Answer::Silent)),
+        Err(_) => {
+            // It died. What it got to is in the store, or nowhere.
+            let detail = sent.err().map(|error| error.to_string());
+            Ok(Talk::Answer(Answer::Not(NeverStarted {
+                step: "keeper".into(),
+                detail,
+                ..NeverStarted::default()
+            })))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::config::Config;
+
+    #[test]
+    fn an_id_whose_mark_or_place_is_taken_is_drawn_again() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open_at(home.path(), Config::default()).unwrap();
+        let request = Request::argv(["true"]);
+        let resolved = request.resolve(None, None).unwrap();
+        let id = JobId::parse("true-0000").unwrap();
+        let attempt = || {
+            let new = store.new_dir().join(id.as_str());
+            fs::create_dir(&new).unwrap();
+            let filled = store.fill(&new, store.spec(&request, &resolved, id.clone(), Nonce([0; 16])));
+            fs::remove_dir_all(&new).ok();
+            filled.unwrap().is_some()
+        };
+        assert!(attempt());
+        assert!(!attempt(), "its place is taken");
+        fs::remove_dir_all(store.jobs().join(id.as_str())).unwrap();
+        assert!(!attempt(), "its mark is taken");
+        fs::remove_file(store.live().join("true-0000@default")).unwrap();
+        assert!(attempt());
+    }
+}

@@ -1,0 +1,640 @@
+//! Reading what a job printed.
+//!
+//! The log holds raw bytes once, the index says which stream they are of and when they came; everything else is derived
+//! here. Nothing that a reader does is noticed by the keeper.
+
+pub(crate) mod characters;
+pub(crate) mod clear;
+pub(crate) mod cursor;
+pub(crate) mod excerpt;
+pub(crate) mod follow;
+pub(crate) mod nonblank;
+pub(crate) mod scan;
+pub(crate) mod search;
+pub(crate) mod tail;
+pub(crate) mod unread;
+pub(crate) mod view;
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use outlive_core::characters::{Decoder, Range};
+use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
+use outlive_core::lines::{Assembler, Line, MAX_LINE};
+use outlive_core::outcome::{CLOSED_AT, Closed, Totals};
+use outlive_core::timestamp::Timestamp;
+use outlive_core::{file, segment};
+
+use crate::job::Job;
+
+/// How much is read at a time.
+const PIECE: u64 = 256 << 10;
+
+/// A job's output as it stands; [`Output::refresh`] takes a new look.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    index: Option<File>,
+    /// How many records of the index are good, as far as is known: one that turns out bad ends them.
+    records: Cell<u64>,
+    /// The first record that is there: those about what was dropped are forgotten, and read as zeros.
+    first_record: u64,
+    /// Records are missing or bad: where the last good one's chunk ends is not known.
+    is_damaged: Cell<bool>,
+    /// First offset and length of each segment, in order.
+    segments: Vec<(u64, u64)>,
+    /// The record that was found last: who reads on needs it or the next.
+    found: Cell<u64>,
+    /// The segment that was read last.
+    open: Option<(u64, File)>,
+}
+
+/// A piece of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes of one stream.
+    Output {
+        /// Which stream; unknown where the index is lost.
+        stream: Option<Stream>,
+        /// When they came.
+        time: Option<Timestamp>,
+        /// Where they begin.
+        offset: u64,
+        /// How many bytes were printed right before them and could not be kept.
+        lost_before: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// What is no longer there: it was dropped for the cap.
+    Gone {
+        /// The first missing byte.
+        from: u64,
+        /// The first byte that is there again.
+        to: u64,
+    },
+}
+
+impl Output {
+    /// Looks at a job's output.
+    ///
+    /// # Errors
+    ///
+    /// If the job's directory cannot be read.
+    pub fn open(job: &Job) -> io::Result<Self> {
+        let mut output = Self {
+            path: job.path().to_owned(),
+            index: None,
+            records: Cell::new(0),
+            first_record: 0,
+            is_damaged: Cell::new(false),
+            segments: Vec::new(),
+            found: Cell::new(0),
+            open: None,
+        };
+        output.refresh()?;
+        let (outcome, closed) = job.records();
+        let totals = closed.map(|closed| closed.totals).or(outcome.map(|outcome| outcome.totals));
+        if totals.is_some_and(|totals| totals.index_records > output.records.get()) {
+            output.is_damaged.set(true);
+        }
+        Ok(output)
+    }
+
+    /// Takes a new look.
+    ///
+    /// # Errors
+    ///
+    /// If the job's directory cannot be read.
+    pub fn refresh(&mut self) -> io::Result<()> {
+        // The log first: an index record is written before its bytes, so every byte seen here has its record.
+        self.segments.clear();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if let Some(start) = entry.file_name().to_str().and_then(segment::offset)
+                && let Ok(data) = entry.metadata()
+            {
+                self.segments.push((start, data.len()));
+            }
+        }
+        self.segments.sort_unstable();
+        if self.index.is_none() {
+            self.index = File::open(self.path.join(file::INDEX)).ok();
+        }
+        let length = self.index.as_ref().and_then(|index| index.metadata().ok()).map_or(0, |data| data.len());
+        let records = length / RECORD_BYTES as u64;
+        if !self.is_damaged.get() || records < self.records.get() {
+            self.records.set(records);
+        }
+        // The last record may be in the middle of being written; then none of its bytes were there either.
+        if records > 0
+            && !self.is_damaged.get()
+            && self.read_bytes(records - 1).as_ref().and_then(Record::from_bytes).is_none()
+        {
+            self.records.set(records - 1);
+        }
+        self.first_record = if self.start() > 0 { self.find_first_record() } else { 0 };
+        Ok(())
+    }
+
+    /// Finds the first record that was not forgotten.
+    fn find_first_record(&self) -> u64 {
+        let is_forgotten = |number: u64| self.read_bytes(number) == Some([0; RECORD_BYTES]);
+        let (mut low, mut high) = (self.first_record, self.records.get());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_forgotten(middle) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// Returns the offset of the first byte that is there.
+    pub fn start(&self) -> u64 {
+        self.segments.first().map_or(0, |&(start, _)| start)
+    }
+
+    /// Returns the offset after the last byte.
+    pub fn end(&self) -> u64 {
+        self.segments.last().map_or(0, |&(start, length)| start + length)
+    }
+
+    /// Returns the first offset of each segment.
+    pub(crate) fn segment_starts(&self) -> impl Iterator<Item = u64> {
+        self.segments.iter().map(|&(start, _)| start)
+    }
+
+    /// Returns from where to read to see the line with this number and all after it.
+    pub fn offset_before_line(&self, number: u64) -> u64 {
+        self.offset_of_last(|record| record.before.all_lines() < number)
+    }
+
+    /// Returns from where to read to see what came at this time and after.
+    pub fn offset_before_time(&self, time: Timestamp) -> u64 {
+        self.offset_of_last(|record| record.time < time)
+    }
+
+    /// Returns the offset of the last record for which this holds, or the beginning.
+    fn offset_of_last(&self, is_before: impl Fn(&Record) -> bool) -> u64 {
+        let number = self.last_record(is_before);
+        number
+            .and_then(|number| self.record(number))
+            .map_or(self.start(), |record| record.offset.max(self.start()))
+    }
+
+    /// Returns when the last that is recorded was printed; `None` if nothing is.
+    pub fn last_time(&self) -> Option<Timestamp> {
+        let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
+        last.map(|record| record.time)
+    }
+
+    /// Counts what was printed.
+    pub fn totals(&self) -> Totals {
+        self.before_end().totals(self.end(), self.records.get())
+    }
+
+    /// Returns what came before the end.
+    fn before_end(&self) -> Before {
+        let Some(last) = self.records.get().checked_sub(1).and_then(|last| self.record(last)) else {
+            return self.count_from(Before::default(), Stream::Stdout, self.start());
+        };
+        match last.kind {
+            Kind::Output(stream) => self.count_from(last.before, stream, last.offset),
+            Kind::Gap => last.before,
+        }
+    }
+
+    /// Counts the bytes from `offset` to the end as bytes of `stream`.
+    fn count_from(&self, mut before: Before, stream: Stream, mut offset: u64) -> Before {
+        let mut buffer = vec![0; PIECE as usize];
+        while offset < self.end() {
+            match self.read_at(&mut buffer, offset) {
+                Ok(count @ 1..) => {
+                    before.advance(stream, offset, &buffer[..count]);
+                    offset += count as u64;
+                }
+                _ => break,
+            }
+        }
+        before
+    }
+
+    /// Reads the index record with this number. A bad one ends the index: nothing after it can be trusted.
+    fn record(&self, number: u64) -> Option<Record> {
+        match self.slot(number) {
+            Slot::Record(record) => Some(record),
+            Slot::Forgotten | Slot::Beyond => None,
+        }
+    }
+
+    fn slot(&self, number: u64) -> Slot {
+        if number < self.first_record {
+            return Slot::Forgotten;
+        }
+        if number >= self.records.get() {
+            return Slot::Beyond;
+        }
+        match self.read_bytes(number) {
+            // What it was about was dropped since the last look.
+            Some(bytes) if bytes == [0; RECORD_BYTES] => Slot::Forgotten,
+            bytes => match bytes.as_ref().and_then(Record::from_bytes) {
+                Some(record) => Slot::Record(record),
+                None => {
+                    self.records.set(number);
+                    self.is_damaged.set(true);
+                    Slot::Beyond
+                }
+            },
+        }
+    }
+
+    fn read_bytes(&self, number: u64) -> Option<[u8; RECORD_BYTES]> {
+        let mut bytes = [0; RECORD_BYTES];
+        self.index.as_ref()?.read_exact_at(&mut bytes, number * RECORD_BYTES as u64).ok()?;
+        Some(bytes)
+    }
+
+    /// Returns the number of the last record for which `is_before` holds, given that it holds for all before it.
+    fn last_record(&self, is_before: impl Fn(&Record) -> bool) -> Option<u64> {
+        let goes_on = |number: u64| match self.slot(number) {
+            Slot::Record(record) => is_before(&record),
+            Slot::Forgotten => true,
+            Slot::Beyond => false,
+        };
+        let low = first_failing(self.first_record, self.records.get(), self.found.get(), goes_on);
+        self.found.set(low.saturating_sub(1));
+        low.checked_sub(1).filter(|&last| last >= self.first_record)
+    }
+
+    /// Reads bytes of the log from one segment.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let Some(&(start, length)) = self.segments.iter().rev().find(|&&(start, _)| start <= offset) else {
+            return Ok(0);
+        };
+        let room =
+            usize::try_from((start + length).saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
+        let reopened;
+        let file = match &self.open {
+            Some((open, file)) if *open == start => file,
+            _ => {
+                reopened = File::open(self.path.join(segment::name(start)))?;
+                &reopened
+            }
+        };
+        file.read_at(&mut buffer[..room], offset - start)
+    }
+
+    /// Reads the piece at `offset`: bytes of one stream, as many as there are in one chunk and one read, or the hole that
+    /// is there. `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn piece(&mut self, offset: u64) -> io::Result<Option<Piece>> {
+        if offset < self.start() {
+            return Ok(Some(Piece::Gone { from: offset, to: self.start() }));
+        }
+        if offset >= self.end() {
+            return Ok(None);
+        }
+        if self.is_forgotten(offset) {
+            // What it was about was dropped since the last look, though its bytes may still be within reach.
+            self.refresh()?;
+            if offset < self.start() {
+                return Ok(Some(Piece::Gone { from: offset, to: self.start() }));
+            }
+        }
+        let chunk = self.chunk_at(offset);
+        let mut bytes = vec![0; usize::try_from((chunk.end - offset).min(PIECE)).unwrap_or(0)];
+        self.keep_open(offset);
+        let count = match self.read_at(&mut bytes, offset) {
+            Ok(count) => count,
+            // The segment was dropped since the last look.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.refresh()?;
+                return Ok((offset < self.start()).then(|| Piece::Gone { from: offset, to: self.start() }));
+            }
+            Err(error) => return Err(error),
+        };
+        if count == 0 {
+            return Ok(None);
+        }
+        bytes.truncate(count);
+        let Chunk { stream, time, lost_before, .. } = chunk;
+        Ok(Some(Piece::Output { stream, time, offset, lost_before, bytes }))
+    }
+
+    /// Tells whether the record of the byte at `offset` was given back.
+    fn is_forgotten(&self, offset: u64) -> bool {
+        let number = self.last_record(|record| record.offset <= offset);
+        number.is_some_and(|number| matches!(self.slot(number), Slot::Forgotten))
+    }
+
+    /// Finds out what the index says of the byte at `offset`, which is in the log.
+    fn chunk_at(&self, offset: u64) -> Chunk {
+        let number = self.last_record(|record| record.offset <= offset);
+        let next = number.map_or(self.first_record, |number| number + 1);
+        let chunk_end = self.record(next).map(|record| record.offset);
+        let end = chunk_end.unwrap_or(self.end()).clamp(offset + 1, self.end());
+        // Looking at the next record may have shown that the index is damaged; then this chunk's end is not known.
+        let is_trusted = chunk_end.is_some() || !self.is_damaged.get();
+        match number.and_then(|number| self.record(number)) {
+            Some(record) if is_trusted => Chunk {
+                end,
+                stream: match record.kind {
+                    Kind::Output(stream) => Some(stream),
+                    Kind::Gap => None,
+                },
+                time: Some(record.time),
+                lost_before: if record.offset == offset { self.lost_before(&record) } else { 0 },
+            },
+            _ => Chunk { end, stream: None, time: None, lost_before: 0 },
+        }
+    }
+
+    /// Returns how many bytes could not be kept right before the byte at a record's offset. On a full disk there may be many
+    /// records at one offset: chunks that stayed empty, and gaps.
+    fn lost_before(&self, record: &Record) -> u64 {
+        let earlier = self.last_record(|earlier| earlier.offset < record.offset);
+        match earlier.and_then(|number| self.record(number)) {
+            Some(earlier) => record.before.dropped.saturating_sub(earlier.before.dropped),
+            None if self.first_record == 0 => record.before.dropped,
+            // What is left of the index tells only what was lost in all.
+            None => 0,
+        }
+    }
+
+    /// Returns how many bytes were printed after the last one that is there, and could not be kept.
+    pub fn lost_at_end(&self) -> u64 {
+        let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
+        last.filter(|last| last.offset >= self.end()).map_or(0, |last| self.lost_before(&last))
+    }
+
+    /// Keeps the segment with `offset` open between reads.
+    fn keep_open(&mut self, offset: u64) {
+        let start = self.segments.iter().rev().find(|&&(start, _)| start <= offset).map(|&(start, _)| start);
+        if let Some(start) = start
+            && self.open.as_ref().is_none_or(|&(open, _)| open != start)
+        {
+            self.open = File::open(self.path.join(segment::name(start))).ok().map(|file| (start, file));
+        }
+    }
+
+    /// Returns from where to read to see the last `count` lines, of one stream or of both, unfinished ones included.
+    pub fn offset_before_tail(&self, count: u64, stream: Option<Stream>) -> u64 {
+        let before = self.before_end();
+        let lines_of = |before: &Before| match stream {
+            Some(stream) => before.lines[stream.index()],
+            None => before.all_lines(),
+        };
+        let is_wanted = |candidate: Stream| stream.is_none_or(|stream| stream == candidate);
+        let unfinished = [Stream::Stdout, Stream::Stderr]
+            .into_iter()
+            .filter(|&open| is_wanted(open) && before.open[open.index()].is_some())
+            .count() as u64;
+        let skipped = (lines_of(&before) + unfinished).saturating_sub(count);
+        self.offset_of_last(|record| lines_of(&record.before) <= skipped)
+    }
+
+    /// Returns the last `count` lines, of one stream or of both, unfinished ones included.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn tail(&mut self, count: u64, stream: Option<Stream>) -> io::Result<Vec<Line>> {
+        let mut lines = self.settled(|output| output.lines_from(output.offset_before_tail(count, stream)))?;
+        lines.retain(|line| stream.is_none() || line.stream == stream);
+        let surplus = lines.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
+        lines.drain(..surplus);
+        Ok(lines)
+    }
+
+    /// Returns what puts together the lines that end after `offset`, with the beginnings of those that are unfinished
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn assembler_at(&mut self, offset: u64) -> io::Result<Assembler> {
+        self.settled(|output| output.assembler_as_known(offset))
+    }
+
+    /// Does something again if it showed that the index is good for less than was thought: what was begun with one opinion
+    /// must not be ended with another.
+    fn settled<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            let trusted = self.is_damaged.get().then(|| self.records.get());
+            let done = act(self)?;
+            if self.is_damaged.get().then(|| self.records.get()) == trusted {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn assembler_as_known(&mut self, offset: u64) -> io::Result<Assembler> {
+        let number = self.last_record(|record| record.offset <= offset);
+        let Some(record) = number.and_then(|number| self.record(number)) else {
+            return Ok(Assembler::default());
+        };
+        let mut assembler = Assembler::at(&record.before);
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if let Some(open) = record.before.open[stream.index()] {
+                let (bytes, cut, time) = self.stream_bytes(stream, open, record.offset)?;
+                assembler.resume(stream, time, &bytes, cut);
+            }
+        }
+        let mut place = record.offset;
+        while place < offset {
+            let Some(Piece::Output { stream, time, bytes, .. }) = self.piece(place)? else { break };
+            let length = (bytes.len() as u64).min(offset - place);
+            let part = &bytes[..usize::try_from(length).unwrap_or(0)];
+            assembler.push(stream, time, part, |_| {});
+            place += length;
+        }
+        Ok(assembler)
+    }
+
+    /// Returns all lines that end after `offset`, unfinished ones included.
+    fn lines_from(&mut self, offset: u64) -> io::Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        self.each_line(offset, |line| lines.push(line))?;
+        Ok(lines)
+    }
+
+    /// Hands on all lines that end after `offset`, unfinished ones last.
+    pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
+        let mut assembler = self.assembler_at(offset)?;
+        while let Some(piece) = self.piece(offset)? {
+            match piece {
+                Piece::Output { stream, time, bytes, .. } => {
+                    offset += bytes.len() as u64;
+                    assembler.push(stream, time, &bytes, &mut take);
+                }
+                Piece::Gone { to, .. } => offset = to,
+            }
+        }
+        assembler.unfinished().into_iter().for_each(take);
+        Ok(())
+    }
+
+    /// Returns `count` characters from the one with number `from`, counted from the first that is there, of one stream or of
+    /// both. Bytes that are not UTF-8 count as U+FFFD. Unlike lines and times, characters are not in the index: the log is
+    /// read up to them.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn characters(&mut self, from: u64, count: u64, stream: Option<Stream>) -> io::Result<String> {
+        let (mut decoder, mut range) = (Decoder::default(), Range::new(from, count));
+        let mut offset = self.start();
+        while let Some(piece) = self.piece(offset)? {
+            match piece {
+                Piece::Output { stream: of, bytes, .. } => {
+                    offset += bytes.len() as u64;
+                    let is_wanted = stream.is_none() || of == stream;
+                    if is_wanted && !range.push(&decoder.push(&bytes)) {
+                        return Ok(range.picked);
+                    }
+                }
+                Piece::Gone { to, .. } => offset = to,
+            }
+        }
+        range.push(&self.last_of(&mut decoder));
+        Ok(range.picked)
+    }
+
+    /// Returns what is left of a text that was decoded. While more may come, the beginning of a character is left for then.
+    pub(crate) fn last_of(&self, decoder: &mut Decoder) -> String {
+        let rest = decoder.finish();
+        if rest.is_empty() || self.is_over() { rest } else { String::new() }
+    }
+
+    /// Tells whether nothing more can come.
+    fn is_over(&self) -> bool {
+        let closed = |bytes: Vec<u8>| Closed::from_slot(bytes.get(CLOSED_AT as usize..)?);
+        fs::read(self.path.join(file::OUTCOME)).ok().and_then(closed).is_some()
+    }
+
+    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, and
+    /// when the last of them came, too.
+    fn stream_bytes(
+        &mut self,
+        stream: Stream,
+        from: u64,
+        to: u64,
+    ) -> io::Result<(Vec<u8>, u64, Option<Timestamp>)> {
+        let (mut collected, mut cut, mut last) = (Vec::new(), 0, None);
+        let mut offset = from;
+        while offset < to {
+            match self.piece(offset)? {
+                Some(Piece::Output { stream: of, time, bytes, .. }) => {
+                    let length = (bytes.len() as u64).min(to - offset);
+                    if of == Some(stream) {
+                        last = time;
+                        let room = (MAX_LINE - collected.len()).min(usize::try_from(length).unwrap_or(0));
+                        collected.extend_from_slice(&bytes[..room]);
+                        cut += length - room as u64;
+                    }
+                    offset += length;
+                }
+                Some(Piece::Gone { to: there, .. }) => {
+                    let end = there.min(to);
+                    // Where the index was forgotten too, the line is cut all the same, by as much as this at the most.
+                    cut += match self.stream_length(stream, offset, end) {
+                        0 => end - offset,
+                        length => length,
+                    };
+                    offset = end;
+                }
+                None => break,
+            }
+        }
+        Ok((collected, cut, last))
+    }
+
+    /// Returns how many bytes of one stream there were in a range, by the index alone.
+    fn stream_length(&self, stream: Stream, from: u64, to: u64) -> u64 {
+        let mut number = self.last_record(|record| record.offset <= from);
+        let mut length = 0;
+        while let Some(record) =
+            number.and_then(|number| self.record(number)).filter(|record| record.offset < to)
+        {
+            number = number.map(|number| number + 1);
+            let end = number.and_then(|number| self.record(number)).map_or(to, |next| next.offset);
+            if record.kind == Kind::Output(stream) {
+                length += end.min(to).saturating_sub(record.offset.max(from));
+            }
+        }
+        length
+    }
+}
+
+/// What is at a place of the index.
+enum Slot {
+    Record(Record),
+    /// It was about something that was dropped.
+    Forgotten,
+    Beyond,
+}
+
+/// What the index says of a place in the log.
+struct Chunk {
+    end: u64,
+    stream: Option<Stream>,
+    time: Option<Timestamp>,
+    lost_before: u64,
+}
+
+/// Returns the first number from `low` to below `high` for which `goes_on` does not hold, given that it holds for all before that;
+/// `high` if there is none. Looked for from a guess on, in steps that grow: mostly it is right there.
+fn first_failing(mut low: u64, mut high: u64, guess: u64, goes_on: impl Fn(u64) -> bool) -> u64 {
+    if low >= high {
+        return low;
+    }
+    let (from, mut step) = (guess.clamp(low, high - 1), 1);
+    if goes_on(from) {
+        low = from + 1;
+        while low + step <= high && goes_on(low + step - 1) {
+            low += step;
+            step *= 2;
+        }
+        high = high.min(low + step - 1);
+    } else {
+        high = from;
+        while high - low >= step && !goes_on(high - step) {
+            high -= step;
+            step *= 2;
+        }
+        low = low.max((high + 1).saturating_sub(step));
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if goes_on(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_guessed_the_same_is_found() {
+        for (low, high) in [(0, 0), (0, 1), (3, 3), (0, 40), (7, 50)] {
+            for first in low..=high {
+                for guess in 0..60 {
+                    let asked = Cell::new(0);
+                    let goes_on = |number| {
+                        assert!((low..high).contains(&number), "{number} is not among them");
+                        asked.set(asked.get() + 1);
+                        number < first
+                    };
+                    assert_eq!(first_failing(low, high, guess, goes_on), first, "{low} {high} {guess}");
+                    let is_near = first.abs_diff(guess) <= 1;
+                    assert!(!is_near || asked.get() <= 4, "{} looks", asked.get());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What is new in one stream: whole lines that are not blank, from where a reader stands.
+//!
+//! A line that has no end yet is left for the next time. Once nothing more will come to it, it is told as it is, and the place says so:
+//! else it would be told again, because a place is a byte and not a line.
+
+use std::collections::VecDeque;
+use std::io;
+
+use memchr::memchr_iter;
+use outlive_core::id::SessionName;
+use outlive_core::index::Stream;
+use outlive_core::lines::{Assembler, Line};
+
+use crate::job::Job;
+use crate::output::nonblank::Blank;
+use crate::output::{Output, Piece};
+
+/// Marks a cursor that is past a line without an end. No log is so long.
+const PAST_OPEN: u64 = 1 << 63;
+
+/// Where somebody stands in one stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The offset of the next byte.
+    pub offset: u64,
+    /// The beginning of the line that is not ended there was told, too.
+    pub is_past_open: bool,
+}
+
+/// What to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Fresh {
+    /// Of which stream. Bytes whose stream is not known count as standard output's.
+    pub stream: Stream,
+    /// From where.
+    pub from: Place,
+    /// Lines to pass over.
+    pub blank: Blank,
+    /// Only the newest so many.
+    pub window: usize,
+    /// At most so many of them, the oldest first.
+    pub lines: usize,
+    /// At most so many bytes of them, but one line in any case.
+    pub bytes: usize,
+    /// Nothing more comes to a line that has no end.
+    pub is_over: bool,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct FreshLines {
+    /// The lines; their numbers mean nothing.
+    pub lines: Vec<Line>,
+    /// How many there were in the window.
+    pub total: usize,
+    /// Where to read on.
+    pub place: Place,
+    /// Nothing is left to be read.
+    pub is_all: bool,
+}
+
+impl Job {
+    /// Returns where a reader stands in a stream; at its beginning if it has not read yet.
+    pub fn place(&self, reader: &SessionName, stream: Stream) -> Place {
+        let cursor = self.cursor(reader, Some(stream)).unwrap_or(0);
+        Place { offset: cursor & !PAST_OPEN, is_past_open: cursor & PAST_OPEN != 0 }
+    }
+
+    /// Notes where a reader stands in a stream. Of two answers that were under way at the same time the farther counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Job::set_cursor`].
+    pub fn set_place(&self, reader: &SessionName, stream: Stream, place: Place) -> io::Result<()> {
+        if self.cursor(reader, Some(stream)).is_some() && self.place(reader, stream) >= place {
+            return Ok(());
+        }
+        let mark = if place.is_past_open { PAST_OPEN } else { 0 };
+        self.set_cursor(reader, Some(stream), place.offset | mark)
+    }
+
+    /// Reads what is new in a stream.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn fresh(&self, wanted: &Fresh) -> io::Result<FreshLines> {
+        let mut output = Output::open(self)?;
+        let end = output.end();
+        let mut from = wanted.from;
+        if from.offset > end {
+            // No place in this log: everything is new.
+            from = Place::default();
+        }
+        let (total, begin) = window(&mut output, wanted, from, end)?;
+        from = begin;
+        let mut fresh = FreshLines { total, place: from, ..FreshLines::default() };
+        let (mut bytes, mut last) = (0, None);
+        fresh.is_all = walk(&mut output, wanted, from, end, |line, after| {
+            bytes += line.text.len() + 1;
+            if fresh.lines.len() >= wanted.lines || (!fresh.lines.is_empty() && bytes > wanted.bytes) {
+                return false;
+            }
+            fresh.lines.push(line);
+            last = Some(after);
+            true
+        })?;
+        fresh.place = match (fresh.is_all, last) {
+            (true, _) => Place {
+                offset: end,
+                is_past_open: wanted.is_over || (from.is_past_open && from.offset == end),
+            },
+            (false, Some(after)) => Place { offset: after, is_past_open: false },
+            (false, None) => from,
+        };
+        Ok(fresh)
+    }
+
+    /// Counts the lines of both streams that are not blank, unfinished ones included, up to a limit: no more is read than that takes.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn count_dense(&self, blank: Blank, limit: u64) -> io::Result<[u64; 2]> {
+        let mut output = Output::open(self)?;
+        let end = output.end();
+        let totals = output.totals();
+        let all = [totals.stdout_lines, totals.stderr_lines];
+        let (mut seen, mut counted) = ([0; 2], [0; 2]);
+        let mut at = output.start();
+        let mut assembler = output.assembler_at(at)?;
+        while at < end && (0..2).any(|stream| counted[stream] < limit && seen[stream] < all[stream]) {
+            match output.piece(at)? {
+                Some(Piece::Output { stream, time, bytes, .. }) => {
+                    at += bytes.len() as u64;
+                    assembler.push(stream, time, &bytes, |line| {
+                        let stream = line.stream.map_or(0, Stream::index);
+                        seen[stream] += 1;
+                        counted[stream] += u64::from(!blank.is_blank(&line.text));
+                    });
+                }
+                Some(Piece::Gone { to, .. }) => {
+                    at = to;
+                    assembler = output.assembler_at(to)?;
+                }
+                None => break,
+            }
+        }
+        for line in output.assembler_at(end)?.unfinished() {
+            counted[line.stream.map_or(0, Stream::index)] += u64::from(!blank.is_blank(&line.text));
+        }
+        Ok(counted.map(|count| count.min(limit)))
+    }
+}
+
+/// Finds where the newest lines begin, and counts them.
+fn window(output: &mut Output, wanted: &Fresh, from: Place, end: u64) -> io::Result<(usize, Place)> {
+    // Blank lines are not told apart by the index: so many more are looked at as will mostly do, and then all.
+    let totals = output.totals();
+    let all = if wanted.stream == Stream::Stdout { totals.stdout_lines } else { totals.stderr_lines };
+    let mut near = (wanted.window as u64).saturating_mul(2);
+    loop {
+        let offset = if near < all { output.offset_before_tail(near, Some(wanted.stream)) } else { 0 };
+        let begin = if offset > from.offset { Place { offset, is_past_open: false } } else { from };
+        // The ends of the lines of the window, and of the one before it.
+        let mut ends: VecDeque<u64> = VecDeque::new();
+        walk(output, wanted, begin, end, |_, after| {
+            if ends.len() > wanted.window {
+                ends.pop_front();
+            }
+            ends.push_back(after);
+            true
+        })?;
+        match ends.front() {
+            Some(&before) if ends.len() > wanted.window => {
+                return Ok((wanted.window, Place { offset: before, is_past_open: false }));
+            }
+            _ if begin == from => return Ok((ends.len(), from)),
+            _ => near = near.saturating_mul(64),
+        }
+    }
+}
+
+/// Hands on each line that is wanted, with the offset after it, until told to stop; tells whether it came to the end.
+fn walk(
+    output: &mut Output,
+    wanted: &Fresh,
+    from: Place,
+    end: u64,
+    mut take: impl FnMut(Line, u64) -> bool,
+) -> io::Result<bool> {
+    let stream = Some(wanted.stream);
+    let is_wanted = |of: Option<Stream>| of.unwrap_or(Stream::Stdout) == wanted.stream;
+    let mut at = from.offset;
+    let mut assembler =
+        if from.is_past_open { Assembler::default() } else { output.assembler_at(at.max(output.start()))? };
+    // The beginning of the next line is gone: what is left of it is passed over with the rest.
+    let mut is_torn = false;
+    let mut hand_on = |line: Line, after: u64| wanted.blank.is_blank(&line.text) || take(line, after);
+    while at < end {
+        match output.piece(at)? {
+            Some(Piece::Output { stream: of, time, mut bytes, .. }) => {
+                bytes.truncate(usize::try_from(end - at).unwrap_or(usize::MAX));
+                if is_wanted(of) {
+                    let mut begin = 0;
+                    for newline in memchr_iter(b'\n', &bytes) {
+                        let after = at + newline as u64 + 1;
+                        let (is_whole, mut is_taken) = (!std::mem::take(&mut is_torn), true);
+                        assembler.push(stream, time, &bytes[begin..=newline], |line| {
+                            is_taken = !is_whole || hand_on(line, after);
+                        });
+                        if !is_taken {
+                            return Ok(false);
+                        }
+                        begin = newline + 1;
+                    }
+                    assembler.push(stream, time, &bytes[begin..], |_| {});
+                }
+                at += bytes.len() as u64;
+            }
+            Some(Piece::Gone { to, .. }) => {
+                at = to;
+                assembler = output.assembler_at(to)?;
+                is_torn = assembler.is_open(stream);
+            }
+            None => break,
+        }
+    }
+    if wanted.is_over {
+        for line in assembler.unfinished() {
+            if is_wanted(line.stream) && !hand_on(line, end) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,389 @@
+//! Background agents: work that others do, of which the store only keeps note.
+//!
+//! Whoever runs an agent registers it with the file that it writes to, and says when it is done. Nothing here starts, watches or ends
+//! it: a note says what was last said of it, to every program that opens the store.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outlive_core::FORMAT;
+use outlive_core::id::SessionName;
+use outlive_core::rawtext::RawText;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::{clock, durable};
+use serde::{Deserialize, Serialize};
+
+use crate::notify::events::make_dir;
+use crate::store::Store;
+
+/// The directory of notes in a session's own.
+const DIRECTORY: &str = "agents";
+
+/// How the name of a note ends.
+const SUFFIX: &str = ".json";
+
+/// The longest id: with every byte escaped it still is the name of a file.
+const LONGEST_ID: usize = 64;
+
+/// The longest type, which is a word or two.
+const LONGEST_TYPE: usize = 100;
+
+/// No note is longer, whatever its texts: what is was not written here.
+const LONGEST_NOTE: u64 = 64 << 10;
+
+/// The most of an output file that is read: its end.
+const OUTPUT: u64 = 1 << 20;
+
+/// How an agent is doing, as was last said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStatus {
+    /// Nobody has said that it is done.
+    Running,
+    /// It is done, and did what it should.
+    Completed,
+    /// It is done and did not, or was stopped.
+    Failed,
+}
+
+impl AgentStatus {
+    /// Returns the word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// An agent that was registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// What it is called.
+    pub id: String,
+    /// Whose it is.
+    pub session: SessionName,
+    /// What kind of agent it is, in its starter's words.
+    pub kind: String,
+    /// The file that it writes to.
+    pub output_file: PathBuf,
+    /// When it was registered.
+    pub started: Timestamp,
+    /// How it is doing.
+    pub status: AgentStatus,
+}
+
+/// An agent as scripts see it.
+#[derive(Debug, Serialize)]
+pub struct AgentObject {
+    /// What it is called.
+    pub agent: String,
+    /// Whose it is.
+    pub session: SessionName,
+    /// What kind of agent it is.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `running`, `completed` or `failed`.
+    pub status: AgentStatus,
+    /// The file that it writes to.
+    pub output_file: String,
+    /// When it was registered.
+    pub started_at: String,
+}
+
+/// Why something could not be done with an agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// An id that cannot be one.
+    #[error("the id of an agent must be 1 to {LONGEST_ID} bytes without control characters")]
+    Id,
+    /// A type that cannot be one.
+    #[error("the type of an agent must be 1 to {LONGEST_TYPE} characters without control characters")]
+    Kind,
+    /// There is no such agent.
+    #[error("Agent not found: {0}")]
+    Unknown(String),
+    /// More than one session has it.
+    #[error("several sessions have an agent {id}: {}", sessions.iter().map(SessionName::as_str).collect::<Vec<_>>().join(", "))]
+    Ambiguous {
+        /// What it is called.
+        id: String,
+        /// Whose it may be.
+        sessions: Vec<SessionName>,
+    },
+    /// It does not run.
+    #[error("Agent already {}", .0.word())]
+    Over(AgentStatus),
+    /// The store cannot be read or written.
+    #[error("cannot use the agents in the store")]
+    Store(#[from] io::Error),
+}
+
+/// A note as it stands on disk.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    format: u32,
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    output_file: RawText,
+    #[serde(rename = "started_us")]
+    started: Timestamp,
+    status: AgentStatus,
+}
+
+impl Store {
+    /// Notes that an agent runs. One that has this id already is forgotten: it runs anew.
+    ///
+    /// # Durability
+    ///
+    /// Written, not synced.
+    ///
+    /// # Errors
+    ///
+    /// If the id or the type cannot be one, or the store cannot be written.
+    pub fn register_agent(
+        &self,
+        session: &SessionName,
+        id: &str,
+        kind: &str,
+        output_file: &Path,
+    ) -> Result<Agent, AgentError> {
+        if id.is_empty() || id.len() > LONGEST_ID || id.contains(char::is_control) {
+            return Err(AgentError::Id);
+        }
+        if kind.is_empty() || kind.chars().count() > LONGEST_TYPE || kind.contains(char::is_control) {
+            return Err(AgentError::Kind);
+        }
+        let _lock = self.lock()?;
+        self.make_session(session)?;
+        let directory = self.agents_dir(session);
+        fault::step(Point::AgentsMake, || make_dir(&directory))?;
+        self.sweep_agents(session);
+        let agent = Agent {
+            id: id.to_owned(),
+            session: session.clone(),
+            kind: kind.to_owned(),
+            // Whoever reads it later is elsewhere.
+            output_file: std::path::absolute(output_file)?,
+            started: Timestamp(clock::wall_us()),
+            status: AgentStatus::Running,
+        };
+        self.write_agent(&agent)?;
+        Ok(agent)
+    }
+
+    /// Lists agents of a session or of all, in the order in which they were registered. A damaged note is passed over.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn agents(&self, session: Option<&SessionName>) -> Result<Vec<Agent>, AgentError> {
+        let mut agents = Vec::new();
+        for session in self.sessions_seen(session)? {
+            let entries = match fs::read_dir(self.agents_dir(&session)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                entries => entries?,
+            };
+            let files =
+                entries.flatten().filter(|entry| entry.file_name().as_bytes().ends_with(SUFFIX.as_bytes()));
+            agents.extend(files.filter_map(|entry| read_note(&entry.path(), &session)));
+        }
+        agents.sort_by(|one, other| (one.started, &one.id).cmp(&(other.started, &other.id)));
+        Ok(agents)
+    }
+
+    /// Finds an agent in a session or in all.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or several sessions have one of this id.
+    pub fn agent(&self, id: &str, session: Option<&SessionName>) -> Result<Agent, AgentError> {
+        let unknown = || AgentError::Unknown(id.to_owned());
+        if id.is_empty() || id.len() > LONGEST_ID {
+            return Err(unknown());
+        }
+        let mut found: Vec<Agent> = self
+            .sessions_seen(session)?
+            .iter()
+            .filter_map(|session| read_note(&self.agents_dir(session).join(file_name(id)), session))
+            .collect();
+        if found.len() > 1 {
+            let sessions = found.into_iter().map(|agent| agent.session).collect();
+            return Err(AgentError::Ambiguous { id: id.to_owned(), sessions });
+        }
+        found.pop().ok_or_else(unknown)
+    }
+
+    /// Notes that an agent is done, whatever was said of it before.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or the store cannot be written.
+    pub fn finish_agent(
+        &self,
+        id: &str,
+        session: Option<&SessionName>,
+        has_succeeded: bool,
+    ) -> Result<Agent, AgentError> {
+        let _lock = self.lock()?;
+        let status = if has_succeeded { AgentStatus::Completed } else { AgentStatus::Failed };
+        let agent = Agent { status, ..self.agent(id, session)? };
+        self.write_agent(&agent)?;
+        Ok(agent)
+    }
+
+    /// Notes that nobody waits for an agent any more: it counts as failed. The agent itself is not touched.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, it does not run, or the store cannot be written.
+    pub fn stop_agent(&self, id: &str, session: Option<&SessionName>) -> Result<Agent, AgentError> {
+        let _lock = self.lock()?;
+        let agent = self.agent(id, session)?;
+        if agent.status != AgentStatus::Running {
+            return Err(AgentError::Over(agent.status));
+        }
+        let agent = Agent { status: AgentStatus::Failed, ..agent };
+        self.write_agent(&agent)?;
+        Ok(agent)
+    }
+
+    fn agents_dir(&self, session: &SessionName) -> PathBuf {
+        self.session_dir(session).join(DIRECTORY)
+    }
+
+    fn sessions_seen(&self, session: Option<&SessionName>) -> io::Result<Vec<SessionName>> {
+        session.map_or_else(|| self.sessions(), |session| Ok(vec![session.clone()]))
+    }
+
+    fn write_agent(&self, agent: &Agent) -> Result<(), AgentError> {
+        let note = Note {
+            format: FORMAT,
+            id: agent.id.clone(),
+            kind: agent.kind.clone(),
+            output_file: RawText::from(agent.output_file.as_os_str().as_bytes()),
+            started: agent.started,
+            status: agent.status,
+        };
+        let mut bytes = serde_json::to_vec(&note).map_err(io::Error::from)?;
+        bytes.push(b'\n');
+        let directory = durable::open_dir(&self.agents_dir(&agent.session))?;
+        Ok(durable::replace(Replacing::AGENT, &directory, &file_name(&agent.id), &bytes)?)
+    }
+
+    /// Forgets agents that are done and were registered longer ago than any job is kept.
+    fn sweep_agents(&self, session: &SessionName) {
+        let kept = u64::try_from(self.config().retention.max_age.as_micros()).unwrap_or(u64::MAX);
+        let oldest = clock::wall_us().saturating_sub(kept);
+        for agent in self.agents(Some(session)).unwrap_or_default() {
+            if agent.status != AgentStatus::Running && agent.started.0 < oldest {
+                fs::remove_file(self.agents_dir(session).join(file_name(&agent.id))).ok();
+            }
+        }
+        // What a crash left of a note that was being replaced.
+        for entry in fs::read_dir(self.agents_dir(session)).into_iter().flatten().flatten() {
+            let is_left = entry.file_name().as_bytes().ends_with(b".tmp");
+            let age = entry.metadata().and_then(|data| data.modified()).map(|time| time.elapsed());
+            if is_left && matches!(age, Ok(Ok(age)) if age > STALE) {
+                fs::remove_file(entry.path()).ok();
+            }
+        }
+    }
+}
+
+/// Nobody takes so long to replace a note.
+const STALE: Duration = Duration::from_secs(3600);
+
+impl Agent {
+    /// Returns what it has written, at most the last MiB of it, or a word in parentheses where there is nothing to read.
+    pub fn output(&self) -> String {
+        match read_end(&self.output_file) {
+            Ok((bytes, 0)) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok((bytes, left_out)) => {
+                // The first character may be cut.
+                let begin = bytes.iter().take(4).position(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
+                format!(
+                    "({left_out} bytes before this are left out)\n{}",
+                    String::from_utf8_lossy(&bytes[begin..])
+                )
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "(no output yet)".to_owned(),
+            Err(_) => "(failed to read output file)".to_owned(),
+        }
+    }
+
+    /// Describes it.
+    pub fn object(&self) -> AgentObject {
+        AgentObject {
+            agent: self.id.clone(),
+            session: self.session.clone(),
+            kind: self.kind.clone(),
+            status: self.status,
+            output_file: self.output_file.to_string_lossy().into_owned(),
+            started_at: self.started.to_string(),
+        }
+    }
+}
+
+/// Reads the end of a file, and returns how much there is before it.
+fn read_end(path: &Path) -> io::Result<(Vec<u8>, u64)> {
+    let mut file = durable::open_foreign(path)?;
+    let left_out = file.metadata()?.len().saturating_sub(OUTPUT);
+    file.seek(SeekFrom::Start(left_out))?;
+    let mut bytes = Vec::new();
+    // It may be growing.
+    file.take(OUTPUT).read_to_end(&mut bytes)?;
+    Ok((bytes, left_out))
+}
+
+fn read_note(path: &Path, session: &SessionName) -> Option<Agent> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(LONGEST_NOTE + 1).read_to_end(&mut bytes).ok()?;
+    let note: Note = serde_json::from_slice(&bytes).ok().filter(|note: &Note| note.format == FORMAT)?;
+    // A file that was moved or copied is nobody's.
+    let is_own = path.file_name().is_some_and(|name| name.as_bytes() == file_name(&note.id).as_bytes());
+    is_own.then(|| Agent {
+        id: note.id,
+        session: session.clone(),
+        kind: note.kind,
+        output_file: PathBuf::from(std::ffi::OsStr::from_bytes(&note.output_file.0)),
+        started: note.started,
+        status: note.status,
+    })
+}
+
+/// Makes the name of a file of an id: whatever might lead elsewhere or be hidden is escaped, and no two ids have the same.
+fn file_name(id: &str) -> String {
+    let mut name = String::new();
+    for byte in id.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
+            _ => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    name + SUFFIX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_id_leads_elsewhere_and_no_two_have_one_file() {
+        let ids =
+            ["a", "A", "..", ".", "../x", "a/b", "a%2fb", "%", "é", " ", "a.json", "x".repeat(64).as_str()]
+                .map(str::to_owned);
+        let names: std::collections::BTreeSet<String> = ids.iter().map(|id| file_name(id)).collect();
+        assert_eq!(names.len(), ids.len());
+        for name in names {
+            assert!(!name.contains('/') && !name.starts_with('.') && name.len() < 240, "{name}");
+        }
+        assert!(file_name(&"/".repeat(LONGEST_ID)).len() < 240);
+    }
+}

@@ -1,0 +1,271 @@
+//! Looking for what is wrong with a store, and putting it out of the way.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+
+use outlive_core::control::SPOKEN;
+use outlive_core::file;
+use outlive_core::index::{RECORD_BYTES, Record};
+use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
+use outlive_sys::durable;
+use outlive_sys::fault::{self, Point};
+
+use crate::job::Job;
+use crate::job::find::{Damaged, Listing};
+use crate::job::state::State;
+use crate::store::Store;
+
+/// One thing that was found.
+#[derive(Debug)]
+pub struct Finding {
+    /// What it is about.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub problem: String,
+    /// What was done about it, if anything.
+    pub action: Option<String>,
+    /// What fixing would do about it, if it was not asked for.
+    pub fix: Option<String>,
+    /// Nothing more needs to be done.
+    pub is_handled: bool,
+}
+
+impl Finding {
+    fn open(path: &Path, problem: impl Into<String>) -> Self {
+        let (path, problem) = (path.to_owned(), problem.into());
+        Self { path, problem, action: None, fix: None, is_handled: false }
+    }
+
+    fn with_fix(self, fix: &str) -> Self {
+        Self { fix: Some(fix.to_owned()), ..self }
+    }
+
+    fn done(self, action: impl Into<String>, is_handled: bool) -> Self {
+        Self { action: Some(action.into()), is_handled, ..self }
+    }
+}
+
+/// What an examination found.
+#[derive(Debug)]
+pub struct Examination {
+    /// The jobs that are well.
+    pub jobs: usize,
+    /// Of them, those that are live.
+    pub live: usize,
+    /// What was found.
+    pub findings: Vec<Finding>,
+}
+
+/// Names that belong into the store's directory.
+const KNOWN: &[&str] = &[
+    "version",
+    "lock",
+    "collected",
+    "reserved",
+    "config.toml",
+    "new",
+    "jobs",
+    "live",
+    "quarantine",
+    "sessions",
+    "spool",
+    "templates",
+    "agents",
+];
+
+impl Store {
+    /// Examines the store. With `fixes`, what is damaged and not held by a keeper is moved to `quarantine/`, where nothing
+    /// is lost and nothing is in the way, and missing directories are made; else it is only said.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read at all.
+    pub fn examine(&self, fixes: bool) -> io::Result<Examination> {
+        let mut findings = Vec::new();
+        if let Some(kind @ ("nfs" | "smb" | "9p" | "fuse")) = durable::file_system(self.root()) {
+            let problem = format!("the store is on {kind}, where locks may not hold between hosts");
+            findings.push(Finding::open(self.root(), problem));
+        }
+        for name in crate::store::DIRECTORIES {
+            let path = self.root().join(name);
+            if path.is_dir() {
+                continue;
+            }
+            let finding = Finding::open(&path, "it is missing");
+            findings.push(match fixes.then(|| fs::DirBuilder::new().mode(0o700).create(&path)) {
+                None => finding.with_fix("makes it anew"),
+                Some(Ok(())) => finding.done("made anew", true),
+                Some(Err(error)) => finding.done(format!("could not be made: {error}"), false),
+            });
+        }
+        for entry in fs::read_dir(self.root())?.flatten() {
+            let name = entry.file_name();
+            if !KNOWN.iter().any(|known| name == OsStr::new(known)) {
+                findings.push(Finding::open(&entry.path(), "it does not belong to the store"));
+            }
+        }
+        // Without the directory there are no jobs, which was said above.
+        let listing = if self.jobs().is_dir() { self.list(None)? } else { Listing::default() };
+        for damaged in &listing.damaged {
+            findings.push(self.quarantine_job(damaged, fixes));
+        }
+        let mut live = 0;
+        for job in &listing.jobs {
+            // Before the state, which takes a torn record for none and writes down that its end is not known.
+            let records = damaged_records(job);
+            let state = job.state(self);
+            if !state.is_live() && !state.is_removed {
+                findings.extend(records.into_iter().map(|problem| Finding::open(job.path(), problem)));
+                findings.extend(damaged_index(job, &state).map(|problem| Finding::open(job.path(), problem)));
+            }
+            if state.is_live() && !state.is_elsewhere {
+                findings.extend(unspoken(&state).map(|problem| Finding::open(job.path(), problem)));
+            }
+            live += usize::from(state.is_live());
+            if state.is_orphaned {
+                let problem = "its keeper died; the command goes on, and its output is not recorded";
+                let finding = Finding::open(job.path(), problem);
+                findings.push(finding.done(format!("left alone: outlive kill {} ends it", job.id()), false));
+            }
+            if state.is_elsewhere {
+                findings.push(Finding::open(job.path(), "it belongs to another host or pid namespace"));
+            }
+        }
+        findings.extend(self.untold());
+        if let Some((program, problem)) = self.keeper_problem() {
+            findings.push(Finding::open(&program, problem));
+        }
+        // Under the lock: a job that is being prepared has its mark before it has its place.
+        match self.lock() {
+            Ok(lock) if lock.is_held => self.sweep_marks(),
+            // Somebody else has it: the marks are swept by the next who counts.
+            Ok(_) => {}
+            Err(error) => findings.push(Finding::open(self.root(), format!("it cannot be written: {error}"))),
+        }
+        Ok(Examination { jobs: listing.jobs.len(), live, findings })
+    }
+
+    /// Lists the notices that did not arrive.
+    fn untold(&self) -> Vec<Finding> {
+        let mut findings: Vec<Finding> =
+            self.take_up_owed().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
+        for (path, entry, why) in self.set_aside_entries() {
+            let problem = match &entry {
+                Some(entry) => format!(
+                    "the notice of {} to {} was given up after {} attempts: {why}",
+                    entry.job,
+                    crate::delivery::webhook::origin(&entry.url),
+                    entry.attempts
+                ),
+                None => format!("a notice that was to be sent is damaged: {why}"),
+            };
+            let finding = Finding::open(&path, problem);
+            findings.push(match entry {
+                Some(_) => finding.done("kept: outlive deliver --retry sends it anew", false),
+                None => {
+                    finding.done("kept, and in nobody's way: remove it when it is no longer needed", false)
+                }
+            });
+        }
+        findings
+    }
+
+    fn quarantine_job(&self, damaged: &Damaged, fixes: bool) -> Finding {
+        let path = self.jobs().join(&damaged.name);
+        let mut problem = damaged.error.to_string();
+        let mut source = std::error::Error::source(&damaged.error);
+        while let Some(cause) = source {
+            problem = format!("{problem}: {cause}");
+            source = cause.source();
+        }
+        let is_newer =
+            matches!(&damaged.error, crate::job::DamageError::Spec(outlive_core::spec::SpecError::Format(_)));
+        let finding = Finding::open(&path, problem);
+        let (action, is_handled) = if !damaged.error.is_certain() {
+            ("left alone: it could not be read just now".to_owned(), false)
+        } else if is_newer {
+            ("left alone: another version wrote it".to_owned(), true)
+        } else if durable::is_held(&path, file::LOCK) {
+            ("left alone: a keeper still holds it".to_owned(), false)
+        } else if !fixes {
+            return finding.with_fix("moves it to quarantine, with all it has");
+        } else {
+            match self.move_to_quarantine(&path, &damaged.name) {
+                Ok(to) => (format!("moved to {}", to.display()), true),
+                Err(error) => (format!("could not be moved to quarantine: {error}"), false),
+            }
+        };
+        finding.done(action, is_handled)
+    }
+
+    fn move_to_quarantine(&self, path: &Path, name: &OsStr) -> io::Result<PathBuf> {
+        for number in 1..10_000 {
+            let mut place = name.to_owned();
+            place.push(format!(".{number}"));
+            let to = self.quarantine().join(place);
+            if fault::step(Point::QuarantineMove, || durable::rename_new(path, &to))? {
+                return Ok(to);
+            }
+        }
+        Err(io::Error::from(io::ErrorKind::AlreadyExists))
+    }
+}
+
+/// Tells which of a job's two records are there and cannot be read.
+fn damaged_records(job: &Job) -> Vec<String> {
+    let mut bytes = vec![0; FILE_BYTES as usize];
+    let Ok(file) = durable::open_ro(job.dir(), file::OUTCOME) else {
+        return vec!["its outcome file is missing".to_owned()];
+    };
+    let length = file.metadata().map_or(0, |data| data.len());
+    if length < FILE_BYTES || file.read_exact_at(&mut bytes, 0).is_err() {
+        return vec![format!("its outcome file has {length} bytes in place of {FILE_BYTES}")];
+    }
+    let (outcome, closed) = bytes.split_at(CLOSED_AT as usize);
+    let is_bad = |slot: &[u8], is_read: bool| !is_read && slot.iter().any(|&byte| byte != 0);
+    let mut problems = Vec::new();
+    if is_bad(outcome, Outcome::from_slot(outcome).is_some()) {
+        problems
+            .push("its outcome record is damaged: how it ended is not known, and counts as lost".to_owned());
+    }
+    if is_bad(closed, Closed::from_slot(closed).is_some()) {
+        problems.push("its closed record is damaged: when its last process ended is not known".to_owned());
+    }
+    problems
+}
+
+/// Tells what is wrong with the index of an ended job. The bytes of its output are whole all the same.
+fn damaged_index(job: &Job, state: &State) -> Option<String> {
+    let consequence = "of what was printed from there on, stream and time are not known";
+    let expected = state.closed.map(|closed| closed.totals.index_records);
+    let expected =
+        expected.or(state.outcome.as_ref().map(|outcome| outcome.totals.index_records)).unwrap_or(0);
+    let bytes = fs::read(job.path().join(file::INDEX)).unwrap_or_default();
+    let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
+    // Those about output that was dropped or cleared are forgotten, and read as zeros.
+    let forgotten = records.iter().take_while(|record| **record == [0; RECORD_BYTES]).count();
+    let bad = records.iter().skip(forgotten).position(|record| Record::from_bytes(record).is_none());
+    if let Some(bad) = bad {
+        return Some(format!("record {} of its index is damaged: {consequence}", forgotten + bad));
+    }
+    // A keeper that died in the middle of a record leaves a part of one.
+    let found = records.len() as u64;
+    (found < expected).then(|| {
+        let rest = if rest.is_empty() { String::new() } else { format!(" and {} bytes", rest.len()) };
+        format!("its index has {found} records{rest} in place of {expected}: {consequence}")
+    })
+}
+
+/// Tells whether the keeper of a live job speaks nothing that this version does.
+fn unspoken(state: &State) -> Option<String> {
+    let theirs = state.meta.as_ref()?.protocol;
+    SPOKEN.common(theirs).is_none().then(|| {
+        format!(
+            "its keeper speaks control protocol {} to {}, and this version {} to {}: it can be read and not controlled",
+            theirs.min, theirs.max, SPOKEN.min, SPOKEN.max
+        )
+    })
+}

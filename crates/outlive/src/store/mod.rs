@@ -1,0 +1,314 @@
+//! The store: the directory that is the registry.
+
+pub(crate) mod collect;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod limits;
+pub(crate) mod machine;
+pub(crate) mod reconcile;
+pub(crate) mod remove;
+pub(crate) mod reserve;
+pub(crate) mod survival;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use outlive_core::FORMAT;
+use outlive_core::spec::Host;
+use outlive_sys::fault::{self, Point};
+use outlive_sys::{identity, lock};
+
+use crate::launch::keeper::{KeeperProgram, SpareKeeper};
+use crate::store::config::{Config, ConfigError};
+
+/// How long anybody waits for the store's lock; see `docs/on-disk-format.md`.
+const LOCK_LIMIT: Duration = Duration::from_secs(1);
+
+/// A store that was opened.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    config: Config,
+    host: OnceLock<Host>,
+    pub(crate) keeper: KeeperProgram,
+    /// This program is `outlive` itself.
+    pub(crate) is_helper: bool,
+    /// The file that the configuration is from, where one was looked for.
+    pub(crate) config_path: Option<PathBuf>,
+}
+
+/// Why a store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Nobody says where it is.
+    #[error("neither OUTLIVE_HOME, XDG_STATE_HOME nor HOME says where the store is")]
+    NoHome,
+    /// The path is not absolute: jobs would land in a directory that depends on the caller's.
+    #[error("the store's path {0} is not absolute")]
+    Relative(PathBuf),
+    /// It cannot be made or read.
+    #[error("cannot use the store at {path}")]
+    Io {
+        /// Which path.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Somebody else's directory.
+    #[error("{0} is not a store and not empty")]
+    NotAStore(PathBuf),
+    /// A later version wrote it.
+    #[error("the store at {path} has format {found:?}, and this version knows up to {FORMAT}")]
+    Version {
+        /// Which store.
+        path: PathBuf,
+        /// What its `version` file says.
+        found: String,
+    },
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+impl Store {
+    /// Opens the user's store, making it if needed: `$OUTLIVE_HOME`, else `$XDG_STATE_HOME/outlive`, else
+    /// `~/.local/state/outlive`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made or read, or is of a later version, or the configuration is wrong.
+    pub fn open() -> Result<Self, StoreError> {
+        Self::open_home(&default_root()?)
+    }
+
+    /// Opens the store at `root`, making it if needed, with the user's configuration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub fn open_home(root: &Path) -> Result<Self, StoreError> {
+        Self::open_configured(root, &config_path(root))
+    }
+
+    /// Opens the store at `root`, making it if needed, with the configuration of a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`].
+    pub fn open_configured(root: &Path, config: &Path) -> Result<Self, StoreError> {
+        let path = config.to_owned();
+        if std::env::var_os("OUTLIVE_CONFIG").is_some_and(|named| named == path && !path.exists()) {
+            let source = io::Error::from(io::ErrorKind::NotFound);
+            return Err(ConfigError::Read { path, source }.into());
+        }
+        let config = Config::load(&path)?;
+        Ok(Self { config_path: Some(path), ..Self::open_at(root, config)? })
+    }
+
+    /// Opens the store at `root`, making it if needed.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made or read, or is of a later version.
+    pub fn open_at(root: &Path, config: Config) -> Result<Self, StoreError> {
+        if !root.is_absolute() {
+            return Err(StoreError::Relative(root.to_owned()));
+        }
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StoreError::Io { path, source }
+        };
+        let version = root.join("version");
+        match fs::read_to_string(&version) {
+            Ok(text) if text == version_text() => {}
+            Ok(found) => {
+                return Err(StoreError::Version { path: root.to_owned(), found: found.trim().to_owned() });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !is_adoptable(root) {
+                    // Somebody else may have made it between the two looks, and put jobs into it.
+                    if version.exists() {
+                        return Self::open_at(root, config);
+                    }
+                    return Err(StoreError::NotAStore(root.to_owned()));
+                }
+                make(root, &version).map_err(failed(root))?;
+            }
+            Err(error) => return Err(failed(&version)(error)),
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            config,
+            host: OnceLock::new(),
+            keeper: KeeperProgram::default(),
+            is_helper: false,
+            config_path: None,
+        })
+    }
+
+    /// Opens it once more, for a thread that watches.
+    pub(crate) fn again(&self) -> Self {
+        let (root, config) = (self.root.clone(), self.config.clone());
+        let (host, is_helper) = (self.host.clone(), self.is_helper);
+        let config_path = self.config_path.clone();
+        Self { root, config, host, keeper: KeeperProgram::default(), is_helper, config_path }
+    }
+
+    /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with
+    /// a call of `outlive_keeper::run` when their name is `outlive-keeper`.
+    pub fn with_self_as_keeper(mut self) -> Self {
+        self.keeper.can_be_self = true;
+        self
+    }
+
+    /// Gives it a keeper that waits already, for the next job that is started.
+    pub fn with_spare_keeper(mut self, spare: Option<SpareKeeper>) -> Self {
+        self.keeper.spare = spare.into();
+        self
+    }
+
+    /// Names the keeper's program in place of the one beside this program.
+    pub fn with_keeper(mut self, program: impl Into<PathBuf>) -> Self {
+        self.keeper.given = Some(program.into());
+        self
+    }
+
+    /// Returns the program that would keep the next job; `None` if there is none.
+    pub fn keeper_program(&self) -> Option<PathBuf> {
+        self.keeper.candidates().next()
+    }
+
+    /// Returns where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the directory of jobs.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        self.root.join("jobs")
+    }
+
+    /// Returns the directory where jobs are prepared and taken apart.
+    pub(crate) fn new_dir(&self) -> PathBuf {
+        self.root.join("new")
+    }
+
+    /// Returns the directory of marks of live jobs.
+    pub(crate) fn live(&self) -> PathBuf {
+        self.root.join("live")
+    }
+
+    /// Returns the directory of what could not be read.
+    pub(crate) fn quarantine(&self) -> PathBuf {
+        self.root.join("quarantine")
+    }
+
+    /// Returns where this program runs.
+    pub(crate) fn host(&self) -> &Host {
+        self.host.get_or_init(|| {
+            let identity::Host { machine, boot, pid_namespace } = identity::Host::current();
+            Host { machine, boot, pid_namespace }
+        })
+    }
+
+    /// Takes the store's lock for a moment. After a second without it, goes on without: a front end that was stopped
+    /// while it held the lock must not stop all others, and nothing but the exactness of the limits depends on it.
+    pub(crate) fn lock(&self) -> io::Result<StoreLock> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.root.join("lock"))?;
+        let is_held = lock::lock_within(&file, LOCK_LIMIT)?;
+        Ok(StoreLock { _file: file, is_held })
+    }
+}
+
+/// The store's lock, freed on drop.
+#[derive(Debug)]
+pub(crate) struct StoreLock {
+    _file: File,
+    /// False where it was not to be had in time.
+    pub(crate) is_held: bool,
+}
+
+fn version_text() -> String {
+    format!("outlive store {FORMAT}\n")
+}
+
+/// The directories of a store.
+pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", "sessions"];
+
+/// The directories that are made when something comes into them.
+const LATER_DIRECTORIES: [&str; 1] = [crate::delivery::spool::SPOOL];
+
+/// Tells whether a store may be made here: nothing is there but what the making of one that was cut short leaves, and a
+/// configuration.
+fn is_adoptable(root: &Path) -> bool {
+    fs::read_dir(root).into_iter().flatten().flatten().all(|entry| {
+        let name = entry.file_name();
+        let is_empty = || fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none());
+        name == "config.toml"
+            || name == "lock"
+            || name.to_string_lossy().ends_with(".tmp")
+            || (DIRECTORIES.iter().chain(&LATER_DIRECTORIES).any(|known| name == *known) && is_empty())
+    })
+}
+
+/// Makes the directories and, last, the version file: a store without it is one that is still being made.
+///
+/// # Durability
+///
+/// Synced.
+fn make(root: &Path, version: &Path) -> io::Result<()> {
+    let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+    fault::step(Point::RootMake, || make(root))?;
+    for name in DIRECTORIES {
+        fault::step(Point::PartsMake, || make(&root.join(name)))?;
+    }
+    // Synced before it has its name, and then the names: an empty version after the loss of power would be taken for one
+    // that nobody knows, with all jobs behind it.
+    let temporary = root.join(format!("version.{}.tmp", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    fault::write_all(Point::VersionWrite, &mut file, version_text().as_bytes())?;
+    fault::step(Point::VersionSync, || file.sync_all())?;
+    fault::step(Point::VersionRename, || fs::rename(&temporary, version))?;
+    fault::step(Point::RootSync, || File::open(root)?.sync_all())
+}
+
+fn default_root() -> Result<PathBuf, StoreError> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(home) = set("OUTLIVE_HOME") {
+        return Ok(home);
+    }
+    if let Some(state) = set("XDG_STATE_HOME").filter(|path| path.is_absolute()) {
+        return Ok(state.join("outlive"));
+    }
+    set("HOME").map(|home| home.join(".local/state/outlive")).ok_or(StoreError::NoHome)
+}
+
+/// `$OUTLIVE_CONFIG`, else `config.toml` in the store where there is one, else in the user's configuration directory.
+fn config_path(root: &Path) -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = set("OUTLIVE_CONFIG") {
+        return path;
+    }
+    let own = root.join("config.toml");
+    if own.exists() {
+        return own;
+    }
+    set("XDG_CONFIG_HOME")
+        .or_else(|| set("HOME").map(|home| home.join(".config")))
+        .map_or(own, |config| config.join("outlive/config.toml"))
+}

@@ -1,0 +1,132 @@
+//! Telling what a keeper that died could not.
+//!
+//! A keeper writes the end among the session's events before it removes the job's mark. So a mark of a job that nobody keeps
+//! is a reason to look, and whoever looks writes down what is missing before the mark goes.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use outlive_core::event::Event;
+use outlive_core::id::{JobId, SessionName};
+use outlive_sys::fault::{self, Appending, Point};
+use outlive_sys::{durable, lock};
+
+use crate::job::Job;
+use crate::job::state::State;
+use crate::store::Store;
+
+/// So long is waited for keepers that are about to tell of an end, in all.
+const KEEPER_LIMIT: Duration = Duration::from_secs(1);
+
+impl Store {
+    /// Looks at the live jobs of a session, or of all: of those whose keeper died, the end is recovered and told. To be called
+    /// before events are read by somebody who must not miss one.
+    pub fn settle(&self, session: Option<&SessionName>) {
+        let deadline = Instant::now() + KEEPER_LIMIT;
+        for (mark, id) in self.marks(session) {
+            let Some(id) = id.filter(|id| !self.is_surely_running(id)) else { continue };
+            // A damaged job may be running; it counts until doctor has seen to it.
+            let Some(job) = self.open_job(&id).ok().flatten() else { continue };
+            self.put_mark_right(&mark, &job);
+            let state = job.state(self);
+            if state.status.has_ended() {
+                wait_for_keeper(&job, deadline);
+            }
+            self.settle_job(&job, &state);
+        }
+    }
+
+    /// Tells, without reading all that there is of a job, whether it is kept and has no outcome: mostly that is so, and this is asked
+    /// for every live job with every answer of an MCP server.
+    fn is_surely_running(&self, id: &JobId) -> bool {
+        let path = self.jobs().join(id.as_str());
+        let has_no_outcome = || {
+            let mut first = [0; 4];
+            let outcome = fs::File::open(path.join(outlive_core::file::OUTCOME));
+            outcome.and_then(|file| file.read_exact_at(&mut first, 0)).is_ok_and(|()| first == [0; 4])
+        };
+        let is_given_away = || path.join(outlive_core::file::SESSION).exists();
+        durable::is_held(&path, outlive_core::file::LOCK) && has_no_outcome() && !is_given_away()
+    }
+
+    /// Gives the mark of a job that was given to another session its name there, where whoever did that died half-way: its keeper
+    /// knows no other.
+    fn put_mark_right(&self, mark: &OsStr, job: &Job) {
+        let right = job.live_mark();
+        if mark != right.as_str() {
+            let (from, to) = (self.live().join(mark), self.live().join(right));
+            // Whoever is about to do the same finds that it is done.
+            fault::step(Point::TransferMark, || fs::rename(from, to)).ok();
+        }
+    }
+
+    /// Removes the marks of jobs that are gone or closed, after the end of each was told. The store's lock is held: a job that is
+    /// being prepared has its mark before it has its place.
+    pub(crate) fn sweep_marks(&self) {
+        self.settle(None);
+        for (name, id) in self.marks(None) {
+            let is_gone = id.is_none_or(|id| {
+                let is_prepared =
+                    || durable::is_held(&self.new_dir().join(id.as_str()), outlive_core::file::LOCK);
+                matches!(self.open_job(&id), Ok(None)) && !is_prepared()
+            });
+            if is_gone {
+                fault::step(Point::MarkSweep, || fs::remove_file(self.live().join(name))).ok();
+            }
+        }
+    }
+
+    /// Tells of the end of a job that nobody keeps any more, if nobody has, and then removes its mark.
+    pub(crate) fn settle_job(&self, job: &Job, state: &State) {
+        if job.is_kept() || state.is_removed {
+            return;
+        }
+        let is_told = !state.status.has_ended() || self.tell_ending(job);
+        if is_told && !state.is_live() {
+            let mark = self.live().join(job.live_mark());
+            fault::step(Point::SettleMark, || fs::remove_file(mark)).ok();
+        }
+    }
+
+    /// Writes the end of a job among its session's events, unless it is there. `false` if that is not possible.
+    pub(crate) fn tell_ending(&self, job: &Job) -> bool {
+        let Some(outcome) = job.records().0 else { return true };
+        let (session, nonce) = (job.session(), job.spec().nonce);
+        self.has_ending(session, nonce)
+            || self.append_event(
+                Appending::SETTLE_EVENT,
+                session,
+                &Event::of_outcome(job.id(), nonce, &outcome),
+            )
+    }
+
+    /// Tells whether a job was given to a session; its mark may have its old name.
+    fn is_given(&self, id: &str, session: &SessionName) -> bool {
+        let given = fs::read_to_string(self.jobs().join(id).join(outlive_core::file::SESSION));
+        given.is_ok_and(|given| given.trim_end() == session.as_str())
+    }
+
+    /// Lists the marks of live jobs of a session, or of all; none is the id of a mark that is no job's.
+    fn marks(&self, session: Option<&SessionName>) -> Vec<(OsString, Option<JobId>)> {
+        let entries = fs::read_dir(self.live()).into_iter().flatten().flatten();
+        let read = |name: OsString| {
+            let parts = name.to_str().and_then(|name| name.split_once('@'));
+            let is_wanted = session.is_none_or(|session| {
+                parts.is_some_and(|(id, owner)| owner == session.as_str() || self.is_given(id, session))
+            });
+            let id = parts.and_then(|(id, _)| JobId::parse(id).ok());
+            is_wanted.then_some((name, id))
+        };
+        entries.filter_map(|entry| read(entry.file_name())).collect()
+    }
+}
+
+/// Waits for a keeper that has written the outcome and is about to tell of it: whoever sees that a job has ended finds it among
+/// the events, too.
+fn wait_for_keeper(job: &Job, deadline: Instant) {
+    if let Ok(done) = job.done_file() {
+        lock::lock_within(&done, deadline.saturating_duration_since(Instant::now())).ok();
+    }
+}

@@ -1,0 +1,200 @@
+//! When a command that somebody waits for is better left to itself: one of the tools of development that has run for a while and
+//! prints something, such as a server or a watcher.
+//!
+//! Nothing is handed over: every command is a job from the start, and who waited merely stops waiting.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use crate::wait::shell_words;
+
+use crate::job::Job;
+use crate::job::state::State;
+use crate::output::Output;
+use crate::output::follow::{Followed, Follower};
+use crate::store::Store;
+use crate::wait::Until;
+use crate::wait::wait_for::{Conditions, WaitError, WaitFor};
+
+/// The commands that are left to themselves.
+const COMMANDS: [&str; 14] = [
+    "npm", "pnpm", "yarn", "node", "python", "python3", "go", "cargo", "make", "docker", "webpack", "vite",
+    "jest", "pytest",
+];
+
+/// How long such a command is waited for in any case: most that are to end have ended by then.
+const THRESHOLD: Duration = Duration::from_secs(2);
+
+/// How long it may take to end after its first output: one that computes and then prints its result is not left just before its end.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// How soon one who waits notices that nobody wants that any more.
+const STOPPED_WITHIN: Duration = Duration::from_millis(100);
+
+/// Decides whether a command that was started in the foreground goes on in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AutoBackground {
+    /// One of the programs that it runs is among [`COMMANDS`].
+    is_development: bool,
+}
+
+/// What waiting in the foreground came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foreground {
+    /// The main process has ended.
+    Ended,
+    /// It is one that is better left to itself.
+    Background,
+    /// The time was over, or nobody waits any more.
+    TimeOver,
+}
+
+impl AutoBackground {
+    /// Looks at a line for the shell: any of its commands may be the one that matters, wherever it stands.
+    pub fn of_line(line: &str) -> Self {
+        let is_listed = |root: &String| COMMANDS.contains(&root.to_lowercase().as_str());
+        Self { is_development: shell_words::read(line).roots.iter().any(is_listed) }
+    }
+
+    /// Looks at the command of a job.
+    pub fn of(job: &Job) -> Self {
+        let spec = job.spec();
+        match &spec.shell_line {
+            Some(line) => Self::of_line(&line.to_lossy()),
+            None => {
+                let words: Vec<String> =
+                    spec.argv.iter().map(|word| outlive_core::spec::quote(&word.to_lossy())).collect();
+                Self::of_line(&words.join(" "))
+            }
+        }
+    }
+
+    /// Tells whether it goes on in the background now that it has run so long, and has printed something or not.
+    pub fn is_due(self, elapsed: Duration, has_output: bool) -> bool {
+        self.is_development && has_output && elapsed >= THRESHOLD
+    }
+
+    /// Returns how long after its start it is no longer waited for, if it first printed something at this time after its start;
+    /// none: as long as it takes.
+    pub fn due(self, first_output: Option<Duration>) -> Option<Duration> {
+        let printed = first_output.filter(|_| self.is_development)?;
+        Some(THRESHOLD.max(printed.saturating_add(SETTLE)))
+    }
+}
+
+impl Store {
+    /// Waits for the end of a job's main process, until it is better left to itself, for `limit`, or until `stop` can be read.
+    ///
+    /// # Errors
+    ///
+    /// If its output cannot be read, or the kernel is out of memory.
+    pub fn wait_in_foreground(
+        &self,
+        job: &Job,
+        rule: AutoBackground,
+        limit: Duration,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<Foreground, WaitError> {
+        let began = Instant::now();
+        let left = || limit.saturating_sub(began.elapsed());
+        let first = if rule.is_development { limit.min(THRESHOLD) } else { limit };
+        let mut state = self.wait_for_end(job, first, stop)?;
+        if !rule.is_development || state.status.has_ended() {
+            return Ok(Foreground::of(&state));
+        }
+        // It is silent so far, or not: the first it prints decides.
+        let mut follower = None;
+        loop {
+            let elapsed = began.elapsed();
+            if rule.is_due(elapsed, Output::open(job)?.end() > 0) {
+                let last = rule.due(Some(elapsed)).unwrap_or_default().saturating_sub(elapsed);
+                state = self.wait_for_end(job, last.min(left()), stop)?;
+                let has_ended = state.status.has_ended();
+                return Ok(if has_ended { Foreground::Ended } else { Foreground::Background });
+            }
+            let is_stopped = stop
+                .is_some_and(|stop| outlive_sys::poll::readable(stop, Some(Duration::ZERO)).unwrap_or(true));
+            if left().is_zero() || is_stopped {
+                state = job.state(self);
+                return Ok(Foreground::of(&state));
+            }
+            let follower = match &mut follower {
+                Some(follower) => follower,
+                None => follower.insert(Follower::new(self, job, 0)?.until_exit()),
+            };
+            let limit = if stop.is_some() { left().min(STOPPED_WITHIN) } else { left() };
+            if follower.next(Some(limit))? == Followed::End {
+                return Ok(Foreground::Ended);
+            }
+        }
+    }
+
+    fn wait_for_end(
+        &self,
+        job: &Job,
+        limit: Duration,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<State, WaitError> {
+        let wanted = WaitFor {
+            jobs: std::slice::from_ref(job),
+            until: Until::All,
+            conditions: Conditions::default(),
+            events: None,
+            limit: Some(limit),
+        };
+        let mut arrival = self.wait_for_unless(&wanted, stop)?;
+        arrival.states.pop().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound).into())
+    }
+}
+
+impl Foreground {
+    fn of(state: &State) -> Self {
+        if state.status.has_ended() { Self::Ended } else { Self::TimeOver }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moves(line: &str, millis: u64, has_output: bool) -> bool {
+        AutoBackground::of_line(line).is_due(Duration::from_millis(millis), has_output)
+    }
+
+    #[test]
+    fn a_tool_of_development_that_prints_goes_on_in_the_background() {
+        for line in
+            ["npm run dev", "pnpm dev", "yarn start", "/usr/bin/node x", "cd app && npm run dev", "NPM ci"]
+        {
+            assert!(moves(line, 2500, true), "{line}");
+            assert!(moves(line, 2000, true), "{line}");
+            assert!(!moves(line, 1999, true), "{line}: too soon");
+            assert!(!moves(line, 3000, false), "{line}: silent");
+        }
+        for line in COMMANDS {
+            assert!(moves(line, 2000, true), "{line}");
+        }
+        for line in
+            ["npm run dev 2>&1 | tee log", "npm ci && echo done", "(npm start)", "A=1 env B=2 time npm t"]
+        {
+            assert!(moves(line, 2000, true), "{line}");
+        }
+    }
+
+    #[test]
+    fn anything_else_does_not() {
+        for line in ["echo hello", "echo npm run dev", "sleep 10 # npm", "npmx", "", "&&", "cat 'npm'"] {
+            assert!(!moves(line, 60_000, true), "{line}");
+        }
+    }
+
+    #[test]
+    fn it_is_asked_again_when_the_time_comes() {
+        let rule = AutoBackground::of_line("npm t");
+        assert_eq!(rule.due(Some(Duration::from_millis(500))), Some(Duration::from_millis(2000)));
+        assert_eq!(rule.due(Some(Duration::from_millis(2500))), Some(Duration::from_millis(2600)));
+        assert_eq!(rule.due(None), None, "its first output is told");
+        assert_eq!(AutoBackground::of_line("ls").due(Some(Duration::ZERO)), None);
+    }
+}

@@ -1,0 +1,300 @@
+//! Asking an address whether it answers: the smallest HTTP client that can tell.
+//!
+//! One request, one look at the status line, and nothing else: no redirects, no body, no proxy, no TLS. It runs in a thread
+//! of its own, because a server may take a connection and then say nothing.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::launch::request::RequestError;
+
+/// How long a connection may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long an answer may take; then it is asked anew.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// How much of an answer is looked at.
+const MOST: usize = 8 << 10;
+
+/// The first pause between two attempts, and the longest.
+pub(crate) const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+
+/// The stack of the thread that asks; looking up a name needs most of it.
+const STACK: usize = 512 << 10;
+
+/// An address that can be asked: `http://HOST[:PORT][/PATH]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpAddress {
+    url: String,
+    /// As the request names it, with the port where one was given.
+    authority: String,
+    host: String,
+    port: u16,
+    target: String,
+}
+
+impl FromStr for HttpAddress {
+    type Err = RequestError;
+
+    fn from_str(url: &str) -> Result<Self, RequestError> {
+        let wrong = || RequestError::Address(url.to_owned());
+        // What is not visible ASCII has no place in a request line, and could end it.
+        if !url.bytes().all(|byte| byte.is_ascii_graphic()) || url.len() > 2048 {
+            return Err(wrong());
+        }
+        let scheme_of =
+            |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+        if scheme_of("https://") {
+            return Err(RequestError::Encrypted(url.to_owned()));
+        }
+        if !scheme_of("http://") {
+            return Err(wrong());
+        }
+        let rest = url["http://".len()..].split('#').next().unwrap_or_default();
+        let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(path_at);
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(bracketed) => {
+                let (host, after) = bracketed.split_once(']').ok_or_else(wrong)?;
+                host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong())?;
+                (host, if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or_else(wrong)?) })
+            }
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let port = match port {
+            None => 80,
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                port.parse().map_err(|_| wrong())?
+            }
+            Some(_) => return Err(wrong()),
+        };
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+        if host.is_empty() || port == 0 || !host.bytes().all(is_name) {
+            return Err(wrong());
+        }
+        let (host, authority) = (host.to_owned(), authority.to_owned());
+        Ok(Self { url: url.to_owned(), authority, host, port, target })
+    }
+}
+
+impl HttpAddress {
+    /// Returns it as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.url
+    }
+
+    /// Asks once; returns the status if there was an answer.
+    pub(crate) fn ask(&self) -> io::Result<u16> {
+        let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        // A name such as localhost may have several addresses, and a server listens on one of them only.
+        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
+            match self.ask_at(address) {
+                Ok(status) => return Ok(status),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn ask_at(&self, address: SocketAddr) -> io::Result<u16> {
+        let until = Instant::now() + ANSWER_LIMIT;
+        let mut stream = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
+        // A connection to a port that nobody listens on may, by accident of its own number, reach itself.
+        if stream.local_addr()? == stream.peer_addr()? {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        stream.set_write_timeout(Some(CONNECT_LIMIT))?;
+        let Self { target, authority, .. } = self;
+        let version = outlive_core::VERSION;
+        stream.write_all(
+            format!(
+                "GET {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: outlive/{version}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+            )
+            .as_bytes(),
+        )?;
+        let (mut answer, mut buffer) = (Vec::new(), [0; 1024]);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))?;
+            let count = match stream.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            answer.extend_from_slice(&buffer[..count]);
+            match status(&answer)? {
+                Some(status) => return Ok(status),
+                None if count == 0 || answer.len() > MOST => return Err(io::ErrorKind::InvalidData.into()),
+                None => {}
+            }
+        }
+    }
+}
+
+/// Reads the status of an answer; `None` if it is not there yet.
+fn status(mut answer: &[u8]) -> io::Result<Option<u16>> {
+    loop {
+        let Some(end) = memchr::memchr(b'\n', answer) else {
+            let start = &b"HTTP/1."[..answer.len().min(7)];
+            // Not to wait for the end of a line that is no status line.
+            return if answer.starts_with(start) { Ok(None) } else { Err(io::ErrorKind::InvalidData.into()) };
+        };
+        let line = std::str::from_utf8(&answer[..end]).unwrap_or_default().trim_end();
+        let mut words = line.split(' ');
+        let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
+        let code = words.next().filter(|code| code.len() == 3).and_then(|code| code.parse::<u16>().ok());
+        match code.filter(|code| is_http && (100..600).contains(code)) {
+            // The answer proper comes after it.
+            Some(100..200) => match memchr::memmem::find(answer, b"\r\n\r\n") {
+                Some(at) => answer = &answer[at + 4..],
+                None => return Ok(None),
+            },
+            Some(code) => return Ok(Some(code)),
+            None => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        if answer.is_empty() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Asks an address again and again, until it answers with a status below 400.
+#[derive(Debug)]
+pub(crate) struct HttpProbe {
+    /// Readable once it has.
+    told: UnixStream,
+    status: Arc<OnceLock<u16>>,
+}
+
+impl HttpProbe {
+    /// Begins to ask.
+    pub(crate) fn start(address: &HttpAddress) -> io::Result<Self> {
+        let (told, telling) = UnixStream::pair()?;
+        let status = Arc::new(OnceLock::new());
+        let (address, answer) = (address.clone(), Arc::clone(&status));
+        let thread = std::thread::Builder::new().name("http probe".to_owned()).stack_size(STACK);
+        thread.spawn(move || {
+            let mut pause = PAUSES.0;
+            // As long as somebody waits for the answer.
+            while Arc::strong_count(&answer) > 1 {
+                match address.ask() {
+                    Ok(status) if status < 400 => {
+                        answer.get_or_init(|| status);
+                        break;
+                    }
+                    _ => std::thread::sleep(pause),
+                }
+                pause = (pause * 3 / 2).min(PAUSES.1);
+            }
+            drop(telling);
+        })?;
+        Ok(Self { told, status })
+    }
+
+    /// Returns the status that it answered with.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.status.get().copied()
+    }
+
+    /// Returns what to poll for.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.told.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        for (url, host, port, target, authority) in [
+            ("http://localhost", "localhost", 80, "/", "localhost"),
+            ("HTTP://127.0.0.1:8080/a?b#c", "127.0.0.1", 8080, "/a?b", "127.0.0.1:8080"),
+            ("http://[::1]:81", "::1", 81, "/", "[::1]:81"),
+            ("http://a.b?q", "a.b", 80, "/?q", "a.b"),
+        ] {
+            let address: HttpAddress = url.parse().unwrap();
+            assert_eq!((address.host.as_str(), address.port, address.target.as_str()), (host, port, target));
+            assert_eq!((address.authority.as_str(), address.as_str()), (authority, url));
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for url in [
+            "",
+            "localhost",
+            "http://",
+            "http:///x",
+            "ftp://a",
+            "http://a:0",
+            "http://a:65536",
+            "http://a:+1",
+            "http://a:b",
+            "http://u@a",
+            "http://[::1",
+            "http://[a]",
+            "http://[::1]x",
+            "http://a/\r\nX: y",
+            "http://a b",
+            "http://ä",
+            "http://a:",
+        ] {
+            assert_eq!(url.parse::<HttpAddress>(), Err(RequestError::Address(url.to_owned())), "{url}");
+        }
+        let huge = format!("http://a/{}", "x".repeat(3000));
+        assert!(matches!(huge.parse::<HttpAddress>(), Err(RequestError::Address(_))));
+        assert!(matches!("https://a".parse::<HttpAddress>(), Err(RequestError::Encrypted(_))));
+    }
+
+    #[test]
+    fn status_lines_are_read_and_nonsense_is_not() {
+        assert_eq!(status(b"HTTP/1.1 204 No Content\r\n").unwrap(), Some(204));
+        assert_eq!(status(b"HTTP/1.0 500\n").unwrap(), Some(500));
+        assert_eq!(status(b"HTTP/1.1 20").unwrap(), None);
+        assert_eq!(status(b"HT").unwrap(), None);
+        assert_eq!(status(b"").unwrap(), None);
+        assert_eq!(
+            status(b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 302 Found\r\n").unwrap(),
+            Some(302)
+        );
+        assert_eq!(status(b"HTTP/1.1 103 Early\r\nLink").unwrap(), None);
+        assert_eq!(status(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap(), None);
+        for nonsense in
+            [&b"SSH-2.0-x\r\n"[..], b"SSH", b"HTTP/1.1 2000\r\n", b"HTTP/1.1 abc\n", b"\xff\xff\n", b"\n"]
+        {
+            assert!(status(nonsense).is_err(), "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_asked_until_it_is_well() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://localhost:{}/health", server.local_addr().unwrap().port());
+        let probe = HttpProbe::start(&url.parse().unwrap()).unwrap();
+        for answer in ["nonsense", "HTTP/1.1 503 Not yet\r\n\r\n", "HTTP/1.1 302 Found\r\n\r\n"] {
+            assert_eq!(probe.status(), None);
+            let (mut client, _) = server.accept().unwrap();
+            let mut asked = [0; 17];
+            client.read_exact(&mut asked).unwrap();
+            assert_eq!(&asked, b"GET /health HTTP/");
+            client.write_all(answer.as_bytes()).unwrap();
+        }
+        outlive_sys::poll::readable(probe.fd(), None).unwrap();
+        assert_eq!(probe.status(), Some(302));
+    }
+}

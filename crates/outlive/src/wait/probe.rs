@@ -1,0 +1,54 @@
+//! Looking at a port now and then: nothing tells when a process begins to listen.
+
+use std::time::{Duration, Instant};
+
+use outlive_sys::ports::Listeners;
+
+use crate::control::tree::Port;
+use crate::job::Job;
+use crate::job::state::State;
+use crate::store::Store;
+use crate::wait::http::PAUSES;
+
+/// A job that prints something may have done something, too; but not to look at every line of a flood.
+const AFTER_OUTPUT: Duration = Duration::from_millis(50);
+
+/// Looks whether a process of a job listens on a port, ever less often.
+#[derive(Debug)]
+pub(crate) struct PortProbe {
+    port: u16,
+    last: Option<Instant>,
+    pause: Duration,
+}
+
+impl PortProbe {
+    pub(crate) fn new(port: u16) -> Self {
+        Self { port, last: None, pause: PAUSES.0 }
+    }
+
+    /// Looks, if it is time to, or something else has happened.
+    pub(crate) fn look(
+        &mut self,
+        store: &Store,
+        job: &Job,
+        state: &State,
+        now: Instant,
+        has_changed: bool,
+    ) -> Option<Port> {
+        let pause = if has_changed { self.pause.min(AFTER_OUTPUT) } else { self.pause };
+        if self.last.is_some_and(|last| now < last + pause) {
+            return None;
+        }
+        if self.last.is_some() {
+            self.pause = (self.pause * 3 / 2).min(PAUSES.1);
+        }
+        self.last = Some(now);
+        let ports = job.tree(store, state)?.ports(&mut Listeners::new());
+        ports.into_iter().find(|listened| listened.port == self.port)
+    }
+
+    /// Returns when to look again.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.last.map(|last| last + self.pause)
+    }
+}

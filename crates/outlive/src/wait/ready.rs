@@ -1,0 +1,263 @@
+//! Whether a job is ready: by a line of its output, a port that it listens on, an address that answers.
+//!
+//! The condition is stored with the job. Whoever sees that it holds makes the job's file `ready` and, if he made it, writes
+//! the event. A prober in the background looks, from the start until it is so; should it be killed, the next front
+//! end that looks at the job starts it again, and whoever waits for it looks himself.
+
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use outlive_core::event::Kind;
+use outlive_core::file;
+use outlive_core::id::{JobId, Nonce};
+use outlive_core::lines::Line;
+use outlive_core::spec::Ready;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{self, Appending, Point};
+use outlive_sys::{clock, durable, lock};
+use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
+
+use crate::job::Job;
+use crate::job::state::State;
+use crate::launch::request::RequestError;
+use crate::output::scan::Scanner;
+use crate::output::search::pattern;
+use crate::store::Store;
+use crate::wait::Until;
+use crate::wait::http::{HttpAddress, HttpProbe};
+use crate::wait::probe::PortProbe;
+use crate::wait::wait_for::{Conditions, WaitError, WaitFor};
+
+/// How a job was seen to be ready: the file `ready`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadyRecord {
+    /// When.
+    #[serde(rename = "at_us")]
+    pub at: Timestamp,
+    /// The line that said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_number: Option<u64>,
+    /// Where it answers, or listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// Checks a condition before a job is started with it.
+pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
+    if let Some(text) = &ready.on {
+        pattern(text, false).map_err(|error| RequestError::Pattern(text.clone(), one_line(&error)))?;
+    }
+    if let Some(url) = &ready.http {
+        url.parse::<HttpAddress>()?;
+    }
+    match ready {
+        Ready { on: None, port: None, http: None, .. } => Err(RequestError::NothingReady),
+        _ => Ok(()),
+    }
+}
+
+/// Says what is wrong with a pattern; the drawing of the place needs several lines.
+fn one_line(error: &regex::Error) -> String {
+    let text = error.to_string();
+    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+impl Job {
+    /// Returns how it was seen to be ready; `None` if it is not, or nothing was said about when it would be.
+    pub fn ready_record(&self) -> Option<ReadyRecord> {
+        self.spec().ready.as_ref()?;
+        let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).ok();
+        // Whoever made it may have died before he wrote more; on a full disk there is no more.
+        let made = ReadyRecord { at: made_at(&file).unwrap_or(Timestamp(0)), line_number: None, url: None };
+        Some(serde_json::from_slice(&text).unwrap_or(made))
+    }
+
+    /// Writes down that it is ready, once. A store that cannot be written loses only that.
+    fn mark_ready(&self, store: &Store, record: &ReadyRecord) {
+        if durable::open_ro(self.dir(), file::READY).is_ok() {
+            return;
+        }
+        // The event first: whoever dies between the two has it told once more, and readers drop a repeat. What is not told is not
+        // marked either, so that the next who looks tries again.
+        if !store.append_event_of(Appending::READY_EVENT, self, Kind::Ready) {
+            return;
+        }
+        let made = fault::step(Point::ReadyMake, || durable::create_new(self.dir(), file::READY));
+        if let Ok(mut made) = made {
+            let mut text = serde_json::to_vec(record).unwrap_or_default();
+            text.push(b'\n');
+            fault::write_all(Point::ReadyWrite, &mut made, &text).ok();
+        }
+    }
+
+    /// Tells whether somebody is at it who looks whether it is ready.
+    fn is_probed(&self) -> bool {
+        durable::open_ro(self.dir(), file::PROBE)
+            .and_then(|held| lock::try_lock(&held, lock::Kind::Shared))
+            .is_ok_and(|is_free| !is_free)
+    }
+
+    /// Returns how long it still may take to be ready; `Some(None)` if that is not limited, `None` if the time is over.
+    pub(crate) fn ready_time_left(&self, state: &State) -> Option<Option<Duration>> {
+        let Some(limit) = self.spec().ready.as_ref().and_then(|ready| ready.timeout_ms) else {
+            return Some(None);
+        };
+        let left = limit.saturating_sub(state.runtime_ms().unwrap_or(0));
+        (left > 0).then_some(Some(Duration::from_millis(left)))
+    }
+}
+
+fn made_at(file: &std::fs::File) -> Option<Timestamp> {
+    let made = file.metadata().ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(Timestamp(u64::try_from(made.as_micros()).ok()?))
+}
+
+impl Store {
+    /// Sees to it that somebody looks whether a job is ready, where somebody should: to be called by whoever looks at the job.
+    pub fn probe_in_passing(&self, job: &Job, state: &State) {
+        if job.spec().ready.is_none() {
+            return;
+        }
+        let is_wanted = !state.status.has_ended()
+            && !state.is_elsewhere
+            && *self.host() == job.spec().host
+            && job.ready_time_left(state).is_some()
+            && job.ready_record().is_none()
+            && !job.is_probed();
+        if is_wanted {
+            self.start_prober(job);
+        }
+    }
+
+    /// Starts a prober. Without one, whoever waits for the job to be ready still looks himself.
+    pub(crate) fn start_prober(&self, job: &Job) {
+        // In a store that cannot be written it could do nothing.
+        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir(), file::PROBE));
+        let is_writable = match made {
+            Err(error) => error.kind() == io::ErrorKind::AlreadyExists,
+            Ok(_) => true,
+        };
+        if is_writable {
+            self.start_helper(&["probe", job.id().as_str(), &job.spec().nonce.to_string()]).ok();
+        }
+    }
+
+    /// Looks whether a job is ready until it is, has ended, or its time to be is over. At once if somebody else does, or
+    /// the job is no longer there.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel is out of memory.
+    pub fn probe(&self, id: &JobId, nonce: Nonce) -> Result<(), WaitError> {
+        let Ok(Some(job)) = self.open_job(id) else { return Ok(()) };
+        let held = durable::open_ro(job.dir(), file::PROBE);
+        let is_ours =
+            held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
+        if job.spec().nonce != nonce || !is_ours || job.spec().ready.is_none() {
+            return Ok(());
+        }
+        let conditions = Conditions { ready: true, ..Conditions::default() };
+        let jobs = std::slice::from_ref(&job);
+        self.wait_for(&WaitFor { jobs, until: Until::All, conditions, events: None, limit: None }).map(|_| ())
+    }
+}
+
+/// Looks whether a job is ready. What was asked for is looked for in turn: a line, then the port, then the address.
+#[derive(Debug)]
+pub(crate) struct Readiness {
+    pattern: Option<(Regex, Scanner)>,
+    port: Option<PortProbe>,
+    http: Option<HttpAddress>,
+    asking: Option<HttpProbe>,
+    /// The line that said so.
+    line: Option<Line>,
+    /// Where it listens.
+    url: Option<String>,
+}
+
+impl Readiness {
+    /// Begins to look; the condition was checked when the job was started.
+    pub(crate) fn new(job: &Job, ready: &Ready) -> Result<Self, WaitError> {
+        check(ready)?;
+        let pattern = ready.on.as_ref().and_then(|text| pattern(text, false).ok());
+        let pattern = pattern.map(|pattern| Scanner::new(job, None).map(|scanner| (pattern, scanner)));
+        let http = ready.http.as_ref().map(|url| url.parse()).transpose()?;
+        Ok(Self {
+            pattern: pattern.transpose()?,
+            port: ready.port.map(PortProbe::new),
+            http,
+            asking: None,
+            line: None,
+            url: None,
+        })
+    }
+
+    /// Looks once; returns whether it is ready, with the line that said so.
+    pub(crate) fn look(
+        &mut self,
+        (store, job, state): (&Store, &Job, &State),
+        now: Instant,
+        has_changed: bool,
+    ) -> io::Result<Option<Option<Line>>> {
+        if job.ready_record().is_some() {
+            return Ok(Some(self.line.take()));
+        }
+        let has_ended = state.status.has_ended();
+        if let Some((pattern, scanner)) = &mut self.pattern {
+            let Some(((), line)) =
+                scanner.look(now, has_ended, |text| pattern.is_match(text).then_some(()))?
+            else {
+                return Ok(None);
+            };
+            self.line = Some(line);
+            self.pattern = None;
+        }
+        // What has ended listens no more; whoever answers at the address is another.
+        if has_ended && (self.port.is_some() || self.http.is_some()) {
+            return Ok(None);
+        }
+        if let Some(probe) = &mut self.port {
+            let Some(port) = probe.look(store, job, state, now, has_changed) else { return Ok(None) };
+            self.url = Some(port.url);
+            self.port = None;
+        }
+        if let Some(address) = &self.http {
+            let asking = match self.asking.take() {
+                Some(asking) => asking,
+                None => HttpProbe::start(address)?,
+            };
+            let has_answered = self.asking.insert(asking).status().is_some();
+            if !has_answered {
+                return Ok(None);
+            }
+            self.url = Some(address.as_str().to_owned());
+        }
+        let line_number = self.line.as_ref().map(|line| line.number);
+        let at = Timestamp(clock::wall_us());
+        job.mark_ready(store, &ReadyRecord { at, line_number, url: self.url.clone() });
+        Ok(Some(self.line.take()))
+    }
+
+    /// Returns when to look again though nothing has happened.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match (&self.pattern, &self.port) {
+            (Some((_, scanner)), _) => scanner.due(),
+            (None, Some(port)) => port.due(),
+            (None, None) => None,
+        }
+    }
+
+    /// Tells whether the address has answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.asking.as_ref().is_some_and(|asking| asking.status().is_some())
+    }
+
+    /// Returns what to poll for.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.asking.as_ref().filter(|asking| asking.status().is_none()).map(HttpProbe::fd)
+    }
+}
