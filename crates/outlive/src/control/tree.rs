@@ -16,7 +16,7 @@ use outlive_sys::ports::{Listener, Listeners};
 use outlive_sys::tree::{self, Member};
 use serde::Serialize;
 
-use crate::control::orphan::Trace;
+use crate::control::orphan::Remnants;
 use crate::job::Job;
 use crate::job::state::State;
 use crate::launch::keeper::PROGRAM;
@@ -94,7 +94,7 @@ impl Job {
             return None;
         }
         if state.is_orphaned {
-            let members = Trace::of(store, self, state.meta.as_ref()).members;
+            let members = Remnants::of(store, self, state.meta.as_ref()).members;
             return Some(Tree { members: in_order(members), keeper: None });
         }
         let meta = state.meta.as_ref()?;

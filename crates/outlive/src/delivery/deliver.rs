@@ -17,7 +17,7 @@ use outlive_sys::watch::Watch;
 use outlive_sys::{clock, durable, pipe};
 use serde::Serialize;
 
-use crate::delivery::on_exit::Sent;
+use crate::delivery::record::Sent;
 use crate::delivery::spool::{Entry, Spooled};
 use crate::delivery::webhook::{self, Client};
 use crate::store::Store;

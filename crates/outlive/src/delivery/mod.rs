@@ -3,5 +3,6 @@
 pub(crate) mod deliver;
 pub(crate) mod on_exit;
 pub(crate) mod pending;
+pub(crate) mod record;
 pub(crate) mod spool;
 pub(crate) mod webhook;

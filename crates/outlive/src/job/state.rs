@@ -16,7 +16,7 @@ use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point, Replacing};
 use outlive_sys::{clock, durable, lock};
 
-use crate::control::orphan::Trace;
+use crate::control::orphan::Remnants;
 use crate::control::tree::identity;
 use crate::job::Job;
 use crate::output::Output;
@@ -139,7 +139,7 @@ impl Job {
         // A keeper may die before it has written down whom it started.
         let is_running = match command {
             Some(command) => command.is_alive(),
-            None => meta.is_none() && !Trace::of(store, self, None).is_empty(),
+            None => meta.is_none() && !Remnants::of(store, self, None).is_empty(),
         };
         if is_running {
             self.tell_orphaned(store);
@@ -181,7 +181,7 @@ impl Job {
             && !is_lingering
             && *store.host() == self.spec().host
             && !self.is_removed()
-            && !Trace::of(store, self, meta.as_ref()).is_empty();
+            && !Remnants::of(store, self, meta.as_ref()).is_empty();
         if is_orphaned {
             self.tell_orphaned(store);
         }

@@ -1,8 +1,11 @@
 //! Output counted in characters, for callers that know no bytes and no lines.
 
-use std::io;
+use std::{fs, io};
 
-use outlive_core::characters::Decoder;
+use outlive_core::characters::{Decoder, Range};
+use outlive_core::file;
+use outlive_core::index::Stream;
+use outlive_core::outcome::{CLOSED_AT, Closed};
 
 use crate::output::{Output, Piece};
 
@@ -10,6 +13,44 @@ use crate::output::{Output, Piece};
 const WIDEST: u64 = 4;
 
 impl Output {
+    /// Returns `count` characters from the one with number `from`, counted from the first that is there, of one stream or of
+    /// both. Bytes that are not UTF-8 count as U+FFFD. Unlike lines and times, characters are not in the index: the log is
+    /// read up to them.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read.
+    pub fn characters(&mut self, from: u64, count: u64, stream: Option<Stream>) -> io::Result<String> {
+        let (mut decoder, mut range) = (Decoder::default(), Range::new(from, count));
+        let mut offset = self.start();
+        while let Some(piece) = self.piece(offset)? {
+            match piece {
+                Piece::Output { stream: of, bytes, .. } => {
+                    offset += bytes.len() as u64;
+                    let is_wanted = stream.is_none() || of == stream;
+                    if is_wanted && !range.push(&decoder.push(&bytes)) {
+                        return Ok(range.picked);
+                    }
+                }
+                Piece::Gone { to, .. } => offset = to,
+            }
+        }
+        range.push(&self.last_of(&mut decoder));
+        Ok(range.picked)
+    }
+
+    /// Returns what is left of a text that was decoded. While more may come, the beginning of a character is left for then.
+    pub(crate) fn last_of(&self, decoder: &mut Decoder) -> String {
+        let rest = decoder.finish();
+        if rest.is_empty() || self.is_over() { rest } else { String::new() }
+    }
+
+    /// Tells whether nothing more can come.
+    fn is_over(&self) -> bool {
+        let closed = |bytes: Vec<u8>| Closed::from_slot(bytes.get(CLOSED_AT as usize..)?);
+        fs::read(self.path.join(file::OUTCOME)).ok().and_then(closed).is_some()
+    }
+
     /// Returns how many characters there are, counted as [`Output::characters`] counts them: the log is read for it.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use outlive_sys::watch::Watch;
 
-use crate::control::orphan::Witness;
+use crate::control::orphan::MainHandle;
 use crate::job::Job;
 use crate::output::{Output, Piece};
 use crate::store::Store;
@@ -25,7 +25,7 @@ pub struct Follower<'a> {
     /// The end of the main process is the end, whoever else goes on.
     is_until_exit: bool,
     /// The main process, for the case that its keeper dies.
-    witness: Option<Witness>,
+    main: Option<MainHandle>,
 }
 
 /// What a follower has to tell.
@@ -48,21 +48,13 @@ impl<'a> Follower<'a> {
     pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
         // Watching begins before the first look, so that nothing is missed between the two.
         let watch = Watch::new(job.path());
-        Ok(Self {
-            store,
-            job,
-            output: Output::open(job)?,
-            watch,
-            position,
-            is_until_exit: false,
-            witness: None,
-        })
+        Ok(Self { store, job, output: Output::open(job)?, watch, position, is_until_exit: false, main: None })
     }
 
     /// Ends with the main process: what others of the job print after that is not waited for.
     pub fn until_exit(mut self) -> Self {
         self.is_until_exit = true;
-        self.witness = Witness::of(self.store, self.job);
+        self.main = MainHandle::of(self.store, self.job);
         self
     }
 
@@ -85,8 +77,8 @@ impl<'a> Follower<'a> {
             {
                 return Ok(Followed::Piece(piece));
             }
-            if let Some(witness) = &self.witness {
-                witness.tell(self.store, self.job);
+            if let Some(main) = &self.main {
+                main.tell(self.store, self.job);
             }
             // The state first, then the log once more: nothing is written after the job is closed.
             let state = self.job.state(self.store);
@@ -99,7 +91,7 @@ impl<'a> Follower<'a> {
             if exit.is_some() {
                 return Ok(Followed::End);
             }
-            let is_awaited = state.is_orphaned && self.witness.is_some();
+            let is_awaited = state.is_orphaned && self.main.is_some();
             if !state.is_elsewhere && (!state.is_live() || state.is_orphaned) && !is_awaited {
                 return Ok(Followed::End);
             }
@@ -108,8 +100,8 @@ impl<'a> Follower<'a> {
                 return Ok(Followed::Nothing);
             }
             // Nothing more is recorded, but how it ends can still be known.
-            if let Some(witness) = self.witness.as_ref().filter(|_| is_awaited) {
-                witness.wait(self.store, self.job, left);
+            if let Some(main) = self.main.as_ref().filter(|_| is_awaited) {
+                main.wait(self.store, self.job, left);
                 continue;
             }
             self.watch.wait(left)?;

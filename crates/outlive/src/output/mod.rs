@@ -8,6 +8,7 @@ pub(crate) mod clear;
 pub(crate) mod cursor;
 pub(crate) mod excerpt;
 pub(crate) mod follow;
+mod lines;
 pub(crate) mod nonblank;
 pub(crate) mod scan;
 pub(crate) mod search;
@@ -21,10 +22,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use outlive_core::characters::{Decoder, Range};
 use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
-use outlive_core::lines::{Assembler, Line, MAX_LINE};
-use outlive_core::outcome::{CLOSED_AT, Closed, Totals};
+use outlive_core::outcome::Totals;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{file, segment};
 
@@ -379,194 +378,6 @@ impl Output {
         {
             self.open = File::open(self.path.join(segment::name(start))).ok().map(|file| (start, file));
         }
-    }
-
-    /// Returns from where to read to see the last `count` lines, of one stream or of both, unfinished ones included.
-    pub fn offset_before_tail(&self, count: u64, stream: Option<Stream>) -> u64 {
-        let before = self.before_end();
-        let lines_of = |before: &Before| match stream {
-            Some(stream) => before.lines[stream.index()],
-            None => before.all_lines(),
-        };
-        let is_wanted = |candidate: Stream| stream.is_none_or(|stream| stream == candidate);
-        let unfinished = [Stream::Stdout, Stream::Stderr]
-            .into_iter()
-            .filter(|&open| is_wanted(open) && before.open[open.index()].is_some())
-            .count() as u64;
-        let skipped = (lines_of(&before) + unfinished).saturating_sub(count);
-        self.offset_of_last(|record| lines_of(&record.before) <= skipped)
-    }
-
-    /// Returns the last `count` lines, of one stream or of both, unfinished ones included.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
-    pub fn tail(&mut self, count: u64, stream: Option<Stream>) -> io::Result<Vec<Line>> {
-        let mut lines = self.settled(|output| output.lines_from(output.offset_before_tail(count, stream)))?;
-        lines.retain(|line| stream.is_none() || line.stream == stream);
-        let surplus = lines.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
-        lines.drain(..surplus);
-        Ok(lines)
-    }
-
-    /// Returns what puts together the lines that end after `offset`, with the beginnings of those that are unfinished
-    /// there.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
-    pub fn assembler_at(&mut self, offset: u64) -> io::Result<Assembler> {
-        self.settled(|output| output.assembler_as_known(offset))
-    }
-
-    /// Does something again if it showed that the index is good for less than was thought: what was begun with one opinion
-    /// must not be ended with another.
-    fn settled<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
-        loop {
-            let trusted = self.is_damaged.get().then(|| self.records.get());
-            let done = act(self)?;
-            if self.is_damaged.get().then(|| self.records.get()) == trusted {
-                return Ok(done);
-            }
-        }
-    }
-
-    fn assembler_as_known(&mut self, offset: u64) -> io::Result<Assembler> {
-        let number = self.last_record(|record| record.offset <= offset);
-        let Some(record) = number.and_then(|number| self.record(number)) else {
-            return Ok(Assembler::default());
-        };
-        let mut assembler = Assembler::at(&record.before);
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            if let Some(open) = record.before.open[stream.index()] {
-                let (bytes, cut, time) = self.stream_bytes(stream, open, record.offset)?;
-                assembler.resume(stream, time, &bytes, cut);
-            }
-        }
-        let mut place = record.offset;
-        while place < offset {
-            let Some(Piece::Output { stream, time, bytes, .. }) = self.piece(place)? else { break };
-            let length = (bytes.len() as u64).min(offset - place);
-            let part = &bytes[..usize::try_from(length).unwrap_or(0)];
-            assembler.push(stream, time, part, |_| {});
-            place += length;
-        }
-        Ok(assembler)
-    }
-
-    /// Returns all lines that end after `offset`, unfinished ones included.
-    fn lines_from(&mut self, offset: u64) -> io::Result<Vec<Line>> {
-        let mut lines = Vec::new();
-        self.each_line(offset, |line| lines.push(line))?;
-        Ok(lines)
-    }
-
-    /// Hands on all lines that end after `offset`, unfinished ones last.
-    pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
-        let mut assembler = self.assembler_at(offset)?;
-        while let Some(piece) = self.piece(offset)? {
-            match piece {
-                Piece::Output { stream, time, bytes, .. } => {
-                    offset += bytes.len() as u64;
-                    assembler.push(stream, time, &bytes, &mut take);
-                }
-                Piece::Gone { to, .. } => offset = to,
-            }
-        }
-        assembler.unfinished().into_iter().for_each(take);
-        Ok(())
-    }
-
-    /// Returns `count` characters from the one with number `from`, counted from the first that is there, of one stream or of
-    /// both. Bytes that are not UTF-8 count as U+FFFD. Unlike lines and times, characters are not in the index: the log is
-    /// read up to them.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
-    pub fn characters(&mut self, from: u64, count: u64, stream: Option<Stream>) -> io::Result<String> {
-        let (mut decoder, mut range) = (Decoder::default(), Range::new(from, count));
-        let mut offset = self.start();
-        while let Some(piece) = self.piece(offset)? {
-            match piece {
-                Piece::Output { stream: of, bytes, .. } => {
-                    offset += bytes.len() as u64;
-                    let is_wanted = stream.is_none() || of == stream;
-                    if is_wanted && !range.push(&decoder.push(&bytes)) {
-                        return Ok(range.picked);
-                    }
-                }
-                Piece::Gone { to, .. } => offset = to,
-            }
-        }
-        range.push(&self.last_of(&mut decoder));
-        Ok(range.picked)
-    }
-
-    /// Returns what is left of a text that was decoded. While more may come, the beginning of a character is left for then.
-    pub(crate) fn last_of(&self, decoder: &mut Decoder) -> String {
-        let rest = decoder.finish();
-        if rest.is_empty() || self.is_over() { rest } else { String::new() }
-    }
-
-    /// Tells whether nothing more can come.
-    fn is_over(&self) -> bool {
-        let closed = |bytes: Vec<u8>| Closed::from_slot(bytes.get(CLOSED_AT as usize..)?);
-        fs::read(self.path.join(file::OUTCOME)).ok().and_then(closed).is_some()
-    }
-
-    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, and
-    /// when the last of them came, too.
-    fn stream_bytes(
-        &mut self,
-        stream: Stream,
-        from: u64,
-        to: u64,
-    ) -> io::Result<(Vec<u8>, u64, Option<Timestamp>)> {
-        let (mut collected, mut cut, mut last) = (Vec::new(), 0, None);
-        let mut offset = from;
-        while offset < to {
-            match self.piece(offset)? {
-                Some(Piece::Output { stream: of, time, bytes, .. }) => {
-                    let length = (bytes.len() as u64).min(to - offset);
-                    if of == Some(stream) {
-                        last = time;
-                        let room = (MAX_LINE - collected.len()).min(usize::try_from(length).unwrap_or(0));
-                        collected.extend_from_slice(&bytes[..room]);
-                        cut += length - room as u64;
-                    }
-                    offset += length;
-                }
-                Some(Piece::Gone { to: there, .. }) => {
-                    let end = there.min(to);
-                    // Where the index was forgotten too, the line is cut all the same, by as much as this at the most.
-                    cut += match self.stream_length(stream, offset, end) {
-                        0 => end - offset,
-                        length => length,
-                    };
-                    offset = end;
-                }
-                None => break,
-            }
-        }
-        Ok((collected, cut, last))
-    }
-
-    /// Returns how many bytes of one stream there were in a range, by the index alone.
-    fn stream_length(&self, stream: Stream, from: u64, to: u64) -> u64 {
-        let mut number = self.last_record(|record| record.offset <= from);
-        let mut length = 0;
-        while let Some(record) =
-            number.and_then(|number| self.record(number)).filter(|record| record.offset < to)
-        {
-            number = number.map(|number| number + 1);
-            let end = number.and_then(|number| self.record(number)).map_or(to, |next| next.offset);
-            if record.kind == Kind::Output(stream) {
-                length += end.min(to).saturating_sub(record.offset.max(from));
-            }
-        }
-        length
     }
 }
 

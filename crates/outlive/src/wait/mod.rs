@@ -19,7 +19,7 @@ use outlive_core::id::Nonce;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::lock;
 
-use crate::control::orphan::Witness;
+use crate::control::orphan::MainHandle;
 use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
@@ -123,7 +123,7 @@ fn watch(store: &Store, job: &Job) -> bool {
 /// knows that all that comes with the end is done.
 fn block(store: &Store, job: &Job) -> Option<State> {
     // Held while it lives: if its keeper dies, the kernel still tells its end to whoever holds it.
-    let witness = Witness::of(store, job);
+    let main = MainHandle::of(store, job);
     let waited = fault::step(Point::DoneWait, || lock::wait_shared(job.done_file()?));
     if waited.is_err() && job.is_kept() {
         // For want of a descriptor, say: the keeper lives, and nothing is known but that.
@@ -135,8 +135,8 @@ fn block(store: &Store, job: &Job) -> Option<State> {
     }
     // The keeper is dead and has said nothing; its command may go on. It may still hold its other lock: the kernel frees one
     // after the other.
-    match witness.or_else(|| Witness::of(store, job)) {
-        Some(witness) => witness.wait(store, job, None),
+    match main.or_else(|| MainHandle::of(store, job)) {
+        Some(main) => main.wait(store, job, None),
         // Somebody else is about to write down what is known.
         None => std::thread::sleep(Duration::from_millis(1)),
     }

@@ -17,7 +17,7 @@ use outlive_sys::poll::{PollFd, PollFlags, poll, readable};
 use outlive_sys::watch::Watches;
 use regex::bytes::Regex;
 
-use crate::control::orphan::Witness;
+use crate::control::orphan::MainHandle;
 use crate::control::tree::Port;
 use crate::job::Job;
 use crate::job::state::State;
@@ -419,7 +419,7 @@ struct Waiting<'a> {
     /// The outcome is written, and the announcement is to come.
     announced_by: Option<Instant>,
     /// The main process, for the case that its keeper dies.
-    witness: Option<Witness>,
+    main: Option<MainHandle>,
     /// Says to others that we hold it, once nobody keeps it.
     held: Option<Option<File>>,
 }
@@ -444,7 +444,7 @@ impl<'a> Waiting<'a> {
             http: conditions.http.as_ref().map(HttpProbe::start).transpose()?,
             silence: None,
             announced_by: None,
-            witness: Witness::of(store, job),
+            main: MainHandle::of(store, job),
             held: None,
         })
     }
@@ -460,8 +460,8 @@ impl<'a> Waiting<'a> {
         if self.came.is_some() {
             return Ok(());
         }
-        if let Some(witness) = &self.witness {
-            witness.tell(store, self.job);
+        if let Some(main) = &self.main {
+            main.tell(store, self.job);
         }
         // The state first, then the output: nothing of the main process is written after its end.
         let state = self.job.state(store);
@@ -469,8 +469,8 @@ impl<'a> Waiting<'a> {
         let is_announced = has_ended && (state.is_removed || self.job.is_announced());
         self.announced_by = (has_ended && !is_announced).then(|| now + ANNOUNCEMENT);
         if state.is_orphaned && !has_ended && self.held.is_none() {
-            self.witness = self.witness.take().or_else(|| Witness::of(store, self.job));
-            self.held = self.witness.as_ref().map(|witness| witness.hold(store, self.job));
+            self.main = self.main.take().or_else(|| MainHandle::of(store, self.job));
+            self.held = self.main.as_ref().map(|main| main.hold(store, self.job));
         }
         let came = self.find(store, conditions, &state, now, has_changed);
         self.state = Some(state);
@@ -563,9 +563,9 @@ impl<'a> Waiting<'a> {
 
     /// Returns what tells of it, beside its directory.
     fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let witness = self.witness.as_ref().filter(|_| self.held.is_some()).map(Witness::fd);
+        let main = self.main.as_ref().filter(|_| self.held.is_some()).map(MainHandle::fd);
         let http = self.http.as_ref().filter(|http| http.status().is_none()).map(HttpProbe::fd);
-        witness.into_iter().chain(http).chain(self.readiness.as_ref().and_then(Readiness::fd))
+        main.into_iter().chain(http).chain(self.readiness.as_ref().and_then(Readiness::fd))
     }
 }
 

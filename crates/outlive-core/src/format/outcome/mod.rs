@@ -1,0 +1,161 @@
+//! How a job ended: two facts, and the record that holds them on disk.
+
+mod slot;
+
+use serde::{Deserialize, Serialize};
+
+use crate::rawtext::RawText;
+use crate::timestamp::Timestamp;
+use slot::Flat;
+
+pub use slot::{CLOSED_AT, FILE_BYTES, OUTCOME_AT, SLOT_BYTES};
+
+/// What the kernel said of the main process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitStatus {
+    /// It exited with this code.
+    Exited {
+        /// 0 to 255.
+        code: i32,
+    },
+    /// A signal ended it.
+    Signaled {
+        /// Its number.
+        signal: i32,
+        /// Whether a core was dumped.
+        core: bool,
+    },
+    /// Nobody knows. Never to be read as 0.
+    Unknown,
+}
+
+/// Why it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// By itself.
+    Natural,
+    /// Its deadline was over.
+    Timeout,
+    /// Somebody asked for it.
+    Kill {
+        /// Who, in words.
+        by: String,
+    },
+    /// The kernel ended it for want of memory.
+    Oom,
+    /// Its program was never executed.
+    NeverStarted(NeverStarted),
+    /// Its keeper was gone when it ended, or with it.
+    Lost {
+        /// What is known, in words.
+        why: String,
+    },
+}
+
+/// Why a command was never executed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NeverStarted {
+    /// The step that failed: `keeper`, `store`, `containment`, `group`, `fork`, `session`, `stdio`, `directory`, `exec`.
+    pub step: String,
+    /// The kernel's reason, if it gave one.
+    pub errno: Option<i32>,
+    /// The program or directory concerned.
+    pub path: Option<RawText>,
+    /// More in words, such as the interpreter that is missing.
+    pub detail: Option<String>,
+}
+
+impl NeverStarted {
+    /// Tells what failed in a sentence that names the step, the path and the cause.
+    pub fn sentence(&self) -> String {
+        let path = self.path.as_ref().map_or_else(|| "?".to_owned(), RawText::to_lossy);
+        let reason = self.errno.map_or_else(|| "for an unknown reason".to_owned(), errno_text);
+        let detail = self.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
+        match self.step.as_str() {
+            "exec" => format!("could not execute {path}: {reason}{detail}"),
+            "directory" => format!("could not enter the directory {path}: {reason}{detail}"),
+            "keeper" => format!("its keeper ended before the command was started{detail}"),
+            "store" => format!("could not prepare {path} in the store: {reason}{detail}"),
+            "fork" => format!("could not make a process: {reason}{detail}"),
+            "group" => format!("could not put it into its control group {path}: {reason}{detail}"),
+            "containment" => format!("could not contain it as asked{detail}"),
+            step => format!("could not set up the {step} of the process: {reason}{detail}"),
+        }
+    }
+
+    /// Tells whether the program is simply not there, which shells report as 127; all else is 126.
+    pub fn is_not_found(&self) -> bool {
+        self.step == "exec" && self.errno == Some(2) && self.detail.is_none()
+    }
+}
+
+/// Returns the system's words for an error number, without its "(os error 2)".
+pub fn errno_text(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// What the job printed, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// All bytes, kept or since gone.
+    pub bytes: u64,
+    /// Newlines of standard output.
+    pub stdout_lines: u64,
+    /// Newlines of standard error.
+    pub stderr_lines: u64,
+    /// Bytes that could not be kept.
+    pub dropped_bytes: u64,
+    /// Records in the index: whoever finds fewer knows that it is damaged.
+    #[serde(default)]
+    pub index_records: u64,
+}
+
+/// What it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user_ms: u64,
+    /// Processor time in the kernel.
+    pub system_ms: u64,
+    /// The largest resident set of a process in it.
+    pub max_rss_bytes: u64,
+    /// The most memory of all its processes together, where a control group counted it.
+    pub memory_peak_bytes: Option<u64>,
+    /// The most processes at a time, where a control group counted them.
+    pub pids_peak: Option<u64>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Flat", into = "Flat")]
+pub struct Outcome {
+    /// What the kernel said.
+    pub wait_status: WaitStatus,
+    /// Why.
+    pub cause: Cause,
+    /// When.
+    pub ended: Timestamp,
+    /// How long it ran, by a clock that does not jump; unknown for a job whose end nobody saw.
+    pub runtime_ms: Option<u64>,
+    /// What it used, where somebody could ask.
+    pub usage: Option<Usage>,
+    /// What it had printed by then.
+    pub totals: Totals,
+}
+
+/// The second record: the last process of the job is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Closed {
+    /// When.
+    #[serde(rename = "closed_us")]
+    pub closed: Timestamp,
+    /// All it ever used, those that outlived the main process too, where somebody could ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// All it ever printed.
+    #[serde(flatten)]
+    pub totals: Totals,
+}

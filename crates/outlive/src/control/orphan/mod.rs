@@ -1,0 +1,294 @@
+//! Jobs whose keeper died while something of them runs.
+//!
+//! Nobody keeps them, so front ends do what can be done without a keeper: find what is left, signal it, and learn how the
+//! main process ends. What belongs to the job is known by its control group, by descent from the recorded command, and by
+//! the environment that the command was started with; never by name. Why it is so: `docs/design/orphans.md`.
+
+mod main_handle;
+mod remnants;
+
+use std::collections::HashSet;
+use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+
+use outlive_core::control::Survivor;
+use outlive_core::file;
+use outlive_core::meta::Meta;
+use outlive_core::outcome::{Cause, NeverStarted, WaitStatus};
+use outlive_sys::fault::Replacing;
+use outlive_sys::identity::ProcessId;
+use outlive_sys::signal::Signal;
+use outlive_sys::tree::Member;
+use outlive_sys::{durable, exit, lock, spawn};
+use serde::{Deserialize, Serialize};
+
+use crate::control::tree::identity;
+use crate::control::{ControlError, Kill, Killed};
+use crate::job::Job;
+use crate::job::state::{Found, State};
+use crate::store::Store;
+use main_handle::hold;
+use remnants::{all_groups, survivor};
+
+pub(crate) use main_handle::MainHandle;
+pub(crate) use remnants::Remnants;
+
+/// How long the hard kill goes on before what is left is named.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long to wait for the end of anybody between two rounds: somebody new may have come meanwhile.
+const ROUND: Duration = Duration::from_millis(50);
+
+/// How long processes may take to stop. Nobody but the caller waits meanwhile.
+const STOP_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long somebody who holds the main process, and so may know how it ended, is waited for.
+const HOLDER_LIMIT: Duration = Duration::from_secs(1);
+
+/// Said where they take longer.
+const LATE: &str = "not all processes have stopped yet; they will when the kernel lets them";
+
+/// Said where no control group holds an orphan.
+const UNTRACED: &str = "its keeper is gone and no control group holds it: a process of it that left its parent and \
+                        cleared its environment cannot be traced";
+
+/// Who asked for the end of an orphan: the file `asked`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Asked {
+    by: String,
+    /// Only this signal was sent, and the end was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+}
+
+/// What whoever held the main process knows of its end.
+pub(crate) struct Seen {
+    /// What the kernel said.
+    status: Option<spawn::WaitStatus>,
+    /// It ended just now.
+    is_now: bool,
+    /// Who asked for it; a full disk may have kept that from being noted.
+    asked: Option<Asked>,
+}
+
+impl Job {
+    /// Writes down the end of a job whose keeper is dead and whose main process has ended; `seen` is by whoever held it.
+    pub(crate) fn end_unkept(&self, store: &Store, meta: Option<&Meta>, seen: Option<Seen>) -> State {
+        let command = meta.and_then(|meta| meta.command).map(identity);
+        let (is_holder, is_now) = (seen.is_some(), seen.as_ref().is_some_and(|seen| seen.is_now));
+        let asked = self.asked().or_else(|| seen.as_ref()?.asked.clone());
+        let status = seen.and_then(|seen| seen.status).or_else(|| exit::unreaped_status(command?));
+        if status.is_none()
+            && !is_holder
+            && let Ok(held) = durable::open_ro(self.dir(), file::ORPHANED)
+        {
+            // Somebody else may know more, and then is about to say it.
+            lock::lock_within(&held, HOLDER_LIMIT).ok();
+        }
+        let wait_status = match status {
+            Some(spawn::WaitStatus::Exited(code)) => WaitStatus::Exited { code },
+            Some(spawn::WaitStatus::Signaled { signal, core }) => WaitStatus::Signaled { signal, core },
+            None => WaitStatus::Unknown,
+        };
+        let cause = match (asked, meta) {
+            (Some(Asked { by, signal: None }), _) => Cause::Kill { by },
+            (Some(Asked { by, signal: Some(sent) }), _) if matches!(wait_status, WaitStatus::Signaled { signal, .. } if signal == sent) => {
+                Cause::Kill { by }
+            }
+            // It ran without a snapshot, for somebody saw it.
+            (_, None) if !self.was_orphaned() => {
+                Cause::NeverStarted(NeverStarted { step: "keeper".into(), ..NeverStarted::default() })
+            }
+            _ => Cause::Lost { why: "its keeper died before it could record the end".into() },
+        };
+        let is_closed = Remnants::of(store, self, meta).is_empty();
+        self.recover(store, Found { cause, wait_status, is_closed, is_now })
+    }
+
+    /// Tells whether somebody saw that it goes on without a keeper.
+    pub(crate) fn was_orphaned(&self) -> bool {
+        durable::open_ro(self.dir(), file::ORPHANED).is_ok()
+    }
+
+    fn asked(&self) -> Option<Asked> {
+        let mut bytes = Vec::new();
+        durable::open_ro(self.dir(), file::ASKED).ok()?.read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Notes who asks, before anything is done: whoever writes down the end then knows. The first who asked for the end
+    /// stays.
+    fn note_asked(&self, asked: &Asked) -> io::Result<()> {
+        if self.asked().is_some_and(|known| known.signal.is_none()) {
+            return Ok(());
+        }
+        let mut bytes = serde_json::to_vec(asked)?;
+        bytes.write_all(b"\n")?;
+        durable::replace(Replacing::ORPHAN_ASKED, self.dir(), file::ASKED, &bytes)
+    }
+}
+
+impl Store {
+    /// Ends what is left of a job that nobody keeps, as its keeper would have done.
+    pub(crate) fn kill_orphan(&self, job: &Job, state: &State, kill: &Kill) -> Result<Killed, ControlError> {
+        let meta = state.meta.as_ref();
+        let main = MainHandle::of(self, job);
+        let held = hold(job);
+        let remnants = self.traced(job, meta)?;
+        // Now: an empty group is removed by whoever meets it.
+        let untraced = remnants.untraced();
+        let asked = Asked { by: kill.by.clone(), signal: None };
+        // On a full disk it is ended all the same, and whoever ends it records why.
+        job.note_asked(&asked).ok();
+        let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
+        let mut signalled = 0;
+        if signal != Signal::KILL {
+            let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().grace_ms));
+            (signalled, _) = remnants.send(signal);
+            // A stopped process hears nothing before it goes on.
+            if let Some(group) = &remnants.group {
+                group.freeze(false).ok();
+            }
+            remnants.send(Signal::CONT);
+            let until = Instant::now().checked_add(grace);
+            let mut left = remnants;
+            while !left.is_empty() {
+                let rest = until.map_or(grace, |until| until.saturating_duration_since(Instant::now()));
+                if rest.is_zero() {
+                    break;
+                }
+                left.wait_any(rest);
+                if let Some(main) = &main {
+                    main.tell_asked(self, job, true, Some(&asked));
+                }
+                left = Remnants::of(self, job, meta);
+            }
+        }
+        let (count, survivors) = self.end_all(job, meta);
+        if let Some(main) = &main {
+            main.tell_asked(self, job, true, Some(&asked));
+        }
+        drop(held);
+        // Whoever writes down the end sees to the closing, too.
+        let after = job.state(self);
+        if survivors.is_empty()
+            && !after.is_live()
+            && let Some(meta) = meta
+        {
+            all_groups(job, meta).iter().for_each(|group| {
+                group.remove();
+            });
+        }
+        Ok(Killed { was_over: false, signalled: signalled.max(count), survivors, untraced })
+    }
+
+    /// Goes round until nobody is found, twice; returns how many there were, and who is left.
+    fn end_all(&self, job: &Job, meta: Option<&Meta>) -> (u32, Vec<Survivor>) {
+        let until = Instant::now() + PATIENCE;
+        let (mut most, mut empty) = (0, 0);
+        loop {
+            let remnants = Remnants::of(self, job, meta);
+            if remnants.is_empty() {
+                empty += 1;
+                if empty == 2 {
+                    return (most, Vec::new());
+                }
+                continue;
+            }
+            empty = 0;
+            let (count, refused) = remnants.end();
+            most = most.max(count);
+            if Instant::now() >= until {
+                let explain = |member: &Member| {
+                    let known = refused.iter().find(|refused| refused.pid == member.id.pid).cloned();
+                    known.unwrap_or_else(|| {
+                        survivor(member, &format!("it is still there, in state {}", member.state))
+                    })
+                };
+                return (most, remnants.members.iter().map(explain).collect());
+            }
+            remnants.wait_any(ROUND);
+        }
+    }
+
+    /// Sends one signal to what is left of a job that nobody keeps.
+    pub(crate) fn signal_orphan(
+        &self,
+        job: &Job,
+        state: &State,
+        signal: Signal,
+        by: &str,
+    ) -> Result<Killed, ControlError> {
+        let remnants = self.traced(job, state.meta.as_ref())?;
+        let asked = Asked { by: by.to_owned(), signal: Some(signal.number()) };
+        job.note_asked(&asked).ok();
+        let (signalled, survivors) = remnants.send(signal);
+        Ok(Killed { was_over: false, signalled, survivors, untraced: remnants.untraced() })
+    }
+
+    /// Stops what is left of a job that nobody keeps, or lets it go on.
+    pub(crate) fn freeze_orphan(
+        &self,
+        job: &Job,
+        state: &State,
+        is_paused: bool,
+    ) -> Result<(), ControlError> {
+        let remnants = self.traced(job, state.meta.as_ref())?;
+        let refused = |message: String| Err(ControlError::Refused { code: "not_paused".to_owned(), message });
+        match &remnants.group {
+            Some(group) => {
+                if let Err(error) = group.freeze(is_paused) {
+                    return refused(format!("the control group cannot be frozen: {error}"));
+                }
+                let until = Instant::now() + STOP_LIMIT;
+                while is_paused && !group.wait_frozen() {
+                    if Instant::now() >= until {
+                        return refused(LATE.to_owned());
+                    }
+                }
+            }
+            None if is_paused => {
+                let until = Instant::now() + STOP_LIMIT;
+                let mut told: Vec<ProcessId> = Vec::new();
+                loop {
+                    let remnants = Remnants::of(self, job, state.meta.as_ref());
+                    // Whoever waits in the kernel, such as for a child that stopped before it had executed its program, stops
+                    // before he does anything else.
+                    let is_still = |member: &Member| {
+                        matches!(member.state, 'T' | 't')
+                            || (member.state == 'D' && told.contains(&member.id))
+                    };
+                    if remnants.members.iter().all(is_still) {
+                        break;
+                    }
+                    remnants.send(Signal::STOP);
+                    told.extend(remnants.members.iter().map(|member| member.id));
+                    if Instant::now() >= until {
+                        return refused(LATE.to_owned());
+                    }
+                }
+            }
+            None => drop(remnants.send(Signal::CONT)),
+        }
+        if let Some(meta) = &state.meta {
+            let meta = Meta { paused: is_paused, ..meta.clone() };
+            durable::replace(Replacing::ORPHAN_PAUSE, job.dir(), file::META, &meta.to_bytes())
+                .map_err(|error| unwritten(job, error))?;
+        }
+        Ok(())
+    }
+
+    /// Looks for what is left, and refuses where the caller is part of it.
+    fn traced(&self, job: &Job, meta: Option<&Meta>) -> Result<Remnants, ControlError> {
+        let remnants = Remnants::of(self, job, meta);
+        let pids: HashSet<i32> = remnants.members.iter().map(|member| member.id.pid).collect();
+        match pids.contains(&ProcessId::current().pid) {
+            true => Err(ControlError::OwnAncestor(job.id().clone())),
+            false => Ok(remnants),
+        }
+    }
+}
+
+fn unwritten(job: &Job, source: io::Error) -> ControlError {
+    ControlError::Store { job: job.id().clone(), source }
+}

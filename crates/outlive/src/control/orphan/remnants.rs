@@ -1,0 +1,214 @@
+//! What is left of a job whose keeper died: found by control group, by descent and by environment.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outlive_core::control::Survivor;
+use outlive_core::id::JobId;
+use outlive_core::meta::Meta;
+use outlive_core::outcome::errno_text;
+use outlive_core::spec;
+use outlive_sys::cgroup::{self, Group};
+use outlive_sys::identity::{Handle, Stat};
+use outlive_sys::poll::{self, PollFd, PollFlags};
+use outlive_sys::signal::Signal;
+use outlive_sys::tree::{self as processes, Member};
+
+use super::UNTRACED;
+use crate::control::tree::{identity, is_keeper, with_root};
+use crate::job::Job;
+use crate::store::Store;
+
+/// What is left of a job that nobody keeps.
+pub(crate) struct Remnants {
+    pub(crate) members: Vec<Member>,
+    /// The control group that holds it, if the recorded one is its own beyond doubt.
+    pub(super) group: Option<Group>,
+}
+
+impl Remnants {
+    /// Looks for what is left. To be called only where the pids of the job mean something.
+    pub(crate) fn of(store: &Store, job: &Job, meta: Option<&Meta>) -> Self {
+        let group = own_group(job, meta);
+        let mut found = Finding { job, store, group: group.as_ref(), members: HashMap::new() };
+        if let Some(group) = &group {
+            group.members().into_iter().for_each(|pid| found.add(pid));
+        }
+        let command = meta.and_then(|meta| meta.command).map(identity);
+        for member in command.and_then(with_root).unwrap_or_default() {
+            found.add_unless_other(&member);
+        }
+        // Whoever left his parent, and was moved out of the group or never was in one.
+        let oldest = command.map_or(job.spec().starter.start_time, |command| command.start_time);
+        for root in processes::everybody() {
+            if !found.members.contains_key(&root) && is_marked(store, job, root, oldest) {
+                found.add(root);
+                for member in processes::below(root, |member| !is_keeper(member.id.pid)) {
+                    found.add_unless_other(&member);
+                }
+            }
+        }
+        let mut members: Vec<Member> = found.members.into_values().collect();
+        members.sort_by_key(|member| member.id.pid);
+        Self { members, group }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Says what cannot be known for want of a control group.
+    pub(super) fn untraced(&self) -> Option<String> {
+        self.group.is_none().then(|| UNTRACED.to_owned())
+    }
+
+    /// Sends a signal to everybody; returns to how many, and who could not be reached.
+    pub(super) fn send(&self, signal: Signal) -> (u32, Vec<Survivor>) {
+        let (mut count, mut refused) = (0, Vec::new());
+        for member in &self.members {
+            match processes::signal(member, signal) {
+                Ok(true) => count += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    let why = errno_text(error.raw_os_error().unwrap_or(0));
+                    refused.push(survivor(member, &format!("it may not be signalled: {why}")));
+                }
+            }
+        }
+        (count, refused)
+    }
+
+    /// Does one round of ending everybody.
+    pub(super) fn end(&self) -> (u32, Vec<Survivor>) {
+        match &self.group {
+            Some(group) if group.kill().is_ok() => {
+                // Whoever is not in the group.
+                let (_, refused) = self.send(Signal::KILL);
+                (u32::try_from(self.members.len()).unwrap_or(u32::MAX), refused)
+            }
+            Some(group) => {
+                // Stopped, so that nobody can fork meanwhile.
+                group.freeze(true).ok();
+                group.wait_frozen();
+                let sent = self.send(Signal::KILL);
+                group.freeze(false).ok();
+                sent
+            }
+            None => self.send(Signal::KILL),
+        }
+    }
+
+    /// Waits until one of them has ended; returns at once if one is gone already.
+    pub(super) fn wait_any(&self, limit: Duration) {
+        let handles: Vec<Handle> = self.members.iter().filter_map(|member| Handle::open(member.id)).collect();
+        if handles.len() < self.members.len() || handles.is_empty() {
+            // At most as often as a process needs to be put away.
+            std::thread::sleep(Duration::from_millis(1).min(limit));
+            return;
+        }
+        let mut fds: Vec<PollFd<'_>> =
+            handles.iter().map(|handle| PollFd::new(handle, PollFlags::IN)).collect();
+        poll::poll(&mut fds, Some(limit)).ok();
+    }
+}
+
+/// Collects what belongs to one job.
+struct Finding<'a> {
+    job: &'a Job,
+    store: &'a Store,
+    group: Option<&'a Group>,
+    members: HashMap<i32, Member>,
+}
+
+impl Finding<'_> {
+    fn add(&mut self, pid: i32) {
+        if is_keeper(pid) {
+            return;
+        }
+        if let Some(stat) = Stat::read(pid).filter(|stat| !stat.has_ended()) {
+            let member = Member { id: stat.id, parent: stat.parent, state: stat.state };
+            self.members.insert(pid, member);
+        }
+    }
+
+    /// Adds one that was found by descent. An inner job whose keeper died may be below; it is a job of its own.
+    fn add_unless_other(&mut self, member: &Member) {
+        let pid = member.id.pid;
+        let is_in_other = self.group.is_some_and(|group| cgroup::is_in_other_job(pid, group));
+        if !is_in_other && !self.names_other(pid) {
+            self.members.insert(pid, member.clone());
+        }
+    }
+
+    fn names_other(&self, pid: i32) -> bool {
+        let environment = processes::environment(pid).unwrap_or_default();
+        let named = value_of(&environment, b"OUTLIVE_JOB").and_then(|id| std::str::from_utf8(id).ok());
+        let other = named.filter(|id| *id != self.job.id().as_str()).and_then(|id| JobId::parse(id).ok());
+        other.is_some_and(|id| matches!(self.store.open_job(&id), Ok(Some(_))))
+    }
+}
+
+/// Returns the job's control group. The recorded path is believed only if its name is that of the recorded keeper: no
+/// other job's group has that, and none of a stranger.
+fn own_group(job: &Job, meta: Option<&Meta>) -> Option<Group> {
+    let meta = meta?;
+    let group = Group::at(meta.containment.as_ref()?.group.as_deref()?);
+    let keeper = meta.keeper.map(identity)?;
+    (group.is_of(keeper, job.spec().starter.uid) && group.path().is_dir()).then_some(group)
+}
+
+/// Returns all control groups of the job.
+pub(super) fn all_groups(job: &Job, meta: &Meta) -> Vec<Group> {
+    let (Some(contained), Some(keeper)) = (&meta.containment, meta.keeper.map(identity)) else {
+        return Vec::new();
+    };
+    let paths =
+        [&contained.group, &contained.memory_group, &contained.pids_group, &contained.cpu_group].into_iter();
+    let groups = paths.flatten().map(Group::at);
+    groups.filter(|group| group.is_of(keeper, job.spec().starter.uid)).collect()
+}
+
+/// Tells whether a process was started with the environment of this job: its id and its store, by the job's user, not
+/// before the job.
+fn is_marked(store: &Store, job: &Job, pid: i32, oldest: u64) -> bool {
+    let is_young = || Stat::read(pid).is_some_and(|stat| stat.id.start_time >= oldest && !stat.has_ended());
+    if processes::user(pid) != Some(job.spec().starter.uid) {
+        return false;
+    }
+    let Some(environment) = processes::environment(pid) else { return false };
+    value_of(&environment, b"OUTLIVE_JOB") == Some(job.id().as_str().as_bytes())
+        && is_young()
+        && names_store(store, job.spec(), &environment)
+}
+
+/// Tells whether an environment leads to this store: another one may have a job of the same id.
+fn names_store(store: &Store, spec: &spec::Spec, environment: &[Vec<u8>]) -> bool {
+    let home = value_of(environment, b"OUTLIVE_HOME").filter(|home| !home.is_empty());
+    if let (Some(home), Some(given)) = (home, spec.env_set.get("OUTLIVE_HOME")) {
+        return home == given.0.as_slice();
+    }
+    let path = |value: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(value));
+    let state = value_of(environment, b"XDG_STATE_HOME").map(path).filter(|path| path.is_absolute());
+    let own = value_of(environment, b"HOME").map(path).map(|home| home.join(".local/state"));
+    let root = home.map(path).or_else(|| state.or(own).map(|state| state.join("outlive")));
+    root.is_some_and(|root| is_same(&root, store.root()))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+    one == other || identity(one).is_some_and(|one| Some(one) == identity(other))
+}
+
+fn value_of<'a>(environment: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> {
+    environment.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))
+}
+
+pub(super) fn survivor(member: &Member, why: &str) -> Survivor {
+    let words = processes::arguments(member.id.pid);
+    let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    Survivor { pid: member.id.pid, command: words.join(" "), why: why.to_owned() }
+}

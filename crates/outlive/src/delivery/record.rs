@@ -1,0 +1,237 @@
+//! What became of the command and the notice at a job's end: the files `parting.json` and `webhook.json`, and what is
+//! shown of them.
+
+use std::io::Read;
+use std::time::Duration;
+
+use outlive_core::file;
+use outlive_core::spec::Process;
+use outlive_sys::fault::Replacing;
+use outlive_sys::identity::ProcessId;
+use outlive_sys::{clock, durable};
+use serde::{Deserialize, Serialize};
+
+use crate::control::tree::identity;
+use crate::delivery::spool::Spooled;
+use crate::delivery::webhook;
+use crate::job::Job;
+use crate::job::state::State;
+use crate::store::Store;
+
+/// After so long without a word, whoever was to run the command is dead.
+const SILENCE: Duration = Duration::from_secs(10);
+
+/// The file `parting.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Record {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) on_exit: Option<OnExitRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) webhook: Option<WebhookRecord>,
+    /// Why nothing at all could be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct OnExitRecord {
+    pub(super) started_at: Option<String>,
+    pub(super) ended_at: Option<String>,
+    pub(super) exit_code: Option<i32>,
+    pub(super) signal: Option<String>,
+    pub(super) error: Option<String>,
+    pub(super) note: Option<String>,
+    pub(super) output: Option<String>,
+    /// Who runs it.
+    pub(super) by: Option<Process>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct WebhookRecord {
+    pub(super) spooled_at: Option<String>,
+    pub(super) seq: u64,
+    pub(super) error: Option<String>,
+}
+
+/// The file `webhook.json`: what became of the notice in the end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Sent {
+    pub(crate) attempts: u32,
+    pub(crate) delivered_at: Option<String>,
+    pub(crate) given_up_at: Option<String>,
+    pub(crate) status: Option<u16>,
+    pub(crate) error: Option<String>,
+}
+
+/// How far the command is that is run at a job's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnExitState {
+    /// The job has not ended, or the command is about to be run.
+    Waiting,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended,
+    /// It was not run, and will not be.
+    NotRun,
+    /// It was run, and whoever ran it died before it ended.
+    Unknown,
+}
+
+/// The command that is run at a job's end.
+#[derive(Debug, Clone, Serialize)]
+pub struct OnExit {
+    /// The line for the shell.
+    pub line: String,
+    /// How far it is.
+    pub state: OnExitState,
+    /// When it was run.
+    pub started_at: Option<String>,
+    /// When it had ended.
+    pub ended_at: Option<String>,
+    /// The code that it exited with.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<String>,
+    /// Why it could not be run, or was ended.
+    pub error: Option<String>,
+    /// What was odd about it.
+    pub note: Option<String>,
+    /// The end of what it printed.
+    pub output: Option<String>,
+}
+
+/// How far a notice is that is to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookState {
+    /// The job has not ended.
+    Waiting,
+    /// It has, and its notice is not in the spool yet.
+    Owed,
+    /// It waits in the spool.
+    Spooled,
+    /// It has arrived.
+    Delivered,
+    /// It did not arrive in the time that is given, and was put aside.
+    GivenUp,
+    /// It is no longer in the spool, and nobody noted that it arrived.
+    Unknown,
+}
+
+/// A notice that is to be sent at a job's end.
+#[derive(Debug, Clone, Serialize)]
+pub struct Webhook {
+    /// Scheme, host and port: the rest may hold a secret.
+    pub address: String,
+    /// How far it is.
+    pub state: WebhookState,
+    /// Its sequence among the session's events.
+    pub seq: Option<u64>,
+    /// How often it was sent.
+    pub attempts: u32,
+    /// When it arrived.
+    pub delivered_at: Option<String>,
+    /// When it is sent next.
+    pub next_attempt_at: Option<String>,
+    /// Why it has not arrived yet.
+    pub error: Option<String>,
+}
+
+impl Job {
+    pub(super) fn parting_record(&self) -> Record {
+        self.read_json(file::PARTING).unwrap_or_default()
+    }
+
+    fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let mut bytes = Vec::new();
+        durable::open_ro(self.dir(), name).ok()?.take(1 << 20).read_to_end(&mut bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Writes down what became of those who were to hear of the end. It is a convenience: on a full disk, or of a job that was
+    /// removed meanwhile, it is not known.
+    pub(super) fn note_parting(&self, change: impl FnOnce(&mut Record)) {
+        let mut record = self.parting_record();
+        change(&mut record);
+        if let Ok(bytes) = serde_json::to_vec(&record)
+            && !self.is_removed()
+        {
+            durable::replace(Replacing::PARTING, self.dir(), file::PARTING, &bytes).ok();
+        }
+    }
+
+    pub(super) fn note_on_exit(&self, on_exit: &OnExitRecord) {
+        self.note_parting(|record| record.on_exit = Some(on_exit.clone()));
+    }
+
+    /// Tells what became of the command that was to be run at the end; `None` if there is none.
+    pub fn on_exit(&self, state: &State) -> Option<OnExit> {
+        let line = self.spec().parting.on_exit.as_ref()?.to_lossy();
+        let record = self.parting_record();
+        let general = record.error;
+        let known = record.on_exit.unwrap_or_default();
+        let closed = state.closed.map(|closed| closed.closed);
+        let silent_us = clock::wall_us().saturating_sub(closed.map_or(u64::MAX, |closed| closed.0));
+        let is_over = closed.is_some() && Duration::from_micros(silent_us) >= SILENCE;
+        let lives = || known.by.map(identity).is_some_and(ProcessId::is_alive);
+        let has_begun = known.started_at.is_some();
+        let word = match (has_begun, known.ended_at.is_some()) {
+            (true, true) => OnExitState::Ended,
+            (true, false) if lives() => OnExitState::Running,
+            (true, false) => OnExitState::Unknown,
+            (false, _) if known.error.is_some() || general.is_some() || is_over => OnExitState::NotRun,
+            (false, _) => OnExitState::Waiting,
+        };
+        let died = (word == OnExitState::NotRun).then(|| "its keeper died".to_owned());
+        Some(OnExit {
+            line,
+            state: word,
+            started_at: known.started_at,
+            ended_at: known.ended_at,
+            exit_code: known.exit_code,
+            signal: known.signal,
+            error: known.error.or(general).or(died),
+            note: known.note,
+            output: known.output.filter(|output| !output.is_empty()),
+        })
+    }
+
+    /// Tells what became of the notice that was to be sent at the end; `None` if there is none.
+    pub fn webhook(&self, store: &Store, state: &State) -> Option<Webhook> {
+        let address = webhook::origin(self.spec().parting.webhook.as_ref()?);
+        let record = self.parting_record().webhook;
+        let sent: Option<Sent> = self.read_json(file::WEBHOOK);
+        let nonce = self.spec().nonce.to_string();
+        let name = store.spooled().into_iter().find(|name| name.split('.').nth(1) == Some(nonce.as_str()));
+        let entry = name.and_then(|name| match store.read_spooled(&name) {
+            Spooled::Entry(entry) => Some(entry),
+            _ => None,
+        });
+        let word = match (&entry, &sent, &record) {
+            (Some(_), ..) => WebhookState::Spooled,
+            (None, Some(sent), _) if sent.delivered_at.is_some() => WebhookState::Delivered,
+            (None, Some(_), _) => WebhookState::GivenUp,
+            (None, None, Some(record)) if record.spooled_at.is_some() => WebhookState::Unknown,
+            _ if state.status.has_ended() => WebhookState::Owed,
+            _ => WebhookState::Waiting,
+        };
+        let entry_error = entry.as_ref().and_then(|entry| entry.error.clone());
+        let sent_error = sent.as_ref().and_then(|sent| sent.error.clone());
+        let attempts = entry.as_ref().map(|entry| entry.attempts).or(sent.as_ref().map(|sent| sent.attempts));
+        Some(Webhook {
+            address,
+            state: word,
+            seq: record.as_ref().map(|record| record.seq),
+            attempts: attempts.unwrap_or(0),
+            delivered_at: sent.and_then(|sent| sent.delivered_at).filter(|_| word == WebhookState::Delivered),
+            next_attempt_at: entry.filter(|entry| entry.attempts > 0).map(|entry| entry.next.to_string()),
+            error: entry_error.or(sent_error).or(record.and_then(|record| record.error)),
+        })
+    }
+}
