@@ -146,17 +146,17 @@ pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Res
         limit: Some(limit),
     };
     call.store.wait_for_unless(&wanted, call.stop.fd())?;
-    settle(call, job);
+    await_leftovers(call, job);
     Ok(())
 }
 
-/// How long those have that a main process left behind, to print their last and end.
-const SETTLE: Duration = Duration::from_millis(500);
+/// How long processes that the main process left behind may take to print their last and end.
+const LEFTOVERS: Duration = Duration::from_millis(500);
 
-/// Gives those a moment that a main process left behind: mostly they are about to end, as the last of a pipeline in `exec > >(tee log)`
-/// is, and what they print belongs to the answer.
-pub(crate) fn settle(call: &Call<'_>, job: &Job) {
-    let until = Instant::now() + SETTLE;
+/// Waits briefly for leftover children: most are about to end, as `tee` in `exec > >(tee log)` is, and what they print belongs to
+/// the answer.
+pub(crate) fn await_leftovers(call: &Call<'_>, job: &Job) {
+    let until = Instant::now() + LEFTOVERS;
     while job.state(call.store).is_lingering && Instant::now() < until && !call.stop.is_set() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -72,7 +72,7 @@ pub fn serve(store: Store, options: Options) -> io::Result<()> {
 async fn converse(stdio: &Stdio, server: Server) {
     let server = Arc::new(server);
     loop {
-        match serve_server(Arc::clone(&server), stdio.again()).await {
+        match serve_server(Arc::clone(&server), stdio.reopen()).await {
             Ok(running) => {
                 // Ends with the end of input, or when nobody reads the answers.
                 running.waiting().await.ok();

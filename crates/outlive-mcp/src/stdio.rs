@@ -46,12 +46,12 @@ enum Line {
 /// Where answers go.
 #[derive(Clone)]
 pub(crate) struct Outgoing {
-    writer: mpsc::Sender<Outgoer>,
+    writer: mpsc::Sender<OutgoingMessage>,
     shared: Arc<Shared>,
 }
 
 /// Something to write, and what then.
-struct Outgoer {
+struct OutgoingMessage {
     bytes: Vec<u8>,
     after: Vec<After>,
     done: oneshot::Sender<io::Result<()>>,
@@ -88,7 +88,7 @@ impl Stdio {
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (line_sender, lines) = mpsc::channel(QUEUE);
-        let (writer, outgoers) = mpsc::channel(QUEUE);
+        let (writer, writes) = mpsc::channel(QUEUE);
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(1 << 20);
         thread("read").spawn({
             let shared = Arc::clone(&shared);
@@ -99,14 +99,14 @@ impl Stdio {
         })?;
         thread("write").spawn({
             let shared = Arc::clone(&shared);
-            move || write(output, outgoers, &shared)
+            move || write(output, writes, &shared)
         })?;
         let lines = Arc::new(tokio::sync::Mutex::new(lines));
         Ok(Self { lines, outgoing: Outgoing { writer, shared } })
     }
 
     /// Returns the same connection once more, for when a client has to begin anew.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn reopen(&self) -> Self {
         Self { lines: Arc::clone(&self.lines), outgoing: self.outgoing.clone() }
     }
 }
@@ -125,7 +125,7 @@ impl Outgoing {
     }
 
     /// Waits until everything is done that comes after answers that the client may already have.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn finish_writes(&self) {
         drop(lock(&self.shared.writing));
     }
 
@@ -139,7 +139,7 @@ impl Outgoing {
     /// Waits until all that was to be written is.
     pub(crate) async fn flush(&self) {
         let (done, written) = oneshot::channel();
-        if self.writer.send(Outgoer { bytes: Vec::new(), after: Vec::new(), done }).await.is_ok() {
+        if self.writer.send(OutgoingMessage { bytes: Vec::new(), after: Vec::new(), done }).await.is_ok() {
             written.await.ok();
         }
     }
@@ -153,7 +153,7 @@ impl Outgoing {
         async move {
             let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
             let (done, written) = oneshot::channel();
-            writer.send(Outgoer { bytes, after, done }).await.map_err(|_| closed())?;
+            writer.send(OutgoingMessage { bytes, after, done }).await.map_err(|_| closed())?;
             written.await.map_err(|_| closed())?
         }
     }
@@ -371,8 +371,8 @@ fn refusal(code: i32, message: &str, id: &Value) -> Vec<u8> {
 }
 
 /// Writes what comes, a line each, and does what is to be done after it.
-fn write(mut output: impl Write, mut outgoers: mpsc::Receiver<Outgoer>, shared: &Shared) {
-    while let Some(Outgoer { mut bytes, after, done }) = outgoers.blocking_recv() {
+fn write(mut output: impl Write, mut writes: mpsc::Receiver<OutgoingMessage>, shared: &Shared) {
+    while let Some(OutgoingMessage { mut bytes, after, done }) = writes.blocking_recv() {
         if !bytes.is_empty() {
             bytes.push(b'\n');
         }

@@ -53,7 +53,7 @@ impl Work {
         since: Option<u64>,
         look: impl FnOnce(&mut Call<'_>) -> T,
     ) -> T {
-        self.outgoing.settle();
+        self.outgoing.finish_writes();
         let (store, environment) = (&self.store, &self.environment);
         let (has_news, room) = (false, ROOM - AROUND);
         let notices = &self.notices;
@@ -69,10 +69,10 @@ impl Work {
         stop: &Stop,
     ) -> Reply {
         let (session, reader) = (&scope.session, &scope.reader);
-        self.lease.get_or_init(|| self.store.hold_lease_for_long(session));
+        self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
         self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
         // What the client has heard is noted before what it asks next is answered.
-        self.outgoing.settle();
+        self.outgoing.finish_writes();
         let look = || match self.profile.news {
             News::None => Vec::new(),
             News::Lines | News::Messages => self.notices.look(&self.store, session, reader),

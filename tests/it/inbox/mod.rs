@@ -36,7 +36,7 @@ fn end(home: &Home, jobs: &[String]) {
     let jobs: Vec<_> = jobs.iter().map(|job| store.find(job, None).unwrap()).collect();
     assert!(store.wait(&jobs, Until::All, Some(Duration::from_secs(50))).is_reached);
     // Their keepers are about to write it down.
-    store.settle(None);
+    store.reconcile(None);
 }
 
 /// Runs a program for a reader to its end, and tells nobody.

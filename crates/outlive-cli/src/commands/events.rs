@@ -19,7 +19,7 @@ use crate::render::{note, print};
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How often to look for keepers that were killed, which nobody tells.
-const SETTLE_EVERY: Duration = Duration::from_secs(5);
+const RECONCILE_EVERY: Duration = Duration::from_secs(5);
 
 /// How much of the output an ending comes with.
 const TAIL: usize = 240;
@@ -74,13 +74,13 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
     }
     // Whoever stays is a front end of the session, whether any job lives with it yet or not.
     let stays = context.session.as_ref().filter(|_| arguments.follow);
-    let _lease = stays.and_then(|session| context.store.hold_lease_for_long(session));
+    let _lease = stays.and_then(|session| context.store.hold_lease_until_drop(session));
     let mut readings: Vec<Reading> = Vec::new();
-    let mut settled: Option<Instant> = None;
+    let mut reconciled: Option<Instant> = None;
     loop {
-        if settled.is_none_or(|settled| settled.elapsed() >= SETTLE_EVERY) {
-            context.store.settle(context.session.as_ref());
-            settled = Some(Instant::now());
+        if reconciled.is_none_or(|reconciled| reconciled.elapsed() >= RECONCILE_EVERY) {
+            context.store.reconcile(context.session.as_ref());
+            reconciled = Some(Instant::now());
         }
         let sessions = match &context.session {
             Some(session) => vec![session.clone()],
@@ -94,7 +94,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 readings.push(Reading { session, events, watch, tells_gap: arguments.since.is_some() });
             }
         }
-        let mut fresh: Vec<(SessionName, Numbered)> = Vec::new();
+        let mut unread: Vec<(SessionName, Numbered)> = Vec::new();
         for reading in &mut readings {
             if let Some(watch) = &reading.watch {
                 watch.clear();
@@ -104,11 +104,11 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 tell_gap(context, &reading.session, Gap { from, to })?;
             }
             reading.tells_gap = true;
-            fresh.extend(events.into_iter().map(|event| (reading.session.clone(), event)));
+            unread.extend(events.into_iter().map(|event| (reading.session.clone(), event)));
         }
         // Sessions have no common order but time.
-        fresh.sort_by_key(|(_, numbered)| numbered.event.at);
-        for (session, numbered) in &fresh {
+        unread.sort_by_key(|(_, numbered)| numbered.event.at);
+        for (session, numbered) in &unread {
             print(&line(context, session, numbered)?);
         }
         if !arguments.follow {
@@ -136,7 +136,7 @@ fn wait(readings: &[Reading], may_be_more_sessions: bool) -> io::Result<()> {
     let is_pushed = watches.clone().all(Watch::is_pushed) && !may_be_more_sessions;
     let fds = watches.filter_map(Watch::fd).chain(interrupt_fd());
     let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    poll(&mut fds, Some(if is_pushed { SETTLE_EVERY } else { EVERY })).map(|_| ())
+    poll(&mut fds, Some(if is_pushed { RECONCILE_EVERY } else { EVERY })).map(|_| ())
 }
 
 /// What the job itself has to say of its end, while it is in the store.

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use outlive::{Dense, Job, JobId, Line, Nonce, State, Status, Stream, Tally};
+use outlive::{Job, JobId, Line, Nonblank, Nonce, State, Status, Stream, Tally};
 use serde_json::{Value, json};
 
 use super::{Isolation, News, Profile, random_digits};
@@ -216,10 +216,10 @@ fn total_lines(job: &Job) -> Result<u64, Failure> {
 }
 
 /// Returns the lines of a job that one can look back on.
-fn window(job: &Job, most: usize) -> Result<Dense, Failure> {
+fn window(job: &Job, most: usize) -> Result<Nonblank, Failure> {
     let window = job.spec().window_lines.unwrap_or(WINDOW);
     let window = usize::try_from(window).unwrap_or(usize::MAX).min(most);
-    counting(job, |tally| job.dense_tail(tally, window))
+    counting(job, |tally| job.nonblank_tail(tally, window))
 }
 
 /// Describes a line.

@@ -128,7 +128,7 @@ impl Store {
             self.start_deliverer();
         }
         if let Some(owed) = owed {
-            owed.settle();
+            owed.clear();
         }
         Ok(())
     }

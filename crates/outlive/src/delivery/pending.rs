@@ -39,7 +39,7 @@ pub(crate) struct Owed {
 
 impl Owed {
     /// All that had to be done is done.
-    pub(crate) fn settle(self) {
+    pub(crate) fn clear(self) {
         fault::step(Point::OwedRemove, || fs::remove_file(self.path)).ok();
     }
 }

@@ -148,7 +148,7 @@ impl Store {
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
         // A job that lives with its session begins its life now.
         let is_leased = matches!(request.lifetime, Lifetime::Session { .. });
-        let _lease = if is_leased { self.hold_lease_for_long(&request.session) } else { None };
+        let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
         let reply = self.launch(request, &resolved, &prepared, spare);
         let job = prepared.spec.job.clone();
         match reply? {

@@ -149,7 +149,7 @@ impl Events {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file?,
         };
-        let mut fresh = Vec::new();
+        let mut unread = Vec::new();
         let kept_from = durable::first_data(&file, self.next).unwrap_or(self.next);
         if kept_from > self.next {
             let wanted_from = self.next.max(self.after);
@@ -165,12 +165,12 @@ impl Events {
             for (seq, event) in records {
                 let is_new = event.fact().is_none_or(|fact| self.known.insert(fact));
                 if is_new && seq > self.after {
-                    fresh.push(Numbered { seq, event });
+                    unread.push(Numbered { seq, event });
                 }
             }
             if end == self.next {
                 // Either there is no more, or somebody is in the middle of a line.
-                return Ok(fresh);
+                return Ok(unread);
             }
             self.next = end;
         }

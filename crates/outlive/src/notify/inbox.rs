@@ -165,7 +165,7 @@ impl Inbox<'_> {
     ///
     /// If the session's events cannot be read.
     pub fn pending(&mut self) -> io::Result<Pending> {
-        self.store.settle(Some(&self.session));
+        self.store.reconcile(Some(&self.session));
         let mut events = self.store.events(&self.session, 0);
         let mut known = events.read()?;
         if events.position() < self.progress.cursor {

@@ -64,7 +64,7 @@ impl Store {
     ) -> io::Result<Listener> {
         let (stopped, stop) = pipe::new()?;
         let presence = self.be_present(session, reader)?;
-        let (store, session, reader) = (self.again(), session.clone(), reader.clone());
+        let (store, session, reader) = (self.reopen(), session.clone(), reader.clone());
         let thread = std::thread::Builder::new().name(format!("endings {session}")).spawn(move || {
             let _presence = presence;
             let watch = store.events(&session, 0).watch();

@@ -31,7 +31,8 @@ impl Output {
     ///
     /// If the log cannot be read.
     pub fn tail(&mut self, count: u64, stream: Option<Stream>) -> io::Result<Vec<Line>> {
-        let mut lines = self.settled(|output| output.lines_from(output.offset_before_tail(count, stream)))?;
+        let mut lines =
+            self.with_steady_index(|output| output.lines_from(output.offset_before_tail(count, stream)))?;
         lines.retain(|line| stream.is_none() || line.stream == stream);
         let surplus = lines.len().saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
         lines.drain(..surplus);
@@ -45,12 +46,12 @@ impl Output {
     ///
     /// If the log cannot be read.
     pub fn assembler_at(&mut self, offset: u64) -> io::Result<Assembler> {
-        self.settled(|output| output.assembler_as_known(offset))
+        self.with_steady_index(|output| output.assembler_as_known(offset))
     }
 
     /// Does something again if it showed that the index is good for less than was thought: what was begun with one opinion
     /// must not be ended with another.
-    fn settled<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
+    fn with_steady_index<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
         loop {
             let trusted = self.is_damaged.get().then(|| self.records.get());
             let done = act(self)?;

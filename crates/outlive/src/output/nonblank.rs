@@ -104,7 +104,7 @@ impl Tally {
 
 /// The lines that are not empty.
 #[derive(Debug, Default)]
-pub struct Dense {
+pub struct Nonblank {
     /// How many there are, an unfinished one included, as far as the log reaches back.
     pub total: u64,
     /// The last of them; their numbers count from 1 and pass over those that are empty.
@@ -118,7 +118,7 @@ impl Job {
     /// # Errors
     ///
     /// If the log cannot be read.
-    pub fn dense_tail(&self, tally: &mut Tally, window: usize) -> io::Result<Dense> {
+    pub fn nonblank_tail(&self, tally: &mut Tally, window: usize) -> io::Result<Nonblank> {
         let mut output = Output::open(self)?;
         tally.advance_in(&mut output)?;
         let wanted = |tally: &Tally| window.min(usize::try_from(tally.total()).unwrap_or(window));
@@ -131,7 +131,7 @@ impl Job {
         }
         let first = (tally.total() + 1).saturating_sub(lines.len() as u64);
         lines.iter_mut().zip(first..).for_each(|(line, number)| line.number = number);
-        Ok(Dense { total: tally.total(), lines })
+        Ok(Nonblank { total: tally.total(), lines })
     }
 }
 

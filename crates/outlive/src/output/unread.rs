@@ -29,7 +29,7 @@ pub struct Place {
 
 /// What to read.
 #[derive(Debug, Clone, Copy)]
-pub struct Fresh {
+pub struct Unread {
     /// Of which stream. Bytes whose stream is not known count as standard output's.
     pub stream: Stream,
     /// From where.
@@ -48,7 +48,7 @@ pub struct Fresh {
 
 /// What was read.
 #[derive(Debug, Default)]
-pub struct FreshLines {
+pub struct UnreadLines {
     /// The lines; their numbers mean nothing.
     pub lines: Vec<Line>,
     /// How many there were in the window.
@@ -84,7 +84,7 @@ impl Job {
     /// # Errors
     ///
     /// If the log cannot be read.
-    pub fn fresh(&self, wanted: &Fresh) -> io::Result<FreshLines> {
+    pub fn unread(&self, wanted: &Unread) -> io::Result<UnreadLines> {
         let mut output = Output::open(self)?;
         let end = output.end();
         let mut from = wanted.from;
@@ -94,18 +94,18 @@ impl Job {
         }
         let (total, begin) = window(&mut output, wanted, from, end)?;
         from = begin;
-        let mut fresh = FreshLines { total, place: from, ..FreshLines::default() };
+        let mut unread = UnreadLines { total, place: from, ..UnreadLines::default() };
         let (mut bytes, mut last) = (0, None);
-        fresh.is_all = walk(&mut output, wanted, from, end, |line, after| {
+        unread.is_all = walk(&mut output, wanted, from, end, |line, after| {
             bytes += line.text.len() + 1;
-            if fresh.lines.len() >= wanted.lines || (!fresh.lines.is_empty() && bytes > wanted.bytes) {
+            if unread.lines.len() >= wanted.lines || (!unread.lines.is_empty() && bytes > wanted.bytes) {
                 return false;
             }
-            fresh.lines.push(line);
+            unread.lines.push(line);
             last = Some(after);
             true
         })?;
-        fresh.place = match (fresh.is_all, last) {
+        unread.place = match (unread.is_all, last) {
             (true, _) => Place {
                 offset: end,
                 is_past_open: wanted.is_over || (from.is_past_open && from.offset == end),
@@ -113,7 +113,7 @@ impl Job {
             (false, Some(after)) => Place { offset: after, is_past_open: false },
             (false, None) => from,
         };
-        Ok(fresh)
+        Ok(unread)
     }
 
     /// Counts the lines of both streams that are not blank, unfinished ones included, up to a limit: no more is read than that takes.
@@ -121,7 +121,7 @@ impl Job {
     /// # Errors
     ///
     /// If the log cannot be read.
-    pub fn count_dense(&self, blank: Blank, limit: u64) -> io::Result<[u64; 2]> {
+    pub fn count_nonblank(&self, blank: Blank, limit: u64) -> io::Result<[u64; 2]> {
         let mut output = Output::open(self)?;
         let end = output.end();
         let totals = output.totals();
@@ -154,7 +154,7 @@ impl Job {
 }
 
 /// Finds where the newest lines begin, and counts them.
-fn window(output: &mut Output, wanted: &Fresh, from: Place, end: u64) -> io::Result<(usize, Place)> {
+fn window(output: &mut Output, wanted: &Unread, from: Place, end: u64) -> io::Result<(usize, Place)> {
     // Blank lines are not told apart by the index: so many more are looked at as will mostly do, and then all.
     let totals = output.totals();
     let all = if wanted.stream == Stream::Stdout { totals.stdout_lines } else { totals.stderr_lines };
@@ -184,7 +184,7 @@ fn window(output: &mut Output, wanted: &Fresh, from: Place, end: u64) -> io::Res
 /// Hands on each line that is wanted, with the offset after it, until told to stop; tells whether it came to the end.
 fn walk(
     output: &mut Output,
-    wanted: &Fresh,
+    wanted: &Unread,
     from: Place,
     end: u64,
     mut take: impl FnMut(Line, u64) -> bool,

@@ -287,7 +287,7 @@ impl Store {
     }
 
     /// Holds the lease of a session whether any job lives with it or not; for a front end that runs for long.
-    pub fn hold_lease_for_long(&self, name: &SessionName) -> Option<Lease> {
+    pub fn hold_lease_until_drop(&self, name: &SessionName) -> Option<Lease> {
         self.make_session(name).ok()?;
         let dir = durable::open_dir(&self.session_dir(name)).ok()?;
         held(durable::create_new(&dir, file::LEASE).or_else(|_| durable::open_rw(&dir, file::LEASE)).ok()?)

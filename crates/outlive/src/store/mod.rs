@@ -151,7 +151,7 @@ impl Store {
     }
 
     /// Opens it once more, for a thread that watches.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn reopen(&self) -> Self {
         let (root, config) = (self.root.clone(), self.config.clone());
         let (host, is_helper) = (self.host.clone(), self.is_helper);
         let config_path = self.config_path.clone();

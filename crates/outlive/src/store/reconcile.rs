@@ -23,7 +23,7 @@ const KEEPER_LIMIT: Duration = Duration::from_secs(1);
 impl Store {
     /// Looks at the live jobs of a session, or of all: of those whose keeper died, the end is recovered and told. To be called
     /// before events are read by somebody who must not miss one.
-    pub fn settle(&self, session: Option<&SessionName>) {
+    pub fn reconcile(&self, session: Option<&SessionName>) {
         let deadline = Instant::now() + KEEPER_LIMIT;
         for (mark, id) in self.marks(session) {
             let Some(id) = id.filter(|id| !self.is_surely_running(id)) else { continue };
@@ -34,7 +34,7 @@ impl Store {
             if state.status.has_ended() {
                 wait_for_keeper(&job, deadline);
             }
-            self.settle_job(&job, &state);
+            self.reconcile_job(&job, &state);
         }
     }
 
@@ -65,7 +65,7 @@ impl Store {
     /// Removes the marks of jobs that are gone or closed, after the end of each was told. The store's lock is held: a job that is
     /// being prepared has its mark before it has its place.
     pub(crate) fn sweep_marks(&self) {
-        self.settle(None);
+        self.reconcile(None);
         for (name, id) in self.marks(None) {
             let is_gone = id.is_none_or(|id| {
                 let is_prepared =
@@ -79,7 +79,7 @@ impl Store {
     }
 
     /// Tells of the end of a job that nobody keeps any more, if nobody has, and then removes its mark.
-    pub(crate) fn settle_job(&self, job: &Job, state: &State) {
+    pub(crate) fn reconcile_job(&self, job: &Job, state: &State) {
         if job.is_kept() || state.is_removed {
             return;
         }

@@ -50,7 +50,7 @@ impl Store {
         self.await_parting(job, &state).map_err(|source| RemoveError::Io { path: self.spool(), source })?;
         // A keeper that died may have left its end untold.
         if self.live().join(job.live_mark()).exists() {
-            self.settle_job(job, &state);
+            self.reconcile_job(job, &state);
         }
         let untold = job.untold();
         // The nonce makes the place new, even if an earlier attempt was cut short.

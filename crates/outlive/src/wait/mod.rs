@@ -108,7 +108,7 @@ fn has_ended(job: &Job, state: &State) -> bool {
 /// Watches a job in a thread of its own; `false` if there is none to be had.
 fn watch(store: &Store, job: &Job) -> bool {
     let Ok(Some(job)) = Job::open(job.path().to_owned(), job.id()) else { return false };
-    let store = store.again();
+    let store = store.reopen();
     let thread = std::thread::Builder::new().name(format!("wait {}", job.id())).stack_size(STACK);
     let watched = thread.spawn(move || {
         block(&store, &job);

@@ -48,7 +48,7 @@ pub(crate) fn run(
     let text = match (plan.action, arguments.write) {
         (Action::Nothing, _) => plan.nothing(&client),
         (_, true) => plan.done(&client, backup.as_deref()),
-        (_, false) => plan.preview(&client, &again()),
+        (_, false) => plan.preview(&client, &repeated_with_write()),
     };
     print(&text);
     Ok(ExitCode::SUCCESS)
@@ -66,7 +66,7 @@ fn print_entry(entry: &Entry, is_json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the command line that was given, with `--write`.
-fn again() -> String {
+fn repeated_with_write() -> String {
     let words = std::env::args_os().skip(1).chain(["--write".into()]);
     quoted(std::iter::once(NAME.into()).chain(words))
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use outlive::{Blank, Fresh, FreshLines, Job, Line, State, Stream};
+use outlive::{Blank, Job, Line, State, Stream, Unread, UnreadLines};
 use serde_json::json;
 
 use super::{BYTES, LINES, exit_code, last_words, reader, roughly, word};
@@ -73,8 +73,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 }
 
 /// Reads what is new in a stream.
-fn new(job: &Job, state: &State, stream: Stream) -> io::Result<FreshLines> {
-    job.fresh(&Fresh {
+fn new(job: &Job, state: &State, stream: Stream) -> io::Result<UnreadLines> {
+    job.unread(&Unread {
         stream,
         from: job.place(&reader(), stream),
         blank: Blank::Whitespace,

@@ -40,7 +40,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 fn row(job: &Job, state: &State, now: Timestamp) -> Value {
     let started = started(job, state);
     // Of one that was removed meanwhile there is nothing to count.
-    let [stdout, mut stderr] = job.count_dense(Blank::Whitespace, LINES as u64).unwrap_or_default();
+    let [stdout, mut stderr] = job.count_nonblank(Blank::Whitespace, LINES as u64).unwrap_or_default();
     stderr += u64::from(last_words(job, state).is_some());
     let mut row = json!({
         "id": job.id().as_str(),

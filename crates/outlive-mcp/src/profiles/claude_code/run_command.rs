@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use outlive::{
-    Blank, Fresh, Job, Output, Piece, Place, Request, StartError, State, Status, Stdin, Stream, Timestamp,
+    Blank, Job, Output, Piece, Place, Request, StartError, State, Status, Stdin, Stream, Timestamp, Unread,
 };
 
 use super::super::{epoch_ms, known_pid, random_digits};
@@ -180,7 +180,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
 
 /// Returns the first lines of a stream that are kept, and how many there are. It counts as read by nobody.
 fn first(job: &Job, state: &State, stream: Stream, count: usize) -> io::Result<(Vec<String>, usize)> {
-    let wanted = Fresh {
+    let wanted = Unread {
         stream,
         from: Place::default(),
         blank: Blank::Whitespace,
@@ -189,11 +189,11 @@ fn first(job: &Job, state: &State, stream: Stream, count: usize) -> io::Result<(
         bytes: BYTES,
         is_over: true,
     };
-    let fresh = job.fresh(&wanted)?;
-    let mut lines = texts(&fresh.lines);
+    let unread = job.unread(&wanted)?;
+    let mut lines = texts(&unread.lines);
     let last = (stream == Stream::Stderr).then(|| last_words(job, state)).flatten();
-    let total = fresh.total + usize::from(last.is_some());
-    if fresh.is_all && lines.len() < count {
+    let total = unread.total + usize::from(last.is_some());
+    if unread.is_all && lines.len() < count {
         lines.extend(last);
     }
     Ok((lines, total))
