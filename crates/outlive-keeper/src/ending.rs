@@ -102,7 +102,7 @@ impl Keeper {
         if self.ending.main.is_some() {
             // Children may be left that are other jobs' keepers only: they are not of this job.
             let may_be_empty = !self.ending.has_more_to_reap;
-            let is_tree_empty = is_tree_empty || (may_be_empty && self.contained.is_surely_empty());
+            let is_tree_empty = is_tree_empty || (may_be_empty && self.containment.is_surely_empty());
             if main_ended {
                 self.record_outcome(is_tree_empty);
             } else if is_tree_empty && self.ending.is_announced {
@@ -153,11 +153,11 @@ impl Keeper {
         let Some(main) = self.ending.main else { return };
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
-        self.recorder.settle_gap(now);
+        self.recorder.record_gap(now);
         let usage = self.usage(&main);
         // Only asked where it matters: somebody waits.
-        let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.watch.has_memory_limit();
-        let was_out_of_memory = may_be_why && self.contained.was_out_of_memory();
+        let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.limit_monitor.has_memory_limit();
+        let was_out_of_memory = may_be_why && self.containment.was_out_of_memory();
         self.note_peaks(&usage, was_out_of_memory, now);
         let outcome = Outcome {
             wait_status: match main.status {
@@ -214,13 +214,14 @@ impl Keeper {
     /// Returns what the job used: by the kernel's count of its group, else what its children had.
     fn usage(&self, main: &Reaped) -> Usage {
         let children = spawn::children_usage();
-        let (user_ms, system_ms) = self.contained.cpu_ms().unwrap_or((children.user_ms, children.system_ms));
+        let (user_ms, system_ms) =
+            self.containment.cpu_ms().unwrap_or((children.user_ms, children.system_ms));
         Usage {
             user_ms,
             system_ms,
             max_rss_bytes: children.max_rss_bytes.max(main.usage.max_rss_bytes),
-            memory_peak_bytes: self.contained.memory_peak().or(self.watch.memory_peak()),
-            pids_peak: self.contained.count_peak().or(self.watch.pids_peak()),
+            memory_peak_bytes: self.containment.memory_peak().or(self.limit_monitor.memory_peak()),
+            pids_peak: self.containment.count_peak().or(self.limit_monitor.pids_peak()),
         }
     }
 
@@ -230,7 +231,7 @@ impl Keeper {
         self.announce();
         // The log too, so that what the outcome says was printed survives; nobody waits for it.
         sync_apart(Point::LogSync, self.recorder.files(&self.dir));
-        if self.contained.is_surely_empty() {
+        if self.containment.is_surely_empty() {
             self.drain(buffer);
             self.close();
         }
@@ -241,7 +242,7 @@ impl Keeper {
         // First: a mark without a keeper is looked at by the next front end, which tells of the end if nobody has.
         if let Some(outcome) = &self.meta.outcome {
             let event = Event::of_outcome(&self.meta.job, self.meta.nonce, outcome);
-            self.ending.is_told = self.tell(&event);
+            self.ending.is_told = self.write_event(&event);
         }
         if self.ending.is_closed {
             self.remove_mark();
@@ -258,10 +259,10 @@ impl Keeper {
     /// Writes the closed record: the last process of the job is gone.
     fn close(&mut self) {
         let now = Timestamp(clock::wall_us());
-        self.recorder.settle_gap(now);
+        self.recorder.record_gap(now);
         let usage = self.ending.main.map(|main| self.usage(&main));
         if let Some(usage) = &usage {
-            self.note_peaks(usage, self.contained.was_out_of_memory(), now);
+            self.note_peaks(usage, self.containment.was_out_of_memory(), now);
         }
         let closed = Closed { closed: now, usage, totals: self.recorder.totals() };
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);

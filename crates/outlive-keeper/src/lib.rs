@@ -14,17 +14,17 @@
 //! terminal, and any decision that a reader can make later.
 
 mod clients;
-mod containing;
+mod containment;
 mod ending;
+mod event_writer;
 mod input;
 mod killing;
-mod living;
-mod parting;
+mod lifetime;
+mod limits;
+mod on_exit;
 mod recorder;
 mod start;
 mod supervise;
-mod telling;
-mod watching;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.

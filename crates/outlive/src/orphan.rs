@@ -99,7 +99,7 @@ impl Trace {
         }
         // Whoever left his parent, and was moved out of the group or never was in one.
         let oldest = command.map_or(job.spec().starter.start_time, |command| command.start_time);
-        for root in processes::everybody() {
+        for root in processes::all_pids() {
             if !found.members.contains_key(&root) && is_marked(store, job, root, oldest) {
                 found.add(root);
                 for member in processes::below(root, |member| !is_keeper(member.id.pid)) {
