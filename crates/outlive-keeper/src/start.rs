@@ -23,6 +23,7 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
+use outlive_sys::keeper::LockPlace;
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
@@ -37,16 +38,12 @@ use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
 
-/// The descriptor of the job's lock in every keeper, by which keepers know each other: the first that comes with the
-/// launch request, after the socket itself.
-pub(crate) const LOCK_FD: i32 = detach::FIRST_FD + 1;
-
 /// How long the starter may take to say what it wants.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// The keeper of a running command.
 pub(crate) struct Keeper {
-    /// Held until the keeper ends; never used otherwise.
+    /// Held until the keeper ends, at its fixed number; never used otherwise.
     _lock: OwnedFd,
     /// Held until the outcome is written.
     pub(crate) done: Option<OwnedFd>,
@@ -87,6 +84,7 @@ struct Handed {
 /// Starts the command; an error is the exit status of a keeper that has nothing to keep.
 pub(crate) fn start() -> Result<Keeper, u8> {
     let [starter] = detach::inherited().ok_or(2)?;
+    let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
     signal::keep_child_ends();
     let limits = Limits::lift();
@@ -104,6 +102,7 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     let mut fds = fds;
     let helper = if fds.len() > 6 { fds.pop() } else { None };
     let [lock, done, dir, outcome, index, log] = <[OwnedFd; 6]>::try_from(fds).map_err(|_| 4)?;
+    let lock = lock_place.fill(lock).map_err(|_| 4)?;
     let (outcome, index, log) = (outcome.into(), index.into(), log.into());
     let handed = Handed { lock, done, dir, outcome, index, log, starter };
     let launch = match contents.as_ref().map(|contents| Launch::parse(&contents[HEADER..])) {

@@ -21,6 +21,7 @@ use outlive_core::{file, spec};
 use outlive_sys::cgroup::{self, Group};
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId, Stat};
+use outlive_sys::keeper::is_keeper;
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::Signal;
 use outlive_sys::tree::{self as processes, Member};
@@ -31,7 +32,7 @@ use crate::control::{ControlError, Kill, Killed};
 use crate::job::Job;
 use crate::state::{Found, State};
 use crate::store::Store;
-use crate::tree::{identity, is_keeper, with_root};
+use crate::tree::{identity, with_root};
 
 /// How long the hard kill goes on before what is left is named.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -263,9 +264,7 @@ fn value_of<'a>(environment: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn survivor(member: &Member, why: &str) -> Survivor {
-    let words = processes::arguments(member.id.pid);
-    let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-    Survivor { pid: member.id.pid, command: words.join(" "), why: why.to_owned() }
+    Survivor::new(member.id.pid, &processes::arguments(member.id.pid), why)
 }
 
 impl Witness {

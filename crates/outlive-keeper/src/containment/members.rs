@@ -3,6 +3,7 @@
 use outlive_core::control::Survivor;
 use outlive_sys::cgroup;
 use outlive_sys::identity::Stat;
+use outlive_sys::keeper::is_keeper;
 use outlive_sys::spawn;
 use outlive_sys::tree::{self, Member};
 
@@ -50,15 +51,5 @@ impl Containment {
 
 /// Names a process that is left.
 pub(crate) fn survivor(member: &Member, why: &str) -> Survivor {
-    let words = tree::arguments(member.id.pid);
-    let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-    Survivor { pid: member.id.pid, command: words.join(" "), why: why.to_owned() }
-}
-
-/// Tells whether a process is the keeper of another job: it says so, and holds a job's lock where a keeper does.
-pub(super) fn is_keeper(pid: i32) -> bool {
-    let says_so = tree::arguments(pid).first().is_some_and(|program| program == crate::PROGRAM.as_bytes());
-    says_so
-        && tree::descriptor(pid, crate::start::LOCK_FD)
-            .is_some_and(|path| path.file_name().is_some_and(|name| name == outlive_core::file::LOCK))
+    Survivor::new(member.id.pid, &tree::arguments(member.id.pid), why)
 }

@@ -6,11 +6,11 @@ use outlive_core::containment::Level;
 use outlive_core::control::Survivor;
 use outlive_sys::cgroup::Group;
 use outlive_sys::identity::{ProcessId, Stat};
+use outlive_sys::keeper::{self, is_keeper};
 use outlive_sys::signal::Signal;
 use outlive_sys::tree::{self, Member};
 
-use super::members::{is_keeper, survivor};
-use super::{Containment, STOP_LIMIT};
+use super::{Containment, STOP_LIMIT, survivor};
 
 /// A sweep goes round at once while it still finds somebody, for this long at most; then the loop has its turn.
 const SWEEP_LIMIT: Duration = Duration::from_millis(3);
@@ -102,7 +102,7 @@ impl Containment {
     fn end_children(&self) -> u32 {
         let me = i32::try_from(std::process::id()).unwrap_or(0);
         let is_other =
-            |pid| tree::name(pid).is_none_or(|name| name == crate::PROGRAM.as_bytes() && is_keeper(pid));
+            |pid| tree::name(pid).is_none_or(|name| name == keeper::PROGRAM.as_bytes() && is_keeper(pid));
         tree::signal_own_children(me, Signal::KILL, is_other)
     }
 
