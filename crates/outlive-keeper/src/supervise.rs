@@ -55,7 +55,7 @@ impl Keeper {
         // Without memory for a buffer there is nothing to keep; the job's lock is freed and readers see it.
         let Ok(buffer) = Region::new(BUFFER) else { return };
         let mut reading = ReadState { buffer, release_us: None, full_reads: [0; 2], is_grown: [false; 2] };
-        while !self.ending.is_closed {
+        while !self.ending.is_closed() {
             let ready = self.wait(&reading);
             self.output(&ready, &mut reading);
             if ready.child_ended || self.ending.has_more_to_reap {
@@ -311,7 +311,7 @@ impl Keeper {
     /// Begins to end the tree, or hastens an end that has begun.
     pub(crate) fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
         // A main process that has ended by itself, and only waits to be reaped, was not killed.
-        if self.ending.main.is_none() && !self.containment.is_empty() {
+        if self.ending.is_running() && !self.containment.is_empty() {
             self.ending.cause.get_or_insert(cause);
         }
         let (grace_ms, now_us) = (grace_ms.unwrap_or(self.grace_ms), clock::boot_us());
