@@ -23,6 +23,7 @@ mod isolation;
 mod job_limits;
 mod kill;
 mod killing;
+mod labels;
 mod leases;
 mod limits;
 mod lingering;

@@ -106,6 +106,7 @@ pub use outlive_core::duration;
 pub use outlive_core::event::{Event, Kind as EventKind};
 pub use outlive_core::id::{JobId, NameError, Nonce, SessionName, hash};
 pub use outlive_core::index::Stream;
+pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
 pub use outlive_core::lines::Line;
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
 pub use outlive_core::plain::Plain;

@@ -7,14 +7,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use outlive::{Budget, HttpAddress, JobId, Level, Nonce, SessionName, Signal, Survivors, Timestamp};
+use outlive::{
+    Budget, HttpAddress, JobId, LabelFilter, Level, Nonce, SessionName, Signal, Survivors, Timestamp,
+};
 use outlive_mcp::Profile;
 
 pub(crate) use self::values::{ByteRange, Cap, StdinChoice, StreamChoice, Timeout};
 use self::values::{
     parse_address, parse_budget, parse_cap, parse_cpus, parse_duration, parse_environment, parse_id,
-    parse_level, parse_lifetime, parse_memory, parse_nonce, parse_profile, parse_range, parse_session,
-    parse_signal, parse_survivors, parse_time, parse_timeout, parse_variable,
+    parse_label, parse_level, parse_lifetime, parse_memory, parse_nonce, parse_profile, parse_range,
+    parse_session, parse_signal, parse_survivors, parse_time, parse_timeout, parse_variable,
 };
 
 /// Background processes for AI agents and people.
@@ -201,6 +203,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
 
+    /// Give it a label, by which `list` finds it; may be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub(crate) label: Vec<(String, String)>,
+
     /// How long it may live: forever, session, or until=TIME
     #[arg(long, value_name = "CHOICE", value_parser = parse_lifetime)]
     pub(crate) lifetime: Option<LifetimeChoice>,
@@ -258,6 +264,10 @@ pub(crate) struct List {
     /// Only jobs of this group
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
+
+    /// Only jobs with this label, of any value or of this one; may be given again
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) label: Vec<LabelFilter>,
 
     /// Only jobs of which something still runs
     #[arg(long)]

@@ -86,6 +86,9 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     if let Some(group) = arguments.group {
         request = request.group(group);
     }
+    for (name, value) in arguments.label {
+        request = request.label(name, value);
+    }
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     request = request.lifetime(match arguments.lifetime {
         None | Some(LifetimeChoice::Forever) => Lifetime::Forever,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce, SessionName};
+use crate::label::{Labels, OwnLabel};
 use crate::rawtext::RawText;
 use crate::timestamp::Timestamp;
 
@@ -130,6 +131,9 @@ pub struct Spec {
     /// What it belongs to within its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// What else it belongs to; none: a version without labels wrote this.
+    #[serde(default)]
+    pub labels: Option<Labels>,
     /// The program and its arguments, as executed.
     pub argv: Vec<RawText>,
     /// The line, where a shell runs it.
@@ -224,6 +228,11 @@ impl Spec {
             return Err(SpecError::Foreign(spec.job));
         }
         Ok(spec)
+    }
+
+    /// Returns the value of a label that outlive sets itself.
+    pub fn own_label(&self, label: OwnLabel) -> Option<&str> {
+        self.labels.as_ref()?.get(label.name()).map(String::as_str)
     }
 
     /// Returns the command for people: the shell line, or the arguments, quoted where needed.

@@ -3,6 +3,7 @@
 //! A profile is a view. The job, its outcome and its output are the engine's; a profile decides what they are called and how much
 //! of them is shown. So jobs of one are seen by all others, each in its own words.
 
+mod choices;
 mod claude_code;
 mod deepchat;
 mod duragent;
@@ -11,6 +12,7 @@ mod macos_shell;
 mod native;
 mod neovate;
 
+pub(crate) use choices::Choices;
 use outlive::{Job, JobId, SessionName, State, Timestamp};
 
 use crate::reply::{Failure, Reply};
@@ -27,8 +29,7 @@ pub struct Profile {
     pub(crate) tools: &'static [&'static Tool],
     pub(crate) isolation: Isolation,
     pub(crate) news: News,
-    /// What it does where the designs differ, in the order of [`CONFLICTS`].
-    pub(crate) choices: [&'static str; CONFLICTS.len()],
+    pub(crate) choices: Choices,
 }
 
 /// Whose jobs a server sees that was not told a session.
@@ -59,49 +60,6 @@ static ALL: [&Profile; 6] = [
     &deepchat::PROFILE,
     &duragent::PROFILE,
     &neovate::PROFILE,
-];
-
-/// Where the designs differ.
-pub(crate) const CONFLICTS: [&str; 39] = [
-    "tool that starts",
-    "`bash_output`",
-    "`process`",
-    "`run_command`",
-    "form of an id",
-    "name of the parameter for an id",
-    "words for a status",
-    "exit code 0",
-    "after a timeout",
-    "timeout by default",
-    "time between the signals of a kill",
-    "who is killed",
-    "kill of one that has ended",
-    "choice of the signal",
-    "what a read returns",
-    "streams",
-    "blank lines",
-    "how much output can be read",
-    "filter",
-    "how long a start takes to answer",
-    "form of a command",
-    "shell",
-    "environment",
-    "standard input",
-    "terminal",
-    "what survives",
-    "how long ended ones stay",
-    "how many",
-    "who sees whose",
-    "what \"session\" means",
-    "news of an end",
-    "form of the list",
-    "form of a time",
-    "approval",
-    "commands that are refused",
-    "matching of an id",
-    "platform",
-    "out of scope there, in scope here",
-    "description",
 ];
 
 impl Profile {
@@ -237,8 +195,8 @@ mod tests {
     #[test]
     fn every_profile_answers_every_conflict() {
         for profile in Profile::all() {
-            for (conflict, choice) in CONFLICTS.iter().zip(profile.choices) {
-                assert!(!choice.is_empty(), "{} says nothing of {conflict}", profile.name);
+            for (question, answer) in profile.choices.rows() {
+                assert!(!answer.is_empty(), "{} says nothing of {question}", profile.name);
             }
             assert_eq!(Profile::find(profile.name).map(|found| found.name), Some(profile.name));
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
 use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
+use outlive_core::label::Labels;
 use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
 use outlive_core::spec::Mode;
 use outlive_core::status::Status;
@@ -26,6 +27,8 @@ pub struct JobObject {
     pub session: String,
     /// The group it was started in.
     pub group: Option<String>,
+    /// What else it belongs to.
+    pub labels: Labels,
     /// The command for people.
     pub command: String,
     /// Its directory.
@@ -164,6 +167,7 @@ impl JobObject {
             name: job.name().map(str::to_owned),
             session: job.session().to_string(),
             group: spec.group.clone(),
+            labels: spec.labels.clone().unwrap_or_default(),
             command: spec.command_line(),
             cwd: spec.cwd.to_lossy(),
             mode: spec.mode,

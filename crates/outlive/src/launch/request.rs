@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use outlive_core::containment::{JobLimits, Level, Survivors};
 use outlive_core::id::{JobId, SessionName};
+use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Parting, Ready, Stdin, quote};
@@ -39,6 +40,8 @@ pub struct Request {
     pub(crate) survivors: Option<Survivors>,
     pub(crate) reader: Option<SessionName>,
     pub(crate) group: Option<String>,
+    pub(crate) labels: Labels,
+    pub(crate) own_labels: Labels,
     pub(crate) lifetime: Lifetime,
     pub(crate) ready: Option<Ready>,
     pub(crate) parting: Parting,
@@ -73,6 +76,8 @@ impl Request {
             survivors: None,
             reader: None,
             group: None,
+            labels: Labels::new(),
+            own_labels: Labels::new(),
             lifetime: Lifetime::Forever,
             ready: None,
             parting: Parting::default(),
@@ -208,6 +213,19 @@ impl Request {
         self
     }
 
+    /// Says by a name and a value what else it belongs to.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets a label of outlive's own; one whose value cannot be shown in a line is left out.
+    pub fn own_label(mut self, label: OwnLabel, value: impl Into<String>) -> Self {
+        let value = Some(value.into()).filter(|value| label::is_value(value));
+        self.own_labels.extend(value.map(|value| (label.name().to_owned(), value)));
+        self
+    }
+
     /// How long it may live, apart from its timeout.
     pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
         self.lifetime = lifetime;
@@ -260,6 +278,9 @@ pub enum RequestError {
     /// The same of a group.
     #[error("the group must be 1 to 100 characters without control characters")]
     Group,
+    /// A label that it cannot have.
+    #[error(transparent)]
+    Label(#[from] LabelError),
     /// Nobody could look for this.
     #[error("{0:?} is no regular expression: {1}")]
     Pattern(String, String),
@@ -363,6 +384,7 @@ impl Request {
         if self.group.as_ref().is_some_and(|group| !is_showable(group)) {
             return Err(RequestError::Group);
         }
+        label::check(&self.labels)?;
         if self.parting.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
             return Err(RequestError::Nul("the line to run at the end"));
         }

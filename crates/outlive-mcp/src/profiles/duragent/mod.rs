@@ -1,0 +1,132 @@
+//! The tools of Duragent: `spawn_process`, waited for or not, and `process`.
+//!
+//! The end of a process that was not waited for comes as a message of its own beside the next answer. A process runs
+//! without tmux, and what needs a screen is refused in that design's words.
+
+mod files;
+mod process;
+mod spawn_process;
+
+use std::time::{Duration, SystemTime};
+
+use outlive::{Job, Output, State, Status, WaitStatus};
+
+use super::{Choices, Isolation, News, Profile, links};
+use crate::reply::chain;
+use crate::tools::Call;
+use files::{file_names, files};
+
+pub(crate) static PROFILE: Profile = Profile {
+    name: "duragent",
+    about: "Duragent's `spawn_process` and `process`",
+    instructions: "spawn_process starts a background command and returns its handle at once, or, with wait: true, its result. \
+        When a process that was not waited for has ended, a message that begins with [Background Process Completed] comes \
+        beside the next result of any tool: do not poll in a loop. process lists processes, tells their status, reads their \
+        log, writes to their stdin and kills them. Processes survive restarts.",
+    tools: &[&spawn_process::SPAWN_PROCESS, &process::PROCESS],
+    isolation: Isolation::Conversation,
+    news: News::Messages,
+    choices: Choices {
+        start_tool: "`spawn_process`",
+        bash_output: "not there: `process` with `action: \"log\"`",
+        process: "`action`: list, status, log, capture, send_keys, write, kill",
+        run_command: "not there: `spawn_process`",
+        id_form: "`proc-` and 8 digits of 36",
+        id_parameter: "`handle`",
+        status_words: "running, completed, failed, timed_out, lost, killed",
+        exit_zero: "completed",
+        timed_out: "`timed_out`",
+        default_timeout: "30 minutes; `timeout_seconds`",
+        kill_grace: "5 s, on a timeout and on a kill",
+        kill_reach: "the whole tree",
+        kill_after_end: "an error: `process is not running`",
+        kill_signal: "none",
+        read_result: "a range of lines",
+        streams: "merged, line by line in the order in which they came",
+        blank_lines: "kept",
+        readable_output: "100 MiB on disk",
+        filter: "none",
+        start_answer: "at once, or with `wait: true` at the end (at most 45 s)",
+        command_form: "a line for the shell",
+        shell: "bash, else sh",
+        environment: "inherited, login or clean",
+        stdin: "a pipe, with `write`",
+        terminal: "none yet: `tmux: true` runs without one",
+        survives: "everything: processes go on, whoever starts or ends the server",
+        retention: "30 minutes after the end, once that was told",
+        limits: "as configured: 50 a session, 200 in all",
+        visibility: "the conversation's own, else the project's",
+        session_meaning: "the agent's conversation",
+        end_news: "a message of its own beside the next answer",
+        list_form: "one line each",
+        time_form: "whole seconds; RFC 3339",
+        approval: "annotations",
+        refused_commands: "none",
+        id_matching: "the whole handle",
+        platform: "Linux",
+        extra_scope: "in scope, by the other front ends",
+        description: "none; `label` is the job's name",
+    },
+};
+
+/// How the handles of its own jobs begin.
+const PREFIX: &str = "proc-";
+
+/// The time between the signals of a timeout or a kill.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// An ended process is kept for so long.
+const KEPT: Duration = Duration::from_secs(30 * 60);
+
+/// Removes processes of all sessions that ended long ago, and links to those that others have removed.
+fn sweep(call: &Call<'_>) {
+    let jobs = call.store.list(None).map(|listing| listing.jobs).unwrap_or_default();
+    for job in jobs.iter().filter(|job| is_own(job) && is_expired(job, &job.state(call.store))) {
+        discard(call, job);
+    }
+    links::sweep(call.store, &files(call));
+}
+
+fn is_expired(job: &Job, state: &State) -> bool {
+    let is_kept = !is_own(job) || state.is_live() || !job.is_seen();
+    let Some(outcome) = state.outcome.as_ref().filter(|_| !is_kept) else { return false };
+    let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(outcome.ended.0);
+    ended.elapsed().is_ok_and(|age| age >= KEPT)
+}
+
+fn is_own(job: &Job) -> bool {
+    job.id().as_str().starts_with(PREFIX)
+}
+
+fn discard(call: &Call<'_>, job: &Job) {
+    for link in file_names(job) {
+        if let Err(error) = links::unpoint(call.store, &files(call).join(&link)) {
+            crate::log(&format!("{link} stays: {}", chain(&error)));
+        }
+    }
+    if let Err(error) = call.store.remove(job) {
+        crate::log(&format!("{} stays: {}", job.id(), chain(&error)));
+    }
+}
+
+/// Reads of what a process printed; what cannot be read is nothing, and said on standard error.
+fn read(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<String>) -> String {
+    Output::open(job).and_then(|mut output| look(&mut output)).unwrap_or_else(|error| {
+        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
+        String::new()
+    })
+}
+
+fn status(state: &State) -> &'static str {
+    match state.status {
+        Status::Starting => "running",
+        status => status.word(),
+    }
+}
+
+fn exit_code(state: &State) -> Option<i32> {
+    match state.outcome.as_ref()?.wait_status {
+        WaitStatus::Exited { code } => Some(code),
+        _ => None,
+    }
+}
