@@ -28,6 +28,7 @@ mod limits;
 mod lingering;
 mod many;
 mod mcp;
+mod not_run;
 mod on_exit;
 mod orphans;
 mod output;
