@@ -73,6 +73,18 @@ fn jump(pid: i32, seconds: i32) -> Option<()> {
     memory.write_all_at(&code, from + function(&image, "__vdso_clock_gettime")?).ok()
 }
 
+/// Lets the wall clock of a job's keeper jump; `false` where this machine does not let a test do that.
+fn jump_keeper(home: &Home, job: &str, seconds: i32) -> bool {
+    let keeper = pid(&home.show(job), "keeper_pid");
+    stop(keeper);
+    let jumped = jump(keeper, seconds);
+    signal(keeper, "CONT");
+    if jumped.is_none() {
+        lacks("x86-64 and the right to write to another process, to let its clock jump");
+    }
+    jumped.is_some()
+}
+
 /// Returns a time of a job's object in milliseconds.
 fn millis(object: &Value, field: &str) -> i64 {
     let text = object[field].as_str().unwrap_or_else(|| panic!("no {field} in {object}"));
@@ -90,12 +102,8 @@ fn a_wall_clock_that_jumps_by_a_day_changes_no_duration_and_no_deadline() {
         home.wait_for_output(&ending, "before");
         let began = Instant::now();
         for job in [&limited, &ending] {
-            let keeper = pid(&home.show(job), "keeper_pid");
-            stop(keeper);
-            let jumped = jump(keeper, days * DAY);
-            signal(keeper, "CONT");
-            if jumped.is_none() {
-                return lacks("x86-64 and the right to write to another process, to let its clock jump");
+            if !jump_keeper(&home, job, days * DAY) {
+                return;
             }
         }
         fs::write(home.path().join("go"), "").unwrap();
@@ -118,6 +126,25 @@ fn a_wall_clock_that_jumps_by_a_day_changes_no_duration_and_no_deadline() {
         if days == 1 {
             home.run(["show", &limited]).ok();
         }
+    }
+}
+
+#[test]
+fn a_wall_clock_that_jumps_by_a_day_changes_no_lease() {
+    const LEASE_MS: u64 = 10_000;
+    for days in [1, -1] {
+        let home = Home::new();
+        home.configure("[session]\nlease = \"10s\"\n");
+        let job = home.run(["--session", "a", "run", "--lifetime", "session", "--", "sleep", "300"]).ok();
+        let job = job.text().trim().to_owned();
+        if !jump_keeper(&home, &job, days * DAY) {
+            return;
+        }
+        // It ends a lease after the last front end of its session, not before and not a day later.
+        let ended = home.wait(&job);
+        assert_eq!(ended["status"], "killed", "{ended}");
+        assert!(ended["reason"].as_str().unwrap().contains("the end of its session"), "{ended}");
+        assert!(ended["runtime_ms"].as_u64().unwrap() >= LEASE_MS, "{days}: {ended}");
     }
 }
 
