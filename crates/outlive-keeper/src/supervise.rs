@@ -104,7 +104,7 @@ impl Keeper {
             .map(|index| {
                 let client = &self.clients[index];
                 let mut flags = PollFlags::empty();
-                flags.set(PollFlags::IN, client.waiting == Waiting::No);
+                flags.set(PollFlags::IN, client.expects_request());
                 flags.set(PollFlags::OUT, client.has_unsent());
                 add(client.fd(), flags)
             })
@@ -131,7 +131,7 @@ impl Keeper {
 
     /// Returns how long to sleep: without limit when nothing is due.
     fn next_timer(&self, reading: &ReadState) -> Option<Duration> {
-        if self.ending.has_more_to_reap {
+        if self.ending.has_more_to_reap || self.clients.iter().any(Client::has_request) {
             return Some(Duration::ZERO);
         }
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
@@ -204,25 +204,18 @@ impl Keeper {
 
     fn serve(&mut self, ready: &Readiness) {
         for &(index, is_hung_up) in &ready.clients {
-            let Some(client) = self.clients.get_mut(index) else { continue };
-            if client.has_unsent() {
-                client.flush();
-            }
-            if client.waiting == Waiting::No {
-                client.receive();
-            } else if is_hung_up {
-                client.is_gone = true;
+            if let Some(client) = self.clients.get_mut(index) {
+                client.exchange(is_hung_up);
             }
         }
+        // One of each: a client that has asked for much does not hold up the output, nor other clients.
         for index in 0..self.clients.len() {
-            while let Some(request) = self.clients[index].next_request() {
+            if let Some(request) = self.clients[index].next_request() {
                 fault::around(Point::ClientServe, || self.carry_out(index, request));
             }
         }
         self.take_waiting_input();
-        if self.clients.iter().any(|client| client.is_gone) {
-            self.clients.retain(|client| !client.is_gone);
-        }
+        self.clients.retain(|client| !client.is_finished());
     }
 
     fn carry_out(&mut self, index: usize, request: Request) {

@@ -22,6 +22,7 @@ use outlive_sys::identity::{Handle, ProcessId};
 
 pub(crate) use members::survivor;
 pub(crate) use preparation::Preparation;
+pub(crate) use signals::Sent;
 
 /// How long processes may take to stop before the one who asked for it is told that they have not.
 const STOP_LIMIT: Duration = Duration::from_millis(100);
