@@ -1,7 +1,7 @@
 //! Front ends that are connected to the keeper's socket.
 //!
-//! None of them can hold the keeper up: sockets do not block, buffers are bounded, and a connection that asks nothing
-//! gives way when there are too many.
+//! No client can hold the keeper up: sockets do not block, a connection buffers one request and one answer, and an idle
+//! connection is closed when there are too many.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{Attempt, try_read, try_write};
 use outlive_sys::socket;
 
-/// As many as may be connected at a time.
+/// How many clients may be connected at a time.
 pub(crate) const MAX_CLIENTS: usize = 64;
 
 /// The longest contents of a request: a full piece of input and its fields.
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Acts on what `poll` has told of the connection.
+    /// Sends and receives what the socket takes and has now.
     pub(crate) fn exchange(&mut self, is_hung_up: bool) {
         self.flush();
         if self.may_ask() {
@@ -153,7 +153,7 @@ impl Client {
         }
     }
 
-    /// Answers.
+    /// Answers the request that was taken last.
     pub(crate) fn reply(&mut self, reply: &Reply) {
         self.waiting = Waiting::No;
         self.unsent.extend(reply.to_frame());

@@ -91,8 +91,8 @@ impl Killing {
         self.next_us
     }
 
-    /// Does the round that is due. Returns those who should long be gone and are not; that nothing is left shows when
-    /// the last child is reaped.
+    /// Does the round that is due. Returns the processes that should long be gone and are not. That none is left shows
+    /// when the last child is reaped.
     pub(crate) fn step(&mut self, target: &mut impl Target, now_us: u64) -> Vec<Survivor> {
         let sent = target.end();
         self.signalled = self.signalled.max(sent.count);
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use outlive_sys::identity::ProcessId;
 
-    /// A tree that notes what is done to it; its processes end when `ends` says so.
+    /// A tree that notes what is done to it.
     #[derive(Default)]
     struct Tree {
         pids: Vec<i32>,

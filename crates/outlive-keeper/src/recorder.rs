@@ -30,9 +30,9 @@ pub(crate) struct Recorder {
     segments: VecDeque<Segment>,
     chunker: Chunker,
     cap: Option<u64>,
-    /// Bytes that were lost and of which the index does not yet say so.
+    /// Bytes that were lost and have no gap in the index yet.
     unrecorded: u64,
-    /// Whether output was dropped for the cap, and somebody told of it.
+    /// Whether output was dropped for the cap, and the event of it written.
     flood: Flood,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Recorder {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flood {
     No,
-    /// It was, and nobody was told.
+    /// It was, and there is no event of it yet.
     Unreported,
     Reported,
 }
@@ -186,7 +186,7 @@ impl Recorder {
         let Ok(next) = made else { return false };
         self.log = next;
         self.segments.push_back(Segment { start, index_start: self.index_end });
-        // A chunk begins with its segment, so that whoever reads from the first segment that is left knows where it is.
+        // A chunk begins with its segment, so that a reader that begins with the oldest segment left has a record for it.
         self.chunker.interrupt();
         true
     }

@@ -29,7 +29,7 @@ const HOT_AFTER: u32 = 4;
 /// After so long without output the buffer is given back and pipes shrink again.
 const QUIET_US: u64 = 1_000_000;
 
-/// What the loop remembers between two turns.
+/// The buffer that output is read into, and how busy the streams are.
 struct ReadState {
     buffer: Region,
     /// When the buffer is to be given back; none if it is.
@@ -38,7 +38,7 @@ struct ReadState {
     is_grown: [bool; 2],
 }
 
-/// What `poll` had to tell.
+/// What `poll` has found ready.
 #[derive(Default)]
 struct Readiness {
     child_ended: bool,
@@ -75,7 +75,7 @@ impl Keeper {
         }
         self.answer_killed(&[]);
         self.containment.remove();
-        // Last, because nobody waits for it: what was printed survives a loss of power too.
+        // Last, because no process waits for it: what was printed survives a loss of power too.
         for file in self.recorder.files(&self.dir) {
             fault::step(Point::LogSync, || file.sync_data()).ok();
         }
@@ -95,7 +95,7 @@ impl Keeper {
             [0, 1].map(|index| self.outputs[index].as_ref().map(|fd| add(fd.as_fd(), PollFlags::IN)));
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
         let syncing = self.ending.syncing_fd().map(|fd| add(fd, PollFlags::IN));
-        // It only has to wake the loop: the timers see for themselves what is due.
+        // It only wakes the loop; `timers` finds out what is due.
         if let Some(alarm) = &self.alarm {
             add(alarm.as_fd(), PollFlags::IN);
         }
@@ -208,7 +208,7 @@ impl Keeper {
                 client.exchange(is_hung_up);
             }
         }
-        // One of each: a client that has asked for much does not hold up the output, nor other clients.
+        // One request of each: a client that pipelines many holds up neither the output nor other clients.
         for index in 0..self.clients.len() {
             if let Some(request) = self.clients[index].next_request() {
                 fault::around(Point::ClientServe, || self.carry_out(index, request));
@@ -287,13 +287,13 @@ impl Keeper {
                 client.reply(&closed());
             } else if self.input.has_room_for(bytes.len()) {
                 self.input.push(bytes);
-                // Writing may have shown that nobody reads.
+                // Writing may have shown that the command has closed its end.
                 client.reply(&if self.input.is_open() { Reply::Accepted } else { closed() });
             }
         }
     }
 
-    /// Lets readers see whether the job is paused.
+    /// Writes into the snapshot whether the job is paused.
     fn note_pause(&mut self) {
         if self.meta.paused != self.containment.is_paused {
             self.meta.paused = self.containment.is_paused;
@@ -354,7 +354,7 @@ impl Keeper {
         }
     }
 
-    /// Answers those who wait for the end of the tree.
+    /// Answers the clients that wait for the end of the tree.
     fn answer_killed(&mut self, survivors: &[outlive_core::control::Survivor]) {
         let count = self.ending.killing.as_ref().map_or(0, |killing| killing.signalled);
         for client in self.clients.iter_mut().filter(|client| client.waiting == Waiting::Killed) {
