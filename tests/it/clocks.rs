@@ -135,6 +135,31 @@ fn a_wall_clock_that_jumps_by_a_day_changes_no_duration_and_no_deadline() {
     }
 }
 
+#[test]
+fn a_wall_clock_that_jumps_by_a_day_changes_no_lease() {
+    for days in [1, -1] {
+        let home = Home::new();
+        // The clock must jump before the lease is over.
+        let (job, lease, has_jumped) = with_enough_time(Duration::from_secs(5), |lease| {
+            home.configure(&format!("[session]\nlease = \"{}\"\n", millis(lease)));
+            let job = home.run(["--session", "a", "run", "--lifetime", "session", "--", "sleep", "300"]).ok();
+            let job = job.text().trim().to_owned();
+            let keeper = stop_keeper(&home, &job)?;
+            let has_jumped = jump(keeper, days * DAY).is_some();
+            signal(keeper, "CONT");
+            Some((job, lease, has_jumped))
+        });
+        if !has_jumped {
+            return lacks("x86-64 and the right to write to another process, to let its clock jump");
+        }
+        // It ends a lease after the last front end of its session, not before and not a day later.
+        let ended = home.wait(&job);
+        assert_eq!(ended["status"], "killed", "{ended}");
+        assert!(ended["reason"].as_str().unwrap().contains("the end of its session"), "{ended}");
+        assert!(u128::from(ended["runtime_ms"].as_u64().unwrap()) >= lease.as_millis(), "{days}: {ended}");
+    }
+}
+
 /// Lets the keepers of three jobs stand still beyond the deadline of one. `None` if one of them has ended before, or if it
 /// cannot be told whether the standstill was added to the time that was left.
 fn stand_still(timeout: Duration) -> Option<()> {
