@@ -30,7 +30,7 @@ pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use random::Random;
 pub use terminal::Terminal;
 pub use user::{User, everywhere};
-pub use workspace::{python_client, sources, workspace};
+pub use workspace::{python_client, sources, use_fixture, workspace};
 
 /// No command of a test may take longer.
 pub const LIMIT: Duration = Duration::from_secs(60);

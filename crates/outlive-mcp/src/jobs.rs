@@ -13,6 +13,12 @@ use crate::reply::{Failure, Reply, chain, quoted};
 use crate::scope::Scope;
 use crate::tools::Call;
 
+/// The longest that a call waits, in milliseconds: under what the most impatient client allows.
+pub(crate) const LONGEST_WAIT_MS: u64 = 45_000;
+
+/// The same as a duration.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(LONGEST_WAIT_MS);
+
 /// How many ids an error names.
 const NAMED: usize = 10;
 

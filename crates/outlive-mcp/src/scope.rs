@@ -30,8 +30,7 @@ impl Scope {
 
 /// Returns the reader of this connection: the conversation that the client names, else one of its own.
 pub(crate) fn reader() -> SessionName {
-    let named = outlive::reader_of_environment();
-    if named != SessionName::default() {
+    if let Some(named) = outlive::conversation_of_environment() {
         return named;
     }
     let random: String =

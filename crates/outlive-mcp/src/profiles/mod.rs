@@ -11,9 +11,11 @@ mod links;
 mod macos_shell;
 mod native;
 mod neovate;
+mod own;
 
 pub(crate) use choices::Choices;
-use outlive::{Job, JobId, SessionName, State, Timestamp};
+use outlive::{Job, SessionName, State, Timestamp};
+pub(crate) use own::{Expiry, find, is_answered, is_own, sweep};
 
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Tool};
@@ -29,6 +31,8 @@ pub struct Profile {
     pub(crate) tools: &'static [&'static Tool],
     pub(crate) isolation: Isolation,
     pub(crate) news: News,
+    /// When it removes its ended jobs; none: the store does.
+    pub(crate) expiry: Option<Expiry>,
     pub(crate) choices: Choices,
 }
 
@@ -91,9 +95,7 @@ impl Profile {
     pub(crate) fn conversation(&self) -> Option<SessionName> {
         match self.isolation {
             Isolation::Project => None,
-            Isolation::Conversation => {
-                Some(outlive::reader_of_environment()).filter(|name| *name != SessionName::default())
-            }
+            Isolation::Conversation => outlive::conversation_of_environment(),
         }
     }
 
@@ -135,12 +137,6 @@ pub(crate) fn jobs(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
         .collect();
     jobs.sort_by_key(|(job, _)| (job.spec().created, job.id().clone()));
     Ok(jobs)
-}
-
-/// Finds a job that the caller sees by its whole id.
-pub(crate) fn find(call: &Call<'_>, id: &str) -> Option<Job> {
-    let id = JobId::parse(id).ok()?;
-    call.store.find(id.as_str(), call.scope.seen()).ok().filter(|job| *job.id() == id)
 }
 
 /// Makes an id of a fixed beginning and `count` random digits of an alphabet of up to 36.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use outlive::{Job, Request, State, Status, Stdin};
 use serde_json::{Value, json};
 
-use super::super::random_digits;
+use super::super::{random_digits, sweep};
 use super::files::{OFFLOADED, offloaded};
-use super::{GRACE, PREFIX, exit_code, flag, invalid, number, read, sweep};
+use super::{GRACE, PREFIX, exit_code, flag, invalid, number, read};
 use crate::jobs;
 use crate::reply::{Failure, Reply};
 use crate::starting;

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use outlive::{ControlError, Job, Kill, Output, State, Status, Stdin};
 use serde_json::{Map, Value, json};
 
-use super::super::{command, epoch_ms, pid};
+use super::super::{command, epoch_ms, find, pid, sweep};
 use super::files::{OFFLOADED, file, forget_file, offloaded};
-use super::{GRACE, discard, exit_code, flag, invalid, is_expired, number, read, status, sweep};
+use super::{GRACE, exit_code, flag, invalid, number, read, status};
 use crate::arguments::shown;
 use crate::jobs;
 use crate::reply::{Failure, Reply};
@@ -67,7 +67,8 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
         Some(_) => return Err(invalid("sessionId must be a string")),
     };
-    let job = find(call, &id)?;
+    let missing = || Failure::new(format!("Session {} not found", shown(&id)));
+    let job = find(call, &id).ok_or_else(missing)?;
     match action {
         "poll" => Ok(poll(call, job)),
         "log" => log(call, job),
@@ -251,17 +252,6 @@ fn add_file(object: &mut Map<String, Value>, file: Option<PathBuf>) {
         object.insert("offloaded".to_owned(), true.into());
         object.insert("outputFilePath".to_owned(), file.to_string_lossy().into());
     }
-}
-
-/// Finds a session of the conversation; one whose time is over is gone.
-fn find(call: &Call<'_>, id: &str) -> Result<Job, Failure> {
-    let found = super::super::find(call, id);
-    match found {
-        Some(job) if is_expired(&job, &job.state(call.store)) => discard(call, &job),
-        Some(job) => return Ok(job),
-        None => {}
-    }
-    Err(Failure::new(format!("Session {} not found", shown(id))))
 }
 
 fn count(job: &Job) -> u64 {

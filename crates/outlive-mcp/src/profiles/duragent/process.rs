@@ -5,9 +5,9 @@ use std::time::Duration;
 use outlive::{ControlError, Job, Kill, Output, Piece, State, Stdin};
 use serde_json::{Map, Value};
 
-use super::super::{command, pid, started};
+use super::super::{command, find, pid, started};
 use super::files::log_path;
-use super::{GRACE, discard, exit_code, is_expired, read, status, sweep};
+use super::{GRACE, exit_code, read, status, sweep};
 use crate::arguments::shown;
 use crate::jobs;
 use crate::reply::{Failure, Reply};
@@ -75,7 +75,8 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if action == "write" && call.arguments.value("input").is_none() {
         return Err(Failure::new("'input' is required for write action"));
     }
-    let job = find(call, &handle)?;
+    let missing = || Failure::new(format!("process not found: {}", shown(&handle)));
+    let job = find(call, &handle).ok_or_else(missing)?;
     match action {
         "status" => Ok(report(call, job)),
         "log" => log(call, &job),
@@ -246,16 +247,6 @@ fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     let state = job.state(call.store);
     let reply = Reply::plain(format!("Killed process {}", job.id()));
     Ok(jobs::told(call, reply, job, &state))
-}
-
-/// Finds a process of the session; one whose time is over is gone.
-fn find(call: &Call<'_>, handle: &str) -> Result<Job, Failure> {
-    match super::super::find(call, handle) {
-        Some(job) if is_expired(&job, &job.state(call.store)) => discard(call, &job),
-        Some(job) => return Ok(job),
-        None => {}
-    }
-    Err(Failure::new(format!("process not found: {}", shown(handle))))
 }
 
 #[cfg(test)]

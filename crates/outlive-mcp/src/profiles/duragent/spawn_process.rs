@@ -6,7 +6,7 @@ use outlive::{Job, JobId, Request, State, Stdin};
 use serde_json::{Value, json};
 
 use super::super::{known_pid, random_digits};
-use super::files::{directory, show};
+use super::files::{project, show};
 use super::{GRACE, PREFIX, exit_code, read, status, sweep};
 use crate::jobs;
 use crate::notices::Left;
@@ -78,7 +78,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
         .timeout(Some(Duration::from_secs(timeout)))
         .grace(GRACE);
     if let Some(workdir) = workdir {
-        request = request.cwd(directory(call).join(starting::expand_home(&workdir)));
+        request = request.cwd(project(call).join(starting::expand_home(&workdir)));
     }
     if let Some(label) = label.as_deref().and_then(starting::name) {
         request = request.name(label);

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use outlive::{
-    Cause, Job, LimitError, Line, Output, Piece, Request, SessionName, StartError, Started, State, Stdin,
-    Stream, WaitStatus,
+    Cause, Job, LimitError, Line, Output, OwnLabel, Piece, Request, SessionName, StartError, Started, State,
+    Stdin, Stream, WaitStatus,
 };
 use serde_json::{Map, Value, json};
 
-use super::{FOREGROUND, FOREGROUND_MS, LONGEST_LINE, new_id, sessions, telling};
-use crate::jobs;
+use super::{LONGEST_LINE, new_id, sessions, telling};
+use crate::jobs::{self, LONGEST_WAIT};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -175,10 +175,12 @@ fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
         // The time is for whoever waits: nobody does.
         return Ok(Reply::json(&announced(&start(call, &request.timeout(None))?)));
     }
-    let request = request.group(FOREGROUND).timeout(Some(Duration::from_millis(timeout)));
+    let request = request
+        .own_label(OwnLabel::Foreground, RUN_COMMAND.name)
+        .timeout(Some(Duration::from_millis(timeout)));
     let started = start(call, &request)?;
     // Where it cannot be waited for, how it is doing is told all the same.
-    jobs::wait_for_start(call, &started.job, Duration::from_millis(FOREGROUND_MS)).ok();
+    jobs::wait_for_start(call, &started.job, LONGEST_WAIT).ok();
     let state = started.job.state(call.store);
     if !state.status.has_ended() {
         return Ok(Reply::json(&announced(&started)));
