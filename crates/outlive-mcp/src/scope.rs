@@ -33,9 +33,7 @@ pub(crate) fn reader() -> SessionName {
     if let Some(named) = outlive::conversation_of_environment() {
         return named;
     }
-    let random: String =
-        outlive_sys::random::bytes16().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    outlive::reader_name(&format!("mcp-{random}"))
+    outlive::reader_name(&format!("mcp-{}", crate::profiles::random_digits(12, 16)))
 }
 
 /// Returns the session of the project that a directory is in: one in the same project, whoever starts there.

@@ -8,6 +8,9 @@ use crate::jobs;
 use crate::reply::Failure;
 use crate::tools::Call;
 
+/// A year, in milliseconds: no command is given longer.
+pub(crate) const YEAR_MS: u64 = 366 * 86_400_000;
+
 /// How often an id is drawn: one that is taken is hardly ever met twice.
 const DRAWS: usize = 20;
 

@@ -13,11 +13,13 @@ mod native;
 mod neovate;
 mod own;
 
-pub(crate) use choices::Choices;
-use outlive::{Job, SessionName, State, Timestamp};
-pub(crate) use own::{Expiry, find, is_answered, is_own, sweep};
+use std::time::Duration;
 
-use crate::reply::{Failure, Reply};
+use outlive::{Job, Output, SessionName, State, Timestamp};
+
+pub(crate) use self::choices::Choices;
+pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
+use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Tool};
 
 /// A set of tools that a server has.
@@ -55,6 +57,12 @@ pub(crate) enum News {
     /// As a message of its own beside the next answer.
     Messages,
 }
+
+/// What asks for the end of a job, for the record of its outcome.
+pub(crate) const BY: &str = "outlive mcp";
+
+/// How long a job may leave its input unread before the caller is told.
+pub(crate) const UNREAD: Duration = Duration::from_secs(10);
 
 /// All profiles, the one that is meant if none is named first.
 static ALL: [&Profile; 6] = [
@@ -132,11 +140,22 @@ pub(crate) fn jobs(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     let mut jobs: Vec<(Job, State)> = listing
         .jobs
         .into_iter()
-        .map(|job| (job.state(call.store), job))
-        .map(|(state, job)| (job, state))
+        .map(|job| {
+            let state = job.state(call.store);
+            (job, state)
+        })
         .collect();
     jobs.sort_by_key(|(job, _)| (job.spec().created, job.id().clone()));
     Ok(jobs)
+}
+
+/// Reads of what a job printed; what cannot be read is nothing, and said on standard error.
+pub(crate) fn read<T: Default>(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<T>) -> T {
+    let read = Output::open(job).and_then(|mut output| look(&mut output));
+    read.unwrap_or_else(|error| {
+        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
+        T::default()
+    })
 }
 
 /// Makes an id of a fixed beginning and `count` random digits of an alphabet of up to 36.

@@ -10,7 +10,7 @@ mod kill_shell;
 mod list_shells;
 mod run_command;
 
-use outlive::{Cause, Job, SessionName, State, Status, WaitStatus};
+use outlive::{Cause, Job, SessionName, State, Status};
 use serde_json::json;
 
 use super::{Choices, Isolation, News, Profile, is_answered, is_own};
@@ -114,14 +114,6 @@ fn word(state: &State) -> &'static str {
     }
 }
 
-/// Returns the exit code; none of one that a signal ended.
-fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        WaitStatus::Exited { code } => Some(code),
-        WaitStatus::Signaled { .. } | WaitStatus::Unknown => None,
-    }
-}
-
 /// Returns the line that the design adds to the errors of one that did not end by itself.
 fn last_words(job: &Job, state: &State) -> Option<String> {
     match &state.outcome.as_ref()?.cause {
@@ -142,6 +134,16 @@ fn is_hidden(call: &Call<'_>, job: &Job, state: &State) -> bool {
     let never_began =
         || state.outcome.as_ref().is_some_and(|outcome| matches!(outcome.cause, Cause::NeverStarted(_)));
     is_answered(call, job, state) || (is_own(call, job) && never_began())
+}
+
+/// Notes that the end was told. It does not count as seen: the design forgets a process only to make room.
+fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
+    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
+    reply.tells(&job, state).after(move || {
+        if has_ended {
+            job.mark_told(&reader);
+        }
+    })
 }
 
 /// Lists what the caller sees, the oldest first.

@@ -8,11 +8,11 @@ use outlive::{
     Unread,
 };
 
-use super::super::{epoch_ms, is_own, known_pid, random_digits};
 use super::bash_output::texts;
 use super::kill_shell::GRACE;
-use super::{BYTES, LINES, MOST, PREFIX, exit_code, last_words, processes};
+use super::{BYTES, LINES, MOST, PREFIX, last_words, processes, told};
 use crate::jobs::{self, LONGEST_WAIT};
+use crate::profiles::{epoch_ms, is_own, known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -106,7 +106,7 @@ fn start(call: &Call<'_>, request: &Request) -> Result<Job, StartError> {
 fn not_started(call: &Call<'_>, what: &str, error: &StartError) -> Reply {
     let reply = Reply::refusal(format!("{what}: {}", chain(error)));
     let StartError::NeverStarted { job, .. } = error else { return reply };
-    let Some(job) = super::super::find(call, job.as_str()) else { return reply };
+    let Some(job) = crate::profiles::find(call, job.as_str()) else { return reply };
     let reader = call.scope.reader.clone();
     let state = job.state(call.store);
     reply.tells(&job, &state).after(move || jobs::note_told(&job, &reader))
@@ -140,7 +140,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
         if !errors.is_empty() {
             lines.push(format!("  Error: {}", errors.join("\n  ")));
         }
-        lines.extend(exit_code(state).map(|code| format!("  Exit code: {code}")));
+        lines.extend(state.exit_code().map(|code| format!("  Exit code: {code}")));
         return Ok(lines.join("\n"));
     }
     let has_ended = state.status.has_ended();
@@ -152,7 +152,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
         format!("  Not done after {}s in the foreground: it goes on in the background.", waited.as_secs())
     }));
     if has_ended {
-        lines.extend(exit_code(state).map(|code| format!("  Exit code: {code}")));
+        lines.extend(state.exit_code().map(|code| format!("  Exit code: {code}")));
     }
     let (output, count) = first(job, state, Stream::Stdout, FIRST_OUTPUT)?;
     if count > 0 {
@@ -211,7 +211,7 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
         return Ok(Reply::plain(text));
     }
     let printed = printed(&job).map_err(unreadable)?;
-    let reply = match (state.status, exit_code(&state)) {
+    let reply = match (state.status, state.exit_code()) {
         (Status::Completed, _) if printed.is_empty() => Reply::plain("(no output)"),
         (Status::Completed, _) => Reply::plain(fitted(&printed, BYTES)),
         (Status::TimedOut, _) => {
@@ -228,16 +228,6 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
         }
     };
     Ok(jobs::told(call, reply, job, &state))
-}
-
-/// Notes that the end was told. It does not count as seen: the design forgets a process only to make room.
-fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
-    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
-    reply.tells(&job, state).after(move || {
-        if has_ended {
-            job.mark_told(&reader);
-        }
-    })
 }
 
 /// Returns all that a command printed: standard output, then standard error.

@@ -9,12 +9,12 @@ mod process;
 
 use std::time::{Duration, SystemTime};
 
-use outlive::{Job, Output, State, Status};
+use outlive::{Job, State, Status};
 use serde_json::Value;
 
 use super::own::is_past;
 use super::{Choices, Expiry, Isolation, News, Profile};
-use crate::reply::{Failure, chain};
+use crate::reply::Failure;
 use crate::tools::Call;
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -84,28 +84,12 @@ fn is_due(_: &Call<'_>, job: &Job, ended: SystemTime) -> bool {
     is_past(job.last_look().filter(|_| job.is_seen()).unwrap_or(ended), TTL)
 }
 
-/// Reads of what a session printed; what cannot be read is nothing, and said on standard error.
-fn read<T: Default>(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<T>) -> T {
-    let read = Output::open(job).and_then(|mut output| look(&mut output));
-    read.unwrap_or_else(|error| {
-        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
-        T::default()
-    })
-}
-
 fn status(state: &State) -> &'static str {
     match state.status {
         Status::Starting | Status::Running => "running",
         Status::Completed => "done",
         Status::Failed | Status::Lost => "error",
         Status::Killed | Status::TimedOut => "killed",
-    }
-}
-
-fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        outlive::WaitStatus::Exited { code } => Some(code),
-        _ => None,
     }
 }
 

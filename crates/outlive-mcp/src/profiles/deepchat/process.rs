@@ -1,16 +1,16 @@
 //! `process`: what there is, what it printed, its input and its end.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use outlive::{ControlError, Job, Kill, Output, State, Status, Stdin};
 use serde_json::{Map, Value, json};
 
-use super::super::{command, epoch_ms, find, pid, sweep};
 use super::files::{OFFLOADED, file, forget_file, offloaded};
-use super::{GRACE, exit_code, flag, invalid, number, read, status};
+use super::{GRACE, flag, invalid, number, status};
 use crate::arguments::shown;
 use crate::jobs;
+use crate::profiles::{BY, UNREAD, command, epoch_ms, find, pid, read, sweep};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -45,12 +45,6 @@ const LOGGED: u64 = 1000;
 /// there is more.
 const MOST_LOGGED: u64 = 1_000_000;
 
-/// How long a session may leave its input unread before that is told.
-const UNREAD: Duration = Duration::from_secs(10);
-
-/// Who asks, for the record.
-const BY: &str = "outlive mcp";
-
 fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wrong = || invalid(format!("action must be one of {}", ACTIONS.join(", ")));
     let action = match call.arguments.value("action") {
@@ -83,7 +77,7 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
 fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     sweep(call);
     let sessions: Vec<Value> =
-        super::super::jobs(call)?.iter().map(|(job, state)| meta(call, job, state)).collect();
+        crate::profiles::jobs(call)?.iter().map(|(job, state)| meta(call, job, state)).collect();
     Ok(Reply::json(&json!({"status": "ok", "sessions": sessions})))
 }
 
@@ -239,7 +233,7 @@ fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
 
 /// Says with what code it exited, and whether its time was over.
 fn add_end(object: &mut Map<String, Value>, state: &State) {
-    if let Some(code) = exit_code(state) {
+    if let Some(code) = state.exit_code() {
         object.insert("exitCode".to_owned(), code.into());
     }
     if state.status == Status::TimedOut {

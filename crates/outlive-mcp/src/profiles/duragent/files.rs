@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use outlive::Job;
 
-use super::super::links;
+use crate::profiles::links;
 use crate::reply::chain;
 use crate::tools::Call;
 

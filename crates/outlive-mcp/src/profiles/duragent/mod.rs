@@ -9,11 +9,10 @@ mod spawn_process;
 
 use std::time::Duration;
 
-use outlive::{Job, Output, State, Status, WaitStatus};
+use outlive::{State, Status};
 
 use super::own::is_past;
 use super::{Choices, Expiry, Isolation, News, Profile, links};
-use crate::reply::chain;
 use crate::tools::Call;
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -88,24 +87,9 @@ fn sweep(call: &Call<'_>) {
     links::sweep(call.store, &files::directory(call));
 }
 
-/// Reads of what a process printed; what cannot be read is nothing, and said on standard error.
-fn read(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<String>) -> String {
-    Output::open(job).and_then(|mut output| look(&mut output)).unwrap_or_else(|error| {
-        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
-        String::new()
-    })
-}
-
 fn status(state: &State) -> &'static str {
     match state.status {
         Status::Starting => "running",
         status => status.word(),
-    }
-}
-
-fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        WaitStatus::Exited { code } => Some(code),
-        _ => None,
     }
 }

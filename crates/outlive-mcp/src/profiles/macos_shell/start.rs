@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{LONGEST_LINE, new_id, sessions, telling};
 use crate::jobs::{self, LONGEST_WAIT};
 use crate::reply::{Failure, Reply, chain};
-use crate::starting;
+use crate::starting::{self, YEAR_MS};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(super) static RUN_BACKGROUND: Tool = Tool {
@@ -67,9 +67,6 @@ const SHELL: &str = "/bin/zsh";
 
 /// The largest window: what is held in memory to answer is this many lines.
 const MOST_LINES: u64 = 100_000;
-
-/// A year, in milliseconds.
-const YEAR: u64 = 366 * 86_400_000;
 
 /// How much of an output is looked at to see whether it is text.
 const SAMPLE: usize = 1000;
@@ -164,7 +161,7 @@ fn start(call: &Call<'_>, request: &Request) -> Result<Started, Failure> {
 }
 
 fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let timeout = call.arguments.number("timeout", 1..=YEAR)?.unwrap_or(30_000);
+    let timeout = call.arguments.number("timeout", 1..=YEAR_MS)?.unwrap_or(30_000);
     let most = [
         call.arguments.number("maxOutputLines", 1..=MOST_LINES)?.unwrap_or(100),
         call.arguments.number("maxErrorLines", 1..=MOST_LINES)?.unwrap_or(50),
