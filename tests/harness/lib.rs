@@ -32,7 +32,7 @@ pub use random::Random;
 pub use terminal::Terminal;
 pub use user::{User, everywhere};
 pub use weather::{millis, processor_time, soon, with_enough_time};
-pub use workspace::{python_client, sources, workspace};
+pub use workspace::{python_client, sources, use_fixture, workspace};
 
 /// No command of a test may take longer.
 pub const LIMIT: Duration = Duration::from_secs(60);

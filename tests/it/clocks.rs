@@ -21,7 +21,8 @@ const HALF_A_DAY_MS: u64 = 43_200_000;
 
 /// Stops the keeper of a job, waits until it stands still and returns its pid; `None` if the job has ended before.
 fn stop_keeper(home: &Home, job: &str) -> Option<i32> {
-    let keeper = ProcessId::of(pid(&home.show(job), "keeper_pid"))?;
+    let shown = home.show(job)["keeper_pid"].as_i64()?;
+    let keeper = ProcessId::of(i32::try_from(shown).unwrap())?;
     Handle::open(keeper)?.signal(Signal::STOP).ok()?;
     let is_stopped = || Stat::read(keeper.pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
     until("it is stopped, or gone", || is_stopped() || !keeper.is_alive());

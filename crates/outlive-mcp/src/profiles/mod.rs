@@ -11,11 +11,15 @@ mod links;
 mod macos_shell;
 mod native;
 mod neovate;
+mod own;
 
-pub(crate) use choices::Choices;
-use outlive::{Job, JobId, SessionName, State, Timestamp};
+use std::time::Duration;
 
-use crate::reply::{Failure, Reply};
+use outlive::{Job, Output, SessionName, State, Timestamp};
+
+pub(crate) use self::choices::Choices;
+pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
+use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Tool};
 
 /// A set of tools that a server has.
@@ -29,6 +33,8 @@ pub struct Profile {
     pub(crate) tools: &'static [&'static Tool],
     pub(crate) isolation: Isolation,
     pub(crate) news: News,
+    /// When it removes its ended jobs; none: the store does.
+    pub(crate) expiry: Option<Expiry>,
     pub(crate) choices: Choices,
 }
 
@@ -51,6 +57,12 @@ pub(crate) enum News {
     /// As a message of its own beside the next answer.
     Messages,
 }
+
+/// What asks for the end of a job, for the record of its outcome.
+pub(crate) const BY: &str = "outlive mcp";
+
+/// How long a job may leave its input unread before the caller is told.
+pub(crate) const UNREAD: Duration = Duration::from_secs(10);
 
 /// All profiles, the one that is meant if none is named first.
 static ALL: [&Profile; 6] = [
@@ -91,9 +103,7 @@ impl Profile {
     pub(crate) fn conversation(&self) -> Option<SessionName> {
         match self.isolation {
             Isolation::Project => None,
-            Isolation::Conversation => {
-                Some(outlive::reader_of_environment()).filter(|name| *name != SessionName::default())
-            }
+            Isolation::Conversation => outlive::conversation_of_environment(),
         }
     }
 
@@ -130,17 +140,22 @@ pub(crate) fn jobs(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     let mut jobs: Vec<(Job, State)> = listing
         .jobs
         .into_iter()
-        .map(|job| (job.state(call.store), job))
-        .map(|(state, job)| (job, state))
+        .map(|job| {
+            let state = job.state(call.store);
+            (job, state)
+        })
         .collect();
     jobs.sort_by_key(|(job, _)| (job.spec().created, job.id().clone()));
     Ok(jobs)
 }
 
-/// Finds a job that the caller sees by its whole id.
-pub(crate) fn find(call: &Call<'_>, id: &str) -> Option<Job> {
-    let id = JobId::parse(id).ok()?;
-    call.store.find(id.as_str(), call.scope.seen()).ok().filter(|job| *job.id() == id)
+/// Reads of what a job printed; what cannot be read is nothing, and said on standard error.
+pub(crate) fn read<T: Default>(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<T>) -> T {
+    let read = Output::open(job).and_then(|mut output| look(&mut output));
+    read.unwrap_or_else(|error| {
+        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
+        T::default()
+    })
 }
 
 /// Makes an id of a fixed beginning and `count` random digits of an alphabet of up to 36.

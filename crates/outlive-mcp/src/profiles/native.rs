@@ -10,6 +10,7 @@ pub(crate) static PROFILE: Profile = Profile {
     tools: &TOOLS,
     isolation: Isolation::Project,
     news: News::Lines,
+    expiry: None,
     choices: Choices {
         start_tool: "`run`",
         bash_output: "not there: `read_output`",

@@ -6,10 +6,10 @@ use outlive::{Job, JobLimits, LimitError, Ready, Request, StartError, Stdin};
 use serde_json::Value;
 
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, summary};
+use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
-use crate::starting;
+use crate::starting::{self, YEAR_MS};
 
 pub(crate) static TOOL: Tool = Tool {
     name: "run",
@@ -44,14 +44,8 @@ const FOR_AGENTS: [(&str, &str); 5] = [
     ("NO_COLOR", "1"),
 ];
 
-/// The longest wait, in milliseconds: under what the most impatient client allows.
-pub(crate) const LONGEST_WAIT: u64 = 45_000;
-
-/// A year, in milliseconds.
-const YEAR: u64 = 366 * 86_400_000;
-
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT)?.unwrap_or(10_000);
+    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(10_000);
     let wait = if call.arguments.flag("background")? { 0 } else { wait };
     let request = request(call)?;
     // Its end is for this answer to tell, not for another that is given meanwhile.
@@ -122,7 +116,7 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
         request = request.group(group);
     }
     request = request.stdin(stdin(arguments)?);
-    if let Some(timeout) = arguments.number("timeout_ms", 1..=YEAR)? {
+    if let Some(timeout) = arguments.number("timeout_ms", 1..=YEAR_MS)? {
         request = request.timeout(Some(Duration::from_millis(timeout)));
     }
     if let Some(megabytes) = arguments.number("memory_mb", 1..=1 << 30)? {

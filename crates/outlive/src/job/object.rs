@@ -156,10 +156,9 @@ impl JobObject {
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
         };
         let meta = state.meta.as_ref();
-        let (exit_code, signal) = match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
-            Some(WaitStatus::Exited { code }) => (Some(code), None),
-            Some(WaitStatus::Signaled { signal, .. }) => (None, Some(signal_name(signal))),
-            Some(WaitStatus::Unknown) | None => (None, None),
+        let signal = match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
+            Some(WaitStatus::Signaled { signal, .. }) => Some(signal_name(signal)),
+            _ => None,
         };
         let ready = job.ready_record();
         Self {
@@ -180,7 +179,7 @@ impl JobObject {
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
             ready_url: ready.and_then(|ready| ready.url),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
-            exit_code,
+            exit_code: state.exit_code(),
             signal,
             cause: state.outcome.as_ref().map(|outcome| cause_word(&outcome.cause)),
             reason: reason(state),

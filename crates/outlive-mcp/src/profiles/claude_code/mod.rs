@@ -10,10 +10,10 @@ mod kill_shell;
 mod list_shells;
 mod run_command;
 
-use outlive::{Cause, Job, SessionName, State, Status, WaitStatus};
+use outlive::{Cause, Job, SessionName, State, Status};
 use serde_json::json;
 
-use super::{Choices, Isolation, News, Profile};
+use super::{Choices, Isolation, News, Profile, is_answered, is_own};
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
 
@@ -38,6 +38,7 @@ They go on when this server or the client ends, and are there again afterwards."
     ],
     isolation: Isolation::Project,
     news: News::None,
+    expiry: None,
     choices: Choices {
         start_tool: "`run_command` with `run_in_background`",
         bash_output: "`bash_id`, `filter`; what is new",
@@ -102,11 +103,6 @@ fn reader() -> SessionName {
     outlive::reader_name("claude-code")
 }
 
-/// The reader of commands in the foreground: one that was told to this one is not in the list.
-fn foreground() -> SessionName {
-    outlive::reader_name("claude-code-foreground")
-}
-
 /// Chooses the design's word for a status.
 fn word(state: &State) -> &'static str {
     match state.status {
@@ -115,14 +111,6 @@ fn word(state: &State) -> &'static str {
         Status::Killed | Status::TimedOut => "killed",
         // Nobody knows how it ended; it did not end as it should.
         Status::Failed | Status::Lost => "failed",
-    }
-}
-
-/// Returns the exit code; none of one that a signal ended.
-fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        WaitStatus::Exited { code } => Some(code),
-        WaitStatus::Signaled { .. } | WaitStatus::Unknown => None,
     }
 }
 
@@ -142,17 +130,26 @@ fn last_words(job: &Job, state: &State) -> Option<String> {
 
 /// Tells whether the design would not have it in its list: a command in the foreground that was answered and has left nothing
 /// running, or one that never began.
-fn is_hidden(job: &Job, state: &State) -> bool {
+fn is_hidden(call: &Call<'_>, job: &Job, state: &State) -> bool {
     let never_began =
         || state.outcome.as_ref().is_some_and(|outcome| matches!(outcome.cause, Cause::NeverStarted(_)));
-    (job.is_told(&foreground()) && !state.is_live())
-        || (job.id().as_str().starts_with(PREFIX) && never_began())
+    is_answered(call, job, state) || (is_own(call, job) && never_began())
+}
+
+/// Notes that the end was told. It does not count as seen: the design forgets a process only to make room.
+fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
+    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
+    reply.tells(&job, state).after(move || {
+        if has_ended {
+            job.mark_told(&reader);
+        }
+    })
 }
 
 /// Lists what the caller sees, the oldest first.
 fn processes(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     let mut jobs = super::jobs(call)?;
-    jobs.retain(|(job, state)| !is_hidden(job, state));
+    jobs.retain(|(job, state)| !is_hidden(call, job, state));
     Ok(jobs)
 }
 
@@ -160,7 +157,7 @@ fn processes(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
 fn exactly(call: &Call<'_>, id: &str) -> Option<(Job, State)> {
     let job = super::find(call, id)?;
     let state = job.state(call.store);
-    (!is_hidden(&job, &state)).then_some((job, state))
+    (!is_hidden(call, &job, &state)).then_some((job, state))
 }
 
 /// Finds one by its id, else the oldest whose id has this in it.

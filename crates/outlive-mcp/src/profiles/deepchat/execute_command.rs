@@ -6,12 +6,12 @@ use std::time::Duration;
 use outlive::{Job, Request, State, Status, Stdin};
 use serde_json::{Value, json};
 
-use super::super::random_digits;
 use super::files::{OFFLOADED, offloaded};
-use super::{GRACE, PREFIX, exit_code, flag, invalid, number, read, sweep};
-use crate::jobs;
+use super::{GRACE, PREFIX, flag, invalid, number};
+use crate::jobs::{self, LONGEST_WAIT_MS};
+use crate::profiles::{random_digits, read, sweep};
 use crate::reply::{Failure, Reply};
-use crate::starting;
+use crate::starting::{self, YEAR_MS};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(super) static EXECUTE_COMMAND: Tool = Tool {
@@ -45,20 +45,14 @@ pub(super) static EXECUTE_COMMAND: Tool = Tool {
 /// The grace of a foreground command before it is yielded, in milliseconds.
 const YIELD: u64 = 10_000;
 
-/// The longest of that: under what the most impatient client allows.
-const LONGEST_YIELD: u64 = 45_000;
-
 /// So many of such a one are shown of a foreground command.
 const PREVIEW: usize = 12_000;
-
-/// A year, in milliseconds: no command is given longer.
-const YEAR: u64 = 366 * 86_400_000;
 
 fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let line = text(call, "command", 1, usize::MAX)?;
     let description = text(call, "description", 5, 100)?;
     let timeout = number(call, "timeout", 100)?;
-    let window = number(call, "yieldMs", 100)?.unwrap_or(YIELD).min(LONGEST_YIELD);
+    let window = number(call, "yieldMs", 100)?.unwrap_or(YIELD).min(LONGEST_WAIT_MS);
     let is_background = flag(call, "background")?;
     sweep(call);
     let id = format!("{PREFIX}{}", random_digits(12, 36));
@@ -71,7 +65,7 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
         request = request.name(name);
     }
     if let Some(timeout) = timeout {
-        request = request.timeout(Some(Duration::from_millis(timeout.min(YEAR))));
+        request = request.timeout(Some(Duration::from_millis(timeout.min(YEAR_MS))));
     }
     let job = starting::start(call, "Failed to start the command", &request)?;
     if !is_background {
@@ -97,7 +91,7 @@ fn finished(call: &Call<'_>, job: Job, state: &State) -> Reply {
     if !shown.is_empty() {
         lines.push(shown.trim_end().to_owned());
     }
-    lines.push(match exit_code(state) {
+    lines.push(match state.exit_code() {
         Some(code) => format!("Exit Code: {code}"),
         None => "Exit Code: null".to_owned(),
     });

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use outlive::Job;
 
-use super::super::links;
-use super::read;
+use crate::profiles::{links, read};
 use crate::reply::chain;
 use crate::tools::Call;
 

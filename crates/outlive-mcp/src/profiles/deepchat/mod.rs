@@ -9,11 +9,12 @@ mod process;
 
 use std::time::{Duration, SystemTime};
 
-use outlive::{Job, Output, State, Status};
+use outlive::{Job, State, Status};
 use serde_json::Value;
 
-use super::{Choices, Isolation, News, Profile};
-use crate::reply::{Failure, chain};
+use super::own::is_past;
+use super::{Choices, Expiry, Isolation, News, Profile};
+use crate::reply::Failure;
 use crate::tools::Call;
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -25,6 +26,7 @@ pub(crate) static PROFILE: Profile = Profile {
     tools: &[&execute_command::EXECUTE_COMMAND, &process::PROCESS],
     isolation: Isolation::Conversation,
     news: News::None,
+    expiry: Some(Expiry { is_due, remove_files: files::forget_file }),
     choices: Choices {
         start_tool: "`execute_command` with `background: true`",
         bash_output: "not there: `process` with `action: \"poll\"`",
@@ -74,44 +76,12 @@ const PREFIX: &str = "bg_";
 /// The time between the signals of a kill.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// An ended session goes when nobody looked at it for so long.
+/// How long an ended session stays after the last look at it.
 const TTL: Duration = Duration::from_secs(30 * 60);
 
-/// Removes the sessions of all conversations at which nobody looked for too long. One that runs is never touched.
-fn sweep(call: &Call<'_>) {
-    let jobs = call.store.list(None).map(|listing| listing.jobs).unwrap_or_default();
-    for job in jobs.iter().filter(|job| is_own(job) && is_expired(job, &job.state(call.store))) {
-        discard(call, job);
-    }
-}
-
-fn discard(call: &Call<'_>, job: &Job) {
-    files::forget_file(call, job);
-    if let Err(error) = call.store.remove(job) {
-        crate::log(&format!("{} stays: {}", job.id(), chain(&error)));
-    }
-}
-
-fn is_expired(job: &Job, state: &State) -> bool {
-    let Some(outcome) = state.outcome.as_ref().filter(|_| is_own(job) && !state.is_live()) else {
-        return false;
-    };
-    let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(outcome.ended.0);
-    let looked = job.last_look().filter(|_| job.is_seen()).unwrap_or(ended);
-    looked.elapsed().is_ok_and(|idle| idle >= TTL)
-}
-
-fn is_own(job: &Job) -> bool {
-    job.id().as_str().starts_with(PREFIX)
-}
-
-/// Reads of what a session printed; what cannot be read is nothing, and said on standard error.
-fn read<T: Default>(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<T>) -> T {
-    let read = Output::open(job).and_then(|mut output| look(&mut output));
-    read.unwrap_or_else(|error| {
-        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
-        T::default()
-    })
+/// Tells whether no client has looked at an ended session for too long.
+fn is_due(_: &Call<'_>, job: &Job, ended: SystemTime) -> bool {
+    is_past(job.last_look().filter(|_| job.is_seen()).unwrap_or(ended), TTL)
 }
 
 fn status(state: &State) -> &'static str {
@@ -120,13 +90,6 @@ fn status(state: &State) -> &'static str {
         Status::Completed => "done",
         Status::Failed | Status::Lost => "error",
         Status::Killed | Status::TimedOut => "killed",
-    }
-}
-
-fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        outlive::WaitStatus::Exited { code } => Some(code),
-        _ => None,
     }
 }
 

@@ -1,16 +1,16 @@
 //! `process`: what there is, what it printed, its input and its end.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use outlive::{ControlError, Job, Kill, Output, State, Status, Stdin};
 use serde_json::{Map, Value, json};
 
-use super::super::{command, epoch_ms, pid};
 use super::files::{OFFLOADED, file, forget_file, offloaded};
-use super::{GRACE, discard, exit_code, flag, invalid, is_expired, number, read, status, sweep};
+use super::{GRACE, flag, invalid, number, status};
 use crate::arguments::shown;
 use crate::jobs;
+use crate::profiles::{BY, UNREAD, command, epoch_ms, find, pid, read, sweep};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -45,12 +45,6 @@ const LOGGED: u64 = 1000;
 /// there is more.
 const MOST_LOGGED: u64 = 1_000_000;
 
-/// How long a session may leave its input unread before that is told.
-const UNREAD: Duration = Duration::from_secs(10);
-
-/// Who asks, for the record.
-const BY: &str = "outlive mcp";
-
 fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wrong = || invalid(format!("action must be one of {}", ACTIONS.join(", ")));
     let action = match call.arguments.value("action") {
@@ -67,7 +61,8 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
         Some(_) => return Err(invalid("sessionId must be a string")),
     };
-    let job = find(call, &id)?;
+    let missing = || Failure::new(format!("Session {} not found", shown(&id)));
+    let job = find(call, &id).ok_or_else(missing)?;
     match action {
         "poll" => Ok(poll(call, job)),
         "log" => log(call, job),
@@ -82,7 +77,7 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
 fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     sweep(call);
     let sessions: Vec<Value> =
-        super::super::jobs(call)?.iter().map(|(job, state)| meta(call, job, state)).collect();
+        crate::profiles::jobs(call)?.iter().map(|(job, state)| meta(call, job, state)).collect();
     Ok(Reply::json(&json!({"status": "ok", "sessions": sessions})))
 }
 
@@ -238,7 +233,7 @@ fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
 
 /// Says with what code it exited, and whether its time was over.
 fn add_end(object: &mut Map<String, Value>, state: &State) {
-    if let Some(code) = exit_code(state) {
+    if let Some(code) = state.exit_code() {
         object.insert("exitCode".to_owned(), code.into());
     }
     if state.status == Status::TimedOut {
@@ -251,17 +246,6 @@ fn add_file(object: &mut Map<String, Value>, file: Option<PathBuf>) {
         object.insert("offloaded".to_owned(), true.into());
         object.insert("outputFilePath".to_owned(), file.to_string_lossy().into());
     }
-}
-
-/// Finds a session of the conversation; one whose time is over is gone.
-fn find(call: &Call<'_>, id: &str) -> Result<Job, Failure> {
-    let found = super::super::find(call, id);
-    match found {
-        Some(job) if is_expired(&job, &job.state(call.store)) => discard(call, &job),
-        Some(job) => return Ok(job),
-        None => {}
-    }
-    Err(Failure::new(format!("Session {} not found", shown(id))))
 }
 
 fn count(job: &Job) -> u64 {

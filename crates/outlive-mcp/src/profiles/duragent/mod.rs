@@ -7,14 +7,13 @@ mod files;
 mod process;
 mod spawn_process;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use outlive::{Job, Output, State, Status, WaitStatus};
+use outlive::{State, Status};
 
-use super::{Choices, Isolation, News, Profile, links};
-use crate::reply::chain;
+use super::own::is_past;
+use super::{Choices, Expiry, Isolation, News, Profile, links};
 use crate::tools::Call;
-use files::{file_names, files};
 
 pub(crate) static PROFILE: Profile = Profile {
     name: "duragent",
@@ -26,6 +25,10 @@ pub(crate) static PROFILE: Profile = Profile {
     tools: &[&spawn_process::SPAWN_PROCESS, &process::PROCESS],
     isolation: Isolation::Conversation,
     news: News::Messages,
+    expiry: Some(Expiry {
+        is_due: |_, job, ended| job.is_seen() && is_past(ended, KEPT),
+        remove_files: files::remove_links,
+    }),
     choices: Choices {
         start_tool: "`spawn_process`",
         bash_output: "not there: `process` with `action: \"log\"`",
@@ -75,58 +78,18 @@ const PREFIX: &str = "proc-";
 /// The time between the signals of a timeout or a kill.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// An ended process is kept for so long.
+/// How long an ended process is kept once its end was told.
 const KEPT: Duration = Duration::from_secs(30 * 60);
 
-/// Removes processes of all sessions that ended long ago, and links to those that others have removed.
+/// Removes processes of all sessions whose time is over, and links to those that others have removed.
 fn sweep(call: &Call<'_>) {
-    let jobs = call.store.list(None).map(|listing| listing.jobs).unwrap_or_default();
-    for job in jobs.iter().filter(|job| is_own(job) && is_expired(job, &job.state(call.store))) {
-        discard(call, job);
-    }
-    links::sweep(call.store, &files(call));
-}
-
-fn is_expired(job: &Job, state: &State) -> bool {
-    let is_kept = !is_own(job) || state.is_live() || !job.is_seen();
-    let Some(outcome) = state.outcome.as_ref().filter(|_| !is_kept) else { return false };
-    let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(outcome.ended.0);
-    ended.elapsed().is_ok_and(|age| age >= KEPT)
-}
-
-fn is_own(job: &Job) -> bool {
-    job.id().as_str().starts_with(PREFIX)
-}
-
-fn discard(call: &Call<'_>, job: &Job) {
-    for link in file_names(job) {
-        if let Err(error) = links::unpoint(call.store, &files(call).join(&link)) {
-            crate::log(&format!("{link} stays: {}", chain(&error)));
-        }
-    }
-    if let Err(error) = call.store.remove(job) {
-        crate::log(&format!("{} stays: {}", job.id(), chain(&error)));
-    }
-}
-
-/// Reads of what a process printed; what cannot be read is nothing, and said on standard error.
-fn read(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<String>) -> String {
-    Output::open(job).and_then(|mut output| look(&mut output)).unwrap_or_else(|error| {
-        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
-        String::new()
-    })
+    super::sweep(call);
+    links::sweep(call.store, &files::directory(call));
 }
 
 fn status(state: &State) -> &'static str {
     match state.status {
         Status::Starting => "running",
         status => status.word(),
-    }
-}
-
-fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        WaitStatus::Exited { code } => Some(code),
-        _ => None,
     }
 }

@@ -1,15 +1,13 @@
 //! `process`: what there is, what it printed, its input and its end.
 
-use std::time::Duration;
-
 use outlive::{ControlError, Job, Kill, Output, Piece, State, Stdin};
 use serde_json::{Map, Value};
 
-use super::super::{command, pid, started};
 use super::files::log_path;
-use super::{GRACE, discard, exit_code, is_expired, read, status, sweep};
+use super::{GRACE, status, sweep};
 use crate::arguments::shown;
 use crate::jobs;
+use crate::profiles::{BY, UNREAD, command, find, pid, read, started};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -47,12 +45,6 @@ const LOGGED: u64 = 100;
 /// The most characters that one log shows, whatever is asked for: a client has to hold it in memory.
 const MOST_LOGGED: usize = 1_000_000;
 
-/// How long a process may leave its input unread before that is told.
-const UNREAD: Duration = Duration::from_secs(10);
-
-/// Who asks, for the record.
-const BY: &str = "outlive mcp";
-
 fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let action = match call.arguments.value("action") {
         None => return Err(Failure::new("'action' is required")),
@@ -75,7 +67,8 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if action == "write" && call.arguments.value("input").is_none() {
         return Err(Failure::new("'input' is required for write action"));
     }
-    let job = find(call, &handle)?;
+    let missing = || Failure::new(format!("process not found: {}", shown(&handle)));
+    let job = find(call, &handle).ok_or_else(missing)?;
     match action {
         "status" => Ok(report(call, job)),
         "log" => log(call, &job),
@@ -95,7 +88,7 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
 /// Lists the processes of the session. How one ended is told by its message, not by this.
 fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     sweep(call);
-    let jobs = super::super::jobs(call)?;
+    let jobs = crate::profiles::jobs(call)?;
     if jobs.is_empty() {
         return Ok(Reply::plain("No background processes for this session."));
     }
@@ -122,7 +115,7 @@ fn report(call: &Call<'_>, job: Job) -> Reply {
     add("label", job.name().map(Into::into));
     add("pid", pid(&state).map(Into::into));
     add("status", Some(status(&state).into()));
-    add("exit_code", exit_code(&state).map(Into::into));
+    add("exit_code", state.exit_code().map(Into::into));
     add("workdir", Some(spec.cwd.to_lossy().into()));
     add("session_id", Some(job.session().as_str().into()));
     add("log_path", Some(log_path(call, &job).to_string_lossy().into()));
@@ -246,16 +239,6 @@ fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     let state = job.state(call.store);
     let reply = Reply::plain(format!("Killed process {}", job.id()));
     Ok(jobs::told(call, reply, job, &state))
-}
-
-/// Finds a process of the session; one whose time is over is gone.
-fn find(call: &Call<'_>, handle: &str) -> Result<Job, Failure> {
-    match super::super::find(call, handle) {
-        Some(job) if is_expired(&job, &job.state(call.store)) => discard(call, &job),
-        Some(job) => return Ok(job),
-        None => {}
-    }
-    Err(Failure::new(format!("process not found: {}", shown(handle))))
 }
 
 #[cfg(test)]

@@ -5,13 +5,13 @@ use std::time::Duration;
 use outlive::{Job, JobId, Request, State, Stdin};
 use serde_json::{Value, json};
 
-use super::super::{known_pid, random_digits};
-use super::files::{directory, show};
-use super::{GRACE, PREFIX, exit_code, read, status, sweep};
-use crate::jobs;
+use super::files::{project, show};
+use super::{GRACE, PREFIX, status, sweep};
+use crate::jobs::{self, LONGEST_WAIT};
 use crate::notices::Left;
+use crate::profiles::{known_pid, random_digits, read};
 use crate::reply::{Failure, Reply, chain};
-use crate::starting;
+use crate::starting::{self, YEAR_MS};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(super) static SPAWN_PROCESS: Tool = Tool {
@@ -42,12 +42,6 @@ pub(super) static SPAWN_PROCESS: Tool = Tool {
 /// How long a process may run if nothing is said, in seconds.
 const TIMEOUT: u64 = 1800;
 
-/// A year, in seconds: no process is given longer.
-const YEAR: u64 = 366 * 86_400;
-
-/// The longest that one call waits: under what the most impatient client allows.
-const LONGEST_WAIT: Duration = Duration::from_secs(45);
-
 /// So many characters of the end of its output come with the result of a process that was waited for.
 const RESULT: usize = 8 << 10;
 
@@ -69,7 +63,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
         Some(Value::Number(number)) if number.as_f64().is_some_and(|seconds| seconds < 1.0) => {
             return Err(Failure::new("'timeout_seconds' must be at least 1"));
         }
-        _ => call.arguments.number("timeout_seconds", 1..=YEAR)?.unwrap_or(TIMEOUT),
+        _ => call.arguments.number("timeout_seconds", 1..=YEAR_MS / 1000)?.unwrap_or(TIMEOUT),
     };
     sweep(call);
     let handle = format!("{PREFIX}{}", random_digits(8, 36));
@@ -78,7 +72,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
         .timeout(Some(Duration::from_secs(timeout)))
         .grace(GRACE);
     if let Some(workdir) = workdir {
-        request = request.cwd(directory(call).join(starting::expand_home(&workdir)));
+        request = request.cwd(project(call).join(starting::expand_home(&workdir)));
     }
     if let Some(label) = label.as_deref().and_then(starting::name) {
         request = request.name(label);
@@ -119,7 +113,7 @@ fn result(call: &Call<'_>, job: Job, state: &State) -> Reply {
     });
     let answer = json!({
         "status": status(state),
-        "exit_code": exit_code(state),
+        "exit_code": state.exit_code(),
         "output": output,
         "duration_seconds": state.runtime_ms().unwrap_or(0) / 1000,
     });

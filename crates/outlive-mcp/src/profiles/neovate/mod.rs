@@ -16,6 +16,7 @@ pub(crate) static PROFILE: Profile = Profile {
     tools: &[&bash::BASH, &task::BASH_OUTPUT, &task::KILL_BASH],
     isolation: Isolation::Project,
     news: News::None,
+    expiry: None,
     choices: Choices {
         start_tool: "`bash` with `run_in_background`",
         bash_output: "`task_id`; all of the output",
