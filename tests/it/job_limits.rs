@@ -53,10 +53,12 @@ fn kept(home: &Home, job: &str, limit: &str) -> String {
     meta["kept"][limit].as_str().unwrap_or_else(|| panic!("no {limit} in {meta}")).to_owned()
 }
 
-/// Waits until a job has ended and all of it is gone; returns its object.
+/// Waits until a job has ended, all of it is gone and the keeper's snapshot, which comes after the record, says so, too; returns
+/// its object.
 fn closed(home: &Home, job: &str) -> Value {
     home.wait(job);
     until("the job is closed", || home.show(job)["closed_at"].is_string());
+    until("the snapshot has its outcome", || meta(home, job)["outcome"].is_object());
     home.show(job)
 }
 
@@ -179,6 +181,7 @@ fn a_thousand_forks_stay_in_bounds() {
             // The one who forks is one of them.
             assert_eq!(said, "49 started, 951 refused\n", "{what}");
             home.run(["kill", "--force", job]).ok();
+            closed(home, job);
             let peak = meta(home, job)["outcome"]["pids_peak"].as_u64();
             assert!(peak.is_none_or(|peak| peak == 50), "{what}: the peak is {peak:?}");
         } else {

@@ -3,6 +3,8 @@
 //! Proves S1-70, S2-42 and S3-57 (TERM, then KILL, when the time is over) for jobs that nobody looks after any more, and
 //! how late they are ended. By root and by an ordinary user.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 

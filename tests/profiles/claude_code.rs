@@ -445,6 +445,7 @@ fn a_runtime_goes_on_after_the_end() {
     let mut client = Client::new(&home);
     let id = client.start("echo done");
     home.wait(&id);
+    until("its keeper, which writes it, too, is gone", || home.keepers().is_empty());
     let meta = home.job_dir(&id).join("meta.json");
     let known: Value = serde_json::from_slice(&std::fs::read(&meta).unwrap()).unwrap();
     let started = known["started_us"].as_u64().unwrap();
