@@ -32,7 +32,7 @@ impl Play {
             "reader.settings.",
             "reader.transfer",
             "reader.name.",
-            "reader.settle",
+            "reader.reconcile",
             "reader.readers.",
             "reader.inbox.",
             "reader.presence.",

@@ -225,11 +225,11 @@ points! {
     /// Putting aside what cannot be sent.
     SpoolAside = "deliver.aside.rename", Call;
     /// Opening the session's events for an end that is not among them.
-    SettleEventOpen = "reader.settle-event.open", Call;
+    ReconcileEventOpen = "reader.reconcile-event.open", Call;
     /// Appending it.
-    SettleEventWrite = "reader.settle-event.write", Write;
+    ReconcileEventWrite = "reader.reconcile-event.write", Write;
     /// Removing the mark of a job whose end is among the events.
-    SettleMark = "reader.settle.unlink", Call;
+    ReconcileMark = "reader.reconcile.unlink", Call;
     /// Making the directory of a session's readers.
     ReadersMake = "reader.readers.mkdir", Call;
     /// Becoming the only process that delivers to a reader.

@@ -65,7 +65,8 @@ impl Appending {
     /// That a job is ready.
     pub const READY_EVENT: Self = Self { open: Point::ReadyEventOpen, write: Point::ReadyEventWrite };
     /// An end that is not among the events.
-    pub const SETTLE_EVENT: Self = Self { open: Point::SettleEventOpen, write: Point::SettleEventWrite };
+    pub const RECONCILE_EVENT: Self =
+        Self { open: Point::ReconcileEventOpen, write: Point::ReconcileEventWrite };
     /// The event of a job that was given to another session.
     pub const TRANSFER_EVENT: Self =
         Self { open: Point::TransferEventOpen, write: Point::TransferEventWrite };

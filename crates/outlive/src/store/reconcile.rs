@@ -86,7 +86,7 @@ impl Store {
         let is_told = !state.status.has_ended() || self.tell_ending(job);
         if is_told && !state.is_live() {
             let mark = self.live().join(job.live_mark());
-            fault::step(Point::SettleMark, || fs::remove_file(mark)).ok();
+            fault::step(Point::ReconcileMark, || fs::remove_file(mark)).ok();
         }
     }
 
@@ -96,7 +96,7 @@ impl Store {
         let (session, nonce) = (job.session(), job.spec().nonce);
         self.has_ending(session, nonce)
             || self.append_event(
-                Appending::SETTLE_EVENT,
+                Appending::RECONCILE_EVENT,
                 session,
                 &Event::of_outcome(job.id(), nonce, &outcome),
             )
