@@ -39,6 +39,7 @@ impl Play {
             "reader.told.",
             "reader.probe.",
             "reader.ready",
+            "reader.task",
         ];
         match telling.iter().any(|part| point.name().starts_with(part)) {
             true => Self::Telling,

@@ -18,15 +18,19 @@ use crate::world;
 /// In which everything has to be told that a front end can tell: keepers and their successors are given five seconds.
 const TELLING_LIMIT: Duration = Duration::from_secs(60);
 
-/// Gives a job another name, as an agent does.
-const RENAME: &str = concat!(
-    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"faults","version":"1"}}}"#,
+/// How a client begins that takes tasks.
+const HELLO: &str = concat!(
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","#,
+    r#""capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}},"clientInfo":{"name":"faults","version":"1"}}}"#,
     "\n",
     r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
-    "\n",
-    r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"manage_job","arguments":{"job":"served","action":"rename","name":"renamed"}}}"#,
-    "\n",
 );
+
+/// Gives a job another name, as an agent does.
+const RENAME: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"manage_job","arguments":{"job":"served","action":"rename","name":"renamed"}}}"#;
+
+/// Waits for a job as a task.
+const WAIT: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"wait","arguments":{"jobs":["served"]}}}"#;
 
 /// Plays it, and looks what came of it.
 pub(crate) fn play(run: &mut Scenario<'_>) {
@@ -37,6 +41,7 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     let served = start_served(run);
     let parted = part(run, &receiver.url());
     if let Some(served) = &served {
+        wait_as_task(run);
         rename(run, served);
         transfer(run, served);
         run.front_end("reader", &["send", served, "go on"]);
@@ -126,15 +131,37 @@ fn meet_stopped(run: &mut Scenario<'_>, actors: &[&str]) {
     }
 }
 
+/// Asks for a wait as a task, which is then kept as a whole, or not at all.
+fn wait_as_task(run: &mut Scenario<'_>) {
+    let mcp = ["--session", "work", "--reader", "agent", "mcp"];
+    let hit = run.outlive("reader", &mcp);
+    run.attend(|| ask(hit, WAIT));
+    ask(run.home.outlive(mcp), WAIT);
+    let files =
+        std::fs::read_dir(run.home.store().join("sessions/work/tasks")).into_iter().flatten().flatten();
+    let kept: Vec<_> = files
+        .map(|file| file.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .collect();
+    let is_whole = |path: &std::path::PathBuf| {
+        let task: Value =
+            serde_json::from_slice(&std::fs::read(path).unwrap_or_default()).unwrap_or_default();
+        task["arguments"].is_object()
+    };
+    if kept.is_empty() || !kept.iter().all(is_whole) {
+        run.violation(format!("a task is half kept: {kept:?}"));
+    }
+}
+
 /// Renames the job, which then has its old name or its new one.
 fn rename(run: &mut Scenario<'_>, served: &str) {
     let mcp = ["--session", "work", "--reader", "agent", "mcp"];
     let hit = run.outlive("reader", &mcp);
-    run.attend(|| ask(hit));
+    run.attend(|| ask(hit, RENAME));
     let name = run.home.show(served)["name"].clone();
     if name == "served" {
         let fresh = run.home.outlive(mcp);
-        ask(fresh);
+        ask(fresh, RENAME);
     }
     let name = run.home.show(served)["name"].clone();
     if name != "renamed" {
@@ -142,12 +169,12 @@ fn rename(run: &mut Scenario<'_>, served: &str) {
     }
 }
 
-/// Asks a server for the new name, and hears what it says, if it lives that long.
-fn ask(mut server: Command) {
+/// Asks a server for something, and hears what it says, if it lives that long.
+fn ask(mut server: Command, request: &str) {
     let mut server = server.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut asking, answers) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
     // One that is killed reads nothing.
-    asking.write_all(RENAME.as_bytes()).ok();
+    asking.write_all(format!("{HELLO}\n{request}\n").as_bytes()).ok();
     let answers = BufReader::new(answers).lines().map_while(Result::ok);
     answers.take_while(|answer| !answer.contains("\"id\":2")).for_each(drop);
     drop(asking);

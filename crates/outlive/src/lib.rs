@@ -80,6 +80,7 @@ pub use output::{Output, Piece};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use session::presence::Presence;
 pub use session::reader::{conversation_of_environment, reader_name, reader_of_environment};
+pub use session::task::Task;
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::collect::Collected;
 pub use store::config::{

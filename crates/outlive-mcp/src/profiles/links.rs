@@ -1,6 +1,6 @@
-//! Files of a job where a design keeps its own: links into the store, so they are true whoever lives.
+//! Files of a job at the paths of a design: links into the store, so they stay true when the server has ended.
 //!
-//! Only links into the store are ever replaced or removed: what else is there is somebody else's.
+//! Only links into the store are ever replaced or removed: any other file is not outlive's.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) fn point(store: &Store, link: &Path, target: &Path) -> io::Result<()>
             if !is_ours(store, link) {
                 return Err(error);
             }
-            // Made beside it and renamed: whoever opens it meanwhile finds the old one or the new one.
+            // Made beside it and renamed: a program that opens it meanwhile finds the old link or the new.
             let fresh = link.with_extension(format!("{}.tmp", super::random_digits(8, 36)));
             symlink(target, &fresh)?;
             fs::rename(&fresh, link).inspect_err(|_| drop(fs::remove_file(&fresh)))
@@ -31,7 +31,7 @@ pub(crate) fn point(store: &Store, link: &Path, target: &Path) -> io::Result<()>
     }
 }
 
-/// Removes a link; one that is not there is a success.
+/// Removes a link; a missing link is a success.
 pub(crate) fn unpoint(store: &Store, link: &Path) -> io::Result<()> {
     match fs::symlink_metadata(link) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -45,7 +45,7 @@ pub(crate) fn unpoint(store: &Store, link: &Path) -> io::Result<()> {
 pub(crate) fn sweep(store: &Store, directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let link = entry.path();
-        // The directory of the job, not the file: the first file of a long log goes before its job does.
+        // The job's directory decides, not the file: the first segment of a long log goes before its job does.
         let is_gone = |target: &Path| target.parent().is_some_and(|job| !job.exists());
         if is_ours(store, &link) && fs::read_link(&link).is_ok_and(|target| is_gone(&target)) {
             fs::remove_file(&link).ok();

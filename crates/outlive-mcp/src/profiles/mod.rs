@@ -38,7 +38,7 @@ pub struct Profile {
     pub(crate) choices: Choices,
 }
 
-/// Whose jobs a server sees that was not told a session.
+/// Whose jobs a server sees that was started without `--session`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// The project's.
@@ -47,10 +47,10 @@ pub(crate) enum Isolation {
     Conversation,
 }
 
-/// How endings that the reader has not heard of are told.
+/// How pending endings are told to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum News {
-    /// Not at all: whoever wants to know asks.
+    /// Not at all: the client asks.
     None,
     /// In lines of the server's own, at the end of an answer.
     Lines,
@@ -64,7 +64,7 @@ pub(crate) const BY: &str = "outlive mcp";
 /// How long a job may leave its input unread before the caller is told.
 pub(crate) const UNREAD: Duration = Duration::from_secs(10);
 
-/// All profiles, the one that is meant if none is named first.
+/// All profiles; the first is the default.
 static ALL: [&Profile; 6] = [
     &native::PROFILE,
     &macos_shell::PROFILE,
@@ -85,7 +85,7 @@ impl Profile {
         self.name
     }
 
-    /// Lists the names, the one that is meant if none is given first.
+    /// Lists the names; the first is the default.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ALL.into_iter().map(|profile| profile.name)
     }
@@ -99,7 +99,7 @@ impl Profile {
         self.tools.iter().copied().find(|tool| tool.name == name)
     }
 
-    /// Returns the session of the conversation, if jobs are kept apart by it and the client names one.
+    /// Returns the session of the conversation, if this profile separates conversations and the client's environment names one.
     pub(crate) fn conversation(&self) -> Option<SessionName> {
         match self.isolation {
             Isolation::Project => None,
@@ -107,8 +107,8 @@ impl Profile {
         }
     }
 
-    /// Returns who is told things of a session: the conversation that the client names; without one it is the project where that
-    /// stands for the conversation, so that the next connection hears what the last one was not told; else the connection.
+    /// Returns the reader of a session: the conversation that the client's environment names. Without one it is the session where
+    /// that stands for the conversation, so that the next connection is told what the last was not; else the connection.
     pub(crate) fn reader(&self, session: &SessionName) -> SessionName {
         match (self.isolation, self.conversation()) {
             (Isolation::Conversation, None) => session.clone(),
@@ -149,7 +149,7 @@ pub(crate) fn jobs(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     Ok(jobs)
 }
 
-/// Reads of what a job printed; what cannot be read is nothing, and said on standard error.
+/// Reads from a job's output; where that fails, it logs the error and returns nothing.
 pub(crate) fn read<T: Default>(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<T>) -> T {
     let read = Output::open(job).and_then(|mut output| look(&mut output));
     read.unwrap_or_else(|error| {
@@ -158,11 +158,11 @@ pub(crate) fn read<T: Default>(job: &Job, look: impl FnOnce(&mut Output) -> std:
     })
 }
 
-/// Makes an id of a fixed beginning and `count` random digits of an alphabet of up to 36.
+/// Returns `count` random digits of a base up to 36.
 pub(crate) fn random_digits(count: usize, base: u32) -> String {
     let mut digits = String::new();
     while digits.len() < count {
-        // What does not fill the last round is thrown away: all digits are equally likely.
+        // Bytes beyond the last whole multiple of the base are dropped: all digits are equally likely.
         let limit = 256 - 256 % base;
         let fresh = outlive_sys::random::bytes16().into_iter().map(u32::from).filter(|&byte| byte < limit);
         digits
@@ -176,22 +176,22 @@ pub(crate) fn epoch_ms(time: Timestamp) -> u64 {
     time.0 / 1000
 }
 
-/// Returns when a job's command was started, as well as is known.
+/// Returns when a job's command was started, or when the job was asked for.
 pub(crate) fn started(job: &Job, state: &State) -> Timestamp {
     state.meta.as_ref().and_then(|meta| meta.started).unwrap_or(job.spec().created)
 }
 
-/// Returns its main process, while that lives.
+/// Returns the pid of the main process, while it runs.
 pub(crate) fn pid(state: &State) -> Option<i32> {
     if state.status.has_ended() { None } else { known_pid(state) }
 }
 
-/// Returns the process that is or was its main one.
+/// Returns the pid of the main process, also after its end.
 pub(crate) fn known_pid(state: &State) -> Option<i32> {
     state.meta.as_ref().and_then(|meta| meta.command).map(|command| command.pid)
 }
 
-/// Returns the command as it was given: the line for the shell, else the arguments as one would type them.
+/// Returns the command as it was given: the line for the shell, else the arguments, quoted for a shell.
 pub(crate) fn command(job: &Job) -> String {
     let spec = job.spec();
     match &spec.shell_line {

@@ -1,4 +1,4 @@
-//! Which jobs a profile started, and the removal of those that it keeps for a time of its own.
+//! Which jobs a profile started, and when it removes them.
 
 use std::time::{Duration, SystemTime};
 
@@ -77,7 +77,7 @@ pub(crate) fn is_answered(call: &Call<'_>, job: &Job, state: &State) -> bool {
         && origin(job) == Origin { profile: Some(call.profile.name), is_foreground: true }
 }
 
-/// Finds a job that the caller sees by its whole id. One whose time is over is removed and not found.
+/// Finds a job that the caller sees by its whole id. A job whose time is over is removed and not found.
 pub(crate) fn find(call: &Call<'_>, id: &str) -> Option<Job> {
     let id = JobId::parse(id).ok()?;
     let job = call.store.find(id.as_str(), call.scope.seen()).ok().filter(|job| *job.id() == id)?;
@@ -96,7 +96,7 @@ pub(crate) fn sweep(call: &Call<'_>) {
     }
 }
 
-/// Tells whether the time of a job is over. A live job, or one that this profile did not start, stays.
+/// Tells whether the time of a job is over. A live job, or a job that this profile did not start, stays.
 pub(crate) fn is_expired(call: &Call<'_>, job: &Job, state: &State) -> bool {
     let Some(expiry) = &call.profile.expiry else { return false };
     let Some(outcome) = state.outcome.as_ref().filter(|_| !state.is_live()) else { return false };

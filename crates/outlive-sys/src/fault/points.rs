@@ -302,6 +302,12 @@ points! {
     AgentWrite = "reader.agent.write", Write;
     /// Renaming it into its place.
     AgentRename = "reader.agent.rename", Call;
+    /// Making the directory of a session's tasks.
+    TasksMake = "reader.tasks.mkdir", Call;
+    /// Writing what is said of a task beside its place.
+    TaskWrite = "reader.task.write", Write;
+    /// Renaming it into its place.
+    TaskRename = "reader.task.rename", Call;
     /// Deleting its files.
     RemoveDelete = "reader.remove.delete", Call;
     /// Noting that the event of a dead keeper is written.

@@ -38,6 +38,8 @@ impl Replacing {
     pub const NAME: Self = Self { write: Point::NameWrite, rename: Point::NameRename };
     /// What is known of an agent.
     pub const AGENT: Self = Self { write: Point::AgentWrite, rename: Point::AgentRename };
+    /// What is said of a task.
+    pub const TASK: Self = Self { write: Point::TaskWrite, rename: Point::TaskRename };
     /// Who asked for the end of a job without a keeper.
     pub const ORPHAN_ASKED: Self = Self { write: Point::OrphanAskedWrite, rename: Point::OrphanAskedRename };
     /// The snapshot of a job without a keeper that was paused or goes on.

@@ -6,6 +6,7 @@
 pub(crate) mod agent;
 pub(crate) mod presence;
 pub(crate) mod reader;
+pub(crate) mod task;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! Background agents: others run them; here is kept note of them.
+//! Background agents: other programs run them; the store keeps notes of them.
 
 use outlive::{Agent, AgentError};
 use serde_json::{Value, json};

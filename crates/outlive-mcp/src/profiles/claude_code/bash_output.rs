@@ -1,4 +1,4 @@
-//! `bash_output`: what is new.
+//! `bash_output`: output since the last read.
 
 use std::io;
 
@@ -32,7 +32,7 @@ pub(super) static TOOL: Tool = Tool {
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let id = call.arguments.required("bash_id", "bash_output bash_id=\"shell-1700000000000-abcd\"")?;
-    // One that makes no sense is passed over.
+    // An invalid pattern is ignored, as the design has it.
     let filter = call.arguments.text("filter")?.and_then(|text| outlive::pattern(&text, true).ok());
     let Some((job, state)) = roughly(call, &id)? else {
         let message = format!("Process not found: {id}. Use list_shells to see available processes.");
@@ -63,7 +63,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let has_ended = state.status.has_ended();
     Ok(Reply::json(&object).tells(&job, &state).after(move || {
         for (stream, place) in places {
-            // Where the store cannot be written it is shown again.
+            // Where the store cannot be written, the output is shown again.
             job.set_place(&reader(), stream, place).ok();
         }
         if has_ended {
@@ -72,7 +72,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }))
 }
 
-/// Reads what is new in a stream.
+/// Reads the unread lines of a stream.
 fn new(job: &Job, state: &State, stream: Stream) -> io::Result<UnreadLines> {
     job.unread(&Unread {
         stream,
@@ -81,12 +81,12 @@ fn new(job: &Job, state: &State, stream: Stream) -> io::Result<UnreadLines> {
         window: LINES,
         lines: LINES,
         bytes: BYTES,
-        // What is left of its tree may go on with the line, which is then a line of its own.
+        // If a leftover child continues the last line, the rest is a line of its own.
         is_over: state.status.has_ended(),
     })
 }
 
-/// Makes texts of lines; of one that is too long to be held, it says how much is missing.
+/// Makes texts of lines; a line that was cut says how much is missing.
 pub(super) fn texts(lines: &[Line]) -> Vec<String> {
     let text = |line: &Line| {
         let text = String::from_utf8_lossy(&line.text);

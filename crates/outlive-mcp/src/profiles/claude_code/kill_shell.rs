@@ -8,7 +8,7 @@ use super::{BY, done, exactly, told, word};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
-/// How long it has to end once it was asked to.
+/// The time between the signals of a kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) static TOOL: Tool = Tool {
@@ -23,7 +23,7 @@ pub(super) static TOOL: Tool = Tool {
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let id = match call.arguments.text("shell_id")? {
-        // The name that the other tool has.
+        // Models also send the name of the parameter of `bash_output`.
         None => call.arguments.text("bash_id")?,
         given => given,
     };

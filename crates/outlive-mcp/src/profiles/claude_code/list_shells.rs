@@ -1,4 +1,4 @@
-//! `list_shells`: what there is.
+//! `list_shells`: all processes.
 
 use outlive::{Blank, Job, State, Timestamp};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 fn row(job: &Job, state: &State, now: Timestamp) -> Value {
     let started = started(job, state);
-    // Of one that was removed meanwhile there is nothing to count.
+    // A job that was removed meanwhile counts no lines.
     let [stdout, mut stderr] = job.count_nonblank(Blank::Whitespace, LINES as u64).unwrap_or_default();
     stderr += u64::from(last_words(job, state).is_some());
     let mut row = json!({

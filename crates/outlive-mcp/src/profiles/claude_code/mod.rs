@@ -2,7 +2,7 @@
 //! `kill_shell`, `list_shells`, and notes of background agents.
 //!
 //! That design keeps everything in memory; here the store does. What it calls a process is a job, and one cursor of the profile's own
-//! for each stream says what was read, so that a server that is started anew goes on where the last one stopped.
+//! for each stream says what was read, so that the next server goes on where the last stopped.
 
 mod agents;
 mod bash_output;
@@ -82,39 +82,39 @@ They go on when this server or the client ends, and are there again afterwards."
     },
 };
 
-/// How ids begin that are made here.
+/// How the ids that this profile makes begin.
 const PREFIX: &str = "shell-";
 
-/// MAX_PROCESSES: from so many on, the oldest that have ended make room.
+/// MAX_PROCESSES of the design: a start removes the oldest ended jobs until there are fewer.
 const MOST: usize = 20;
 
-/// MAX_BUFFER_LINES: of each stream, so many of the newest lines can be read.
+/// MAX_BUFFER_LINES of the design: how many of the newest lines of each stream can be read.
 const LINES: usize = 10_000;
 
 /// The most text of a stream in one answer. The design has no such limit, but lines may be long, and no client takes more; what is
 /// beyond it comes with the next read.
 const BYTES: usize = 1 << 20;
 
-/// Who asks for the end of a process, for the record.
+/// What asks for the end of a job, for the record of its outcome.
 const BY: &str = "outlive mcp (kill_shell)";
 
-/// The one reader of this design: whoever reads, it is read.
+/// The reader of all clients of this profile: the design has a single position for each stream.
 fn reader() -> SessionName {
     outlive::reader_name("claude-code")
 }
 
-/// Chooses the design's word for a status.
+/// Returns the design's word for a status.
 fn word(state: &State) -> &'static str {
     match state.status {
         Status::Starting | Status::Running => "running",
         Status::Completed => "completed",
         Status::Killed | Status::TimedOut => "killed",
-        // Nobody knows how it ended; it did not end as it should.
+        // How a lost job ended is not known; it is no success.
         Status::Failed | Status::Lost => "failed",
     }
 }
 
-/// Returns the line that the design adds to the errors of one that did not end by itself.
+/// Returns the line that the design adds to the errors of a process that did not end by itself.
 fn last_words(job: &Job, state: &State) -> Option<String> {
     match &state.outcome.as_ref()?.cause {
         Cause::Timeout => {
@@ -128,8 +128,8 @@ fn last_words(job: &Job, state: &State) -> Option<String> {
     }
 }
 
-/// Tells whether the design would not have it in its list: a command in the foreground that was answered and has left nothing
-/// running, or one that never began.
+/// Tells whether the design would not list a job: a command in the foreground that was answered and has left nothing running,
+/// or a command that never began.
 fn is_hidden(call: &Call<'_>, job: &Job, state: &State) -> bool {
     let never_began =
         || state.outcome.as_ref().is_some_and(|outcome| matches!(outcome.cause, Cause::NeverStarted(_)));
@@ -153,14 +153,14 @@ fn processes(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     Ok(jobs)
 }
 
-/// Finds one by its whole id.
+/// Finds a process by its whole id.
 fn exactly(call: &Call<'_>, id: &str) -> Option<(Job, State)> {
     let job = super::find(call, id)?;
     let state = job.state(call.store);
     (!is_hidden(call, &job, &state)).then_some((job, state))
 }
 
-/// Finds one by its id, else the oldest whose id has this in it.
+/// Finds a process by its id, else the oldest whose id contains `part`.
 fn roughly(call: &Call<'_>, part: &str) -> Result<Option<(Job, State)>, Failure> {
     if let Some(found) = exactly(call, part) {
         return Ok(Some(found));
@@ -168,7 +168,7 @@ fn roughly(call: &Call<'_>, part: &str) -> Result<Option<(Job, State)>, Failure>
     Ok(processes(call)?.into_iter().find(|(job, _)| job.id().as_str().contains(part)))
 }
 
-/// An answer that says whether something was done.
+/// Answers whether the action succeeded.
 fn done(success: bool, message: String) -> Reply {
     let object = json!({"success": success, "message": message});
     if success { Reply::json(&object) } else { Reply::refusal(object.to_string()) }

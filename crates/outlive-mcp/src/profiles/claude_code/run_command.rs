@@ -41,14 +41,14 @@ pub(super) static TOOL: Tool = Tool {
 /// How long a process in the background may run.
 const BACKGROUND_LIMIT: Duration = Duration::from_millis(600_000);
 
-/// How long a command in the foreground may run, if nothing else is said, and at the most.
+/// How long a command in the foreground may run, by default and at most, in milliseconds.
 const FOREGROUND_LIMIT: u64 = 30_000;
 const LONGEST_FOREGROUND_LIMIT: u64 = 300_000;
 
-/// How long a command in the foreground has to end once its time is over.
+/// The time between the signals after a timeout in the foreground.
 const FOREGROUND_GRACE: Duration = Duration::from_secs(3);
 
-/// The time in which a process that cannot start fails.
+/// How long a start in the background is watched for an immediate failure.
 const START_CHECK: Duration = Duration::from_millis(1500);
 
 /// How many characters of what a failed command printed are shown.
@@ -79,7 +79,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
 }
 
-/// Removes the oldest that have ended while there are too many; what runs is never touched.
+/// Removes the oldest ended jobs while there are too many. A live job is never touched.
 fn make_room(call: &Call<'_>) -> Result<(), Failure> {
     let mut mine = processes(call)?;
     mine.retain(|(job, _)| is_own(call, job) && *job.session() == call.scope.session);
@@ -88,7 +88,7 @@ fn make_room(call: &Call<'_>) -> Result<(), Failure> {
         if left < MOST {
             break;
         }
-        // One that cannot be removed merely stays.
+        // A job that cannot be removed stays.
         if !state.is_live() && call.store.remove(&job).is_ok() {
             left -= 1;
         }
@@ -102,7 +102,7 @@ fn start(call: &Call<'_>, request: &Request) -> Result<Job, StartError> {
     starting::start_drawn(call, request, || format!("{PREFIX}{}-{}", now(), random_digits(4, 36)))
 }
 
-/// Says why it could not be started. The record of the attempt is the user's; the design has none.
+/// Says why a command could not be started. The job of the attempt stays in the store, and out of the design's list.
 fn not_started(call: &Call<'_>, what: &str, error: &StartError) -> Reply {
     let reply = Reply::refusal(format!("{what}: {}", chain(error)));
     let StartError::NeverStarted { job, .. } = error else { return reply };
@@ -118,7 +118,7 @@ fn background(call: &Call<'_>, command: &str, request: Request) -> Result<Reply,
         Ok(job) => job,
         Err(error) => return Ok(not_started(call, "Failed to spawn", &error)),
     };
-    // Where it cannot be waited for, how it is doing is told all the same.
+    // Where the wait fails, the answer still tells the state.
     jobs::wait_for_start(call, &job, START_CHECK).ok();
     let state = job.state(call.store);
     let text = report(&job, &state, command, None).map_err(unreadable)?;
@@ -127,13 +127,13 @@ fn background(call: &Call<'_>, command: &str, request: Request) -> Result<Reply,
     Ok(told(call, reply, job, &state))
 }
 
-/// Says how a process is doing that was just started.
+/// Describes a process that was just started.
 fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> io::Result<String> {
     let id = job.id();
     let mut lines = Vec::new();
     let (errors, error_count) = first(job, state, Stream::Stderr, LINES)?;
     if state.status.has_ended() && state.status != Status::Completed {
-        // Only somebody else can have killed it so soon.
+        // Another front end killed it.
         let how = if state.status == Status::Killed { "was killed" } else { "failed" };
         lines.push(format!("✕ Process {how} immediately"));
         lines.push(format!("  Command: {command}"));
@@ -168,7 +168,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
     }
     lines.push(match (has_ended, state.is_live()) {
         (false, _) => format!("  Use bash_output(\"{id}\") to check output, kill_shell(\"{id}\") to stop."),
-        // It has left others behind.
+        // It has leftover children.
         (true, true) => format!(
             "  Use bash_output(\"{id}\") to check output, kill_shell(\"{id}\") to stop the processes that it left running."
         ),
@@ -177,7 +177,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
     Ok(lines.join("\n"))
 }
 
-/// Returns the first lines of a stream that are kept, and how many there are. It counts as read by nobody.
+/// Returns the first lines of a stream that are kept, and how many there are. No cursor moves.
 fn first(job: &Job, state: &State, stream: Stream, count: usize) -> io::Result<(Vec<String>, usize)> {
     let wanted = Unread {
         stream,
@@ -198,7 +198,7 @@ fn first(job: &Job, state: &State, stream: Stream, count: usize) -> io::Result<(
     Ok((lines, total))
 }
 
-/// Runs a command to its end; one that takes longer than a client waits goes on as a process in the background.
+/// Runs a command to its end. A command that takes longer than a client waits goes on in the background.
 fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failure> {
     let job = match start(call, &request) {
         Ok(job) => job,
@@ -247,7 +247,7 @@ fn printed(job: &Job) -> io::Result<String> {
     Ok(if stderr.is_empty() { stdout } else { format!("{stdout}\n{stderr}") })
 }
 
-/// The beginning and the end of what may be too much to hold.
+/// The beginning and the end of an output that may be too large for memory.
 #[derive(Debug, Default)]
 struct Ends {
     head: Vec<u8>,
@@ -277,7 +277,7 @@ impl Ends {
     }
 }
 
-/// Leaves out the middle of what is too long: what matters is at the beginning and at the end.
+/// Leaves out the middle of a text that is too long.
 fn fitted(text: &str, characters: usize) -> String {
     let count = text.chars().count();
     if count <= characters {

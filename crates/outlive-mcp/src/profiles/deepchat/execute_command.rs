@@ -42,10 +42,10 @@ pub(super) static EXECUTE_COMMAND: Tool = Tool {
     call: execute,
 };
 
-/// The grace of a foreground command before it is yielded, in milliseconds.
+/// How long a command runs in the foreground by default, in milliseconds.
 const YIELD: u64 = 10_000;
 
-/// So many of such a one are shown of a foreground command.
+/// How many characters of an offloaded output the answer of a foreground command shows.
 const PREVIEW: usize = 12_000;
 
 fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -69,7 +69,7 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let job = starting::start(call, "Failed to start the command", &request)?;
     if !is_background {
-        // Where it cannot be waited for it goes on in the background.
+        // Where the wait fails, the command goes on in the background.
         jobs::wait_for_start(call, &job, Duration::from_millis(window)).ok();
     }
     let state = job.state(call.store);
@@ -79,8 +79,7 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(finished(call, job, &state))
 }
 
-/// Answers with what a foreground command printed and its exit code. It is no session then, unless there is more of
-/// it to be had.
+/// Answers with what a foreground command printed and its exit code. The job is removed then, unless its output was offloaded.
 fn finished(call: &Call<'_>, job: Job, state: &State) -> Reply {
     let file = offloaded(call, &job);
     let shown = read(&job, |output| match file {
@@ -103,7 +102,7 @@ fn finished(call: &Call<'_>, job: Job, state: &State) -> Reply {
     Reply::plain(lines.join("\n")).tells(&job, state).after(move || {
         jobs::note_told(&job, &reader);
         if file.is_none() {
-            // One that left processes behind stays, so that they can be ended.
+            // A job with leftover children cannot be removed, so that they can be ended.
             store.remove(&job).ok();
         }
     })
@@ -115,7 +114,7 @@ fn user_shell(call: &Call<'_>) -> Option<PathBuf> {
     shell.filter(|shell| call.store.config().job.shell.is_none() && shell.is_absolute() && shell.is_file())
 }
 
-/// Returns a text that must be there and have so many characters.
+/// Returns a required text whose number of characters is in this range.
 fn text(call: &Call<'_>, name: &str, least: usize, most: usize) -> Result<String, Failure> {
     let Some(value) = call.arguments.value(name) else {
         return Err(invalid(format!("{name} is required")));

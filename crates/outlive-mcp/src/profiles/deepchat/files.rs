@@ -8,16 +8,16 @@ use crate::profiles::{links, read};
 use crate::reply::chain;
 use crate::tools::Call;
 
-/// What is longer than so many characters has a file.
+/// An output of more characters than this is offloaded to a file.
 pub(super) const OFFLOADED: u64 = 10_000;
 
-/// Returns the file of what a session printed, if that is long enough to have one.
+/// Returns the file of a session's output, if that is long enough.
 pub(super) fn offloaded(call: &Call<'_>, job: &Job) -> Option<PathBuf> {
     let is_long = read(job, |output| output.has_more_characters_than(OFFLOADED));
     is_long.then(|| file(call, job))
 }
 
-/// Returns the file of what a session printed where that design has it; where that cannot be, the store's own.
+/// Returns the file of a session's output at the design's path; where no link can be made, the store's own file.
 pub(super) fn file(call: &Call<'_>, job: &Job) -> PathBuf {
     let target = job.log_file().unwrap_or_else(|_| job.path().to_owned());
     let Some(link) = link(job) else { return target };
@@ -30,7 +30,7 @@ pub(super) fn file(call: &Call<'_>, job: &Job) -> PathBuf {
     }
 }
 
-/// Removes the file's link; where that fails, the session goes all the same.
+/// Removes the link to the output; where that fails, it stays.
 pub(super) fn forget_file(call: &Call<'_>, job: &Job) {
     if let Some(link) = link(job)
         && let Err(error) = links::unpoint(call.store, &link)
@@ -39,7 +39,7 @@ pub(super) fn forget_file(call: &Call<'_>, job: &Job) {
     }
 }
 
-/// Returns where a session's file is: the names of conversations and jobs have nothing in them that leads elsewhere.
+/// Returns the path of a session's file. Names of conversations and jobs hold no `/` and are not `..`.
 fn link(job: &Job) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute())?;
     Some(link_below(&home, job.session().as_str(), job.id().as_str()))

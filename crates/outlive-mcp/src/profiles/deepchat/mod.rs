@@ -1,7 +1,7 @@
 //! The tools of DeepChat: `execute_command`, in the foreground for a while or in the background, and `process`.
 //!
-//! What that design calls a session is a job here, and its conversation is a session. Of what a job printed, a poll
-//! shows the end and a log a range of characters; what is long has a file, which is a link into the store.
+//! What that design calls a session is a job here, and its conversation is a session. A poll shows the end of
+//! a job's output, a log a range of characters; a long output also has a file, which is a link into the store.
 
 mod execute_command;
 mod files;
@@ -70,7 +70,7 @@ pub(crate) static PROFILE: Profile = Profile {
     },
 };
 
-/// How the ids of its own jobs begin.
+/// How the ids that this profile makes begin.
 const PREFIX: &str = "bg_";
 
 /// The time between the signals of a kill.
@@ -97,7 +97,7 @@ fn invalid(what: impl std::fmt::Display) -> Failure {
     Failure::new(format!("Invalid arguments: {what}"))
 }
 
-/// Returns a number that is at least this, if there is one. One as a text is taken, too.
+/// Returns a number that is at least `least`, if it was given. A number written as text is taken, too.
 fn number(call: &Call<'_>, name: &str, least: u64) -> Result<Option<u64>, Failure> {
     let given = match call.arguments.value(name) {
         None => return Ok(None),

@@ -1,4 +1,4 @@
-//! `process`: what there is, what it printed, its input and its end.
+//! `process`: list sessions, read their output, write to them, end and remove them.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -35,14 +35,13 @@ pub(super) static PROCESS: Tool = Tool {
 
 const ACTIONS: [&str; 7] = ["list", "poll", "log", "write", "kill", "clear", "remove"];
 
-/// How many characters a poll shows.
+/// How many of the last characters a poll shows.
 const POLLED: usize = 500;
 
-/// How many a log shows if nothing is said.
+/// How many characters a log shows by default.
 const LOGGED: u64 = 1000;
 
-/// The most that one log shows, whatever is asked for: a client has to hold it in memory, and `totalLength` says that
-/// there is more.
+/// The most characters of a log in one answer: the client holds it in memory, and `totalLength` tells that there is more.
 const MOST_LOGGED: u64 = 1_000_000;
 
 fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -81,7 +80,7 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::json(&json!({"status": "ok", "sessions": sessions})))
 }
 
-/// What the list says of a session.
+/// Describes a session for the list.
 fn meta(call: &Call<'_>, job: &Job, state: &State) -> Value {
     let created = epoch_ms(job.spec().created);
     let since_1970 = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok();
@@ -99,7 +98,7 @@ fn meta(call: &Call<'_>, job: &Job, state: &State) -> Value {
     meta.insert("outputLength".to_owned(), length.into());
     meta.insert("offloaded".to_owned(), (length > OFFLOADED).into());
     if length > OFFLOADED {
-        // So that the file is there for whoever knows where it has to be.
+        // A client that knows the path may read the file without asking for it.
         file(call, job);
     }
     add_end(&mut meta, state);
@@ -119,7 +118,7 @@ fn poll(call: &Call<'_>, job: Job) -> Reply {
 fn log(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
     let offset = number(call, "offset", 0)?.unwrap_or(0);
     let limit = number(call, "limit", 1)?.unwrap_or(LOGGED).min(MOST_LOGGED);
-    // First how it is, then what it printed: of one that has ended that is all.
+    // The state is read first: of an ended job, all output is then there.
     let state = job.state(call.store);
     let mut answer = Map::new();
     answer.insert("status".to_owned(), status(&state).into());
@@ -172,7 +171,7 @@ fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     Ok(done(call, job, &state))
 }
 
-/// Ends all of it; one that has ended is left as it is.
+/// Ends every process of a session; asking again is a success.
 fn end(call: &Call<'_>, job: &Job) -> Result<(), Failure> {
     let id = job.id();
     let how = Kill { grace: Some(GRACE), by: BY.to_owned(), ..Kill::default() };
@@ -203,20 +202,20 @@ fn clear(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
 fn remove(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     end(call, &job)?;
     forget_file(call, &job);
-    // Whoever asks for its removal need not be told of its end.
+    // The caller that removes it need not be told of its end.
     jobs::note_told(&job, &call.scope.reader);
     let removed = call.store.remove(&job);
     removed.map_err(|error| Failure::of(&format!("Session {} was not removed", job.id()), &error))?;
     Ok(Reply::json(&json!({"status": "ok", "sessionId": job.id().as_str()})))
 }
 
-/// Answers that what was asked for is done.
+/// Answers that the action is done.
 fn done(call: &Call<'_>, job: Job, state: &State) -> Reply {
     let answer = json!({"status": "ok", "sessionId": job.id().as_str()});
     looked(call, job, state, &answer)
 }
 
-/// Answers, and notes that the session was looked at once the client has it.
+/// Answers, and notes once the client has the answer that the session was looked at.
 fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
     let reader = call.scope.reader.clone();
     let has_ended = state.status.has_ended();
@@ -224,14 +223,14 @@ fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
         if has_ended {
             jobs::note_told(&job, &reader);
         } else {
-            // Where the reader was stays where it was: only the time is new.
+            // The position stays; only the time of the look changes.
             let place = job.cursor(&reader, None).unwrap_or(0);
             job.set_cursor(&reader, None, place).ok();
         }
     })
 }
 
-/// Says with what code it exited, and whether its time was over.
+/// Adds the exit code, and whether it timed out.
 fn add_end(object: &mut Map<String, Value>, state: &State) {
     if let Some(code) = state.exit_code() {
         object.insert("exitCode".to_owned(), code.into());

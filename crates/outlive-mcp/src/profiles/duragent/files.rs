@@ -22,7 +22,7 @@ fn file_names(job: &Job) -> [String; 3] {
     ["meta.json", "spec.json", "log"].map(|kind| format!("{}.{kind}", job.id()))
 }
 
-/// Makes the files of a process: what it is and how it is doing, what was asked, and what it prints.
+/// Makes the files of a process: its snapshot, its spec and its log.
 pub(super) fn show(call: &Call<'_>, job: &Job) -> std::io::Result<()> {
     let targets = [job.meta_file(), job.spec_file(), job.log_file()?];
     for (name, target) in file_names(job).iter().zip(targets) {
@@ -31,7 +31,7 @@ pub(super) fn show(call: &Call<'_>, job: &Job) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes the files of a process; one that cannot be removed stays.
+/// Removes the files of a process; a file that cannot be removed stays.
 pub(super) fn remove_links(call: &Call<'_>, job: &Job) {
     for name in file_names(job) {
         if let Err(error) = links::unpoint(call.store, &directory(call).join(&name)) {
@@ -40,12 +40,12 @@ pub(super) fn remove_links(call: &Call<'_>, job: &Job) {
     }
 }
 
-/// Returns the log of a process: that design's file where there is one, else the store's.
+/// Returns the log of a process: the design's file if it is there, else the store's.
 pub(super) fn log_path(call: &Call<'_>, job: &Job) -> PathBuf {
     let [.., name] = file_names(job);
     let link = directory(call).join(name);
     let Ok(target) = job.log_file() else { return link };
-    // The first file of a long log goes when there is too much of it; then the next is the first.
+    // The first segment of a log beyond its cap is removed; the link then leads to the next.
     let is_there = link.symlink_metadata().is_ok() && links::point(call.store, &link, &target).is_ok();
     if is_there { link } else { target }
 }

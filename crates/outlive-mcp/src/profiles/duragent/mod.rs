@@ -72,7 +72,7 @@ pub(crate) static PROFILE: Profile = Profile {
     },
 };
 
-/// How the handles of its own jobs begin.
+/// How the handles that this profile makes begin.
 const PREFIX: &str = "proc-";
 
 /// The time between the signals of a timeout or a kill.
@@ -81,7 +81,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long an ended process is kept once its end was told.
 const KEPT: Duration = Duration::from_secs(30 * 60);
 
-/// Removes processes of all sessions whose time is over, and links to those that others have removed.
+/// Removes processes of all sessions whose time is over, and the links of jobs that another front end has removed.
 fn sweep(call: &Call<'_>) {
     super::sweep(call);
     links::sweep(call.store, &files::directory(call));

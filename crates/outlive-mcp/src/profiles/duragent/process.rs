@@ -1,4 +1,4 @@
-//! `process`: what there is, what it printed, its input and its end.
+//! `process`: list processes, read their status and log, write to them, end them.
 
 use outlive::{ControlError, Job, Kill, Output, Piece, State, Stdin};
 use serde_json::{Map, Value};
@@ -39,10 +39,10 @@ pub(super) static PROCESS: Tool = Tool {
 
 const ACTIONS: [&str; 7] = ["list", "status", "log", "capture", "send_keys", "write", "kill"];
 
-/// How many lines a log shows if nothing is said.
+/// How many lines a log shows by default.
 const LOGGED: u64 = 100;
 
-/// The most characters that one log shows, whatever is asked for: a client has to hold it in memory.
+/// The most bytes of a log in one answer: the client holds it in memory.
 const MOST_LOGGED: usize = 1_000_000;
 
 fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -85,7 +85,7 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
 }
 
-/// Lists the processes of the session. How one ended is told by its message, not by this.
+/// Lists the processes of the session. The end of a process is told by its message, not by the list.
 fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     sweep(call);
     let jobs = crate::profiles::jobs(call)?;
@@ -100,7 +100,7 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::plain(jobs.iter().map(line).collect::<Vec<_>>().join("\n")))
 }
 
-/// Answers with all that is kept of a process.
+/// Answers with the status of a process.
 fn report(call: &Call<'_>, job: Job) -> Reply {
     let state = job.state(call.store);
     let spec = job.spec();
@@ -140,7 +140,7 @@ fn log(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
     Ok(Reply::plain(text))
 }
 
-/// Reads `limit` lines from the one with number `from`, unfinished ones included.
+/// Reads `limit` lines from number `from` on, unfinished lines included.
 fn lines(output: &mut Output, from: u64, limit: u64) -> std::io::Result<String> {
     let gone = output.assembler_at(output.start())?.number();
     let mut offset = output.offset_before_line(from);
@@ -212,8 +212,7 @@ fn write(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
     Ok(Reply::plain(format!("Wrote to {}", job.id())))
 }
 
-/// Takes a backslash and an `n` at the very end for the newline that was meant: it is what is left of one that was
-/// quoted twice.
+/// Turns a backslash and an `n` at the very end into a newline: models quote the newline twice.
 fn enter(input: &str) -> String {
     match input.strip_suffix("\\n") {
         Some(text) if !text.ends_with('\\') => format!("{text}\n"),

@@ -39,10 +39,10 @@ pub(super) static SPAWN_PROCESS: Tool = Tool {
     call: spawn,
 };
 
-/// How long a process may run if nothing is said, in seconds.
+/// The default timeout, in seconds.
 const TIMEOUT: u64 = 1800;
 
-/// So many characters of the end of its output come with the result of a process that was waited for.
+/// How many of the last characters of output come with the result of a process that was waited for.
 const RESULT: usize = 8 << 10;
 
 fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -56,7 +56,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     };
     let workdir = call.arguments.text("workdir")?;
     let is_waited_for = call.arguments.flag("wait")?;
-    // Without terminals it makes no difference, but it must make sense.
+    // It has no effect without terminals, but a wrong value is refused.
     call.arguments.flag("tmux")?;
     let label = call.arguments.text("label")?;
     let timeout = match call.arguments.value("timeout_seconds") {
@@ -83,7 +83,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
         crate::log(&format!("the files of {handle} cannot be made: {}", chain(&error)));
     }
     if is_waited_for {
-        // Where it cannot be waited for it goes on, and its end is told.
+        // Where the wait fails, the process goes on, and its end is told.
         jobs::wait_for_start(call, &job, LONGEST_WAIT).ok();
     }
     let state = job.state(call.store);
@@ -106,7 +106,7 @@ fn result(call: &Call<'_>, job: Job, state: &State) -> Reply {
     let output = read(&job, |output| {
         let text = output.last_characters(RESULT + 1)?;
         Ok(match text.char_indices().nth(RESULT) {
-            // One more than there is room for: it is not all of it.
+            // There is more than is shown.
             Some(_) => format!("...\n{}", text.chars().skip(1).collect::<String>()),
             None => text,
         })

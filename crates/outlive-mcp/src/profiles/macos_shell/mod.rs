@@ -1,8 +1,8 @@
 //! The tools of macos-shell: background processes of shell sessions, with a window of lines to look back on.
 //!
-//! - `start`: what runs commands, in the background or not.
-//! - `processes`: what lists, reads and signals them.
-//! - `sessions`: what `session` means, and what makes and closes one.
+//! - `start`: run commands, in the background or not.
+//! - `processes`: list, read and signal them.
+//! - `sessions`: what `session` means; make and close sessions.
 
 mod processes;
 mod sessions;
@@ -87,14 +87,13 @@ stream_process_output and kill_process look after it. Without a session, \"defau
     },
 };
 
-/// How many lines one can look back on, unless it was said at the start.
+/// How many of the last lines a client can read, unless `bufferSize` says otherwise.
 const WINDOW: u64 = 300;
 
-/// The longest part of a line that is shown: one line must not fill an answer.
+/// The most characters of a line that are shown: a single line must not fill an answer.
 const LONGEST_LINE: usize = 10_000;
 
-/// Chooses the word for how a job is doing. Whom a deadline ended was killed; of whom nobody knows how it ended, it
-/// failed.
+/// Returns the design's word for a status. A job that timed out was killed, and a lost job failed.
 fn word(state: &State) -> &'static str {
     match state.status {
         Status::Starting => "starting",
@@ -126,7 +125,7 @@ fn new_id() -> Result<JobId, Failure> {
     JobId::parse(&id).map_err(|error| Failure::of("no id could be made", &error))
 }
 
-/// Lists the jobs in sight, the newest first. Own ones that have ended go once their time is over.
+/// Lists the jobs that this server sees, the newest first, and removes its own whose time is over.
 fn in_sight(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     let listing =
         call.store.list(None).map_err(|error| Failure::of("the processes cannot be listed", &error))?;
@@ -137,7 +136,7 @@ fn in_sight(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
         }
         let state = job.state(call.store);
         if is_expired(call, &job, &state) {
-            // Where it cannot be removed it is gone from sight all the same.
+            // It is not listed even where it cannot be removed.
             discard(call, &job);
         } else if !state.is_removed && !is_answered(call, &job, &state) {
             jobs.push((job, state));
@@ -156,15 +155,15 @@ fn find(call: &Call<'_>) -> Result<Job, Failure> {
         .ok_or_else(|| Failure::new(format!("Process '{}' not found", crate::arguments::shown(&given))))
 }
 
-/// Says that an answer tells how jobs ended, and notes it once the client has it.
+/// Notes, once the client has the answer, that it told how these jobs ended.
 fn telling(call: &Call<'_>, reply: Reply, jobs: Vec<(Job, State)>) -> Reply {
     jobs.into_iter().fold(reply, |reply, (job, state)| jobs::told(call, reply, job, &state))
 }
 
-/// What was counted of each job: nothing that could not be counted again.
+/// How far the lines of each job were counted: a cache, which may be dropped.
 static TALLIES: LazyLock<Mutex<HashMap<Nonce, Tally>>> = LazyLock::new(Mutex::default);
 
-/// So many counts are kept; they are few bytes each.
+/// The most counts that are kept; each is a few bytes.
 const MOST_TALLIES: usize = 10_000;
 
 /// Goes on counting the lines of a job.
@@ -186,7 +185,7 @@ fn total_lines(job: &Job) -> Result<u64, Failure> {
     counting(job, |tally| tally.advance(job).map(|()| tally.total()))
 }
 
-/// Returns the lines of a job that one can look back on.
+/// Returns the last lines of a job that a client can read.
 fn window(job: &Job, most: usize) -> Result<Nonblank, Failure> {
     let window = job.spec().window_lines.unwrap_or(WINDOW);
     let window = usize::try_from(window).unwrap_or(usize::MAX).min(most);

@@ -83,22 +83,22 @@ const STATUS: [&str; 5] = ["starting", "running", "stopped", "failed", "killed"]
 
 const TYPES: [&str; 3] = ["all", "stdout", "stderr"];
 
-/// How many lines are recent output.
+/// How many lines `includeOutput` shows.
 const RECENT: usize = 10;
 
 /// Far beyond any line number.
 const NO_LINE: u64 = 1 << 50;
 
-/// How long a process has to end before it is told that it goes on.
+/// How long a call waits for a process to end by a signal.
 const EFFECT: Duration = Duration::from_secs(5);
 
-/// How long where a signal often means something else.
+/// The same for signals that often do not end a process.
 const SHORT_EFFECT: Duration = Duration::from_millis(500);
 
-/// How long those have that a process leaves behind when it was told to end.
+/// How long leftover children have to end once their process ended by a signal.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
 
-/// Who waits for output notices so late that it is to stop.
+/// How often a wait for output checks whether it was cancelled.
 const STOPPED_WITHIN: Duration = Duration::from_millis(200);
 
 fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -115,12 +115,12 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     for (job, state) in &jobs {
         match row(call, job, state, with_output) {
             Ok(row) => processes.push(row),
-            // Somebody has removed it since.
+            // Another front end has removed it since.
             Err(_) if job.is_removed() => {}
             Err(failure) => return Err(failure),
         }
     }
-    // A list is no access: of those whose end was told nothing is noted again.
+    // A list is no access: jobs whose end was told are not noted again.
     jobs.retain(|(job, _)| !job.is_seen());
     Ok(telling(call, Reply::json(&json!({"processes": processes})), jobs))
 }
@@ -128,7 +128,7 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
 /// Describes a process.
 fn row(call: &Call<'_>, job: &Job, state: &State, with_output: bool) -> Result<Value, Failure> {
     let spec = job.spec();
-    // Of what others have started, nobody knows what was meant to be an argument of a line.
+    // Only a job of `shell_words` has its arguments apart; the line of any other is one word.
     let words: Vec<String> = match (&spec.shell_line, spec.words.as_slice()) {
         (Some(line), []) => vec![line.to_lossy()],
         (None, []) => spec.argv.iter().map(outlive::RawText::to_lossy).collect(),
@@ -164,18 +164,18 @@ fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
         _ => None,
     };
     let job = find(call)?;
-    // How it is doing first: once it has ended, all that it printed is there.
+    // The state is read first: of an ended job, all output is then there.
     let state = job.state(call.store);
     let shown = window(&job, usize::MAX)?;
     let is_of_stream =
         |line: &&Line| stream.is_none_or(|stream| line.stream.unwrap_or(Stream::Stdout) == stream);
-    // A line has its number when it ends: one that is unfinished is told apart.
+    // A line has its number when it ends: an unfinished line is shown apart.
     let is_told = |line: &Line| line.is_ended || state.status.has_ended();
     let is_wanted =
         |line: &&Line| is_of_stream(line) && is_told(line) && from.is_none_or(|from| line.number >= from);
     let mut wanted: Vec<&Line> = shown.lines.iter().filter(is_wanted).collect();
     let most = usize::try_from(lines).unwrap_or(usize::MAX);
-    // From a line on, the next ones; else the last ones.
+    // With `fromLine` the next lines, without it the last.
     match from {
         Some(_) => wanted.truncate(most),
         None => drop(wanted.drain(..wanted.len().saturating_sub(most))),
@@ -208,7 +208,7 @@ fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let (state, shown) = loop {
         let state = job.state(call.store);
         let mut shown = window(&job, usize::MAX)?;
-        // An unfinished line would be told once and never again with its end.
+        // An unfinished line would be shown once, and never again with its end.
         shown.lines.retain(|line| line.number > after && (line.is_ended || state.status.has_ended()));
         let left = deadline.saturating_duration_since(Instant::now());
         if !shown.lines.is_empty() || state.status.has_ended() || left.is_zero() || call.stop.is_set() {
@@ -221,7 +221,7 @@ fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
             }
             Some(follower) => {
                 let limit = left.min(STOPPED_WITHIN);
-                // Where nobody records it any more there is nothing to follow, and its end can still come.
+                // Without a keeper there is no output to follow, but the job can still end.
                 if follower.next(Some(limit)).map_err(failed)? == Followed::End {
                     call.store.wait(std::slice::from_ref(&job), Until::All, Some(limit));
                 }
@@ -260,7 +260,7 @@ fn kill(call: &mut Call<'_>) -> Result<Reply, Failure> {
         Err(error) => return Err(Failure::of(&format!("Failed to kill process '{}'", job.id()), &error)),
     }
     let now = job.state(call.store);
-    // Of one that had ended and left others behind, these are what was to be ended.
+    // Where the main process had ended before, its leftover children were to be ended.
     let is_killed = now.status.has_ended() && (!before.status.has_ended() || !now.is_live());
     if is_killed {
         crate::log(&format!("Process {} terminated with {}", job.id(), signal.name()));
@@ -286,8 +286,8 @@ fn not_running(job: &Job, state: &State) -> Failure {
     Failure::new(format!("Process '{}' is not running (status: {})", job.id(), word(state)))
 }
 
-/// Sends a signal to every process of a job, and waits a while for what comes of it. Whoever ends by it ends with all
-/// that it has started.
+/// Sends a signal to every process of a job, and waits a while for its effect. If the main process ends by it, its leftover
+/// children are ended, too.
 fn send(call: &Call<'_>, job: &Job, signal: Signal) -> Result<(), ControlError> {
     let end = |force: bool| {
         let kill = Kill { signal: None, grace: Some(LEFT_BEHIND), force, by: BY.to_owned() };
@@ -298,7 +298,7 @@ fn send(call: &Call<'_>, job: &Job, signal: Signal) -> Result<(), ControlError> 
         Signal::STOP => return call.store.pause(job),
         Signal::CONT => {
             call.store.resume(job)?;
-            // One that has stopped itself is not paused, and goes on by this.
+            // A process that stopped itself is not paused: only the signal resumes it.
             return call.store.signal(job, signal, BY).map(drop);
         }
         Signal::TERM => call.store.ask_to_end(job, signal, BY, EFFECT)?,

@@ -19,13 +19,13 @@ use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 /// What the connection's own session is called.
 const DEFAULT: &str = "default";
 
-/// How many bytes of a session's name the project may take; of a longer one the beginning and a mark are taken.
+/// The most bytes of a session's name that the project takes; a longer project name is cut and ends with a hash.
 const FAMILY: usize = 30;
 
-/// How many what it is called may take: with a dot between, that is all that a name may have.
+/// The most bytes that the caller's name for the session takes: the rest of a name, after the dot.
 const CALLED: usize = SessionName::MAX - FAMILY - 1;
 
-/// How often a session is looked at again in which something was started while it was being closed.
+/// How often closing is tried again when a process was started in the session meanwhile.
 const ATTEMPTS: usize = 5;
 
 pub(super) static LIST: Tool = Tool {
@@ -69,7 +69,7 @@ pub(super) static CLOSE: Tool = Tool {
     call: close,
 };
 
-/// What may become of running processes.
+/// What the caller may choose for running processes.
 const RUNNING: [&str; 2] = ["kill", "transfer"];
 
 /// Returns how the names of the project's other sessions begin, before the dot.
@@ -78,7 +78,7 @@ fn family(scope: &Scope) -> String {
     if own.len() <= FAMILY { own.to_owned() } else { format!("{}-{:08x}", &own[..FAMILY - 9], mark(own)) }
 }
 
-/// Returns 32 bits that stand for a text.
+/// Returns a 32-bit hash of a text.
 fn mark(text: &str) -> u32 {
     let hash = outlive::hash(text.as_bytes());
     (hash ^ (hash >> 32)) as u32
@@ -93,7 +93,7 @@ fn name_of(scope: &Scope, called: &str) -> Option<SessionName> {
     for byte in called.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
-            // What a name cannot have, a dot included, is a dot and two digits; two dots stand for what is cut.
+            // Any other byte, a dot included, is a dot and two hexadecimal digits; two dots mark a name that was cut.
             other => name.push_str(&format!(".{other:02x}")),
         }
     }
@@ -103,8 +103,8 @@ fn name_of(scope: &Scope, called: &str) -> Option<SessionName> {
     SessionName::parse(&format!("{}.{name}", family(scope))).ok().filter(|_| !called.is_empty())
 }
 
-/// Returns what a session is called here: of a server that sees all, by its own name, since others' may be called the
-/// same.
+/// Returns the caller's name for a session. A server that sees all sessions uses the store's names, since two projects may both
+/// have a `dev`.
 pub(super) fn called(scope: &Scope, session: &SessionName) -> String {
     if scope.sees_all {
         return session.to_string();
@@ -129,7 +129,7 @@ fn decoded(name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Tells whether a session is the project's own or one of its family, or all are seen.
+/// Tells whether this server sees a session: its project's own, another of the project, or any if it sees all.
 pub(super) fn is_in_sight(scope: &Scope, session: &SessionName) -> bool {
     let is_family = || {
         let rest = session.as_str().strip_prefix(&family(scope));
@@ -143,7 +143,7 @@ fn known(call: &Call<'_>, given: &str) -> Option<SessionName> {
     let given = given.trim();
     let called = name_of(call.scope, given);
     let own = SessionName::parse(given).ok().filter(|name| is_in_sight(call.scope, name));
-    // One whose name was cut is shown so.
+    // A name that was cut is shown with its two dots, and comes back so.
     let cut = SessionName::parse(&format!("{}.{given}", family(call.scope))).ok();
     let is_there = |name: &SessionName| *name == call.scope.session || call.store.session(name).is_ok();
     called.into_iter().chain(own).chain(cut.filter(|_| given.contains(".."))).find(is_there)
@@ -302,7 +302,7 @@ fn close(call: &mut Call<'_>) -> Result<Reply, Failure> {
         };
         let is_left = || call.store.session(&name).is_ok_and(|session| !session.live.is_empty());
         match call.store.close_session(&name, how) {
-            // Somebody has started another one meanwhile.
+            // Another process was started in it meanwhile.
             Ok(_) if running.is_some() && is_left() => {}
             Ok(_) => {
                 let reply = Reply::json(&json!({
@@ -330,7 +330,7 @@ fn states(store: &Store, jobs: Vec<Job>) -> Vec<(Job, State)> {
     jobs.into_iter().map(with_state).collect()
 }
 
-/// Asks what is to become of running processes.
+/// Asks the caller what to do with running processes.
 fn question(call: &Call<'_>, session: &Session) -> Failure {
     let count = match session.live.len() {
         1 => "1 running background process".to_owned(),

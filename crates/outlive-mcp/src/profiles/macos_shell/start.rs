@@ -65,10 +65,10 @@ pub(super) static RUN_COMMAND: Tool = Tool {
 /// The shell of the design, where there is one.
 const SHELL: &str = "/bin/zsh";
 
-/// The largest window: what is held in memory to answer is this many lines.
+/// The largest window: an answer holds that many lines in memory.
 const MOST_LINES: u64 = 100_000;
 
-/// How much of an output is looked at to see whether it is text.
+/// How many bytes decide whether an output is text.
 const SAMPLE: usize = 1000;
 
 fn run_background(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -78,7 +78,7 @@ fn run_background(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(Reply::json(&announced(&started)))
 }
 
-/// Tells that something runs in the background.
+/// Describes a job that was started in the background.
 fn announced(started: &Started) -> Value {
     let mut object = json!({
         "processId": started.job.id().as_str(),
@@ -91,7 +91,7 @@ fn announced(started: &Started) -> Value {
     object
 }
 
-/// Puts together what is to be started, for both tools.
+/// Makes the request of both tools.
 fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     let command = call.arguments.required("command", "npm")?;
     if command.trim().is_empty() {
@@ -108,7 +108,7 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     if Path::new(SHELL).exists() {
         request = request.with_shell(SHELL);
     }
-    // What the session says of the environment is added by the store, under this.
+    // The store adds the session's variables where the call has none of the same name.
     for (name, value) in call.arguments.variables("env")? {
         request = request.env(name, value);
     }
@@ -169,14 +169,14 @@ fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let is_background = call.arguments.flag("runInBackground")?;
     let request = request(call)?;
     if is_background {
-        // The time is for whoever waits: nobody does.
+        // The timeout is for the foreground.
         return Ok(Reply::json(&announced(&start(call, &request.timeout(None))?)));
     }
     let request = request
         .own_label(OwnLabel::Foreground, RUN_COMMAND.name)
         .timeout(Some(Duration::from_millis(timeout)));
     let started = start(call, &request)?;
-    // Where it cannot be waited for, how it is doing is told all the same.
+    // Where the wait fails, the answer still tells the state.
     jobs::wait_for_start(call, &started.job, LONGEST_WAIT).ok();
     let state = started.job.state(call.store);
     if !state.status.has_ended() {
@@ -189,7 +189,7 @@ fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(telling(call, reply, vec![(started.job, state)]))
 }
 
-/// Tells what a command came to.
+/// Describes how a command ended and what it printed.
 fn result(job: &Job, state: &State, most: [u64; 2]) -> io::Result<(Value, bool)> {
     let outcome = state.outcome.as_ref();
     let status = outcome.map_or(WaitStatus::Unknown, |outcome| outcome.wait_status);
@@ -197,7 +197,7 @@ fn result(job: &Job, state: &State, most: [u64; 2]) -> io::Result<(Value, bool)>
     let exit_code = match status {
         _ if is_late => -1,
         WaitStatus::Exited { code } => code,
-        // As a shell tells it.
+        // As a shell reports it.
         WaitStatus::Signaled { signal, .. } => 128 + signal,
         WaitStatus::Unknown => -1,
     };
@@ -234,7 +234,7 @@ struct Shown {
 }
 
 impl Shown {
-    /// Reads one stream: its beginning and its end, where it has more than so many lines.
+    /// Reads one stream; of more than `most` lines, its beginning and its end.
     fn read(job: &Job, stream: Stream, most: usize) -> io::Result<Self> {
         let mut output = Output::open(job)?;
         let mut offset = output.start();
@@ -284,7 +284,7 @@ impl Shown {
     }
 }
 
-/// Lines as they come: the first ones, and the last.
+/// The first and the last lines of a stream that is being read.
 struct Reading {
     most: usize,
     first: Vec<String>,
@@ -298,7 +298,7 @@ impl Reading {
         Self { most, first: Vec::new(), last: VecDeque::new(), total: 0, has_long_lines: false }
     }
 
-    /// How many of the last ones are shown where not all are: four in ten.
+    /// How many of the shown lines are from the end where some are left out: four in ten.
     fn tail(&self) -> usize {
         self.most * 4 / 10
     }
@@ -328,7 +328,7 @@ impl Reading {
             return (self.first.join("\n"), self.total);
         }
         let head = self.most - self.tail();
-        // The end may reach back into what was taken for the beginning.
+        // Where few lines follow the first, the end begins among the first.
         let missing = self.tail() - self.last.len();
         let mut lines: Vec<String> = self.first.drain(..).collect();
         let end = lines.split_off(lines.len() - missing);
@@ -341,7 +341,7 @@ impl Reading {
     }
 }
 
-/// Tells whether what an output begins with is no text.
+/// Tells whether an output that begins so is binary.
 fn is_binary(sample: &[u8]) -> bool {
     let text = String::from_utf8_lossy(sample);
     let is_odd = |c: &char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');

@@ -1,4 +1,4 @@
-//! `bash`: run a command, and leave it to itself where that is better.
+//! `bash`: run a command, and move it to the background if it takes long.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::reply::{Failure, Reply, chain};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
-/// The longest that a command may take in the foreground, and what it may take if nothing is said.
+/// The longest timeout in the foreground, and the default.
 const MAX_TIMEOUT: u64 = 600_000;
 
 /// How much of a command's output is kept.
 const OUTPUT_CAP: u64 = 100 << 20;
 
-/// How long a command that is being ended may take to be gone, beyond its grace.
+/// How long a call waits for a command whose timeout is just ending it.
 const KILLED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Declares the commands that are not run, and the description that names them.
@@ -94,7 +94,7 @@ fn bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let Some(line) = call.arguments.text("command")? else {
         return Ok(Reply::refusal("Error: Command cannot be empty."));
     };
-    // Neither 0 nor null is a time.
+    // 0 and null mean the default.
     let timeout = call.arguments.number("timeout", 0..=MAX_TIMEOUT)?.filter(|&millis| millis > 0);
     let is_background = call.arguments.flag("run_in_background")?;
     if let Err(refusal) = validate(&line) {
@@ -136,7 +136,7 @@ fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, 
     let rule = AutoBackground::of(&job);
     let left = || LONGEST_WAIT.saturating_sub(began.elapsed());
     let came = call.store.wait_in_foreground(&job, rule, left(), call.stop.fd())?;
-    // One that nobody waits for any more was not moved by anybody: its timeout stays.
+    // The timeout of a cancelled call stays: the command was not moved to the background.
     if came != Foreground::Ended && !call.stop.is_set() {
         match call.store.lift_timeout(&job) {
             // Its timeout is ending it just now.
@@ -205,7 +205,7 @@ fn result(call: &Call<'_>, job: &Job, state: &State) -> std::io::Result<String> 
         WaitStatus::Signaled { signal, .. } => Some(outlive::signal_name(signal)),
         _ => None,
     });
-    // Whatever a command makes of itself is no error of its execution; that nobody saw its end is.
+    // A failed command is no error of its execution; an end by outlive, or an unknown end, is.
     let error = outcome.filter(|outcome| !matches!(outcome.cause, Cause::Natural));
     let error = error.and_then(|_| outlive::reason(state));
     let left: Vec<String> = job

@@ -1,6 +1,6 @@
 //! The tools of Neovate: `bash`, which leaves long-running commands to themselves, `bash_output` and `kill_bash`.
 //!
-//! Every command is a job from the start, so nothing is lost where one moves to the background. The timeout is the keeper's as long
+//! Every command is a job from the start, so nothing is lost when it moves to the background. The timeout is the keeper's as long
 //! as the command is in the foreground, whatever becomes of this server, and is lifted when it moves.
 
 mod bash;

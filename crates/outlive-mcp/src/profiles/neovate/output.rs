@@ -4,10 +4,10 @@ use std::io;
 
 use outlive::{Job, Output, Piece, Plain, Stream};
 
-/// So much of a job's output is shown in one answer; more than that no client takes.
+/// The most bytes of output in an answer: no client takes more.
 const ROOM: usize = 1 << 20;
 
-/// What stands for what is not shown.
+/// Stands where output is left out.
 const CUT: &str = "... [output truncated] ...\n";
 
 /// How many lines of the output are shown when a command moves to the background.
@@ -17,7 +17,7 @@ const INITIAL_LINES: usize = 20;
 #[derive(Default)]
 struct Newest {
     text: Vec<u8>,
-    /// One for each stream: a character may be in the middle of being printed while the other stream prints.
+    /// A parser for each stream: one stream may print in the middle of the other's character.
     plain: [Plain; 2],
     is_cut: bool,
 }
@@ -30,7 +30,7 @@ impl Newest {
         }
     }
 
-    /// Says that something is missing here.
+    /// Notes that output is missing here.
     fn cut(&mut self) {
         self.plain.iter_mut().for_each(|plain| plain.finish(&mut self.text));
         if self.text.is_empty() {
@@ -40,7 +40,7 @@ impl Newest {
         }
     }
 
-    /// Forgets what there is no room for, up to the beginning of a line if one is near.
+    /// Drops the oldest beyond the room, up to the beginning of a line if that is near.
     fn trim(&mut self) {
         let Some(over) = self.text.len().checked_sub(ROOM).filter(|&over| over > 0) else { return };
         let is_inner = |byte: u8| byte & 0xc0 == 0x80;
@@ -97,11 +97,11 @@ pub(super) fn merged(job: &Job, has_ended: bool) -> io::Result<String> {
 
 enum Part<'a> {
     Output(Stream, &'a [u8]),
-    /// Something is no longer there, or could not be kept.
+    /// Output that is no longer kept, or could not be kept.
     Missing,
 }
 
-/// Reads what there is from an offset on; what is printed meanwhile is not waited for.
+/// Reads from an offset to the present end, without waiting for more.
 fn read(job: &Job, mut from: u64, mut take: impl FnMut(Part<'_>)) -> io::Result<()> {
     let mut output = Output::open(job)?;
     let end = output.end();

@@ -1,4 +1,4 @@
-//! `bash_output` and `kill_bash`: what has become of a task, and its end.
+//! `bash_output` and `kill_bash`: read a task, and end it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::profiles::{command, find, known_pid};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
-/// How long a task has to end once it was asked to.
+/// The time between the signals of a kill.
 pub(super) const GRACE: Duration = Duration::from_millis(200);
 
 pub(crate) static BASH_OUTPUT: Tool = Tool {
@@ -51,7 +51,7 @@ fn bash_output(call: &mut Call<'_>) -> Result<Reply, Failure> {
         Ok(job) => job,
         Err(refusal) => return Ok(refusal),
     };
-    // The state first: what is printed before the end is then read, too.
+    // The state is read first: of an ended job, all output is then there.
     let state = job.state(call.store);
     let has_ended = state.status.has_ended();
     let output = merged(&job, has_ended && !state.is_live())
@@ -77,7 +77,7 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
         Err(refusal) => return Ok(refusal),
     };
     let state = job.state(call.store);
-    // What its main process left behind is of the task, too.
+    // Leftover children belong to the task, too.
     if !state.is_live() {
         let text =
             format!("Task {} is not running (status: {}). Cannot terminate.", job.id(), status(state.status));
