@@ -94,18 +94,18 @@ pub struct Ready {
     pub timeout_ms: Option<u64>,
 }
 
-/// Who is to hear of the end without asking.
+/// What is done when the job has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Parting {
+pub struct Completion {
     /// A line for the shell that is run.
     pub on_exit: Option<RawText>,
     /// An address that the notice is sent to.
     pub webhook: Option<String>,
 }
 
-impl Parting {
-    /// Tells whether nobody is.
+impl Completion {
+    /// Tells whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -173,9 +173,9 @@ pub struct Spec {
     /// When it counts as ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// Who is to hear of its end.
-    #[serde(default, skip_serializing_if = "Parting::is_empty")]
-    pub parting: Parting,
+    /// What is done when it has ended. The file keeps the name that earlier versions gave it.
+    #[serde(default, rename = "parting", skip_serializing_if = "Completion::is_empty")]
+    pub completion: Completion,
     /// When it was asked for.
     #[serde(rename = "created_us")]
     pub created: Timestamp,

@@ -138,7 +138,7 @@ impl Store {
         let path = request.path();
         let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
         // Before anything is made: a job whose end cannot be told as asked is not started.
-        let helper = match request.parting.is_empty() {
+        let helper = match request.completion.is_empty() {
             true => None,
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
@@ -302,7 +302,7 @@ impl Store {
             survivors: request.survivors.unwrap_or(defaults.survivors),
             lifetime: request.lifetime,
             ready: request.ready.clone(),
-            parting: request.parting.clone(),
+            completion: request.completion.clone(),
             created: Timestamp(clock::wall_us()),
             host: self.host().clone(),
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
@@ -322,8 +322,8 @@ impl Store {
         let spec = &prepared.spec;
         let environment = request
             .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
-        let parting = match prepared.helper {
-            Some(_) => self.parting_arguments(spec),
+        let completion = match prepared.helper {
+            Some(_) => self.on_exit_arguments(spec),
             None => Vec::new(),
         };
         let frame = Launch {
@@ -342,7 +342,7 @@ impl Store {
             limits: spec.limits,
             survivors: spec.survivors,
             lifetime: spec.lifetime,
-            parting: parting.iter().map(Vec::as_slice).collect(),
+            completion: completion.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;

@@ -162,7 +162,7 @@ impl Notice {
     pub fn to_message(&self, store: &Store) -> String {
         let job = store.find_exactly(&self.job, self.nonce);
         let tail = job.map(|job| Excerpt::last_characters(&job, MESSAGE_CHARACTERS)).unwrap_or_default();
-        completion_message(&Completion {
+        completion_message(&CompletionText {
             handle: self.job.as_str(),
             label: self.name.as_deref(),
             command: self.command.as_deref().unwrap_or("(removed since)"),
@@ -190,7 +190,7 @@ impl Notice {
 
 /// What a completion message says.
 #[derive(Debug, Clone, Copy)]
-pub struct Completion<'a> {
+pub struct CompletionText<'a> {
     /// By what the job is called in the conversation.
     pub handle: &'a str,
     /// What people call it.
@@ -206,8 +206,8 @@ pub struct Completion<'a> {
 }
 
 /// Writes the message that a conversation gets when a job of it has ended.
-pub fn completion_message(completion: &Completion<'_>) -> String {
-    let Completion { handle, label, command, exit_code, duration, tail } = *completion;
+pub fn completion_message(completion: &CompletionText<'_>) -> String {
+    let CompletionText { handle, label, command, exit_code, duration, tail } = *completion;
     let (label, command) = (one_line(label.unwrap_or("(none)")), one_line(command));
     format!(
         "[Background Process Completed]\n\nHandle: {handle}\nLabel: {label}\nCommand: {command}\nExit code: {exit_code}\n\
@@ -264,7 +264,7 @@ mod tests {
     /// S3-35, to the letter.
     #[test]
     fn a_completion_message_is_exact() {
-        let completion = Completion {
+        let completion = CompletionText {
             handle: "proc-abc123",
             label: Some("build"),
             command: "make",
