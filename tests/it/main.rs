@@ -28,6 +28,7 @@ mod limits;
 mod lingering;
 mod many;
 mod mcp;
+mod newer;
 mod on_exit;
 mod orphans;
 mod output;

@@ -220,7 +220,7 @@ fn a_keeper_that_speaks_nothing_common_is_read_and_the_reason_is_told() {
     old.command.wait().unwrap();
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let place = to.join(entry.file_name());

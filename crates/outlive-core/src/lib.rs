@@ -13,7 +13,7 @@ pub mod timestamp;
 mod format;
 mod protocol;
 mod text;
-pub use format::{containment, event, index, meta, outcome, segment, session, spec};
+pub use format::{containment, event, index, meta, newer, outcome, segment, session, spec};
 pub use protocol::{control, launch, wire};
 pub use text::{budget, characters, context, cursor, lines, plain, rendered};
 

@@ -233,7 +233,7 @@ impl Contained {
         let path =
             |group: &Option<Group>| group.as_ref().map(|group| group.path().to_string_lossy().into_owned());
         Containment {
-            level: self.level,
+            level: self.level.into(),
             group: path(&self.group),
             memory_group: path(&self.memory),
             pids_group: path(&self.pids),

@@ -212,7 +212,7 @@ impl Store {
             ("OUTLIVE_STATUS", Some(notice.status.word().to_owned())),
             ("OUTLIVE_EXIT_CODE", known(&notice.exit_code.map(|code| code.to_string()))),
             ("OUTLIVE_SIGNAL", known(&notice.signal)),
-            ("OUTLIVE_CAUSE", known(&notice.cause.map(str::to_owned))),
+            ("OUTLIVE_CAUSE", known(&notice.cause)),
             ("OUTLIVE_REASON", known(&notice.reason.as_deref().map(cut))),
             ("OUTLIVE_RUNTIME_MS", known(&notice.runtime_ms.map(|ms| ms.to_string()))),
             ("OUTLIVE_SEQUENCE", Some(notice.seq.to_string())),

@@ -15,6 +15,7 @@ use std::time::Duration;
 use outlive_core::containment::JobLimits;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::launch::{Launch, LaunchReply};
+use outlive_core::newer::OrNewer;
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::{Lifetime, Mode, Spec, Starter};
@@ -287,20 +288,20 @@ impl Store {
                 .map(|(name, value)| (name.clone(), RawText::from(value.as_bytes())))
                 .collect(),
             env_unset: request.env_unset.clone(),
-            mode: Mode::Pipe,
-            stdin: request.stdin,
+            mode: Mode::Pipe.into(),
+            stdin: request.stdin.into(),
             timeout_ms: request.timeout.unwrap_or(defaults.timeout).map(millis),
             grace_ms: millis(request.grace.unwrap_or(defaults.grace)),
             output_cap_bytes: request.output_cap.unwrap_or(defaults.output_cap),
-            containment: request.containment.or(defaults.containment),
+            containment: request.containment.or(defaults.containment).map(OrNewer::from),
             limits: JobLimits {
                 memory_bytes: request.limits.memory_bytes.or(defaults.limits.memory_bytes),
                 pids: request.limits.pids.or(defaults.limits.pids),
                 cpu_milli: request.limits.cpu_milli.or(defaults.limits.cpu_milli),
                 open_files: request.limits.open_files.or(defaults.limits.open_files),
             },
-            survivors: request.survivors.unwrap_or(defaults.survivors),
-            lifetime: request.lifetime,
+            survivors: request.survivors.unwrap_or(defaults.survivors).into(),
+            lifetime: request.lifetime.into(),
             ready: request.ready.clone(),
             completion: request.completion.clone(),
             created: Timestamp(clock::wall_us()),
@@ -334,14 +335,15 @@ impl Store {
             argv: spec.argv.iter().map(|argument| argument.0.as_slice()).collect(),
             environment: environment.iter().map(Vec::as_slice).collect(),
             cwd: &spec.cwd.0,
-            stdin: spec.stdin,
+            // Every word of the spec is known here: it was written by this very process.
+            stdin: spec.stdin.known().copied().unwrap_or_default(),
             timeout_ms: spec.timeout_ms,
             grace_ms: spec.grace_ms,
             output_cap_bytes: spec.output_cap_bytes,
-            containment: spec.containment,
+            containment: spec.containment.as_ref().and_then(OrNewer::known).copied(),
             limits: spec.limits,
-            survivors: spec.survivors,
-            lifetime: spec.lifetime,
+            survivors: spec.survivors.known().copied().unwrap_or_default(),
+            lifetime: spec.lifetime.known().copied().unwrap_or_default(),
             completion: completion.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();
