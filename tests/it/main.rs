@@ -31,6 +31,7 @@ mod limits;
 mod lingering;
 mod many;
 mod mcp;
+mod newer;
 mod not_run;
 mod on_exit;
 mod orphans;

@@ -552,7 +552,7 @@ impl Soak<'_> {
             // The kernel may have told the code of a job whose keeper was killed: its own, or that of a writer without a reader.
             Cause::Lost { .. } => entry.is_bereft,
             Cause::NeverStarted(_) => !entry.is_started,
-            Cause::Timeout | Cause::Oom => false,
+            Cause::Timeout | Cause::Oom | Cause::Newer(_) => false,
         };
         if !is_right {
             return Err("that is not what happened".to_owned());

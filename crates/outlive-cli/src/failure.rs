@@ -269,11 +269,12 @@ impl From<FindError> for Failure {
                 hint: Some("give more of the id".to_owned()),
                 job: None,
             },
-            FindError::Damaged { id, .. } => Self {
-                code: "damaged",
+            FindError::Damaged { id, source } => Self {
+                code: if source.is_newer() { "newer" } else { "damaged" },
                 exit: FAILED,
                 message,
-                hint: Some("`outlive doctor --fix` moves it out of the way".to_owned()),
+                hint: (!source.is_newer())
+                    .then(|| "`outlive doctor --fix` moves it out of the way".to_owned()),
                 job: Some(id.to_string()),
             },
             FindError::Port { port, is_taken } => Self {

@@ -14,7 +14,7 @@ pub mod timestamp;
 mod format;
 mod protocol;
 mod text;
-pub use format::{containment, event, index, meta, outcome, segment, session, spec};
+pub use format::{containment, event, index, meta, newer, outcome, segment, session, spec};
 pub use protocol::{control, launch, wire};
 pub use text::{budget, characters, context, cursor, lines, plain, rendered};
 
@@ -54,8 +54,8 @@ pub mod file {
     pub const NAME: &str = "name";
     /// There once it was given to another session: which.
     pub const SESSION: &str = "session";
-    /// What became of those who were to hear of its end.
-    pub const PARTING: &str = "parting.json";
+    /// What became of the command at its end, and of the notice that was to be sent.
+    pub const COMPLETION: &str = "parting.json";
     /// What became of the notice that was to be sent.
     pub const WEBHOOK: &str = "webhook.json";
     /// In a session's directory: its settings.

@@ -22,7 +22,7 @@ pub enum Status {
     Killed,
     /// Its deadline stopped it.
     TimedOut,
-    /// Nobody kept it to its end. How it ended is known only where the kernel could still tell.
+    /// Nobody kept it to its end, or a later version knows why it ended. How is known only where the kernel could tell.
     Lost,
 }
 
@@ -34,7 +34,7 @@ impl Status {
             (Cause::Natural | Cause::NeverStarted(_) | Cause::Oom, _) => Self::Failed,
             (Cause::Timeout, _) => Self::TimedOut,
             (Cause::Kill { .. }, _) => Self::Killed,
-            (Cause::Lost { .. }, _) => Self::Lost,
+            (Cause::Lost { .. } | Cause::Newer(_), _) => Self::Lost,
         }
     }
 

@@ -30,7 +30,7 @@ impl OnExit {
         limits: Limits,
     ) -> Option<Self> {
         let strings = |parts: &[&[u8]]| parts.iter().map(|part| CString::new(*part)).collect();
-        let arguments: Result<Vec<CString>, _> = strings(&launch.parting);
+        let arguments: Result<Vec<CString>, _> = strings(&launch.completion);
         let environment: Result<Vec<CString>, _> = strings(&launch.environment);
         let arguments = arguments.ok().filter(|arguments| !arguments.is_empty())?;
         Some(Self { program: program?, arguments, environment: environment.ok()?, umask, limits })
@@ -42,6 +42,6 @@ impl OnExit {
         self.limits.restore();
         let error = spawn::become_program(&self.program, &self.arguments, &self.environment);
         let note = format!("{{\"error\":\"cannot execute outlive: {}\"}}\n", error.kind());
-        durable::replace(Replacing::PARTING, dir, file::PARTING, note.as_bytes()).ok();
+        durable::replace(Replacing::PARTING, dir, file::COMPLETION, note.as_bytes()).ok();
     }
 }

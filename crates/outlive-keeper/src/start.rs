@@ -224,19 +224,20 @@ fn keep(
         format: outlive_core::FORMAT,
         job: launch.job.clone(),
         nonce: launch.nonce,
-        status: Status::Running,
+        status: Status::Running.into(),
         keeper: Some(Process { pid: me.pid, start_time: me.start_time }),
         command: Some(command),
         started: Some(started),
         started_boot_us: Some(started_boot_us),
         protocol: SPOKEN,
         containment: Some(containment.describe()),
-        kept,
+        kept: kept.into(),
         paused: false,
         untimed: false,
         near: None,
         outcome: None,
         closed: None,
+        newer: Default::default(),
     };
     let Handed { lock, done, dir, outcome, index, log, mut starter } = handed;
     let deadline_us =

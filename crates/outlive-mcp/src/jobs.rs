@@ -99,7 +99,7 @@ pub(crate) fn condition(state: &State) -> String {
 
 /// Describes an ending: `failed, exit 1, after 42s`.
 pub(crate) fn exit_words(notice: &Notice) -> String {
-    let how = match (notice.cause, notice.exit_code, &notice.reason) {
+    let how = match (notice.cause.as_deref(), notice.exit_code, &notice.reason) {
         (None | Some("natural"), Some(code), _) => Some(format!("exit {code}")),
         (_, _, Some(reason)) => Some(one_line(reason)),
         (_, _, None) => notice.signal.as_ref().map(|signal| format!("ended by {signal}")),

@@ -111,9 +111,10 @@ pub(crate) enum Verb {
     Doctor(Doctor),
     Setup(Setup),
     Completions(Completions),
-    /// Tell others of a job's end: what its keeper becomes
-    #[command(hide = true)]
-    Parting(Parting),
+    /// Run the command and send the notice that a job asked for at its end: its keeper becomes this
+    // Keepers of an earlier build that are still running call it by its old name.
+    #[command(hide = true, alias = "parting")]
+    OnExit(OnExit),
     /// Look whether a job is ready, in the background
     #[command(hide = true)]
     Probe(Probe),
@@ -791,7 +792,7 @@ pub(crate) struct Deliver {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Parting {
+pub(crate) struct OnExit {
     /// Which job
     pub(crate) job: String,
 

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{EventKind, Events, Excerpt, JobObject, Numbered, SessionName, Status, signal_name};
+use outlive::{EventKind, Events, Excerpt, JobObject, Numbered, OrNewer, SessionName, Status, signal_name};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
@@ -28,14 +28,14 @@ const TAIL: usize = 240;
 struct EventObject<'a> {
     seq: u64,
     session: &'a SessionName,
-    event: EventKind,
+    event: &'a OrNewer<EventKind>,
     job: &'a outlive::JobId,
     at: String,
-    status: Option<Status>,
+    status: Option<&'a OrNewer<Status>>,
     exit_code: Option<i32>,
     signal: Option<String>,
     /// Of an ending, while the job is in the store.
-    cause: Option<&'static str>,
+    cause: Option<String>,
     limit: Option<&'a str>,
     /// The end of the output; of an ending, while the job is in the store.
     tail: Option<String>,
@@ -159,10 +159,10 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
         return json(&EventObject {
             seq: *seq,
             session,
-            event: event.event,
+            event: &event.event,
             job: &event.job,
             at: event.at.to_string(),
-            status: event.status,
+            status: event.status.as_ref(),
             exit_code: event.exit_code,
             signal: event.signal.map(signal_name),
             cause: object.and_then(|object| object.cause),
@@ -170,15 +170,16 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
             tail,
         });
     }
-    let mut more = match (event.status, event.exit_code, event.signal, &event.limit) {
-        (_, _, _, Some(limit)) => format!(" {limit}"),
-        (Some(status), Some(code), ..) => format!(" {status}, {code}"),
-        (Some(status), None, Some(signal), _) => format!(" {status}, {}", signal_name(signal)),
-        (Some(status), ..) => format!(" {status}"),
-        _ => String::new(),
-    };
+    let mut more =
+        match (event.status.as_ref().map(OrNewer::word), event.exit_code, event.signal, &event.limit) {
+            (_, _, _, Some(limit)) => format!(" {limit}"),
+            (Some(status), Some(code), ..) => format!(" {status}, {code}"),
+            (Some(status), None, Some(signal), _) => format!(" {status}, {}", signal_name(signal)),
+            (Some(status), ..) => format!(" {status}"),
+            _ => String::new(),
+        };
     // A natural end is told by the rest.
-    if let Some(cause) = object.and_then(|object| object.cause).filter(|cause| *cause != "natural") {
+    if let Some(cause) = object.and_then(|object| object.cause).filter(|cause| cause != "natural") {
         more += &format!(" ({cause})");
     }
     let whose = if context.session.is_none() { format!("{session} ") } else { String::new() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use outlive::{Job, JobObject, Listeners, Port, State, Usage};
+use outlive::{Job, JobObject, Listeners, NEWER, Port, State, Usage};
 use serde::Serialize;
 
 use crate::args::List;
@@ -40,7 +40,9 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
     // Whose a damaged one is, nobody can tell: whoever sees only one session is not told of it.
     for damaged in listing.damaged.iter().filter(|_| context.session.is_none()) {
         let name = one_line(&damaged.name.to_string_lossy());
-        note(&if damaged.error.is_certain() {
+        note(&if damaged.error.is_newer() {
+            format!("outlive: warning: {name} {NEWER}")
+        } else if damaged.error.is_certain() {
             format!("outlive: warning: {name} is damaged; outlive doctor --fix moves it out of the way")
         } else {
             format!("outlive: warning: {name} could not be read: {}", chain(&damaged.error))
@@ -59,6 +61,9 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         })
         .collect();
     for listed in &jobs {
+        if !listed.state.newer.is_empty() {
+            note(&format!("outlive: warning: {} {NEWER}", listed.job.id()));
+        }
         let usage = listed.usage.iter();
         for warning in usage.flat_map(|usage| listed.job.warnings(&listed.state, usage)) {
             note(&format!("outlive: warning: {warning}"));

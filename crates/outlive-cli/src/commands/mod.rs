@@ -12,7 +12,7 @@ mod kill;
 mod list;
 mod logs;
 mod mcp;
-mod parting;
+mod on_exit;
 mod pause;
 mod probe;
 mod remove;
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Setup(setup) => {
             return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
         }
-        Verb::Parting(asked) => return parting::run(&asked),
+        Verb::OnExit(asked) => return on_exit::run(&asked),
         Verb::Reference(asked) => {
             render::print(&reference::page(asked.page));
             return Ok(ExitCode::SUCCESS);
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
-        Verb::Mcp(_) | Verb::Completions(_) | Verb::Parting(_) | Verb::Reference(_) | Verb::Setup(_) => {
+        Verb::Mcp(_) | Verb::Completions(_) | Verb::OnExit(_) | Verb::Reference(_) | Verb::Setup(_) => {
             Ok(ExitCode::SUCCESS)
         }
     }

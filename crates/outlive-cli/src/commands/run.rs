@@ -102,6 +102,7 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
         port: arguments.ready_port,
         http: arguments.ready_http,
         timeout_ms: arguments.ready_timeout.map(millis),
+        ..Ready::default()
     };
     if ready != Ready::default() {
         request = request.ready(ready);

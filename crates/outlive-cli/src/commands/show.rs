@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use outlive::{
-    Enforcement, Job, JobObject, LimitsObject, Listeners, OnExit, OnExitState, Port, Process, Source, State,
-    Survival, Survivors, Usage, Webhook, WebhookState,
+    Enforcement, Job, JobObject, LimitsObject, Listeners, NEWER, OnExit, OnExitState, OrNewer, Port, Process,
+    Source, State, Survival, Survivors, Usage, Webhook, WebhookState,
 };
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ struct Shown<'a> {
     #[serde(flatten)]
     job: &'a JobObject,
     argv: Vec<String>,
-    stdin: outlive::Stdin,
+    stdin: OrNewer<outlive::Stdin>,
     timeout_ms: Option<u64>,
     grace_ms: u64,
     output_cap_bytes: Option<u64>,
@@ -46,7 +46,10 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
     let state = job.state(&context.store);
     context.store.probe_in_passing(&job, &state);
     let object = JobObject::new(&job, &state);
-    let shown = shown(context, &job, &state, &object, arguments.show_env);
+    let mut shown = shown(context, &job, &state, &object, arguments.show_env);
+    if !state.newer.is_empty() {
+        shown.warnings.push(format!("{} {NEWER} (not understood: {})", job.id(), state.newer.join(", ")));
+    }
     for warning in &shown.warnings {
         note(&format!("outlive: warning: {warning}"));
     }
@@ -87,11 +90,11 @@ fn shown<'a>(
     Shown {
         job: object,
         argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
-        stdin: spec.stdin,
+        stdin: spec.stdin.clone(),
         timeout_ms: spec.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
         grace_ms: spec.grace_ms,
         output_cap_bytes: spec.output_cap_bytes,
-        survivors: survivors_word(spec.survivors),
+        survivors: survivors_word(&spec.survivors),
         env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
         env_unset: &spec.env_unset,
         keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned).map(|keeper| keeper.pid),
@@ -108,11 +111,12 @@ fn shown<'a>(
 }
 
 /// Writes the choice as `run --survivors` takes it.
-fn survivors_word(survivors: Survivors) -> String {
-    match survivors {
-        Survivors::Keep => "keep".to_owned(),
-        Survivors::KillAfter { ms: 0 } => "kill".to_owned(),
-        Survivors::KillAfter { ms } => format!("kill-after={ms}ms"),
+fn survivors_word(survivors: &OrNewer<Survivors>) -> String {
+    match survivors.known() {
+        Some(Survivors::Keep) => "keep".to_owned(),
+        Some(Survivors::KillAfter { ms: 0 }) => "kill".to_owned(),
+        Some(Survivors::KillAfter { ms }) => format!("kill-after={ms}ms"),
+        None => survivors.word(),
     }
 }
 
@@ -154,7 +158,7 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
         "kept",
         Some(shown.output_cap_bytes.map_or("all".to_owned(), |cap| format!("the last {}", format_size(cap)))),
     );
-    row("containment", job.containment.map(|level| level.word().to_owned()));
+    row("containment", job.containment.as_ref().map(OrNewer::word));
     for (number, limit) in job.limits.iter().flat_map(limit_lines).enumerate() {
         row(if number == 0 { "limits" } else { "" }, Some(limit));
     }
@@ -171,7 +175,7 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
     }
     row("on exit", shown.on_exit.as_ref().map(on_exit_line));
     row("webhook", shown.webhook.as_ref().map(webhook_line));
-    row("stdin", Some(format!("{:?}", shown.stdin).to_lowercase()));
+    row("stdin", Some(shown.stdin.word()));
     for (name, value) in &shown.env_set {
         row("env", Some(format!("{name}={value}")));
     }

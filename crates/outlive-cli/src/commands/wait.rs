@@ -145,7 +145,9 @@ fn answer<'a>(
         job: object.map(|object| &object.job).or(of_event.map(|event| &event.job)),
         line: line.map(|line| String::from_utf8_lossy(&line.text).into_owned()),
         line_number: line.map(|line| line.number),
-        status: object.map(|object| object.status).or(of_event.and_then(|event| event.status)),
+        status: object
+            .map(|object| object.status)
+            .or(of_event.and_then(|event| event.status.as_ref()?.known().copied())),
         tail: arrival.job.and_then(|at| outlive::tail_text(&jobs[at], TAIL_BYTES).ok()),
         effective_timeout_ms: limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
         jobs: objects,

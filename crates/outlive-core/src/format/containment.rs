@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::newer::OrNewer;
+
 /// What holds a job's tree together, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,7 +45,7 @@ impl Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Containment {
     /// By what.
-    pub level: Level,
+    pub level: OrNewer<Level>,
     /// The directory of the control group that holds the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,

@@ -8,7 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{JobId, Nonce, SessionName};
-use crate::outcome::{Cause, Outcome, WaitStatus};
+use crate::newer::OrNewer;
+use crate::outcome::{Outcome, WaitStatus};
 use crate::status::Status;
 use crate::timestamp::Timestamp;
 
@@ -34,9 +35,6 @@ pub enum Kind {
     Transferred,
     /// It is no longer in the store.
     Removed,
-    /// Something that a later version knows.
-    #[serde(other)]
-    Other,
 }
 
 impl Kind {
@@ -52,7 +50,6 @@ impl Kind {
             Self::Lost => "lost",
             Self::Transferred => "transferred",
             Self::Removed => "removed",
-            Self::Other => "other",
         }
     }
 }
@@ -61,7 +58,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// What happened.
-    pub event: Kind,
+    pub event: OrNewer<Kind>,
     /// To which job.
     pub job: JobId,
     /// As in its spec: an id may be used again.
@@ -71,7 +68,7 @@ pub struct Event {
     pub at: Timestamp,
     /// How the job was doing then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
+    pub status: Option<OrNewer<Status>>,
     /// The code that it exited with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
@@ -98,35 +95,30 @@ impl Event {
     /// An event about which there is no more to say.
     pub fn new(event: Kind, job: &JobId, nonce: Nonce, at: Timestamp) -> Self {
         let (status, exit_code, signal, limit, untold) = Default::default();
-        Self { event, job: job.clone(), nonce, at, status, exit_code, signal, limit, untold }
+        Self { event: event.into(), job: job.clone(), nonce, at, status, exit_code, signal, limit, untold }
     }
 
     /// The end of a job.
     pub fn of_outcome(job: &JobId, nonce: Nonce, outcome: &Outcome) -> Self {
-        let kind = if matches!(outcome.cause, Cause::Lost { .. }) { Kind::Lost } else { Kind::Exited };
+        let status = Status::of(outcome);
+        let kind = if status == Status::Lost { Kind::Lost } else { Kind::Exited };
         let (exit_code, signal) = match outcome.wait_status {
             WaitStatus::Exited { code } => (Some(code), None),
             WaitStatus::Signaled { signal, .. } => (None, Some(signal)),
             WaitStatus::Unknown => (None, None),
         };
-        Self {
-            status: Some(Status::of(outcome)),
-            exit_code,
-            signal,
-            ..Self::new(kind, job, nonce, outcome.ended)
-        }
+        Self { status: Some(status.into()), exit_code, signal, ..Self::new(kind, job, nonce, outcome.ended) }
     }
 
     /// Tells whether it is the end of a job's main process.
     pub fn is_end(&self) -> bool {
-        matches!(self.event, Kind::Exited | Kind::Lost)
+        matches!(self.event.known(), Some(Kind::Exited | Kind::Lost))
     }
 
     /// Returns what it is about. A job ends once, however often that is written down. `None` of something that a later
     /// version knows: two of them need not be the same.
     pub fn fact(&self) -> Option<Fact> {
-        let event = match self.event {
-            Kind::Other => return None,
+        let event = match *self.event.known()? {
             Kind::Lost => Kind::Exited,
             kind => kind,
         };
@@ -179,23 +171,29 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_a_later_version_is_read() {
-        let text =
-            br#"{"event":"teleported","job":"a-1","nonce":"03030303030303030303030303030303","at_us":1}"#;
-        let (events, _) = read_records(&[&text[..], b"\n"].concat(), 0);
-        assert_eq!(events[0].1.event, Kind::Other);
-    }
-
-    #[test]
     fn a_job_ends_once() {
-        let lost = Event { event: Kind::Lost, exit_code: None, ..event(9) };
+        let lost = Event { event: Kind::Lost.into(), exit_code: None, ..event(9) };
         assert_eq!(event(1).fact(), lost.fact());
         assert_ne!(event(1).fact(), Event { nonce: Nonce([4; 16]), ..event(1) }.fact());
-        assert_ne!(event(1).fact(), Event { event: Kind::Removed, ..event(1) }.fact());
-        assert_eq!(Event { event: Kind::Other, ..event(1) }.fact(), None);
+        assert_ne!(event(1).fact(), Event { event: Kind::Removed.into(), ..event(1) }.fact());
     }
 
     proptest! {
+        #[test]
+        fn a_word_of_a_later_version_is_read_and_comes_back(
+            field in prop::sample::select(vec!["event", "status"]),
+            value in crate::newer::tests::values(),
+        ) {
+            let mut later = serde_json::to_value(event(1)).unwrap();
+            later[field] = value.clone();
+            let bytes = [later.to_string().as_bytes(), b"\n", &event(2).to_record()].concat();
+            let (events, end) = read_records(&bytes, 0);
+            prop_assert_eq!((events.len(), end), (2, bytes.len() as u64));
+            let read = &events[0].1;
+            prop_assert_eq!(serde_json::to_value(read).unwrap(), later);
+            prop_assert_eq!(read.fact().is_none(), field == "event", "two of a later kind need not be the same");
+        }
+
         #[test]
         fn whatever_is_cut_or_given_back_costs_no_other_record(cut in 0usize..300, zeros in 0usize..300) {
             let mut bytes = event(1).to_record();

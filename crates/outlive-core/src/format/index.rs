@@ -53,6 +53,8 @@ pub enum Kind {
     Output(Stream),
     /// Bytes that could not be kept.
     Gap,
+    /// Something that a later version knows; of the bytes that follow, the stream is not known.
+    Newer(u8),
 }
 
 /// What came before a place in the log.
@@ -130,13 +132,14 @@ impl Record {
             Kind::Output(Stream::Stdout) => 1,
             Kind::Output(Stream::Stderr) => 2,
             Kind::Gap => 3,
+            Kind::Newer(number) => number,
         };
         let checksum = crc32(&bytes[..60]);
         bytes[60..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// Reads a record; `None` if it is damaged or of a kind that is not known.
+    /// Reads a record; `None` if it is damaged.
     pub fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         if crc32(&bytes[..60]).to_le_bytes() != bytes[60..] {
             return None;
@@ -155,7 +158,9 @@ impl Record {
                 1 => Kind::Output(Stream::Stdout),
                 2 => Kind::Output(Stream::Stderr),
                 3 => Kind::Gap,
-                _ => return None,
+                // No version writes this: it is not a record.
+                0 => return None,
+                number => Kind::Newer(number),
             },
         })
     }
@@ -189,7 +194,7 @@ impl Chunker {
     pub fn began(&mut self, record: &Record) {
         self.current = match record.kind {
             Kind::Output(stream) => Some((stream, record.offset, record.time)),
-            Kind::Gap => None,
+            Kind::Gap | Kind::Newer(_) => None,
         };
         self.before.dropped = record.before.dropped;
     }
@@ -221,7 +226,8 @@ mod tests {
         let kind = prop_oneof![
             Just(Kind::Output(Stream::Stdout)),
             Just(Kind::Output(Stream::Stderr)),
-            Just(Kind::Gap)
+            Just(Kind::Gap),
+            (4..=u8::MAX).prop_map(Kind::Newer),
         ];
         let open = prop::option::of(0..u64::MAX);
         (any::<[u64; 5]>(), open.clone(), open, kind).prop_map(|(words, out, err, kind)| Record {

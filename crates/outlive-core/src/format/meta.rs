@@ -1,10 +1,13 @@
 //! The snapshot for people and tools: `meta.json`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::containment::{Containment, Kept};
 use crate::control::Versions;
 use crate::id::{JobId, Nonce};
+use crate::newer::{self, OrNewer};
 use crate::outcome::{Closed, Outcome};
 use crate::spec::Process;
 use crate::status::Status;
@@ -13,14 +16,14 @@ use crate::timestamp::Timestamp;
 /// What is known of a job that was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Always [`crate::FORMAT`].
+    /// [`crate::FORMAT`], or that of a later version.
     pub format: u32,
     /// The id.
     pub job: JobId,
     /// As in the spec.
     pub nonce: Nonce,
     /// The word at the time of writing.
-    pub status: Status,
+    pub status: OrNewer<Status>,
     /// The keeper; none if it never came to write this.
     pub keeper: Option<Process>,
     /// The main process; none if the command was never executed.
@@ -37,7 +40,7 @@ pub struct Meta {
     pub containment: Option<Containment>,
     /// How each of its limits is kept.
     #[serde(default)]
-    pub kept: Kept,
+    pub kept: OrNewer<Kept>,
     /// It is paused.
     #[serde(default)]
     pub paused: bool,
@@ -51,6 +54,9 @@ pub struct Meta {
     pub outcome: Option<Outcome>,
     /// When its last process was gone.
     pub closed: Option<Closed>,
+    /// Fields that a later version added, kept for when this one writes the file again.
+    #[serde(flatten)]
+    pub newer: BTreeMap<String, serde_json::Value>,
 }
 
 /// A limit that was nearly reached.
@@ -64,11 +70,31 @@ pub struct Near {
 }
 
 impl Meta {
-    /// Reads the contents of `meta.json`; `None` if they are damaged or of another job or format.
+    /// Reads the contents of `meta.json`, as far as they are understood; `None` if they are damaged or of another job.
     pub fn parse(nonce: Nonce, bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice::<Self>(bytes)
-            .ok()
-            .filter(|meta| meta.format == crate::FORMAT && meta.nonce == nonce)
+        let meta = serde_json::from_slice(bytes).ok().or_else(|| Self::of_later_format(bytes));
+        meta.filter(|meta: &Self| meta.format >= crate::FORMAT && meta.nonce == nonce)
+    }
+
+    fn of_later_format(bytes: &[u8]) -> Option<Self> {
+        let others = serde_json::json!({
+            "status": null, "keeper": null, "command": null, "started_us": null, "started_boot_us": null,
+            "protocol": { "min": 0, "max": 0 }, "outcome": null, "closed": null,
+        });
+        let meta: Option<Self> = newer::understood(bytes, &["format", "job", "nonce"], others);
+        meta.filter(|meta| meta.format > crate::FORMAT)
+    }
+
+    /// Returns the names of the fields that only a later version understands.
+    pub fn newer(&self) -> Vec<&'static str> {
+        let contained = self.containment.as_ref();
+        let fields = [
+            ("snapshot", self.format > crate::FORMAT),
+            ("status", self.status.is_newer()),
+            ("containment", contained.is_some_and(|containment| containment.level.is_newer())),
+            ("kept", self.kept.is_newer()),
+        ];
+        fields.into_iter().filter_map(|(name, is_newer)| is_newer.then_some(name)).collect()
     }
 
     /// Returns the contents of `meta.json`.
@@ -76,5 +102,51 @@ impl Meta {
         let mut bytes = serde_json::to_vec(self).expect("a snapshot has only string keys and finite numbers");
         bytes.push(b'\n');
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written() -> serde_json::Value {
+        serde_json::json!({
+            "format": 1, "job": "a-1", "nonce": "00".repeat(16), "status": "running", "keeper": { "pid": 1, "start_time": 2 },
+            "command": { "pid": 3, "start_time": 4 }, "started_us": 5, "started_boot_us": 6,
+            "protocol": { "min": 1, "max": 1 }, "containment": { "level": "sweep" }, "kept": { "memory": "polled" },
+            "paused": false, "outcome": null, "closed": null,
+        })
+    }
+
+    fn parse(value: &serde_json::Value) -> Option<Meta> {
+        Meta::parse(Nonce([0; 16]), &serde_json::to_vec(value).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_later_version_wrote_comes_back(
+            place in prop::sample::select(vec!["/status", "/containment/level", "/kept/memory", "/added"]),
+            value in newer::tests::values(),
+        ) {
+            let mut later = written();
+            later["added"] = serde_json::Value::Null;
+            *later.pointer_mut(place).unwrap() = value;
+            let meta = parse(&later).unwrap();
+            prop_assert_eq!(meta.newer().len(), usize::from(place != "/added"));
+            prop_assert_eq!(meta.command.unwrap().pid, 3);
+            let again: serde_json::Value = serde_json::from_slice(&meta.to_bytes()).unwrap();
+            prop_assert_eq!(again, later);
+        }
+    }
+
+    #[test]
+    fn a_later_format_is_read_as_far_as_it_is_understood() {
+        let mut later = written();
+        (later["format"], later["protocol"], later["keeper"]) = (2.into(), "quic".into(), 9.into());
+        let meta = parse(&later).unwrap();
+        assert_eq!((meta.newer(), meta.command.unwrap().pid), (vec!["snapshot"], 3));
+        later["format"] = 1.into();
+        assert_eq!(parse(&later), None, "this format has no such snapshot: it is damaged");
     }
 }

@@ -5,6 +5,7 @@ pub mod containment;
 pub mod event;
 pub mod index;
 pub mod meta;
+pub mod newer;
 pub mod outcome;
 pub mod segment;
 pub mod session;

@@ -10,7 +10,7 @@ use crate::timestamp::Timestamp;
 /// What jobs of a session start from. A session without this file has none of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Always [`crate::FORMAT`].
+    /// [`crate::FORMAT`], or that of a later version.
     pub format: u32,
     /// The directory that its jobs start in, unless another is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,12 +24,15 @@ pub struct Settings {
     /// When it was closed; the next job that is started in it opens it again.
     #[serde(default, rename = "closed_us", skip_serializing_if = "Option::is_none")]
     pub closed: Option<Timestamp>,
+    /// Fields that a later version added, kept for when this one writes the file again.
+    #[serde(flatten)]
+    pub newer: BTreeMap<String, serde_json::Value>,
 }
 
 impl Settings {
-    /// Reads the contents of `session.json`; `None` if they are damaged or of another format.
+    /// Reads the contents of `session.json`; `None` if they are damaged.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice::<Self>(bytes).ok().filter(|settings| settings.format == crate::FORMAT)
+        serde_json::from_slice::<Self>(bytes).ok().filter(|settings| settings.format >= crate::FORMAT)
     }
 
     /// Returns the contents of `session.json`.
@@ -37,5 +40,17 @@ impl Settings {
         let mut bytes = serde_json::to_vec(self).expect("settings have only string keys and numbers");
         bytes.push(b'\n');
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_later_version_added_comes_back() {
+        let text = br#"{"format":2,"cwd":"/","created_us":1,"colour":{"of":"blue"}}"#;
+        let settings = Settings::parse(text).unwrap();
+        assert_eq!(settings.to_bytes().trim_ascii_end(), text);
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce, SessionName};
 use crate::label::{Labels, OwnLabel};
+use crate::newer::{self, OrNewer};
 use crate::rawtext::RawText;
 use crate::timestamp::Timestamp;
 
@@ -93,20 +94,23 @@ pub struct Ready {
     pub http: Option<String>,
     /// After so long nobody looks any more; none: until its end.
     pub timeout_ms: Option<u64>,
+    /// Conditions that a later version knows. This one cannot tell whether they hold.
+    #[serde(flatten)]
+    pub newer: BTreeMap<String, serde_json::Value>,
 }
 
-/// Who is to hear of the end without asking.
+/// What is done when the job has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Parting {
+pub struct Completion {
     /// A line for the shell that is run.
     pub on_exit: Option<RawText>,
     /// An address that the notice is sent to.
     pub webhook: Option<String>,
 }
 
-impl Parting {
-    /// Tells whether nobody is.
+impl Completion {
+    /// Tells whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -115,7 +119,7 @@ impl Parting {
 /// What was asked for. Never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// Always [`crate::FORMAT`].
+    /// [`crate::FORMAT`], or that of a later version.
     pub format: u32,
     /// The id.
     pub job: JobId,
@@ -153,9 +157,9 @@ pub struct Spec {
     #[serde(default)]
     pub env_unset: Vec<String>,
     /// How the command is connected.
-    pub mode: Mode,
+    pub mode: OrNewer<Mode>,
     /// What it reads.
-    pub stdin: Stdin,
+    pub stdin: OrNewer<Stdin>,
     /// How long it may run.
     pub timeout_ms: Option<u64>,
     /// How long it has to end once it was asked to.
@@ -164,22 +168,22 @@ pub struct Spec {
     pub output_cap_bytes: Option<u64>,
     /// What is to hold it together; none: the best that the machine has.
     #[serde(default)]
-    pub containment: Option<Level>,
+    pub containment: Option<OrNewer<Level>>,
     /// What it may use.
     #[serde(default)]
     pub limits: JobLimits,
     /// What becomes of those that its main process leaves behind.
     #[serde(default)]
-    pub survivors: Survivors,
+    pub survivors: OrNewer<Survivors>,
     /// How long it may live.
     #[serde(default)]
-    pub lifetime: Lifetime,
+    pub lifetime: OrNewer<Lifetime>,
     /// When it counts as ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// Who is to hear of its end.
-    #[serde(default, skip_serializing_if = "Parting::is_empty")]
-    pub parting: Parting,
+    /// What is done when it has ended. The file keeps the name that earlier versions gave it.
+    #[serde(default, rename = "parting", skip_serializing_if = "Completion::is_empty")]
+    pub completion: Completion,
     /// When it was asked for.
     #[serde(rename = "created_us")]
     pub created: Timestamp,
@@ -199,7 +203,7 @@ pub enum SpecError {
     /// Not the JSON that it should be.
     #[error("spec.json cannot be read")]
     Json(#[from] serde_json::Error),
-    /// Of another format version.
+    /// Of another format version, and not even what belongs to every format can be read.
     #[error("spec.json has format {0}, and this version reads {format}", format = crate::FORMAT)]
     Format(u32),
     /// Copied or renamed by somebody else.
@@ -212,7 +216,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// If it is damaged, of another format, or does not belong to `job`.
+    /// If it is damaged, or does not belong to `job`. One of a later format is read as far as it is understood.
     pub fn parse(job: &JobId, bytes: &[u8]) -> Result<Self, SpecError> {
         #[derive(Deserialize)]
         struct Version {
@@ -220,10 +224,13 @@ impl Spec {
         }
         // First the version alone: a later format may lack fields that this one needs.
         let version: Version = serde_json::from_slice(bytes)?;
-        if version.format != crate::FORMAT {
-            return Err(SpecError::Format(version.format));
-        }
-        let spec: Self = serde_json::from_slice(bytes)?;
+        let spec: Self = match version.format {
+            crate::FORMAT => serde_json::from_slice(bytes)?,
+            format if format > crate::FORMAT => {
+                Self::of_later_format(bytes).ok_or(SpecError::Format(format))?
+            }
+            format => return Err(SpecError::Format(format)),
+        };
         if spec.job != *job {
             return Err(SpecError::Foreign(spec.job));
         }
@@ -233,6 +240,29 @@ impl Spec {
     /// Returns the value of a label that outlive sets itself.
     pub fn own_label(&self, label: OwnLabel) -> Option<&str> {
         self.labels.as_ref()?.get(label.name()).map(String::as_str)
+    }
+
+    fn of_later_format(bytes: &[u8]) -> Option<Self> {
+        let others = serde_json::json!({
+            "name": null, "session": "default", "argv": [], "shell_line": null, "cwd": "", "mode": null, "stdin": null,
+            "timeout_ms": null, "grace_ms": 0, "output_cap_bytes": null, "created_us": 0,
+            "starter": { "pid": 0, "start_time": 0, "uid": 0 }, "parent": null, "outlive": "",
+        });
+        newer::understood(bytes, &["format", "job", "nonce", "host"], others)
+    }
+
+    /// Returns the names of the fields that only a later version understands.
+    pub fn newer(&self) -> Vec<&'static str> {
+        let fields = [
+            ("format", self.format > crate::FORMAT),
+            ("mode", self.mode.is_newer()),
+            ("stdin", self.stdin.is_newer()),
+            ("containment", self.containment.as_ref().is_some_and(OrNewer::is_newer)),
+            ("survivors", self.survivors.is_newer()),
+            ("lifetime", self.lifetime.is_newer()),
+            ("ready", self.ready.as_ref().is_some_and(|ready| !ready.newer.is_empty())),
+        ];
+        fields.into_iter().filter_map(|(name, is_newer)| is_newer.then_some(name)).collect()
     }
 
     /// Returns the command for people: the shell line, or the arguments, quoted where needed.
@@ -260,6 +290,7 @@ pub fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn words_are_quoted_only_where_needed() {
@@ -273,6 +304,64 @@ mod tests {
         ] {
             assert_eq!(quote(word), quoted);
         }
+    }
+
+    fn written() -> serde_json::Value {
+        serde_json::json!({
+            "format": 1, "job": "a-1", "nonce": "00".repeat(16), "name": "a", "session": "s", "argv": ["x"],
+            "shell_line": null, "cwd": "/", "mode": "pipe", "stdin": "null", "timeout_ms": null, "grace_ms": 5,
+            "output_cap_bytes": null, "containment": "sweep", "survivors": "keep", "lifetime": "forever",
+            "ready": { "port": 80 }, "created_us": 7, "host": { "machine": "m", "boot": "b", "pid_namespace": "p" },
+            "starter": { "pid": 1, "start_time": 2, "uid": 3 }, "parent": null, "outlive": "9.0.0",
+        })
+    }
+
+    fn parse(value: &serde_json::Value) -> Result<Spec, SpecError> {
+        Spec::parse(&JobId::parse("a-1").unwrap(), &serde_json::to_vec(value).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn a_word_of_a_later_version_is_read_and_comes_back(
+            field in prop::sample::select(vec!["mode", "stdin", "containment", "survivors", "lifetime"]),
+            value in newer::tests::values(),
+        ) {
+            let mut later = written();
+            later[field] = value.clone();
+            let spec = parse(&later).unwrap();
+            prop_assert_eq!(spec.newer(), [field]);
+            prop_assert_eq!(&serde_json::to_value(&spec).unwrap()[field], &value);
+        }
+
+        #[test]
+        fn of_a_later_format_is_read_what_is_understood(
+            field in prop::sample::select(vec!["name", "argv", "cwd", "mode", "grace_ms", "created_us", "starter", "parent"]),
+            value in prop::option::of(newer::tests::values()),
+        ) {
+            let mut later = written();
+            later["format"] = 2.into();
+            match value {
+                Some(value) => later[field] = value,
+                None => { later.as_object_mut().unwrap().remove(field); }
+            }
+            let spec = parse(&later).unwrap();
+            prop_assert_eq!(spec.newer()[0], "format");
+            prop_assert_eq!((spec.session.as_str(), &spec.host.machine[..], spec.job.as_str()), ("s", "m", "a-1"));
+        }
+    }
+
+    #[test]
+    fn what_is_written_today_has_nothing_newer() {
+        let spec = parse(&written()).unwrap();
+        assert_eq!(spec.newer(), [""; 0]);
+        assert!(spec.stdin == Stdin::Null && spec.containment == Some(Level::Sweep.into()));
+    }
+
+    #[test]
+    fn a_condition_of_a_later_version_is_not_taken_for_none() {
+        let mut later = written();
+        later["ready"] = serde_json::json!({ "unix": "/socket" });
+        assert_eq!(parse(&later).unwrap().newer(), ["ready"]);
     }
 
     #[test]

@@ -51,9 +51,9 @@ pub struct Launch<'a> {
     pub survivors: Survivors,
     /// How long it may live.
     pub lifetime: Lifetime,
-    /// The arguments of the program that tells others of its end, if there is anybody to tell; the program itself is the last
-    /// descriptor that comes with this request.
-    pub parting: Vec<&'a [u8]>,
+    /// The arguments of the program that the keeper becomes at the end of the job; empty: none. The program itself is the
+    /// last descriptor that comes with this request.
+    pub completion: Vec<&'a [u8]>,
 }
 
 /// Why a keeper cannot take a request.
@@ -100,7 +100,7 @@ impl<'a> Launch<'a> {
                 Lifetime::Session { lease_ms } => Some(lease_ms),
                 _ => None,
             })
-            .list(&self.parting)
+            .list(&self.completion)
             .finish()
     }
 
@@ -146,7 +146,7 @@ impl<'a> Launch<'a> {
                 (None, Some(lease_ms)) => Lifetime::Session { lease_ms },
                 (None, None) => Lifetime::Forever,
             },
-            parting: reader.list()?,
+            completion: reader.list()?,
         })
     }
 }
@@ -244,7 +244,7 @@ mod tests {
                 limits: JobLimits { pids: timeout_ms, ..JobLimits::default() },
                 survivors: timeout_ms.map_or(Survivors::Keep, |ms| Survivors::KillAfter { ms }),
                 lifetime: timeout_ms.map_or(Lifetime::Forever, |lease_ms| Lifetime::Session { lease_ms }),
-                parting: if open { vec![b"outlive", b"parting"] } else { Vec::new() },
+                completion: if open { vec![b"outlive", b"on-exit"] } else { Vec::new() },
             };
             let frame = launch.to_frame();
             let whole = contents(&frame);

@@ -182,7 +182,7 @@ impl Containment {
         let path =
             |group: &Option<Group>| group.as_ref().map(|group| group.path().to_string_lossy().into_owned());
         outlive_core::containment::Containment {
-            level: self.level,
+            level: self.level.into(),
             group: path(&self.group),
             memory_group: path(&self.memory),
             pids_group: path(&self.pids),

@@ -123,8 +123,8 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
         request = request.limits(JobLimits { memory_bytes: Some(megabytes << 20), ..JobLimits::default() });
     }
     let port = arguments.number("ready_port", 1..=65_535)?.and_then(|port| u16::try_from(port).ok());
-    let ready =
-        Ready { on: arguments.text("ready_on")?, port, http: arguments.text("ready_url")?, timeout_ms: None };
+    let (on, http) = (arguments.text("ready_on")?, arguments.text("ready_url")?);
+    let ready = Ready { on, port, http, ..Ready::default() };
     Ok(if ready == Ready::default() { request } else { request.ready(ready) })
 }
 

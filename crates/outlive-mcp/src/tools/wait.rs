@@ -193,7 +193,8 @@ fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: Duration
         Came::Event(_, numbered) => {
             let event = &numbered.event;
             let exit = event.exit_code.map(|code| format!(", exit {code}")).unwrap_or_default();
-            let status = event.status.map(|status| format!(" {status}")).unwrap_or_default();
+            let status =
+                event.status.as_ref().map(|status| format!(" {}", status.word())).unwrap_or_default();
             format!("{} {}{status}{exit}", event.job, event.event.word())
         }
     };

@@ -189,7 +189,7 @@ mod tests {
     fn groups(path: &Path) -> Containment {
         let path = Some(path.to_str().unwrap().to_owned());
         Containment {
-            level: Level::Cgroup2,
+            level: Level::Cgroup2.into(),
             group: path.clone(),
             memory_group: path.clone(),
             pids_group: path.clone(),

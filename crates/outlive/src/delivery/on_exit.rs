@@ -44,7 +44,7 @@ const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
 /// Why nobody could be told of a job's end.
 #[derive(Debug, thiserror::Error)]
-pub enum PartingError {
+pub enum OnExitError {
     /// It is not in the store.
     #[error("there is no job {0} with this nonce")]
     NotFound(JobId),
@@ -58,8 +58,8 @@ pub enum PartingError {
 
 impl Store {
     /// Returns the command line of the program that a job's keeper becomes.
-    pub(crate) fn parting_arguments(&self, spec: &Spec) -> Vec<Vec<u8>> {
-        let words = ["outlive", "parting", spec.job.as_str(), &spec.nonce.to_string(), "--home"];
+    pub(crate) fn on_exit_arguments(&self, spec: &Spec) -> Vec<Vec<u8>> {
+        let words = ["outlive", "on-exit", spec.job.as_str(), &spec.nonce.to_string(), "--home"];
         let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         // The job's environment may name another store, or none.
         words.push(self.root().as_os_str().as_bytes().to_vec());
@@ -74,21 +74,21 @@ impl Store {
     /// # Errors
     ///
     /// If there is no such job, it has not ended, or this was done before.
-    pub fn part(&self, id: &JobId, nonce: Nonce) -> Result<(), PartingError> {
+    pub fn part(&self, id: &JobId, nonce: Nonce) -> Result<(), OnExitError> {
         let found = self.open_job(id).ok().flatten().filter(|job| job.spec().nonce == nonce);
-        let job = found.ok_or_else(|| PartingError::NotFound(id.clone()))?;
+        let job = found.ok_or_else(|| OnExitError::NotFound(id.clone()))?;
         let state = job.state(self);
         if state.outcome.is_none() {
-            return Err(PartingError::Live(id.clone()));
+            return Err(OnExitError::Live(id.clone()));
         }
-        if job.parting_record().on_exit.is_some() {
-            return Err(PartingError::Told(id.clone()));
+        if job.completion_record().on_exit.is_some() {
+            return Err(OnExitError::Told(id.clone()));
         }
         let seq = self.ending_seq(&job);
         let notice = Notice::of(self, &job, &state, seq);
         // A full disk is told where there is room for it, and the mark stays: the next front end tries.
         self.spool_notice(&job, &state).ok();
-        if let Some(line) = &job.spec().parting.on_exit {
+        if let Some(line) = &job.spec().completion.on_exit {
             self.run_on_exit(&job, OsStr::from_bytes(&line.0), &notice);
         }
         Ok(())
@@ -97,13 +97,13 @@ impl Store {
     /// Sees to it that the notice of a job is sent whose keeper died before the job's end. Its command is not run: whoever finds
     /// the job has neither its environment nor its directory.
     pub(crate) fn part_for_dead_keeper(&self, job: &Job, state: &State) {
-        let parting = &job.spec().parting;
-        if parting.is_empty() {
+        let completion = &job.spec().completion;
+        if completion.is_empty() {
             return;
         }
-        if parting.on_exit.is_some() {
+        if completion.on_exit.is_some() {
             let error = Some("its keeper died".to_owned());
-            job.note_parting(|record| {
+            job.note_completion(|record| {
                 record.on_exit = Some(OnExitRecord { error, ..OnExitRecord::default() })
             });
         }
@@ -114,16 +114,16 @@ impl Store {
     /// Puts a job's notice into the spool, once, if there is one to be sent, and starts somebody who sends it.
     pub(crate) fn spool_notice(&self, job: &Job, state: &State) -> io::Result<()> {
         let owed = self.take_owed(job)?;
-        if owed.is_none() && job.parting_record().webhook.is_some() {
+        if owed.is_none() && job.completion_record().webhook.is_some() {
             return Ok(());
         }
-        if let Some(url) = &job.spec().parting.webhook {
+        if let Some(url) = &job.spec().completion.webhook {
             let seq = self.ending_seq(job);
             let now = Timestamp(clock::wall_us());
             let spooled = self.spool_entry(&self.entry(job, state, url, seq, now));
             let error = spooled.as_ref().err().map(|error| format!("it cannot be kept for sending: {error}"));
             let spooled_at = spooled.is_ok().then(|| now.to_string());
-            job.note_parting(|record| record.webhook = Some(WebhookRecord { spooled_at, seq, error }));
+            job.note_completion(|record| record.webhook = Some(WebhookRecord { spooled_at, seq, error }));
             spooled?;
             self.start_deliverer();
         }
@@ -212,7 +212,7 @@ impl Store {
             ("OUTLIVE_STATUS", Some(notice.status.word().to_owned())),
             ("OUTLIVE_EXIT_CODE", known(&notice.exit_code.map(|code| code.to_string()))),
             ("OUTLIVE_SIGNAL", known(&notice.signal)),
-            ("OUTLIVE_CAUSE", known(&notice.cause.map(str::to_owned))),
+            ("OUTLIVE_CAUSE", known(&notice.cause)),
             ("OUTLIVE_REASON", known(&notice.reason.as_deref().map(cut))),
             ("OUTLIVE_RUNTIME_MS", known(&notice.runtime_ms.map(|ms| ms.to_string()))),
             ("OUTLIVE_SEQUENCE", Some(notice.seq.to_string())),

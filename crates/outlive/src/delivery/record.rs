@@ -1,4 +1,4 @@
-//! What became of the command and the notice at a job's end: the files `parting.json` and `webhook.json`, and what is
+//! What became of the command and the notice at a job's end: the files `completion.json` and `webhook.json`, and what is
 //! shown of them.
 
 use std::io::Read;
@@ -21,7 +21,7 @@ use crate::store::Store;
 /// After so long without a word, whoever was to run the command is dead.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The file `parting.json`.
+/// The file `completion.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
@@ -144,8 +144,8 @@ pub struct Webhook {
 }
 
 impl Job {
-    pub(super) fn parting_record(&self) -> Record {
-        self.read_json(file::PARTING).unwrap_or_default()
+    pub(super) fn completion_record(&self) -> Record {
+        self.read_json(file::COMPLETION).unwrap_or_default()
     }
 
     fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
@@ -156,24 +156,24 @@ impl Job {
 
     /// Writes down what became of those who were to hear of the end. It is a convenience: on a full disk, or of a job that was
     /// removed meanwhile, it is not known.
-    pub(super) fn note_parting(&self, change: impl FnOnce(&mut Record)) {
-        let mut record = self.parting_record();
+    pub(super) fn note_completion(&self, change: impl FnOnce(&mut Record)) {
+        let mut record = self.completion_record();
         change(&mut record);
         if let Ok(bytes) = serde_json::to_vec(&record)
             && !self.is_removed()
         {
-            durable::replace(Replacing::PARTING, self.dir(), file::PARTING, &bytes).ok();
+            durable::replace(Replacing::PARTING, self.dir(), file::COMPLETION, &bytes).ok();
         }
     }
 
     pub(super) fn note_on_exit(&self, on_exit: &OnExitRecord) {
-        self.note_parting(|record| record.on_exit = Some(on_exit.clone()));
+        self.note_completion(|record| record.on_exit = Some(on_exit.clone()));
     }
 
     /// Tells what became of the command that was to be run at the end; `None` if there is none.
     pub fn on_exit(&self, state: &State) -> Option<OnExit> {
-        let line = self.spec().parting.on_exit.as_ref()?.to_lossy();
-        let record = self.parting_record();
+        let line = self.spec().completion.on_exit.as_ref()?.to_lossy();
+        let record = self.completion_record();
         let general = record.error;
         let known = record.on_exit.unwrap_or_default();
         let closed = state.closed.map(|closed| closed.closed);
@@ -204,8 +204,8 @@ impl Job {
 
     /// Tells what became of the notice that was to be sent at the end; `None` if there is none.
     pub fn webhook(&self, store: &Store, state: &State) -> Option<Webhook> {
-        let address = webhook::origin(self.spec().parting.webhook.as_ref()?);
-        let record = self.parting_record().webhook;
+        let address = webhook::origin(self.spec().completion.webhook.as_ref()?);
+        let record = self.completion_record().webhook;
         let sent: Option<Sent> = self.read_json(file::WEBHOOK);
         let nonce = self.spec().nonce.to_string();
         let name = store.spooled().into_iter().find(|name| name.split('.').nth(1) == Some(nonce.as_str()));

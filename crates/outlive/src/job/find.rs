@@ -55,7 +55,7 @@ pub enum FindError {
         candidates: Vec<JobId>,
     },
     /// It is there and cannot be used.
-    #[error("job {id} is damaged")]
+    #[error("job {id} {}", if .source.is_newer() { NEWER } else { "is damaged" })]
     Damaged {
         /// Which.
         id: JobId,
@@ -74,6 +74,9 @@ pub enum FindError {
     #[error("cannot read the store")]
     Store(#[from] io::Error),
 }
+
+/// What is said of a job that this version does not wholly understand.
+pub const NEWER: &str = "was written by a newer outlive: upgrade to read all of it";
 
 /// Names at most five.
 fn list(candidates: &[JobId]) -> String {

@@ -12,12 +12,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use outlive_core::file;
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_core::spec::{Spec, SpecError};
-use outlive_sys::fault::{self, Point};
+use outlive_core::{FORMAT, file};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::{durable, lock};
 
 /// A job that was found or started.
@@ -52,6 +52,11 @@ pub enum DamageError {
 }
 
 impl DamageError {
+    /// Tells whether a newer outlive wrote it, so that nothing is wrong with it.
+    pub fn is_newer(&self) -> bool {
+        matches!(self, Self::Spec(SpecError::Format(format)) if *format > FORMAT)
+    }
+
     /// Tells whether it lies in the job, and not in a moment's want of descriptors, memory or rights.
     pub fn is_certain(&self) -> bool {
         use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound};
@@ -140,6 +145,14 @@ impl Job {
     /// Reads the snapshot; a damaged or missing one is `None`.
     pub(crate) fn meta(&self) -> Option<Meta> {
         Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
+    }
+
+    /// Replaces the snapshot; not one of a later format, of which only a part is known here.
+    pub(crate) fn replace_meta(&self, at: Replacing, meta: &Meta) -> io::Result<()> {
+        match meta.format {
+            FORMAT => durable::replace(at, &self.dir, file::META, &meta.to_bytes()),
+            _ => Ok(()),
+        }
     }
 
     /// Tells whether the keeper lives, for all that can be found out: whether somebody holds the job's lock.

@@ -6,6 +6,7 @@ use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
 use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
 use outlive_core::label::Labels;
+use outlive_core::newer::OrNewer;
 use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
 use outlive_core::spec::Mode;
 use outlive_core::status::Status;
@@ -34,7 +35,7 @@ pub struct JobObject {
     /// Its directory.
     pub cwd: String,
     /// How it is connected.
-    pub mode: Mode,
+    pub mode: OrNewer<Mode>,
     /// The native word.
     pub status: Status,
     /// Others of the job go on though its main process has ended.
@@ -45,6 +46,8 @@ pub struct JobObject {
     pub elsewhere: bool,
     /// Its processes are stopped where they are.
     pub paused: bool,
+    /// What a newer outlive wrote of it that this one does not understand: names of fields.
+    pub newer: Vec<&'static str>,
     /// Whether it is ready; none if it was started without saying when it would be.
     pub ready: Option<bool>,
     /// Since when.
@@ -58,7 +61,7 @@ pub struct JobObject {
     /// The signal that ended it.
     pub signal: Option<String>,
     /// Why it ended.
-    pub cause: Option<&'static str>,
+    pub cause: Option<String>,
     /// The same in words.
     pub reason: Option<String>,
     /// Of a job whose keeper died before its end: when the last output came that is recorded, or when it was started.
@@ -75,7 +78,7 @@ pub struct JobObject {
     /// The job that it was started from.
     pub parent: Option<JobId>,
     /// What holds it together; none if its keeper did not say.
-    pub containment: Option<Level>,
+    pub containment: Option<OrNewer<Level>>,
     /// What it may use; none if nothing is limited.
     pub limits: Option<LimitsObject>,
 }
@@ -151,8 +154,9 @@ impl JobObject {
     pub fn new(job: &Job, state: &State) -> Self {
         let spec = job.spec();
         let totals = match (&state.closed, &state.outcome) {
-            (Some(closed), _) => closed.totals,
-            (None, Some(outcome)) if !state.is_lingering => outcome.totals,
+            // A record of a later format has no totals that are understood here.
+            (Some(closed), _) if closed.closed.0 > 0 => closed.totals,
+            (None, Some(outcome)) if !state.is_lingering && !outcome.is_newer() => outcome.totals,
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
         };
         let meta = state.meta.as_ref();
@@ -161,6 +165,7 @@ impl JobObject {
             _ => None,
         };
         let ready = job.ready_record();
+        let ended = state.outcome.as_ref().map(|outcome| outcome.ended);
         Self {
             job: spec.job.clone(),
             name: job.name().map(str::to_owned),
@@ -169,28 +174,34 @@ impl JobObject {
             labels: spec.labels.clone().unwrap_or_default(),
             command: spec.command_line(),
             cwd: spec.cwd.to_lossy(),
-            mode: spec.mode,
+            mode: spec.mode.clone(),
             status: state.status,
             lingering: state.is_lingering,
             orphaned: state.is_orphaned,
             elsewhere: state.is_elsewhere,
             paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
+            newer: state.newer.clone(),
             ready: spec.ready.as_ref().map(|_| ready.is_some()),
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
             ready_url: ready.and_then(|ready| ready.url),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
             exit_code: state.exit_code(),
             signal,
-            cause: state.outcome.as_ref().map(|outcome| cause_word(&outcome.cause)),
+            cause: state.outcome.as_ref().map(|outcome| outcome.cause.word().to_owned()),
             reason: reason(state),
             recorded_until: recorded_until(job, state).map(|time| time.to_string()),
             started_at: meta.and_then(|meta| meta.started).map(|started| started.to_string()),
-            ended_at: state.outcome.as_ref().map(|outcome| outcome.ended.to_string()),
+            ended_at: ended.filter(|ended| ended.0 > 0).map(|ended| ended.to_string()),
             runtime_ms: state.runtime_ms(),
             output: totals.into(),
             parent: spec.parent.clone(),
-            containment: meta.and_then(|meta| meta.containment.as_ref()).map(|contained| contained.level),
-            limits: LimitsObject::new(&spec.limits, meta.map(|meta| meta.kept).unwrap_or_default()),
+            containment: meta
+                .and_then(|meta| meta.containment.as_ref())
+                .map(|contained| contained.level.clone()),
+            limits: LimitsObject::new(
+                &spec.limits,
+                meta.and_then(|meta| meta.kept.known().copied()).unwrap_or_default(),
+            ),
         }
     }
 }
@@ -198,17 +209,6 @@ impl JobObject {
 /// Returns the name of a signal by its number.
 pub fn signal_name(number: i32) -> String {
     Signal::from_number(number).map_or_else(|| format!("signal {number}"), Signal::name)
-}
-
-fn cause_word(cause: &Cause) -> &'static str {
-    match cause {
-        Cause::Natural => "natural",
-        Cause::Timeout => "timeout",
-        Cause::Kill { .. } => "kill",
-        Cause::Oom => "oom",
-        Cause::NeverStarted(_) => "never_started",
-        Cause::Lost { .. } => "lost",
-    }
 }
 
 /// Returns when the last output came that is recorded of a job whose keeper died before its end; when it was started, if
@@ -257,6 +257,7 @@ pub fn reason(state: &State) -> Option<String> {
         Cause::NeverStarted(never) => never.sentence(),
         Cause::Lost { why } if outcome.wait_status == WaitStatus::Unknown => why.clone(),
         Cause::Lost { why } => format!("{status}; {why}"),
+        Cause::Newer(word) => format!("{status}; its cause is {word:?}, which a newer outlive knows"),
     };
     Some(match state.is_orphaned {
         true => format!("{reason}; its keeper died, and other processes of it go on"),

@@ -47,6 +47,8 @@ pub struct State {
     /// Nobody keeps it any more. Of a job of another pid namespace that is all that can be said: its end was never
     /// recorded, and whoever could has gone.
     is_abandoned: bool,
+    /// What a newer outlive wrote of it that this one does not understand: names of fields.
+    pub newer: Vec<&'static str>,
 }
 
 impl State {
@@ -58,6 +60,7 @@ impl State {
             (self.is_orphaned, "orphaned"),
             (self.is_elsewhere, "elsewhere"),
             (self.is_live() && self.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
+            (!self.newer.is_empty(), "newer"),
         ] {
             if holds {
                 text.push_str(", ");
@@ -166,10 +169,19 @@ impl Job {
     fn running(&self) -> State {
         let meta = self.meta();
         let status = if meta.is_some() { Status::Running } else { Status::Starting };
+        self.state_of(status, meta, None)
+    }
+
+    /// Returns a state with nothing special about it.
+    fn state_of(&self, status: Status, meta: Option<Meta>, outcome: Option<Outcome>) -> State {
+        let mut newer = self.spec().newer();
+        newer.extend(meta.iter().flat_map(Meta::newer));
+        newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome"));
         State {
             status,
             meta,
-            outcome: None,
+            outcome,
+            newer,
             closed: None,
             is_lingering: false,
             is_orphaned: false,
@@ -194,17 +206,9 @@ impl Job {
             self.tell_orphaned(store);
         }
         let closed = if is_orphaned || is_lingering { closed } else { closed.or_else(|| self.close(store)) };
-        State {
-            status: Status::of(&outcome),
-            meta,
-            is_lingering: is_lingering && closed.is_none(),
-            outcome: Some(outcome),
-            closed,
-            is_orphaned,
-            is_removed: false,
-            is_elsewhere: false,
-            is_abandoned: false,
-        }
+        let is_lingering = is_lingering && closed.is_none();
+        let state = self.state_of(Status::of(&outcome), meta, Some(outcome));
+        State { is_lingering, closed, is_orphaned, ..state }
     }
 
     /// Writes the outcome of a job that nobody keeps.
@@ -233,8 +237,8 @@ impl Job {
             if written { (outcome, closed) } else { (known.unwrap_or(outcome), known_closed) };
         let status = Status::of(&outcome);
         if let Some(meta) = &mut meta {
-            *meta = Meta { status, outcome: Some(outcome.clone()), closed, ..meta.clone() };
-            durable::replace(Replacing::RECOVER_META, self.dir(), file::META, &meta.to_bytes()).ok();
+            *meta = Meta { status: status.into(), outcome: Some(outcome.clone()), closed, ..meta.clone() };
+            self.replace_meta(Replacing::RECOVER_META, meta).ok();
         }
         let is_orphaned = closed.is_none() && !found.is_closed;
         if is_orphaned {
@@ -242,17 +246,7 @@ impl Job {
         } else {
             self.unmark(Point::RecoverMark, store);
         }
-        let state = State {
-            status,
-            meta,
-            outcome: Some(outcome),
-            closed,
-            is_lingering: false,
-            is_orphaned,
-            is_removed: false,
-            is_elsewhere: false,
-            is_abandoned: false,
-        };
+        let state = State { closed, is_orphaned, ..self.state_of(status, meta, Some(outcome)) };
         if written {
             store.part_for_dead_keeper(self, &state);
         }
@@ -288,7 +282,7 @@ impl Job {
         fault::write_all_at(Point::CloseWrite, &file, &closed.to_slot(), CLOSED_AT).ok()?;
         if let Some(meta) = self.meta() {
             let meta = Meta { closed: Some(closed), ..meta };
-            durable::replace(Replacing::CLOSE_META, self.dir(), file::META, &meta.to_bytes()).ok();
+            self.replace_meta(Replacing::CLOSE_META, &meta).ok();
         }
         self.unmark(Point::CloseMark, store);
         Some(closed)

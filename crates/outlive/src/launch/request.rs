@@ -11,7 +11,7 @@ use outlive_core::id::{JobId, SessionName};
 use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
-use outlive_core::spec::{Lifetime, Parting, Ready, Stdin, quote};
+use outlive_core::spec::{Completion, Lifetime, Ready, Stdin, quote};
 
 use crate::launch::keeper::{in_path, search};
 
@@ -44,7 +44,7 @@ pub struct Request {
     pub(crate) own_labels: Labels,
     pub(crate) lifetime: Lifetime,
     pub(crate) ready: Option<Ready>,
-    pub(crate) parting: Parting,
+    pub(crate) completion: Completion,
 }
 
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl Request {
             own_labels: Labels::new(),
             lifetime: Lifetime::Forever,
             ready: None,
-            parting: Parting::default(),
+            completion: Completion::default(),
         }
     }
 
@@ -240,13 +240,13 @@ impl Request {
 
     /// Runs this line in a shell when it has ended, in its directory and environment, with the notice on standard input.
     pub fn on_exit(mut self, line: impl Into<OsString>) -> Self {
-        self.parting.on_exit = Some(RawText::from(line.into().as_bytes()));
+        self.completion.on_exit = Some(RawText::from(line.into().as_bytes()));
         self
     }
 
     /// Sends the notice to this address when it has ended.
     pub fn webhook(mut self, url: impl Into<String>) -> Self {
-        self.parting.webhook = Some(url.into());
+        self.completion.webhook = Some(url.into());
         self
     }
 }
@@ -385,11 +385,11 @@ impl Request {
             return Err(RequestError::Group);
         }
         label::check(&self.labels)?;
-        if self.parting.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
+        if self.completion.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
             return Err(RequestError::Nul("the line to run at the end"));
         }
         if let Some(url) =
-            self.parting.webhook.as_ref().filter(|url| !crate::delivery::webhook::is_address(url))
+            self.completion.webhook.as_ref().filter(|url| !crate::delivery::webhook::is_address(url))
         {
             return Err(RequestError::Address(url.clone()));
         }

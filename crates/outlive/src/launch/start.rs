@@ -15,6 +15,7 @@ use std::time::Duration;
 use outlive_core::containment::JobLimits;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::launch::{Launch, LaunchReply};
+use outlive_core::newer::OrNewer;
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::{Lifetime, Mode, Spec, Starter};
@@ -138,7 +139,7 @@ impl Store {
         let path = request.path();
         let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
         // Before anything is made: a job whose end cannot be told as asked is not started.
-        let helper = match request.parting.is_empty() {
+        let helper = match request.completion.is_empty() {
             true => None,
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
@@ -295,22 +296,22 @@ impl Store {
                 .map(|(name, value)| (name.clone(), RawText::from(value.as_bytes())))
                 .collect(),
             env_unset: request.env_unset.clone(),
-            mode: Mode::Pipe,
-            stdin: request.stdin,
+            mode: Mode::Pipe.into(),
+            stdin: request.stdin.into(),
             timeout_ms: request.timeout.unwrap_or(defaults.timeout).map(millis),
             grace_ms: millis(request.grace.unwrap_or(defaults.grace)),
             output_cap_bytes: request.output_cap.unwrap_or(defaults.output_cap),
-            containment: request.containment.or(defaults.containment),
+            containment: request.containment.or(defaults.containment).map(OrNewer::from),
             limits: JobLimits {
                 memory_bytes: request.limits.memory_bytes.or(defaults.limits.memory_bytes),
                 pids: request.limits.pids.or(defaults.limits.pids),
                 cpu_milli: request.limits.cpu_milli.or(defaults.limits.cpu_milli),
                 open_files: request.limits.open_files.or(defaults.limits.open_files),
             },
-            survivors: request.survivors.unwrap_or(defaults.survivors),
-            lifetime: request.lifetime,
+            survivors: request.survivors.unwrap_or(defaults.survivors).into(),
+            lifetime: request.lifetime.into(),
             ready: request.ready.clone(),
-            parting: request.parting.clone(),
+            completion: request.completion.clone(),
             created: Timestamp(clock::wall_us()),
             host: self.host().clone(),
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
@@ -330,8 +331,8 @@ impl Store {
         let spec = &prepared.spec;
         let environment = request
             .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
-        let parting = match prepared.helper {
-            Some(_) => self.parting_arguments(spec),
+        let completion = match prepared.helper {
+            Some(_) => self.on_exit_arguments(spec),
             None => Vec::new(),
         };
         let frame = Launch {
@@ -342,15 +343,16 @@ impl Store {
             argv: spec.argv.iter().map(|argument| argument.0.as_slice()).collect(),
             environment: environment.iter().map(Vec::as_slice).collect(),
             cwd: &spec.cwd.0,
-            stdin: spec.stdin,
+            // Every word of the spec is known here: it was written by this very process.
+            stdin: spec.stdin.known().copied().unwrap_or_default(),
             timeout_ms: spec.timeout_ms,
             grace_ms: spec.grace_ms,
             output_cap_bytes: spec.output_cap_bytes,
-            containment: spec.containment,
+            containment: spec.containment.as_ref().and_then(OrNewer::known).copied(),
             limits: spec.limits,
-            survivors: spec.survivors,
-            lifetime: spec.lifetime,
-            parting: parting.iter().map(Vec::as_slice).collect(),
+            survivors: spec.survivors.known().copied().unwrap_or_default(),
+            lifetime: spec.lifetime.known().copied().unwrap_or_default(),
+            completion: completion.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;

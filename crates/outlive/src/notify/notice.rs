@@ -6,6 +6,7 @@
 use outlive_core::duration::{format_duration, format_size};
 use outlive_core::event::{Event, Kind};
 use outlive_core::id::{JobId, Nonce, SessionName};
+use outlive_core::newer::OrNewer;
 use outlive_core::status::Status;
 use serde::Serialize;
 
@@ -55,7 +56,7 @@ pub struct Notice {
     /// The signal that ended it.
     pub signal: Option<String>,
     /// Why it ended; none if the job is no longer in the store.
-    pub cause: Option<&'static str>,
+    pub cause: Option<String>,
     /// The same in words.
     pub reason: Option<String>,
     /// How long it ran.
@@ -107,7 +108,7 @@ impl Notice {
             name: None,
             group: None,
             command: None,
-            status: event.status.unwrap_or(unknown),
+            status: event.status.as_ref().and_then(OrNewer::known).copied().unwrap_or(unknown),
             exit_code: event.exit_code,
             signal: event.signal.map(signal_name),
             cause: None,
@@ -162,7 +163,7 @@ impl Notice {
     pub fn to_message(&self, store: &Store) -> String {
         let job = store.find_exactly(&self.job, self.nonce);
         let tail = job.map(|job| Excerpt::last_characters(&job, MESSAGE_CHARACTERS)).unwrap_or_default();
-        completion_message(&Completion {
+        completion_message(&CompletionText {
             handle: self.job.as_str(),
             label: self.name.as_deref(),
             command: self.command.as_deref().unwrap_or("(removed since)"),
@@ -175,7 +176,7 @@ impl Notice {
     /// Writes the exit code, and where it says less than is known, that.
     pub fn exit_text(&self) -> String {
         let code = self.exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
-        let why = match (self.status, self.cause, &self.signal) {
+        let why = match (self.status, self.cause.as_deref(), &self.signal) {
             (Status::TimedOut, ..) => "timed out".to_owned(),
             (Status::Killed, ..) => "killed".to_owned(),
             (Status::Lost, ..) => "lost".to_owned(),
@@ -190,7 +191,7 @@ impl Notice {
 
 /// What a completion message says.
 #[derive(Debug, Clone, Copy)]
-pub struct Completion<'a> {
+pub struct CompletionText<'a> {
     /// By what the job is called in the conversation.
     pub handle: &'a str,
     /// What people call it.
@@ -206,8 +207,8 @@ pub struct Completion<'a> {
 }
 
 /// Writes the message that a conversation gets when a job of it has ended.
-pub fn completion_message(completion: &Completion<'_>) -> String {
-    let Completion { handle, label, command, exit_code, duration, tail } = *completion;
+pub fn completion_message(completion: &CompletionText<'_>) -> String {
+    let CompletionText { handle, label, command, exit_code, duration, tail } = *completion;
     let (label, command) = (one_line(label.unwrap_or("(none)")), one_line(command));
     format!(
         "[Background Process Completed]\n\nHandle: {handle}\nLabel: {label}\nCommand: {command}\nExit code: {exit_code}\n\
@@ -254,7 +255,7 @@ mod tests {
     fn notice() -> Notice {
         let job = JobId::parse("tests-3f9c").unwrap();
         let event = Event {
-            status: Some(Status::Failed),
+            status: Some(Status::Failed.into()),
             exit_code: Some(1),
             ..Event::new(Kind::Exited, &job, Nonce([3; 16]), Timestamp(0))
         };
@@ -264,7 +265,7 @@ mod tests {
     /// S3-35, to the letter.
     #[test]
     fn a_completion_message_is_exact() {
-        let completion = Completion {
+        let completion = CompletionText {
             handle: "proc-abc123",
             label: Some("build"),
             command: "make",
@@ -280,9 +281,9 @@ mod tests {
     /// C-int-12: there is not always an exit code, and one of a job that was ended says only half.
     #[test]
     fn why_there_is_no_exit_code_is_said() {
-        let with = |status, exit_code, signal: Option<&str>, cause| {
-            Notice { status, exit_code, signal: signal.map(str::to_owned), cause: Some(cause), ..notice() }
-                .exit_text()
+        let with = |status, exit_code, signal: Option<&str>, cause: &str| {
+            let cause = Some(cause.to_owned());
+            Notice { status, exit_code, signal: signal.map(str::to_owned), cause, ..notice() }.exit_text()
         };
         assert_eq!(with(Status::Completed, Some(0), None, "natural"), "0");
         assert_eq!(with(Status::Failed, Some(7), None, "natural"), "7");

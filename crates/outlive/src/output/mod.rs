@@ -201,6 +201,7 @@ impl Output {
         match last.kind {
             Kind::Output(stream) => self.count_from(last.before, stream, last.offset),
             Kind::Gap => last.before,
+            Kind::Newer(_) => self.count_from(last.before, Stream::Stdout, last.offset),
         }
     }
 
@@ -343,7 +344,7 @@ impl Output {
                 end,
                 stream: match record.kind {
                     Kind::Output(stream) => Some(stream),
-                    Kind::Gap => None,
+                    Kind::Gap | Kind::Newer(_) => None,
                 },
                 time: Some(record.time),
                 lost_before: if record.offset == offset { self.lost_before(&record) } else { 0 },

@@ -153,7 +153,10 @@ impl Store {
         }
         self.make_session(name)?;
         let created = Timestamp(clock::wall_us());
-        self.write_settings(name, &Settings { format: FORMAT, cwd, env_set, created, closed: None })?;
+        self.write_settings(
+            name,
+            &Settings { format: FORMAT, cwd, env_set, created, closed: None, newer: BTreeMap::new() },
+        )?;
         Ok(())
     }
 
@@ -228,7 +231,14 @@ impl Store {
         let old = session.settings.as_ref();
         let created = old.map_or(created, |settings| settings.created);
         self.make_session(name)?;
-        let settings = Settings { format: FORMAT, cwd: None, env_set: BTreeMap::new(), created, closed };
+        let settings = Settings {
+            format: FORMAT,
+            cwd: None,
+            env_set: BTreeMap::new(),
+            created,
+            closed,
+            newer: BTreeMap::new(),
+        };
         self.write_settings(name, &settings)?;
         Ok(session)
     }

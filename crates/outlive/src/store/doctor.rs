@@ -14,7 +14,7 @@ use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
 
 use crate::job::Job;
-use crate::job::find::{Damaged, Listing};
+use crate::job::find::{Damaged, Listing, NEWER};
 use crate::job::state::State;
 use crate::store::Store;
 
@@ -58,6 +58,9 @@ pub struct Examination {
     /// What was found.
     pub findings: Vec<Finding>,
 }
+
+/// What is done about a job that a newer outlive wrote.
+const LEFT_TO_NEWER: &str = "left alone: it can be listed, read and killed here";
 
 /// Names that belong into the store's directory.
 const KNOWN: &[&str] = &[
@@ -124,6 +127,10 @@ impl Store {
             if state.is_live() && !state.is_elsewhere {
                 findings.extend(unspoken(&state).map(|problem| Finding::open(job.path(), problem)));
             }
+            if !state.newer.is_empty() {
+                let problem = format!("it {NEWER} (not understood: {})", state.newer.join(", "));
+                findings.push(Finding::open(job.path(), problem).done(LEFT_TO_NEWER, true));
+            }
             live += usize::from(state.is_live());
             if state.is_orphaned {
                 let problem = "its keeper died; the command goes on, and its output is not recorded";
@@ -181,13 +188,11 @@ impl Store {
             problem = format!("{problem}: {cause}");
             source = cause.source();
         }
-        let is_newer =
-            matches!(&damaged.error, crate::job::DamageError::Spec(outlive_core::spec::SpecError::Format(_)));
         let finding = Finding::open(&path, problem);
         let (action, is_handled) = if !damaged.error.is_certain() {
             ("left alone: it could not be read just now".to_owned(), false)
-        } else if is_newer {
-            ("left alone: another version wrote it".to_owned(), true)
+        } else if damaged.error.is_newer() {
+            (LEFT_TO_NEWER.to_owned(), true)
         } else if durable::is_held(&path, file::LOCK) {
             ("left alone: a keeper still holds it".to_owned(), false)
         } else if !fixes {

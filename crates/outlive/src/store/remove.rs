@@ -47,7 +47,8 @@ impl Store {
             return Err(RemoveError::Live(job.id().clone()));
         }
         // Whoever tells of its end reads it first; mostly that was long ago.
-        self.await_parting(job, &state).map_err(|source| RemoveError::Io { path: self.spool(), source })?;
+        self.await_completion(job, &state)
+            .map_err(|source| RemoveError::Io { path: self.spool(), source })?;
         // A keeper that died may have left its end untold.
         if self.live().join(job.live_mark()).exists() {
             self.reconcile_job(job, &state);

@@ -53,7 +53,9 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
         url.parse::<HttpAddress>()?;
     }
     match ready {
-        Ready { on: None, port: None, http: None, .. } => Err(RequestError::NothingReady),
+        Ready { on: None, port: None, http: None, newer, .. } if newer.is_empty() => {
+            Err(RequestError::NothingReady)
+        }
         _ => Ok(()),
     }
 }
@@ -119,7 +121,7 @@ fn made_at(file: &std::fs::File) -> Option<Timestamp> {
 impl Store {
     /// Sees to it that somebody looks whether a job is ready, where somebody should: to be called by whoever looks at the job.
     pub fn probe_in_passing(&self, job: &Job, state: &State) {
-        if job.spec().ready.is_none() {
+        if job.spec().ready.as_ref().is_none_or(|ready| !ready.newer.is_empty()) {
             return;
         }
         let is_wanted = !state.status.has_ended()
@@ -177,6 +179,8 @@ pub(crate) struct Readiness {
     line: Option<Line>,
     /// Where it listens.
     url: Option<String>,
+    /// There is a condition that only a later version understands: this one waits for the mark that such a version makes.
+    is_newer: bool,
 }
 
 impl Readiness {
@@ -193,6 +197,7 @@ impl Readiness {
             asking: None,
             line: None,
             url: None,
+            is_newer: !ready.newer.is_empty(),
         })
     }
 
@@ -205,6 +210,9 @@ impl Readiness {
     ) -> io::Result<Option<Option<Line>>> {
         if job.ready_record().is_some() {
             return Ok(Some(self.line.take()));
+        }
+        if self.is_newer {
+            return Ok(None);
         }
         let has_ended = state.status.has_ended();
         if let Some((pattern, scanner)) = &mut self.pattern {

@@ -50,6 +50,23 @@ pub enum Cause {
         /// What is known, in words.
         why: String,
     },
+    /// Something that a later version knows, by its word.
+    Newer(String),
+}
+
+impl Cause {
+    /// Returns the word.
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Natural => "natural",
+            Self::Timeout => "timeout",
+            Self::Kill { .. } => "kill",
+            Self::Oom => "oom",
+            Self::NeverStarted(_) => "never_started",
+            Self::Lost { .. } => "lost",
+            Self::Newer(word) => word,
+        }
+    }
 }
 
 /// Why a command was never executed.
@@ -144,6 +161,13 @@ pub struct Outcome {
     pub usage: Option<Usage>,
     /// What it had printed by then.
     pub totals: Totals,
+}
+
+impl Outcome {
+    /// Tells whether only a later version understands it: its cause, or the whole of it.
+    pub fn is_newer(&self) -> bool {
+        matches!(self.cause, Cause::Newer(_))
+    }
 }
 
 /// The second record: the last process of the job is gone.

@@ -75,24 +75,15 @@ impl Flat {
             WaitStatus::Signaled { signal, core } => (None, Some(signal), Some(core)),
             WaitStatus::Unknown => (None, None, None),
         };
+        let cause = shorten(outcome.cause.word(), length);
+        let is_never_started = matches!(outcome.cause, Cause::NeverStarted(_));
         let (mut by, mut why, mut never) = (None, None, NeverStarted::default());
-        let cause = match outcome.cause {
-            Cause::Natural => "natural",
-            Cause::Timeout => "timeout",
-            Cause::Oom => "oom",
-            Cause::Kill { by: who } => {
-                by = Some(shorten(&who, length));
-                "kill"
-            }
-            Cause::Lost { why: reason } => {
-                why = Some(shorten(&reason, length));
-                "lost"
-            }
-            Cause::NeverStarted(facts) => {
-                never = facts;
-                "never_started"
-            }
-        };
+        match outcome.cause {
+            Cause::Kill { by: who } => by = Some(shorten(&who, length)),
+            Cause::Lost { why: reason } => why = Some(shorten(&reason, length)),
+            Cause::NeverStarted(facts) => never = facts,
+            Cause::Natural | Cause::Timeout | Cause::Oom | Cause::Newer(_) => {}
+        }
         let shorten_path = |path: RawText| match path.0.get(..length) {
             Some(begin) if path.0.len() > length => RawText([begin, MORE.as_bytes()].concat()),
             _ => path,
@@ -101,10 +92,10 @@ impl Flat {
             exited,
             signal,
             core,
-            cause: cause.to_owned(),
+            cause,
             by,
             why,
-            step: (cause == "never_started").then(|| shorten(&never.step, length)),
+            step: is_never_started.then(|| shorten(&never.step, length)),
             errno: never.errno,
             path: never.path.map(shorten_path),
             detail: never.detail.as_deref().map(|detail| shorten(detail, length)),
@@ -154,8 +145,7 @@ impl From<Flat> for Outcome {
                 detail: flat.detail,
             }),
             "lost" => Cause::Lost { why: flat.why.unwrap_or_default() },
-            // A cause of a later version: what it means is not known here, and unknown is `lost`.
-            other => Cause::Lost { why: format!("its cause is {other:?}, which this version does not know") },
+            _ => Cause::Newer(flat.cause),
         };
         let usage = flat.user_ms.map(|user_ms| Usage {
             user_ms,
@@ -188,16 +178,14 @@ impl Outcome {
         slots.flatten().next().expect("the shortest texts fit")
     }
 
-    /// Reads the slot at [`OUTCOME_AT`]; `None` if it is empty or torn. What a later version wrote is an outcome that
-    /// cannot be understood here, and so `lost`; it is not an empty slot.
+    /// Reads the slot at [`OUTCOME_AT`]; `None` if it is empty or torn. A record of a later format is an end
+    /// of which nothing is understood here; it is not an empty slot.
     pub fn from_slot(bytes: &[u8]) -> Option<Self> {
         match unslot(OUTCOME_MAGIC, bytes)? {
             Slot::Known(outcome) => Some(outcome),
             Slot::Later(format) => Some(Self {
                 wait_status: WaitStatus::Unknown,
-                cause: Cause::Lost {
-                    why: format!("a later version of outlive recorded its end, in format {format}"),
-                },
+                cause: Cause::Newer(format!("format {format}")),
                 ended: Timestamp(0),
                 runtime_ms: None,
                 usage: None,
@@ -290,6 +278,7 @@ mod tests {
             text().prop_map(|by| Cause::Kill { by }),
             text().prop_map(|why| Cause::Lost { why }),
             never,
+            "[a-z]{3,9}_of_later".prop_map(Cause::Newer),
         ];
         (status, cause, any::<u64>(), any::<Option<u64>>()).prop_map(
             |(wait_status, cause, ended, runtime_ms)| {
@@ -341,7 +330,7 @@ mod tests {
         let mut slot = slot(OUTCOME_MAGIC, &closed).unwrap();
         slot[4] = 2;
         let outcome = Outcome::from_slot(&slot).expect("not an empty slot");
-        assert!(matches!(outcome.cause, Cause::Lost { why } if why.contains("later version")));
+        assert_eq!((outcome.is_newer(), outcome.wait_status), (true, WaitStatus::Unknown));
     }
 
     #[test]

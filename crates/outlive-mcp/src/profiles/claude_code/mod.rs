@@ -121,7 +121,7 @@ fn last_words(job: &Job, state: &State) -> Option<String> {
             let limit = job.spec().timeout_ms.map_or_else(|| "?".to_owned(), |limit| limit.to_string());
             Some(format!("Process killed after {limit}ms timeout"))
         }
-        Cause::Oom | Cause::Lost { .. } | Cause::NeverStarted(_) => {
+        Cause::Oom | Cause::Lost { .. } | Cause::NeverStarted(_) | Cause::Newer(_) => {
             Some(format!("Process error: {}", outlive::reason(state)?))
         }
         Cause::Natural | Cause::Kill { .. } => None,

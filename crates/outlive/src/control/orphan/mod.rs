@@ -272,8 +272,7 @@ impl Store {
         }
         if let Some(meta) = &state.meta {
             let meta = Meta { paused: is_paused, ..meta.clone() };
-            durable::replace(Replacing::ORPHAN_PAUSE, job.dir(), file::META, &meta.to_bytes())
-                .map_err(|error| unwritten(job, error))?;
+            job.replace_meta(Replacing::ORPHAN_PAUSE, &meta).map_err(|error| unwritten(job, error))?;
         }
         Ok(())
     }

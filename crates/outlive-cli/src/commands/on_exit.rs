@@ -1,27 +1,28 @@
-//! `outlive parting`: tell others of a job's end. Not for people: a keeper becomes this when its job is closed.
+//! `outlive on-exit`: runs the command and sends the notice that a job asked for at its end. A keeper becomes this when its
+//! job is closed; it is not for people.
 
 use std::process::ExitCode;
 
 use outlive::{Config, JobId, Nonce, Store};
 
-use crate::args::Parting;
+use crate::args::OnExit;
 use crate::failure::Failure;
 
-pub(crate) fn run(arguments: &Parting) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
     outlive_sys::signal::unblock_all();
     let hint = "it is run by a job's keeper; outlive show JOB tells what became of it";
     let id = JobId::parse(&arguments.job).ok();
     let nonce = Nonce::try_from(arguments.nonce.clone()).ok();
     let (Some(id), Some(nonce)) = (id, nonce) else {
-        return Err(Failure::usage("parting: this names no job", hint));
+        return Err(Failure::usage("on-exit: this names no job", hint));
     };
     let store = open(arguments)?.with_self_as_keeper().with_self_as_helper();
-    store.part(&id, nonce).map_err(|error| Failure::other("parting", &error))?;
+    store.part(&id, nonce).map_err(|error| Failure::other("on-exit", &error))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Opens the job's own store: the environment is the job's, and may name another one.
-fn open(arguments: &Parting) -> Result<Store, Failure> {
+fn open(arguments: &OnExit) -> Result<Store, Failure> {
     let Some(home) = &arguments.home else { return Ok(Store::open()?) };
     // A configuration that was broken since must not keep anybody from being told.
     let store = match &arguments.config {
