@@ -24,6 +24,21 @@ fn the_page_of_the_command_line_is_up_to_date() {
 }
 
 #[test]
+fn global_options_have_a_heading_of_their_own_in_every_help_text() {
+    let page = std::fs::read_to_string(workspace().join("docs/reference/cli.md")).unwrap();
+    let is_global = |line: &&str| {
+        let mut words = line.split_whitespace().map(|word| word.trim_end_matches(','));
+        let is_declared = line.starts_with("  -") || line.starts_with("      --");
+        is_declared && words.any(|word| ["--json", "--session", "--reader", "--help"].contains(&word))
+    };
+    for section in page.split("\n## ").skip(1) {
+        let (above, below) = section.split_once("\nGlobal options:\n").expect(section);
+        let options = |text: &str| text.lines().filter(is_global).count();
+        assert_eq!((options(above), options(below)), (0, 4), "{section}");
+    }
+}
+
+#[test]
 fn the_page_of_exit_statuses_is_up_to_date() {
     assert_is_up_to_date("exit-status");
 }
