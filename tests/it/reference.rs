@@ -44,6 +44,18 @@ fn the_page_of_exit_statuses_is_up_to_date() {
 }
 
 #[test]
+fn every_error_code_is_used_and_documented() {
+    let page = std::fs::read_to_string(workspace().join("docs/reference/exit-status.md")).unwrap();
+    let table = workspace().join("crates/outlive/src/failure/table.rs");
+    let files = sources(&workspace().join("crates")).into_iter().filter(|path| *path != table);
+    let text: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for code in outlive::Code::ALL {
+        assert!(text.contains(&format!("Code::{code:?}")), "nothing fails with {code:?}");
+        assert!(page.contains(&format!("| `{}` | {} |", code.word(), code.exit_status())), "{code:?}");
+    }
+}
+
+#[test]
 fn the_page_of_profiles_is_up_to_date() {
     assert_is_up_to_date("profiles");
 }

@@ -14,7 +14,7 @@ use clap::{CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
 use crate::args::{Arguments, Starting};
-use crate::failure::Failure;
+use crate::failure::{Failure, report};
 
 fn main() -> ExitCode {
     // Before anything else: where there is no keeper beside it, this program is its own.
@@ -30,12 +30,12 @@ fn main() -> ExitCode {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return print_help(&error);
         }
-        Err(error) => return misused(&error).report(wants_json),
+        Err(error) => return report(&misused(&error), wants_json),
     };
     let is_json = arguments.common.json;
     match commands::run(arguments, spare) {
         Ok(code) => code,
-        Err(failure) => failure.report(is_json),
+        Err(failure) => report(&failure, is_json),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::args::Kill;
 use crate::commands::{Context, of_group};
-use crate::failure::{FAILED, Failure};
+use crate::failure::{FAILED, Failure, report};
 use crate::render::{note, one_line, print, print_json};
 
 /// Who asks, for the record.
@@ -51,7 +51,7 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
         jobs.extend(nested(context, &jobs, &tally)?);
         // Looked at before anything is done: whoever ends the outer job and then itself leaves the rest.
         if let Some(own) = jobs.iter().find(|job| context.store.is_inside(job)) {
-            return Err(Failure::control("kill", &ControlError::OwnAncestor(own.id().clone())));
+            return Err(Failure::from(ControlError::OwnAncestor(own.id().clone())).during("kill"));
         }
     }
     let mut next = 0;
@@ -141,7 +141,8 @@ fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) {
             // Asking twice is no failure: what was wanted is so.
             Err(ControlError::Ended(_)) => Killed::was_over(),
             Err(error) => {
-                let code = Failure::control("kill", &error).about(job.id()).report(context.is_json);
+                let failure = Failure::from(error).during("kill").about(job.id());
+                let code = report(&failure, context.is_json);
                 tally.failed.get_or_insert(code);
                 continue;
             }

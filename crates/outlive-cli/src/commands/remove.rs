@@ -21,7 +21,7 @@ pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Fai
         if !job.state(&context.store).is_live() {
             job.mark_told(&context.reader);
         }
-        context.store.remove(job).map_err(|error| Failure::remove(&error))?;
+        context.store.remove(job).map_err(Failure::from)?;
         removed.push(job.id().clone());
         Ok(())
     })?;

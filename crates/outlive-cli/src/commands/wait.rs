@@ -76,14 +76,7 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
 
 fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
     let compile = |text: &String, option: &str| {
-        outlive::pattern(text, arguments.ignore_case).map_err(|error| {
-            let why = error.to_string();
-            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Failure::usage(
-                format!("{option} {text:?} is no regular expression: {why}"),
-                "put \\ before characters that mean themselves",
-            )
-        })
+        outlive::pattern(text, arguments.ignore_case).map_err(|error| Failure::from(error).during(option))
     };
     let compile_any = |text: Option<&String>, option| text.map(|text| compile(text, option)).transpose();
     Ok(Conditions {

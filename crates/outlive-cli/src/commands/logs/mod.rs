@@ -53,12 +53,8 @@ fn failure(job: &Job, error: &io::Error) -> Failure {
 
 fn search(arguments: &Logs) -> Result<Search, Failure> {
     let Some(text) = &arguments.grep else { return Ok(Search::default()) };
-    let pattern = outlive::pattern(text, arguments.ignore_case).map_err(|error| {
-        Failure::usage(
-            format!("logs: --grep {text:?}: {error}"),
-            "a dot, star or bracket of the text itself is written with \\ before it",
-        )
-    })?;
+    let pattern = outlive::pattern(text, arguments.ignore_case)
+        .map_err(|error| Failure::from(error).during("logs: --grep"))?;
     let mut search = Search { before: arguments.context, after: arguments.context, ..Search::default() };
     *(if arguments.invert { &mut search.exclude } else { &mut search.include }) = Some(pattern);
     Ok(search)

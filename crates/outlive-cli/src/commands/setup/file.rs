@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use super::client::shown;
+use super::failure;
 use crate::failure::{Failure, chain};
 
 /// No client's settings are longer; whatever is longer is something else.
@@ -27,7 +28,7 @@ impl Settings {
             Ok(path) => path,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if path.is_symlink() {
-                    return Err(Failure::setup(
+                    return Err(failure(
                         format!("{} is a link to nothing", shown(path)),
                         "make the file that it leads to, or remove the link",
                     ));
@@ -61,7 +62,7 @@ impl Settings {
         }
         let is_same = if self.is_there { read(&self.path)? == self.text } else { !self.path.exists() };
         if !is_same {
-            return Err(Failure::setup(
+            return Err(failure(
                 format!("{} was changed by somebody else meanwhile", shown(&self.path)),
                 "nothing was written; do it again",
             ));
@@ -75,10 +76,10 @@ fn read(path: &Path) -> Result<String, Failure> {
     let hint = "it was left alone; put the entry in by hand: outlive setup --print";
     if !metadata.is_file() || metadata.len() > MOST {
         let what = if metadata.is_file() { "is too long to be settings" } else { "is not a file" };
-        return Err(Failure::setup(format!("{} {what}", shown(path)), hint));
+        return Err(failure(format!("{} {what}", shown(path)), hint));
     }
     let bytes = fs::read(path).map_err(|error| failed(path, &error))?;
-    String::from_utf8(bytes).map_err(|_| Failure::setup(format!("{} is not UTF-8", shown(path)), hint))
+    String::from_utf8(bytes).map_err(|_| failure(format!("{} is not UTF-8", shown(path)), hint))
 }
 
 /// Writes a whole file in one step: beside its place, synced, and then into it. It gets the mode and the owner of `like`, and
@@ -118,5 +119,5 @@ fn write_new(temporary: &Path, text: &str, like: &Path, directory: &Path) -> io:
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::setup(format!("{}: {}", shown(path), chain(error)), "nothing was changed")
+    failure(format!("{}: {}", shown(path), chain(error)), "nothing was changed")
 }
