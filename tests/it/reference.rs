@@ -76,11 +76,12 @@ fn every_module_of_the_tests_is_listed() {
     let files = sources(&directory);
     assert!(files.contains(&directory.join("reference.rs")));
     for path in files.iter().filter(|path| !path.ends_with("it/main.rs")) {
-        // A part of a module is listed in that module, which has the name of the part's directory.
-        let above = path.parent().unwrap();
-        let list = if above == directory { directory.join("main.rs") } else { above.with_extension("rs") };
+        // A folder is a module, and its parts are listed in its mod.rs.
+        let module = if path.ends_with("mod.rs") { path.parent().unwrap() } else { path };
+        let above = module.parent().unwrap();
+        let list = above.join(if above == directory { "main.rs" } else { "mod.rs" });
         let listed = std::fs::read_to_string(&list).unwrap();
-        let line = format!("mod {};", path.file_stem().unwrap().to_str().unwrap());
+        let line = format!("mod {};", module.file_stem().unwrap().to_str().unwrap());
         assert!(listed.lines().any(|listed| listed == line), "{} lacks `{line}`", list.display());
     }
 }
