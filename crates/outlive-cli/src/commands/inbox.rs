@@ -1,4 +1,4 @@
-//! `outlive inbox`: tell a reader which of its jobs have ended since it was last told.
+//! `outlive inbox`: the endings that a reader has not received yet.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -39,14 +39,14 @@ pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Fail
     } else if io::stdout().is_terminal() {
         note("nothing new");
     }
-    // Only now that it is told: whoever dies before is told again, with the same sequences.
+    // Acknowledged only after it was printed: if this program dies before, the same sequences come again.
     inbox
         .acknowledge(pending.up_to)
         .map_err(|error| Failure::other("inbox: it will be told again", &error))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes all that is told at a time as one block.
+/// Writes all pending notices as one block.
 fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pending) -> String {
     let one = |notice: &Notice| match form {
         NoticeForm::Text => notice.to_text(),

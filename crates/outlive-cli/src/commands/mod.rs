@@ -38,7 +38,7 @@ pub(crate) struct Context {
     pub(crate) is_json: bool,
     /// Whose jobs to see; none: all.
     pub(crate) session: Option<SessionName>,
-    /// For whom.
+    /// The reader whose cursors and inbox are used.
     pub(crate) reader: SessionName,
     /// Held to the end: jobs that live with the session go on for as long as this runs.
     _lease: Option<Lease>,
@@ -122,7 +122,7 @@ pub(crate) fn of_group(context: &Context, what: &str, group: &str) -> Result<Vec
 }
 
 /// Does something to each of several jobs. All must exist before anything is done to one; after that, what fails for one
-/// is told and does not keep the others from theirs. Returns the first failure's exit status.
+/// is reported, and the others go on. Returns the first failure's exit status.
 pub(crate) fn each(
     context: &Context,
     references: &[String],

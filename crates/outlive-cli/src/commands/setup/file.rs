@@ -9,7 +9,7 @@ use super::client::shown;
 use super::failure;
 use crate::failure::{Failure, chain};
 
-/// No client's settings are longer; whatever is longer is something else.
+/// No client's settings are longer: a longer file is something else.
 const MOST: u64 = 64 << 20;
 
 /// A file of settings, as it was read.
@@ -54,7 +54,7 @@ impl Settings {
         Ok(Some(copy))
     }
 
-    /// Puts this text in the place of what was read, unless somebody has changed the file meanwhile.
+    /// Replaces what was read with this text, unless another program has changed the file meanwhile.
     pub(super) fn replace(&self, text: &str) -> Result<(), Failure> {
         let wrong = |error: io::Error| failed(&self.path, &error);
         if let Some(parent) = self.path.parent() {
@@ -90,7 +90,7 @@ fn write(path: &Path, text: &str, like: &Path) -> io::Result<()> {
     let temporary = directory.join(format!(".{name}.outlive-{}", std::process::id()));
     let written = write_new(&temporary, text, like, directory).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // It is nobody's but ours; if it cannot be removed either, the failure that is told is the first.
+        // The temporary file is ours alone; if it cannot be removed either, the first failure is reported.
         fs::remove_file(&temporary).ok();
     }
     written?;
@@ -98,7 +98,7 @@ fn write(path: &Path, text: &str, like: &Path) -> io::Result<()> {
 }
 
 fn write_new(temporary: &Path, text: &str, like: &Path, directory: &Path) -> io::Result<()> {
-    // One of this name is what a killed run of the same number has left.
+    // A file of this name was left by a killed run with the same pid.
     fs::remove_file(temporary).or_else(|error| match error.kind() {
         ErrorKind::NotFound => Ok(()),
         _ => Err(error),
@@ -111,7 +111,7 @@ fn write_new(temporary: &Path, text: &str, like: &Path, directory: &Path) -> io:
     };
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
-        // With sudo the file must stay the user's. Whoever is not root may not give files away, and then it is theirs anyway.
+        // With sudo the file must stay the user's. Without root, chown fails and the file is the user's anyway.
         std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid())).ok();
     }
     file.set_permissions(fs::Permissions::from_mode(mode))?;
