@@ -186,7 +186,7 @@ fn the_writer_is_told_how_much_was_taken() {
     let (store, bytes) = (home.open(), vec![b'x'; 1 << 20]);
     let found = store.find(&job, None).unwrap();
     let failed = store.write_stdin(&found, &bytes, Duration::from_millis(200)).unwrap_err();
-    let ControlError::NotReading { accepted } = failed else { panic!("{failed}") };
+    let ControlError::NotReading { accepted, .. } = failed else { panic!("{failed}") };
     // A pipe holds 64 KiB and the keeper 256 KiB.
     assert!(((256 << 10)..=(512 << 10)).contains(&accepted), "{accepted}");
 }

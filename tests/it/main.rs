@@ -8,6 +8,7 @@ mod clear;
 mod cli;
 mod clocks;
 mod concurrency;
+mod contributing;
 mod control_socket;
 mod cursors;
 mod cycles;

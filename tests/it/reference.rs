@@ -24,8 +24,35 @@ fn the_page_of_the_command_line_is_up_to_date() {
 }
 
 #[test]
+fn global_options_have_a_heading_of_their_own_in_every_help_text() {
+    let page = std::fs::read_to_string(workspace().join("docs/reference/cli.md")).unwrap();
+    let is_global = |line: &&str| {
+        let mut words = line.split_whitespace().map(|word| word.trim_end_matches(','));
+        let is_declared = line.starts_with("  -") || line.starts_with("      --");
+        is_declared && words.any(|word| ["--json", "--session", "--reader", "--help"].contains(&word))
+    };
+    for section in page.split("\n## ").skip(1) {
+        let (above, below) = section.split_once("\nGlobal options:\n").expect(section);
+        let options = |text: &str| text.lines().filter(is_global).count();
+        assert_eq!((options(above), options(below)), (0, 4), "{section}");
+    }
+}
+
+#[test]
 fn the_page_of_exit_statuses_is_up_to_date() {
     assert_is_up_to_date("exit-status");
+}
+
+#[test]
+fn every_error_code_is_used_and_documented() {
+    let page = std::fs::read_to_string(workspace().join("docs/reference/exit-status.md")).unwrap();
+    let table = workspace().join("crates/outlive/src/failure/table.rs");
+    let files = sources(&workspace().join("crates")).into_iter().filter(|path| *path != table);
+    let text: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for code in outlive::Code::ALL {
+        assert!(text.contains(&format!("Code::{code:?}")), "nothing fails with {code:?}");
+        assert!(page.contains(&format!("| `{}` | {} |", code.word(), code.exit_status())), "{code:?}");
+    }
 }
 
 #[test]
@@ -49,11 +76,12 @@ fn every_module_of_the_tests_is_listed() {
     let files = sources(&directory);
     assert!(files.contains(&directory.join("reference.rs")));
     for path in files.iter().filter(|path| !path.ends_with("it/main.rs")) {
-        // A part of a module is listed in that module, which has the name of the part's directory.
-        let above = path.parent().unwrap();
-        let list = if above == directory { directory.join("main.rs") } else { above.with_extension("rs") };
+        // A folder is a module, and its parts are listed in its mod.rs.
+        let module = if path.ends_with("mod.rs") { path.parent().unwrap() } else { path };
+        let above = module.parent().unwrap();
+        let list = above.join(if above == directory { "main.rs" } else { "mod.rs" });
         let listed = std::fs::read_to_string(&list).unwrap();
-        let line = format!("mod {};", path.file_stem().unwrap().to_str().unwrap());
+        let line = format!("mod {};", module.file_stem().unwrap().to_str().unwrap());
         assert!(listed.lines().any(|listed| listed == line), "{} lacks `{line}`", list.display());
     }
 }

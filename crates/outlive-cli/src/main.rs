@@ -14,7 +14,7 @@ use clap::{CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
 use crate::args::{Arguments, Starting};
-use crate::failure::Failure;
+use crate::failure::{Failure, report};
 
 fn main() -> ExitCode {
     // Before anything else: where there is no keeper beside it, this program is its own.
@@ -30,16 +30,16 @@ fn main() -> ExitCode {
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return print_help(&error);
         }
-        Err(error) => return misused(&error).report(wants_json),
+        Err(error) => return report(&misused(&error), wants_json),
     };
     let is_json = arguments.common.json;
     match commands::run(arguments, spare) {
         Ok(code) => code,
-        Err(failure) => failure.report(is_json),
+        Err(failure) => report(&failure, is_json),
     }
 }
 
-/// Reads the command line. What it was declared with is not given back: that takes longer than to read it, and a start waits.
+/// Reads the command line. The declarations are never freed: that takes longer than to parse, and a start waits for it.
 fn parse() -> Result<Arguments, clap::Error> {
     if let Some(arguments) = quick::read(std::env::args_os()) {
         return Ok(arguments);
@@ -49,7 +49,7 @@ fn parse() -> Result<Arguments, clap::Error> {
     {
         return Ok(starting.into());
     }
-    // Whatever is wrong is told by whoever knows all of it.
+    // Errors come from the full set of declarations.
     parse_as()
 }
 
@@ -59,8 +59,8 @@ fn parse_as<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
     T::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Tells whether a job is about to be started, before anything is understood: a keeper can then be executed while the rest
-/// is. A wrong guess costs nothing but a process that ends at once.
+/// Tells, before the command line is parsed, whether it starts a job: a keeper can then be executed meanwhile. A wrong guess
+/// costs a process that ends at once.
 fn starts_a_job() -> bool {
     let mut arguments = std::env::args_os().skip(1).skip_while(|argument| argument == "--json");
     arguments.next().is_some_and(|verb| verb == "run")
@@ -86,7 +86,7 @@ fn misused(error: &clap::Error) -> Failure {
 }
 
 fn print_help(error: &clap::Error) -> ExitCode {
-    // A closed pipe (`outlive --help | head -1`) is nobody's failure.
+    // A closed pipe (`outlive --help | head -1`) is no failure.
     error.print().ok();
     ExitCode::SUCCESS
 }

@@ -1,5 +1,4 @@
-//! The plainest ways to start a job, read without the machinery that all others need: it takes longer to declare every option than to
-//! do all else that a start waits for.
+//! The plainest ways to start a job, read without clap: to declare every option takes longer than all else that a start waits for.
 //!
 //! What it reads it reads as the declarations in `args` would; whatever else there is, and whatever is wrong, is left to them.
 

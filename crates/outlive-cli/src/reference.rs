@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use clap::{Command, CommandFactory};
 
+use outlive::{Code, exit};
+
 use crate::args::{Arguments, Page};
-use crate::failure::TABLE;
 
 /// Returns a page.
 pub(crate) fn page(page: Page) -> String {
@@ -36,11 +37,21 @@ fn section(text: &mut String, title: &str, command: &mut Command) {
 }
 
 fn exit_status() -> String {
-    let mut text = "# Exit statuses\n\nMade from the table in `crates/outlive-cli/src/failure.rs`; `./test bless` makes it anew.\n\n\
+    let mut text = "# Exit statuses and error codes\n\n\
+        Made from the table in `crates/outlive/src/failure/table.rs`; `./test bless` makes it anew.\n\n\
         | status | meaning |\n| --- | --- |\n"
         .to_owned();
-    for (status, meaning) in TABLE {
+    for (status, meaning) in exit::TABLE {
         writeln!(text, "| {status} | {meaning} |").expect("writing to a string cannot fail");
+    }
+    text.push_str(
+        "\n## Error codes\n\nThe `code` of an error in `--json`. The HTTP status is that of an answer over HTTP.\n\n\
+        | code | exit status | HTTP status | meaning |\n| --- | --- | --- | --- |\n",
+    );
+    for code in Code::ALL {
+        let (word, exit, http) = (code.word(), code.exit_status(), code.http_status());
+        writeln!(text, "| `{word}` | {exit} | {http} | {} |", code.meaning())
+            .expect("writing to a string cannot fail");
     }
     text
 }

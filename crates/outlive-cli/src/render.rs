@@ -12,7 +12,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::failure::Failure;
 
-/// Prints text to standard output. A reader that has gone away is nobody's failure: the program ends quietly.
+/// Prints text to standard output. Where its reader has gone away, the program ends quietly.
 pub(crate) fn print(text: &str) {
     print_bytes(text.as_bytes());
 }
@@ -37,7 +37,7 @@ pub(crate) fn give_up(error: &io::Error) -> ! {
 /// Prints a note to standard error.
 pub(crate) fn note(text: &str) {
     let mut stderr = io::stderr().lock();
-    // With standard error closed there is nobody to tell.
+    // With standard error closed the note is lost.
     writeln!(stderr, "{text}").ok();
 }
 

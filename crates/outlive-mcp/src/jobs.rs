@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    Cause, Conditions, ControlError, FindError, Job, Notice, SessionName, State, Store, Stream, Until,
-    WaitError, WaitFor, WaitStatus, one_line,
+    Cause, Conditions, Job, Notice, SessionName, State, Store, Stream, Until, WaitError, WaitFor, WaitStatus,
 };
 
 use crate::arguments::shown;
-use crate::reply::{Failure, Reply, chain, quoted};
+use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
 use crate::tools::Call;
 
@@ -24,24 +23,16 @@ const NAMED: usize = 10;
 
 /// Finds a job.
 pub(crate) fn find(call: &Call<'_>, reference: &str) -> Result<Job, Failure> {
-    call.store.find(reference.trim(), call.scope.seen()).map_err(|error| not_found(call, &error))
+    call.store.find(reference.trim(), call.scope.seen()).map_err(|error| failed(call, "", error))
 }
 
-/// Says what there is where something is not.
-pub(crate) fn not_found(call: &Call<'_>, error: &FindError) -> Failure {
-    match error {
-        FindError::Unknown(reference) => Failure::new(format!("there is no job {}", quoted(reference)))
-            .next(live_ids(call.store, call.scope)),
-        FindError::Ambiguous { .. } => Failure::new(chain(error)).next("give more of the id"),
-        FindError::Port { is_taken: true, port } => Failure::new(chain(error)).next(format!(
-            "another process listens on {port}, and outlive ends only its own jobs; {}",
-            live_ids(call.store, call.scope)
-        )),
-        FindError::Port { .. } => {
-            Failure::new(chain(error)).next("list_jobs ports=true shows the ports of all jobs")
-        }
-        _ => Failure::new(chain(error)).next(live_ids(call.store, call.scope)),
-    }
+/// Puts a failure of the library's into words for an agent: what was not done, why, and what to call next.
+pub(crate) fn failed(call: &Call<'_>, what: &str, error: impl Into<outlive::Failure>) -> Failure {
+    let failure = error.into().during(what);
+    let live = failure.lists_live_jobs().then(|| live_ids(call.store, call.scope));
+    let next: Vec<String> = failure.next_call().map(str::to_owned).into_iter().chain(live).collect();
+    let failed = Failure::new(failure.text());
+    if next.is_empty() { failed } else { failed.next(next.join("; ")) }
 }
 
 /// Names the live jobs, or what there is instead.
@@ -87,7 +78,7 @@ pub(crate) fn condition(state: &State) -> String {
                 _ => outlive::reason(state),
             };
             if let Some(how) = how {
-                text.push_str(&format!(", {}", one_line(&how)));
+                text.push_str(&format!(", {}", outlive::one_line(&how)));
             }
             if let Some(time) = time {
                 text.push_str(&format!(", after {time}"));
@@ -101,7 +92,7 @@ pub(crate) fn condition(state: &State) -> String {
 pub(crate) fn exit_words(notice: &Notice) -> String {
     let how = match (notice.cause.as_deref(), notice.exit_code, &notice.reason) {
         (None | Some("natural"), Some(code), _) => Some(format!("exit {code}")),
-        (_, _, Some(reason)) => Some(one_line(reason)),
+        (_, _, Some(reason)) => Some(outlive::one_line(reason)),
         (_, _, None) => notice.signal.as_ref().map(|signal| format!("ended by {signal}")),
     };
     let how = how.map(|how| format!(", {how}")).unwrap_or_default();
@@ -168,21 +159,4 @@ pub(crate) fn await_leftovers(call: &Call<'_>, job: &Job) {
 pub(crate) fn readiness(job: &Job) -> Option<String> {
     let record = job.ready_record()?;
     Some(record.url.map_or_else(|| "ready".to_owned(), |url| format!("ready at {}", shown(&url))))
-}
-
-/// Says what to do about a keeper that could not be asked, or refused.
-pub(crate) fn refused(job: &Job, what: &str, error: &ControlError) -> Failure {
-    let id = job.id();
-    let failure = Failure::of(what, error);
-    match error {
-        ControlError::Ended(_) => failure.next(format!("read_output job={id} has what it printed")),
-        ControlError::Orphaned(_) => failure.next(format!("it can still be ended: kill job={id}")),
-        ControlError::Refused { code, .. } if code == "stdin_closed" || code == "no_stdin" => {
-            failure.next("start it again: run with stdin=\"open\"")
-        }
-        ControlError::NotReading { .. } => {
-            failure.next(format!("read_output job={id} shows what it does instead"))
-        }
-        _ => failure.next(format!("list_jobs shows how {id} is doing")),
-    }
 }

@@ -3,6 +3,7 @@
 //! The server's own lines begin with [`MARK`], and no line of a job's output does: one that would is moved by a space. So nothing that
 //! a job prints can pass for a word of the server's.
 
+pub(crate) use outlive::chain;
 use outlive::{Job, Nonce, State};
 
 use crate::arguments::shown;
@@ -143,21 +144,6 @@ impl From<Failure> for Reply {
         reply.is_error = true;
         reply
     }
-}
-
-/// Joins an error and its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let words = |error: &dyn std::error::Error| {
-        let text = error.to_string();
-        text.split(" (os error").next().unwrap_or_default().to_owned()
-    };
-    let mut text = words(error);
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {}", words(cause));
-        source = cause.source();
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Adds a line that a job printed to a text, harmless: it cannot begin as a line of the server's does, nor hold what turns the

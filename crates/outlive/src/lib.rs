@@ -42,6 +42,7 @@
 
 mod control;
 mod delivery;
+mod failure;
 mod job;
 mod launch;
 mod notify;
@@ -56,6 +57,7 @@ pub use control::{ControlError, Kill, Killed};
 pub use delivery::deliver::Delivered;
 pub use delivery::on_exit::OnExitError;
 pub use delivery::record::{OnExit, OnExitState, Webhook, WebhookState};
+pub use failure::{Code, Failure, FailureObject, chain, exit};
 pub use job::find::{Damaged, FindError, Listing, NEWER};
 pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason, signal_name};
 pub use job::rename::RenameError;
@@ -72,7 +74,7 @@ pub use notify::notice::{CompletionText, Notice, completion_message, one_line, q
 pub use output::excerpt::Excerpt;
 pub use output::follow::{Followed, Follower};
 pub use output::nonblank::{Blank, Nonblank, Tally};
-pub use output::search::{Search, pattern};
+pub use output::search::{PatternError, Search, pattern};
 pub use output::tail::tail_text;
 pub use output::unread::{Place, Unread, UnreadLines};
 pub use output::view::{Fit, Form, TextLine, View, ViewItem};

@@ -60,6 +60,7 @@ impl From<Starting> for Arguments {
 
 /// What goes with every verb.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Global options", disable_help_flag = true)]
 pub(crate) struct Common {
     /// Print JSON: for scripts and other programs
     #[arg(long, global = true)]
@@ -71,12 +72,17 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
     pub(crate) session: Option<SessionName>,
 
-    /// For whom: what this one was told of, or has read, it is not told again
+    /// Name of the reader; what it has already received is not repeated
     ///
     /// Without it, the conversation that the environment names ($OUTLIVE_READER, or the variable of an agent's client), else
     /// `default`.
     #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
     pub(crate) reader: Option<SessionName>,
+
+    // Declared here because clap's own would stand under another heading.
+    #[arg(long, short, global = true, action = clap::ArgAction::Help)]
+    #[arg(help = "Print help (see more with '--help')", long_help = "Print help (see a summary with '-h')")]
+    help: (),
 }
 
 /// Lists the verbs by name.

@@ -39,7 +39,7 @@ fn register(context: &Context, id: &str, kind: &str, output: &Path) -> Result<Ex
     tell(context, &agent)
 }
 
-/// Tells how one is doing.
+/// Prints how an agent is doing.
 fn tell(context: &Context, agent: &outlive::Agent) -> Result<ExitCode, Failure> {
     if context.is_json {
         return print_json(&agent.object());

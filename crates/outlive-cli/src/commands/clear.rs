@@ -17,7 +17,7 @@ struct Cleared {
 pub(crate) fn run(context: &Context, arguments: &Clear) -> Result<ExitCode, Failure> {
     let mut cleared = Vec::new();
     let code = each(context, &arguments.jobs, |job| {
-        context.store.clear(job).map_err(|error| Failure::control("clear", &error))?;
+        context.store.clear(job).map_err(|error| Failure::from(error).during("clear"))?;
         cleared.push(job.id().clone());
         Ok(())
     })?;

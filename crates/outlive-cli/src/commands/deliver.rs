@@ -10,7 +10,7 @@ use crate::failure::{FAILED, Failure};
 use crate::render::{note, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: &Deliver) -> Result<ExitCode, Failure> {
-    // In the background it is started with all of them blocked.
+    // In the background it is started with all signals blocked.
     outlive_sys::signal::unblock_all();
     if arguments.retry {
         context.store.retry_notices();

@@ -18,7 +18,7 @@ use crate::render::{note, print};
 /// How often to look where the kernel cannot tell of all sessions, or of new ones.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How often to look for keepers that were killed, which nobody tells.
+/// How often to look for keepers that were killed: no event is written for that.
 const RECONCILE_EVERY: Duration = Duration::from_secs(5);
 
 /// How much of the output an ending comes with.
@@ -41,7 +41,7 @@ struct EventObject<'a> {
     tail: Option<String>,
 }
 
-/// Says that some are no longer kept.
+/// Stands for events that are no longer kept.
 #[derive(Serialize)]
 struct GapObject<'a> {
     session: &'a SessionName,
@@ -72,7 +72,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
     if arguments.follow {
         catch_interrupt();
     }
-    // Whoever stays is a front end of the session, whether any job lives with it yet or not.
+    // A program that follows a session holds its lease, whether any job lives with it yet or not.
     let stays = context.session.as_ref().filter(|_| arguments.follow);
     let _lease = stays.and_then(|session| context.store.hold_lease_until_drop(session));
     let mut readings: Vec<Reading> = Vec::new();

@@ -1,10 +1,10 @@
-//! `outlive inbox`: tell a reader which of its jobs have ended since it was last told.
+//! `outlive inbox`: the endings that a reader has not received yet.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use outlive::{InboxError, Notice, Pending, SessionName};
+use outlive::{Notice, Pending, SessionName};
 use serde::Serialize;
 
 use crate::args::{Inbox, NoticeForm};
@@ -29,7 +29,7 @@ pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Fail
     let reader = &context.reader;
     let mut inbox = match arguments.peek {
         true => context.store.peek(&session, reader),
-        false => context.store.inbox(&session, reader, PATIENCE).map_err(failure)?,
+        false => context.store.inbox(&session, reader, PATIENCE)?,
     };
     let pending = inbox.pending().map_err(|error| Failure::other("inbox", &error))?;
     if context.is_json {
@@ -39,24 +39,14 @@ pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Fail
     } else if io::stdout().is_terminal() {
         note("nothing new");
     }
-    // Only now that it is told: whoever dies before is told again, with the same sequences.
+    // Acknowledged only after it was printed: if this program dies before, the same sequences come again.
     inbox
         .acknowledge(pending.up_to)
         .map_err(|error| Failure::other("inbox: it will be told again", &error))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn failure(error: InboxError) -> Failure {
-    match &error {
-        InboxError::Busy(reader) => Failure::timed_out(
-            format!("inbox: {error}"),
-            format!("try again when it is done, or look with: outlive inbox --reader {reader} --peek"),
-        ),
-        InboxError::Store(_) => Failure::other("inbox", &error),
-    }
-}
-
-/// Writes all that is told at a time as one block.
+/// Writes all pending notices as one block.
 fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pending) -> String {
     let one = |notice: &Notice| match form {
         NoticeForm::Text => notice.to_text(),

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use crate::args::Kill;
 use crate::commands::{Context, of_group};
-use crate::failure::{FAILED, Failure};
+use crate::failure::{FAILED, Failure, report};
 use crate::render::{note, one_line, print, print_json};
 
-/// Who asks, for the record.
+/// The program that asks, as the outcome names it.
 const BY: &str = "outlive kill";
 
 #[derive(Serialize)]
@@ -34,7 +34,7 @@ struct SurvivorObject {
     why: String,
 }
 
-/// What it has come to so far.
+/// The results so far.
 #[derive(Default)]
 struct Tally {
     answers: Vec<Answer>,
@@ -45,13 +45,13 @@ struct Tally {
 pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failure> {
     let mut tally = Tally::default();
     let mut jobs = chosen(context, arguments)?;
-    // Of all jobs, those inside others are some already.
+    // With --all, the jobs inside others are among them already.
     let takes_nested = arguments.nested && !arguments.all;
     if takes_nested {
         jobs.extend(nested(context, &jobs, &tally)?);
-        // Looked at before anything is done: whoever ends the outer job and then itself leaves the rest.
+        // Checked before anything is killed: a command that ends its own job would leave the rest.
         if let Some(own) = jobs.iter().find(|job| context.store.is_inside(job)) {
-            return Err(Failure::control("kill", &ControlError::OwnAncestor(own.id().clone())));
+            return Err(Failure::from(ControlError::OwnAncestor(own.id().clone())).during("kill"));
         }
     }
     let mut next = 0;
@@ -69,7 +69,7 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
     } else if arguments.jobs.is_empty() && tally.answers.is_empty() && tally.failed.is_none() {
         note("no live jobs");
     }
-    // Only now that it is told.
+    // Marked only after the answer was printed.
     for job in &jobs {
         let is_ended = |answer: &&Answer| answer.job == *job.id() && answer.status.has_ended();
         if tally.answers.iter().any(|answer| is_ended(&answer)) {
@@ -141,7 +141,8 @@ fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) {
             // Asking twice is no failure: what was wanted is so.
             Err(ControlError::Ended(_)) => Killed::was_over(),
             Err(error) => {
-                let code = Failure::control("kill", &error).about(job.id()).report(context.is_json);
+                let failure = Failure::from(error).during("kill").about(job.id());
+                let code = report(&failure, context.is_json);
                 tally.failed.get_or_insert(code);
                 continue;
             }

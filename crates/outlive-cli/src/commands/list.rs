@@ -18,7 +18,7 @@ struct Listed {
     job: Job,
     state: State,
     usage: Option<Usage>,
-    /// None within: not known.
+    /// The inner `None`: not known.
     ports: Option<Option<Vec<Port>>>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
     let listing =
         context.store.list(context.session.as_ref()).map_err(|error| Failure::other("list", &error))?;
     let listing = listing.with_labels(&arguments.label);
-    // Whose a damaged one is, nobody can tell: whoever sees only one session is not told of it.
+    // The session of a damaged job is not known, so a list of one session leaves it out.
     for damaged in listing.damaged.iter().filter(|_| context.session.is_none()) {
         let name = one_line(&damaged.name.to_string_lossy());
         note(&if damaged.error.is_newer() {

@@ -26,10 +26,10 @@ mod wait;
 
 use std::process::ExitCode;
 
-use outlive::{Job, Lease, SessionName, SpareKeeper, Store};
+use outlive::{Code, Job, Lease, SessionName, SpareKeeper, Store};
 
 use crate::args::{Arguments, Verb};
-use crate::failure::Failure;
+use crate::failure::{Failure, report};
 use crate::{reference, render};
 
 /// What every verb needs to know.
@@ -38,7 +38,7 @@ pub(crate) struct Context {
     pub(crate) is_json: bool,
     /// Whose jobs to see; none: all.
     pub(crate) session: Option<SessionName>,
-    /// For whom.
+    /// The reader whose cursors and inbox are used.
     pub(crate) reader: SessionName,
     /// Held to the end: jobs that live with the session go on for as long as this runs.
     _lease: Option<Lease>,
@@ -113,11 +113,16 @@ pub(crate) fn of_group(context: &Context, what: &str, group: &str) -> Result<Vec
     let mut jobs =
         context.store.list(context.session.as_ref()).map_err(|error| Failure::other(what, &error))?.jobs;
     jobs.retain(|job| job.spec().group.as_deref() == Some(group));
-    if jobs.is_empty() { Err(Failure::no_group(what, group)) } else { Ok(jobs) }
+    if jobs.is_empty() {
+        let hint = "`outlive list` shows all jobs; `outlive run --group` starts one in a group";
+        let message = format!("there is no job of group {group:?}");
+        return Err(Failure::new(Code::NotFound, message).during(what).hint(hint));
+    }
+    Ok(jobs)
 }
 
 /// Does something to each of several jobs. All must exist before anything is done to one; after that, what fails for one
-/// is told and does not keep the others from theirs. Returns the first failure's exit status.
+/// is reported, and the others go on. Returns the first failure's exit status.
 pub(crate) fn each(
     context: &Context,
     references: &[String],
@@ -129,7 +134,7 @@ pub(crate) fn each(
     let mut has_failed = false;
     for job in &jobs {
         if let Err(failure) = act(job) {
-            let reported = failure.report(context.is_json);
+            let reported = report(&failure, context.is_json);
             if !std::mem::replace(&mut has_failed, true) {
                 code = reported;
             }

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
 /// Opens the job's own store: the environment is the job's, and may name another one.
 fn open(arguments: &OnExit) -> Result<Store, Failure> {
     let Some(home) = &arguments.home else { return Ok(Store::open()?) };
-    // A configuration that was broken since must not keep anybody from being told.
+    // A configuration that was broken since must not hold up the notice.
     let store = match &arguments.config {
         Some(path) => Store::open_configured(home, path),
         None => Store::open_home(home),

@@ -17,7 +17,7 @@ struct Paused {
 pub(crate) fn run(context: &Context, arguments: &Pause) -> Result<ExitCode, Failure> {
     let mut paused = Vec::new();
     let code = each(context, &arguments.jobs, |job| {
-        context.store.pause(job).map_err(|error| Failure::control("pause", &error))?;
+        context.store.pause(job).map_err(|error| Failure::from(error).during("pause"))?;
         paused.push(job.id().clone());
         Ok(())
     })?;

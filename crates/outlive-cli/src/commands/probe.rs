@@ -7,9 +7,9 @@ use crate::commands::Context;
 use crate::failure::Failure;
 
 pub(crate) fn run(context: &Context, arguments: &Probe) -> Result<ExitCode, Failure> {
-    // Whoever started it had blocked them all.
+    // The starter had blocked all signals.
     outlive_sys::signal::unblock_all();
-    // Not to keep anybody's directory busy for as long as the job takes.
+    // The starter's directory must not stay busy for as long as the job takes.
     std::env::set_current_dir("/").ok();
     context.store.probe(&arguments.job, arguments.nonce)?;
     Ok(ExitCode::SUCCESS)

@@ -17,11 +17,11 @@ struct Removed {
 pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Failure> {
     let mut removed = Vec::new();
     let code = each(context, &arguments.jobs, |job| {
-        // Whoever removes a job knows that it has ended.
+        // A reader that removes a job knows that it has ended.
         if !job.state(&context.store).is_live() {
             job.mark_told(&context.reader);
         }
-        context.store.remove(job).map_err(|error| Failure::remove(&error))?;
+        context.store.remove(job).map_err(Failure::from)?;
         removed.push(job.id().clone());
         Ok(())
     })?;

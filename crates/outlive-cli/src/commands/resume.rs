@@ -17,7 +17,7 @@ struct Resumed {
 pub(crate) fn run(context: &Context, arguments: &Resume) -> Result<ExitCode, Failure> {
     let mut resumed = Vec::new();
     let code = each(context, &arguments.jobs, |job| {
-        context.store.resume(job).map_err(|error| Failure::control("resume", &error))?;
+        context.store.resume(job).map_err(|error| Failure::from(error).during("resume"))?;
         resumed.push(job.id().clone());
         Ok(())
     })?;

@@ -132,13 +132,13 @@ fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What streaming came to.
+/// How streaming ended.
 enum Streamed {
     /// The main process has ended, and all that it printed was passed on.
     Ended,
     /// The time was over; the rest of the output begins here.
     TimeOver(u64),
-    /// Nobody waits any more.
+    /// Ctrl-C ended the waiting.
     LetGo,
 }
 
@@ -177,7 +177,7 @@ fn stream(
 ) -> Result<Streamed, Failure> {
     let failed = |error: io::Error| Failure::other("run", &error);
     let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?.until_exit();
-    // Where the output so far ended when the time was over. One that prints faster than we pass it on has no other end.
+    // Where the output ended when the time was over: a command that prints faster than it is passed on has no other end.
     let mut goal = None;
     let mut first_output = None;
     loop {
@@ -251,7 +251,7 @@ fn yield_when(context: &Context, job: &Job, patience: &Patience) -> Result<ExitC
         Streamed::TimeOver(position) => position,
         Streamed::Ended => job.state(&context.store).outcome.map_or(0, |outcome| outcome.totals.bytes),
     };
-    // One that cannot be noted repeats what was shown, and loses nothing.
+    // A cursor that cannot be written repeats what was shown, and loses nothing.
     job.set_cursor(&context.reader, None, next_byte).ok();
     let goes_on = matches!(streamed, Streamed::TimeOver(_));
     if context.is_json {
@@ -327,7 +327,7 @@ fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Exits as the command did; prints the object only if nobody has.
+/// Exits as the command did; with `prints_object`, `--json` prints the job.
 fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, Failure> {
     let state = job.state(&context.store);
     let object = JobObject::new(job, &state);
@@ -345,7 +345,7 @@ fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, 
     job.mark_told(&context.reader);
     let is_lost = state.status == Status::Lost;
     let code = match state.outcome.map(|outcome| outcome.wait_status) {
-        // Nobody recorded all of it: that is not the success that 0 would say.
+        // The record of a lost job is incomplete: 0 would claim a success.
         Some(WaitStatus::Exited { code: 0 }) if is_lost => FAILED,
         Some(WaitStatus::Exited { code }) => u8::try_from(code).unwrap_or(FAILED),
         Some(WaitStatus::Signaled { signal, .. }) => u8::try_from(128 + signal).unwrap_or(FAILED),

@@ -28,7 +28,7 @@ struct Sent {
 
 pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
-    let failed = |error| Failure::control("send", &error);
+    let failed = |error: ControlError| Failure::from(error).during("send");
     let mut bytes = 0;
     match arguments.text.as_deref() {
         Some(text) if text != "-" => {
@@ -52,8 +52,8 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
                 };
                 context.store.write_stdin(&job, &buffer[..count], LIMIT).map_err(|error| {
                     failed(match error {
-                        ControlError::NotReading { accepted } => {
-                            ControlError::NotReading { accepted: bytes + accepted }
+                        ControlError::NotReading { job, accepted } => {
+                            ControlError::NotReading { job, accepted: bytes + accepted }
                         }
                         other => other,
                     })

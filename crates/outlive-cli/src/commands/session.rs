@@ -25,7 +25,7 @@ pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Fai
     }
 }
 
-/// Whoever sees only one session does not learn of others, not even that they are there.
+/// With --session, other sessions are not even named.
 fn visible(context: &Context, name: &SessionName) -> Result<(), Failure> {
     match &context.session {
         Some(own) if own != name => Err(SessionError::Unknown(name.clone()).into()),

@@ -64,7 +64,7 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
     } else {
         print(&text(&state, &shown));
     }
-    // Only now that it is told: whoever dies before is told by the inbox.
+    // Marked only after the answer was printed: if this program dies before, the inbox has the ending.
     if state.status.has_ended() {
         job.mark_seen();
         if context.is_json || !arguments.tree {
@@ -289,7 +289,7 @@ fn branches(processes: &[Process]) -> Vec<String> {
     let is_listed = |pid: i32| processes.iter().any(|process| process.pid == pid);
     let mut drawn: BTreeMap<i32, String> = BTreeMap::new();
     let draw = |(number, process): (usize, &Process)| {
-        // What stands before the children of this one: a line goes on where brothers follow.
+        // The prefix of this process's children: a line goes on where siblings follow.
         let Some(above) = drawn.get(&process.parent).filter(|_| is_listed(process.parent)).cloned() else {
             drawn.insert(process.pid, String::new());
             return String::new();

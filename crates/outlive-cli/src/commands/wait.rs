@@ -19,7 +19,7 @@ const TAIL_BYTES: usize = 2000;
 #[derive(Serialize)]
 struct Answer<'a> {
     outcome: &'static str,
-    /// Of which job; none if it was none's in particular.
+    /// The job that decided; none if no single job did.
     job: Option<&'a JobId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     line: Option<String>,
@@ -27,7 +27,7 @@ struct Answer<'a> {
     line_number: Option<u64>,
     status: Option<Status>,
     tail: Option<String>,
-    /// How long it would have been waited at most; none: without limit.
+    /// The limit that was given; none: without limit.
     effective_timeout_ms: Option<u64>,
     jobs: &'a [JobObject],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     } else {
         tell(context, &objects, &arrival, arguments)?;
     }
-    // Only now that it is told: whoever dies before is told by the inbox.
+    // Marked only after the answer was printed: if this program dies before, the inbox has the ending.
     for (job, _) in jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended()) {
         job.mark_seen();
         job.mark_told(&context.reader);
@@ -76,14 +76,7 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
 
 fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
     let compile = |text: &String, option: &str| {
-        outlive::pattern(text, arguments.ignore_case).map_err(|error| {
-            let why = error.to_string();
-            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Failure::usage(
-                format!("{option} {text:?} is no regular expression: {why}"),
-                "put \\ before characters that mean themselves",
-            )
-        })
+        outlive::pattern(text, arguments.ignore_case).map_err(|error| Failure::from(error).during(option))
     };
     let compile_any = |text: Option<&String>, option| text.map(|text| compile(text, option)).transpose();
     Ok(Conditions {

@@ -6,7 +6,7 @@ use outlive::{ControlError, Job, Kill, Killed, Signal};
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
-use crate::jobs::{self, refused};
+use crate::jobs::{self, failed};
 use crate::reply::{Failure, Reply, push_line, quoted};
 
 pub(crate) static TOOL: Tool = Tool {
@@ -76,7 +76,7 @@ fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
     }
     if let Some(port) = port {
         let found = call.store.find_by_port(port, call.scope.seen());
-        chosen.push(found.map_err(|error| jobs::not_found(call, &error))?);
+        chosen.push(found.map_err(|error| failed(call, "", error))?);
     }
     if let Some(group) = group {
         let listed =
@@ -104,7 +104,7 @@ fn tell(
             Ok(killed) => describe(job, &killed, sent, &mut body),
             // Asking twice is no failure: what was wanted is so.
             Err(ControlError::Ended(_)) => describe(job, &Killed::was_over(), sent, &mut body),
-            Err(error) => failures.push(refused(job, &format!("{} is left", job.id()), &error)),
+            Err(error) => failures.push(failed(call, &format!("{} is left", job.id()), error)),
         }
     }
     if body.is_empty()

@@ -1,10 +1,8 @@
 //! `manage_job`: pause, resume, clear, remove, rename.
 
-use outlive::RemoveError;
-
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
-use crate::jobs::{self, refused, summary};
+use crate::jobs::{self, failed, summary};
 use crate::reply::{Failure, Reply};
 
 const ACTIONS: [&str; 5] = ["pause", "resume", "clear", "remove", "rename"];
@@ -30,32 +28,25 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let id = job.id().clone();
     let done = match action {
         Some("pause") => {
-            call.store.pause(&job).map_err(|error| refused(&job, "not paused", &error))?;
+            call.store.pause(&job).map_err(|error| failed(call, "not paused", error))?;
             "paused"
         }
         Some("resume") => {
-            call.store.resume(&job).map_err(|error| refused(&job, "not resumed", &error))?;
+            call.store.resume(&job).map_err(|error| failed(call, "not resumed", error))?;
             "resumed"
         }
         Some("clear") => {
-            call.store.clear(&job).map_err(|error| refused(&job, "not cleared", &error))?;
+            call.store.clear(&job).map_err(|error| failed(call, "not cleared", error))?;
             "output forgotten"
         }
         Some("remove") => {
-            call.store.remove(&job).map_err(|error| match &error {
-                RemoveError::Live(_) => {
-                    Failure::of("not removed", &error).next(format!("kill job={id} first"))
-                }
-                _ => Failure::of("not removed", &error).next("list_jobs shows what there is"),
-            })?;
+            call.store.remove(&job).map_err(|error| failed(call, "not removed", error))?;
             return Ok(Reply::new(format!("{id} removed")));
         }
         Some("rename") => {
             let name =
                 call.arguments.required("name", &format!("manage_job job={id} action=rename name=web"))?;
-            call.store.rename(&job, &name).map_err(|error| {
-                Failure::of("not renamed", &error).next("call it again with a short name of one line")
-            })?;
+            call.store.rename(&job, &name).map_err(|error| failed(call, "not renamed", error))?;
             return Ok(Reply::new(format!("{id} is now called {}", shown(name.trim()))));
         }
         _ => {

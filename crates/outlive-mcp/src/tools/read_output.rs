@@ -66,7 +66,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         Some("raw") => Form::Raw,
         _ => Form::Rendered,
     };
-    let search = search(arguments.text("grep")?)?;
+    let search = Search { include: pattern(call, "grep")?, ..Search::default() };
     let is_new_only = lines.is_none() && from_line.is_none() && since.is_none() && search.is_everything();
     let reader = call.scope.reader.clone();
     let cursor = job.cursor(&reader, stream).unwrap_or(0);
@@ -137,19 +137,12 @@ fn options(call: &Call<'_>) -> Result<String, Failure> {
     Ok(options)
 }
 
-fn search(text: Option<String>) -> Result<Search, Failure> {
-    let include = text.map(|text| pattern("grep", &text)).transpose()?;
-    Ok(Search { include, ..Search::default() })
-}
-
-/// Compiles a regular expression that was given.
-pub(crate) fn pattern(name: &str, text: &str) -> Result<Regex, Failure> {
-    outlive::pattern(text, false).map_err(|error| {
-        let error = error.to_string();
-        let last = error.lines().last().unwrap_or_default();
-        Failure::new(format!("{name} {} is no regular expression: {last}", crate::reply::quoted(text)))
-            .next("write a \\ before a dot, star or bracket that is meant as such")
-    })
+/// Reads the parameter that holds a regular expression.
+pub(crate) fn pattern(call: &Call<'_>, name: &str) -> Result<Option<Regex>, Failure> {
+    let text = call.arguments.text(name)?;
+    let compile =
+        |text: String| outlive::pattern(&text, false).map_err(|error| jobs::failed(call, name, error));
+    text.map(compile).transpose()
 }
 
 fn before_now(millis: u64) -> Timestamp {
@@ -190,7 +183,7 @@ pub(crate) fn await_output(
 /// Somebody may remove the job while it is read.
 pub(crate) fn unreadable(call: &Call<'_>, job: &Job, error: &std::io::Error) -> Failure {
     if job.is_removed() {
-        return jobs::not_found(call, &outlive::FindError::Unknown(job.id().to_string()));
+        return jobs::failed(call, "", outlive::FindError::Unknown(job.id().to_string()));
     }
     Failure::of("cannot read its output", error).next("call it again")
 }

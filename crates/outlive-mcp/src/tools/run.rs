@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::{Job, JobLimits, LimitError, Ready, Request, StartError, Stdin};
+use outlive::{Job, JobLimits, Ready, Request, Stdin};
 use serde_json::Value;
 
 use super::{Call, Hints, Kind, Parameter, Tool};
@@ -50,7 +50,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let request = request(call)?;
     // Its end is for this answer to tell, not for another that is given meanwhile.
     let started = call.notices.leave_started(|| call.store.start(&request));
-    let (started, left) = started.map_err(|error| failure(call, &error))?;
+    let (started, left) = started.map_err(|error| jobs::failed(call, "not started", error))?;
     let job = started.job;
     // Where it cannot be waited for, how it is doing is told all the same.
     jobs::wait_for_start(call, &job, Duration::from_millis(wait)).ok();
@@ -177,26 +177,5 @@ fn stdin(arguments: &crate::arguments::Arguments) -> Result<Stdin, Failure> {
             Some("open") => Stdin::Open,
             _ => Stdin::Null,
         }),
-    }
-}
-
-/// Says what to do about a job that was not started.
-fn failure(call: &Call<'_>, error: &StartError) -> Failure {
-    let failure = Failure::of("not started", error);
-    match error {
-        StartError::Limit(LimitError::Bytes { .. }) => {
-            failure.next("list_jobs, then manage_job action=remove for those that are no longer needed")
-        }
-        StartError::Limit(_) => failure
-            .next(format!("kill one that is no longer needed; {}", jobs::live_ids(call.store, call.scope))),
-        StartError::NeverStarted { why, .. } if why.step == "directory" => {
-            failure.next("call run again with a cwd that exists")
-        }
-        StartError::NeverStarted { job, .. } => {
-            failure.next(format!("read_output job={job} has what is known"))
-        }
-        StartError::Silent { job } => failure.next(format!("list_jobs shows whether {job} has started")),
-        StartError::Request(_) => failure.next("call run again without what is wrong"),
-        _ => failure.next("this is not the command's fault: tell the user, outlive doctor examines it"),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::read_output::{answer, await_output, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, LONGEST_WAIT_MS, refused, summary};
+use crate::jobs::{self, LONGEST_WAIT_MS, failed, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
 
@@ -67,10 +67,10 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let before = Output::open(&job).map_err(|error| unreadable(call, &job, &error))?.end();
     if !bytes.is_empty() {
-        call.store.write_stdin(&job, &bytes, UNREAD).map_err(|error| refused(&job, "not written", &error))?;
+        call.store.write_stdin(&job, &bytes, UNREAD).map_err(|error| failed(call, "not written", error))?;
     }
     if eof {
-        call.store.close_stdin(&job).map_err(|error| refused(&job, "not closed", &error))?;
+        call.store.close_stdin(&job).map_err(|error| failed(call, "not closed", error))?;
     }
     await_output(call, &job, before, Instant::now() + Duration::from_millis(wait), SETTLED)?;
     let state = job.state(call.store);

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
-use outlive::{Arrival, Came, Conditions, EventScope, Job, Line, Plain, Until, WaitError, WaitFor};
+use outlive::{Arrival, Came, Conditions, EventScope, Job, Line, Plain, Until, WaitFor};
 
 use serde_json::{Map, Value};
 
-use super::read_output::{answer, unreadable};
+use super::read_output::{answer, pattern, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
@@ -63,7 +63,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         [job] => Some(call.notices.leave(job.id().clone())),
         _ => None,
     };
-    let arrival = call.store.wait_for_unless(&wanted, call.stop.fd()).map_err(|error| failed(&error))?;
+    let arrival =
+        call.store.wait_for_unless(&wanted, call.stop.fd()).map_err(|error| jobs::failed(call, "", error))?;
     let waited = if timeout.is_zero() { timeout } else { began.elapsed() };
     let reply = tell(call, jobs, &arrival, waited)?;
     Ok(match left.filter(|_| !reply.told.is_empty()) {
@@ -132,22 +133,15 @@ pub(crate) fn pinned(
 }
 
 fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
-    let arguments = &mut call.arguments;
-    let mut conditions = Conditions::default();
-    let pattern = |name: &str, text: Option<String>| {
-        text.map(|text| super::read_output::pattern(name, &text)).transpose()
-    };
-    conditions.fail_matches = pattern("fail_pattern", arguments.text("fail_pattern")?)?;
+    let mut conditions = Conditions { fail_matches: pattern(call, "fail_pattern")?, ..Conditions::default() };
     match goal {
         "ready" => conditions.ready = true,
         "match" => {
-            conditions.matches = pattern(
-                "pattern",
-                Some(arguments.required("pattern", "wait jobs=[\"web\"] for=match pattern=\"listening\"")?),
-            )?;
+            call.arguments.required("pattern", "wait jobs=[\"web\"] for=match pattern=\"listening\"")?;
+            conditions.matches = pattern(call, "pattern")?;
         }
         "port" => {
-            let port = arguments.number("port", 1..=65_535)?.and_then(|port| u16::try_from(port).ok());
+            let port = call.arguments.number("port", 1..=65_535)?.and_then(|port| u16::try_from(port).ok());
             let missing = || {
                 Failure::new("wait for=port needs port")
                     .next("for example wait jobs=[\"web\"] for=port port=3000")
@@ -155,22 +149,12 @@ fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
             conditions.port = Some(port.ok_or_else(missing)?);
         }
         "idle" => {
-            let millis = arguments.number("idle_ms", 50..=LONGEST)?.unwrap_or(2000);
+            let millis = call.arguments.number("idle_ms", 50..=LONGEST)?.unwrap_or(2000);
             conditions.idle = Some(Duration::from_millis(millis));
         }
         _ => {}
     }
     Ok(conditions)
-}
-
-fn failed(error: &WaitError) -> Failure {
-    let failure = Failure::new(crate::reply::chain(error));
-    match error {
-        WaitError::NoReady(job) => failure.next(format!(
-            "wait jobs=[\"{job}\"] for=match pattern=\"…\", for=port port=…, or start it with ready_on, ready_port or ready_url"
-        )),
-        _ => failure.next("call wait again"),
-    }
 }
 
 /// Tells what came, and what to do next.

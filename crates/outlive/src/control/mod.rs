@@ -123,6 +123,8 @@ pub enum ControlError {
     /// The command does not read what was written to it.
     #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
     NotReading {
+        /// Which job.
+        job: JobId,
         /// How many bytes it or its keeper has.
         accepted: u64,
     },
@@ -305,7 +307,7 @@ impl Store {
                 Err(ControlError::Unreachable { source, .. })
                     if source.kind() == io::ErrorKind::WouldBlock =>
                 {
-                    return Err(ControlError::NotReading { accepted });
+                    return Err(ControlError::NotReading { job: job.id().clone(), accepted });
                 }
                 Err(error) => return Err(error),
             }

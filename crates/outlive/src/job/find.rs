@@ -44,7 +44,7 @@ pub struct Damaged {
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// There is none.
-    #[error("no job {0:?}")]
+    #[error("there is no job {0:?}")]
     Unknown(String),
     /// There are several.
     #[error("{reference:?} is not one job but {}", list(.candidates))]

@@ -14,6 +14,7 @@ use outlive_core::session::Settings;
 use outlive_core::spec::{Completion, Lifetime, Ready, Stdin, quote};
 
 use crate::launch::keeper::{in_path, search};
+use crate::output::search::PatternError;
 
 /// What to start, and how.
 #[derive(Debug, Clone)]
@@ -282,8 +283,8 @@ pub enum RequestError {
     #[error(transparent)]
     Label(#[from] LabelError),
     /// Nobody could look for this.
-    #[error("{0:?} is no regular expression: {1}")]
-    Pattern(String, String),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
     /// Nobody could ask there.
     #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
     Address(String),

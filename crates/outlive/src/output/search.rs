@@ -11,6 +11,7 @@ use outlive_core::lines::Line;
 use outlive_core::timestamp::Timestamp;
 use regex::bytes::{Regex, RegexBuilder};
 
+use crate::failure::cut;
 use crate::output::{Output, Piece};
 
 /// Which lines are wanted.
@@ -30,9 +31,23 @@ pub struct Search {
 ///
 /// # Errors
 ///
-/// If it is not a regular expression, with the place.
-pub fn pattern(text: &str, ignore_case: bool) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text).case_insensitive(ignore_case).multi_line(true).crlf(true).build()
+/// If it is not a regular expression.
+pub fn pattern(text: &str, ignore_case: bool) -> Result<Regex, PatternError> {
+    let built = RegexBuilder::new(text).case_insensitive(ignore_case).multi_line(true).crlf(true).build();
+    built.map_err(|error| {
+        // The lines before the last draw the place.
+        let error = error.to_string();
+        let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        PatternError { pattern: cut(text), why }
+    })
+}
+
+/// A pattern that is no regular expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{pattern:?} is no regular expression: {why}")]
+pub struct PatternError {
+    pattern: String,
+    why: String,
 }
 
 impl Search {

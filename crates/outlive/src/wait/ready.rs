@@ -47,7 +47,7 @@ pub struct ReadyRecord {
 /// Checks a condition before a job is started with it.
 pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
     if let Some(text) = &ready.on {
-        pattern(text, false).map_err(|error| RequestError::Pattern(text.clone(), one_line(&error)))?;
+        pattern(text, false)?;
     }
     if let Some(url) = &ready.http {
         url.parse::<HttpAddress>()?;
@@ -58,12 +58,6 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Says what is wrong with a pattern; the drawing of the place needs several lines.
-fn one_line(error: &regex::Error) -> String {
-    let text = error.to_string();
-    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 impl Job {

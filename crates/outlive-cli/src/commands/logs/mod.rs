@@ -43,7 +43,7 @@ fn shows_end(arguments: &Logs) -> bool {
     !is_cut
 }
 
-/// Somebody may remove the job while it is read.
+/// Another program may remove the job while it is read.
 fn failure(job: &Job, error: &io::Error) -> Failure {
     match job.is_removed() {
         true => Failure::from(FindError::Unknown(job.id().to_string())),
@@ -53,12 +53,8 @@ fn failure(job: &Job, error: &io::Error) -> Failure {
 
 fn search(arguments: &Logs) -> Result<Search, Failure> {
     let Some(text) = &arguments.grep else { return Ok(Search::default()) };
-    let pattern = outlive::pattern(text, arguments.ignore_case).map_err(|error| {
-        Failure::usage(
-            format!("logs: --grep {text:?}: {error}"),
-            "a dot, star or bracket of the text itself is written with \\ before it",
-        )
-    })?;
+    let pattern = outlive::pattern(text, arguments.ignore_case)
+        .map_err(|error| Failure::from(error).during("logs: --grep"))?;
     let mut search = Search { before: arguments.context, after: arguments.context, ..Search::default() };
     *(if arguments.invert { &mut search.exclude } else { &mut search.include }) = Some(pattern);
     Ok(search)
@@ -107,7 +103,7 @@ impl<'a> Reading<'a> {
             return range.from;
         }
         if let Some(reader) = &arguments.cursor {
-            // One beyond the end is no place in this log: everything is new.
+            // A cursor beyond the end is no place in this log: everything is new.
             let place = self.job.cursor(reader, self.stream).filter(|&place| place <= self.output.end());
             return place.unwrap_or(0);
         }
@@ -234,7 +230,7 @@ impl<'a> Reading<'a> {
             (_, None, None) => None,
             (_, head, tail) => Some(Fit::HeadAndTail(head.unwrap_or(0), tail.unwrap_or(0))),
         };
-        // Where only one end was asked for, what is left out is no news.
+        // A reader that asked for one end alone expects that the rest is left out.
         self.printer.options = self.options();
         self.printer.tells_omitted =
             arguments.budget.is_some() || (arguments.head.is_some() && self.tail().is_some());

@@ -208,7 +208,7 @@ impl Printer {
         note(&format!("outlive: {bytes} bytes could not be kept here"));
     }
 
-    /// Prints what is left, and keeps the prompt of a terminal in its own line.
+    /// Prints what is left, and a newline where the prompt of a terminal would follow an unfinished line.
     pub(super) fn finish(&mut self) {
         let mut text = Vec::new();
         for plain in &mut self.plain {

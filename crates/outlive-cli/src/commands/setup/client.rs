@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::entry::{Entry, NAME};
+use super::failure;
 use super::form::Form;
 use crate::args::ClientChoice;
 use crate::failure::Failure;
@@ -48,7 +49,7 @@ impl Client {
 /// Returns the directory that a variable names; else one in the user's home.
 pub(super) fn directory(client: &str, variable: &str, in_home: &str) -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let wrong = |message: String, hint: String| Err(Failure::setup(message, hint));
+    let wrong = |message: String, hint: String| Err(failure(message, hint));
     if let Some(named) = set(variable) {
         if named.is_absolute() {
             return Ok(named);

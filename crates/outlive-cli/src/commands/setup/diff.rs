@@ -1,6 +1,6 @@
 //! What a change does to a text, for people.
 
-/// A line of settings may be a whole file; nobody reads that.
+/// Longest line that is shown: a line of settings may be a whole file.
 const WIDEST: usize = 160;
 
 /// Returns the lines that go and that come. No others are shown: settings hold keys.

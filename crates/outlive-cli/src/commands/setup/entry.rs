@@ -8,6 +8,7 @@ use clap::Parser;
 use outlive::SessionName;
 use serde::Serialize;
 
+use super::failure;
 use crate::args::Arguments;
 use crate::failure::Failure;
 
@@ -55,7 +56,7 @@ impl Entry {
 /// Returns `outlive` where PATH finds this very program, so that an update keeps the entry right; else its whole path.
 fn this_program() -> Result<String, Failure> {
     let own = std::env::current_exe().and_then(|path| path.canonicalize()).map_err(|error| {
-        Failure::setup(
+        failure(
             format!("cannot tell where this program is: {}", crate::failure::chain(&error)),
             "was it replaced while it ran? Run it again",
         )
@@ -65,7 +66,7 @@ fn this_program() -> Result<String, Failure> {
         return Ok(NAME.to_owned());
     }
     own.into_os_string().into_string().map_err(|path| {
-        Failure::setup(
+        failure(
             format!("the path of this program is not UTF-8, and no client takes it: {}", path.display()),
             "install outlive somewhere else, or in a directory of PATH",
         )

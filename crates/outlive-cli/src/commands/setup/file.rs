@@ -6,9 +6,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use super::client::shown;
+use super::failure;
 use crate::failure::{Failure, chain};
 
-/// No client's settings are longer; whatever is longer is something else.
+/// No client's settings are longer: a longer file is something else.
 const MOST: u64 = 64 << 20;
 
 /// A file of settings, as it was read.
@@ -27,7 +28,7 @@ impl Settings {
             Ok(path) => path,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if path.is_symlink() {
-                    return Err(Failure::setup(
+                    return Err(failure(
                         format!("{} is a link to nothing", shown(path)),
                         "make the file that it leads to, or remove the link",
                     ));
@@ -53,7 +54,7 @@ impl Settings {
         Ok(Some(copy))
     }
 
-    /// Puts this text in the place of what was read, unless somebody has changed the file meanwhile.
+    /// Replaces what was read with this text, unless another program has changed the file meanwhile.
     pub(super) fn replace(&self, text: &str) -> Result<(), Failure> {
         let wrong = |error: io::Error| failed(&self.path, &error);
         if let Some(parent) = self.path.parent() {
@@ -61,7 +62,7 @@ impl Settings {
         }
         let is_same = if self.is_there { read(&self.path)? == self.text } else { !self.path.exists() };
         if !is_same {
-            return Err(Failure::setup(
+            return Err(failure(
                 format!("{} was changed by somebody else meanwhile", shown(&self.path)),
                 "nothing was written; do it again",
             ));
@@ -75,10 +76,10 @@ fn read(path: &Path) -> Result<String, Failure> {
     let hint = "it was left alone; put the entry in by hand: outlive setup --print";
     if !metadata.is_file() || metadata.len() > MOST {
         let what = if metadata.is_file() { "is too long to be settings" } else { "is not a file" };
-        return Err(Failure::setup(format!("{} {what}", shown(path)), hint));
+        return Err(failure(format!("{} {what}", shown(path)), hint));
     }
     let bytes = fs::read(path).map_err(|error| failed(path, &error))?;
-    String::from_utf8(bytes).map_err(|_| Failure::setup(format!("{} is not UTF-8", shown(path)), hint))
+    String::from_utf8(bytes).map_err(|_| failure(format!("{} is not UTF-8", shown(path)), hint))
 }
 
 /// Writes a whole file in one step: beside its place, synced, and then into it. It gets the mode and the owner of `like`, and
@@ -89,7 +90,7 @@ fn write(path: &Path, text: &str, like: &Path) -> io::Result<()> {
     let temporary = directory.join(format!(".{name}.outlive-{}", std::process::id()));
     let written = write_new(&temporary, text, like, directory).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
-        // It is nobody's but ours; if it cannot be removed either, the failure that is told is the first.
+        // The temporary file is ours alone; if it cannot be removed either, the first failure is reported.
         fs::remove_file(&temporary).ok();
     }
     written?;
@@ -97,7 +98,7 @@ fn write(path: &Path, text: &str, like: &Path) -> io::Result<()> {
 }
 
 fn write_new(temporary: &Path, text: &str, like: &Path, directory: &Path) -> io::Result<()> {
-    // One of this name is what a killed run of the same number has left.
+    // A file of this name was left by a killed run with the same pid.
     fs::remove_file(temporary).or_else(|error| match error.kind() {
         ErrorKind::NotFound => Ok(()),
         _ => Err(error),
@@ -110,7 +111,7 @@ fn write_new(temporary: &Path, text: &str, like: &Path, directory: &Path) -> io:
     };
     let own = file.metadata()?;
     if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
-        // With sudo the file must stay the user's. Whoever is not root may not give files away, and then it is theirs anyway.
+        // With sudo the file must stay the user's. Without root, chown fails and the file is the user's anyway.
         std::os::unix::fs::fchown(&file, Some(owner.uid()), Some(owner.gid())).ok();
     }
     file.set_permissions(fs::Permissions::from_mode(mode))?;
@@ -118,5 +119,5 @@ fn write_new(temporary: &Path, text: &str, like: &Path, directory: &Path) -> io:
 }
 
 fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::setup(format!("{}: {}", shown(path), chain(error)), "nothing was changed")
+    failure(format!("{}: {}", shown(path), chain(error)), "nothing was changed")
 }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use outlive::SessionName;
+use outlive::{Code, SessionName};
 use serde::Serialize;
 use serde_json::json;
 
@@ -135,7 +135,7 @@ impl Plan {
         let unfit = |why: Unfit| left_alone(client, &why);
         if client.form.has(&settings.text).map_err(unfit)? == is_removal {
             let what = if is_removal { "still has" } else { "does not have" };
-            return Err(Failure::setup(
+            return Err(failure(
                 format!(
                     "{} ran without an error, but {} {what} the entry",
                     client.program,
@@ -233,8 +233,13 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
+/// What keeps a client's settings from being changed.
+fn failure(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::new(Code::Setup, message).during("setup").hint(hint)
+}
+
 fn left_alone(client: &Client, why: &Unfit) -> Failure {
-    Failure::setup(
+    failure(
         format!("{} was left alone: {}", shown(&client.file), why.0),
         "put it right first, or put the entry in by hand: outlive setup --print",
     )
@@ -243,8 +248,7 @@ fn left_alone(client: &Client, why: &Unfit) -> Failure {
 /// Runs the client's own command. It gets nothing to read: none of these asks anything.
 fn execute(program: &Path, arguments: &[String]) -> Result<(), Failure> {
     let line = quoted(std::iter::once(program.as_os_str()).chain(arguments.iter().map(AsRef::as_ref)));
-    let failed =
-        |why: String| Failure::setup(format!("{line}: {why}"), "run it yourself to see what is wrong");
+    let failed = |why: String| failure(format!("{line}: {why}"), "run it yourself to see what is wrong");
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())

@@ -1,0 +1,304 @@
+//! Each error of the library as a failure: its code, and what to do next at a command line and with tools.
+
+use super::{Code, Failure, cut, exit};
+use crate::{
+    AgentError, ConfigError, ControlError, FindError, InboxError, LimitError, PatternError, RemoveError,
+    RenameError, SessionError, StartError, StoreError, WaitError,
+};
+
+/// Where only the person who installed outlive can help.
+const TELL_THE_USER: &str = "this is not the command's fault: tell the user, outlive doctor examines it";
+
+const EXAMINE: &str = "`outlive doctor` examines the store";
+
+impl Failure {
+    fn code_is(mut self, code: Code) -> Self {
+        (self.code, self.exit_status) = (code, code.exit_status());
+        self
+    }
+
+    /// An agent is also told which jobs are live: it may have meant one of them.
+    fn with_live_jobs(mut self) -> Self {
+        self.lists_live_jobs = true;
+        self
+    }
+
+    /// The store cannot be used, or something beside it is wrong that no caller can mend.
+    fn broken(self) -> Self {
+        self.hint(EXAMINE).tool_hint(TELL_THE_USER)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Self::other("store", &error);
+        match &error {
+            StoreError::NoHome | StoreError::Relative(_) => {
+                failure.hint("set OUTLIVE_HOME to an absolute path")
+            }
+            StoreError::NotAStore(_) => failure.hint("set OUTLIVE_HOME to a directory of its own"),
+            StoreError::Version { .. } => {
+                failure.hint("update outlive, or set OUTLIVE_HOME to another directory")
+            }
+            // The place in the file is drawn over several lines.
+            StoreError::Config(ConfigError::Parse { .. }) => {
+                Self { message: error.to_string(), ..failure.code_is(Code::Config) }
+                    .hint("docs/guide/configuration.md has every key")
+            }
+            StoreError::Io { path, .. } => failure
+                .hint(format!("{} must be a directory that you own, on a disk with room", path.display())),
+            StoreError::Config(_) => failure,
+        }
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        let failure = Self::other("run", &error);
+        match &error {
+            StartError::Request(_) => failure
+                .code_is(Code::Usage)
+                .hint("outlive run --help has examples")
+                .tool_hint("call run again without what is wrong"),
+            StartError::Limit(LimitError::Bytes { .. }) => failure
+                .code_is(Code::LimitReached)
+                .hint("give a smaller --output-cap, end a job, or raise bytes of [limits] in config.toml")
+                .tool_hint("list_jobs, then manage_job action=remove for those that are no longer needed"),
+            StartError::Limit(_) => failure
+                .code_is(Code::LimitReached)
+                .hint("end one with `outlive kill JOB`, or raise [limits] in config.toml; `outlive list` shows them")
+                .tool_hint("kill one that is no longer needed")
+                .with_live_jobs(),
+            StartError::NeverStarted { job, why } => {
+                let mut failure = failure.code_is(Code::NotStarted).about(job);
+                if why.is_not_found() {
+                    failure.exit_status = exit::NO_PROGRAM;
+                }
+                let failure = failure.tool_hint(format!("read_output job={job} has what is known"));
+                match why.step.as_str() {
+                    "exec" => failure.hint("give a program that is in PATH or a path to one; a line for the shell goes in quotes: outlive run 'LINE'"),
+                    "directory" => failure
+                        .hint("give an existing directory with --cwd")
+                        .tool_hint("call run again with a cwd that exists"),
+                    _ => failure.hint(format!("`outlive show {job}` has the record")),
+                }
+            }
+            StartError::Silent { job } => failure
+                .about(job)
+                .hint(format!("`outlive show {job}` tells what became of it"))
+                .tool_hint(format!("list_jobs shows whether {job} has started")),
+            StartError::NoKeeper => {
+                failure.broken().hint("install outlive-keeper beside outlive, or set OUTLIVE_KEEPER to its path")
+            }
+            StartError::NoHelper => {
+                failure.broken().hint("install outlive beside this program, or set OUTLIVE_PROGRAM to its path")
+            }
+            StartError::Store { .. } => failure.broken().hint(format!("{EXAMINE}; `outlive gc` makes room")),
+            StartError::Keeper { .. } | StartError::KeeperVersion { .. } => {
+                failure.broken().hint("install outlive and outlive-keeper of the same version side by side")
+            }
+        }
+    }
+}
+
+impl From<FindError> for Failure {
+    fn from(error: FindError) -> Self {
+        let failure = Self::other("", &error);
+        match &error {
+            FindError::Unknown(reference) => {
+                Self::other("", &FindError::Unknown(cut(reference)))
+                    .code_is(Code::NotFound)
+                    .hint("`outlive list` shows all jobs")
+                    .with_live_jobs()
+            }
+            FindError::Ambiguous { .. } => {
+                failure.code_is(Code::Ambiguous).hint_for_all("give more of the id")
+            }
+            FindError::Damaged { id, source } if source.is_newer() => {
+                failure.code_is(Code::Newer).about(id).with_live_jobs()
+            }
+            FindError::Damaged { id, .. } => failure
+                .code_is(Code::Damaged)
+                .about(id)
+                .hint("`outlive doctor --fix` moves it out of the way")
+                .tool_hint("tell the user: outlive doctor --fix moves it out of the way")
+                .with_live_jobs(),
+            FindError::Port { port, is_taken: true } => failure
+                .code_is(Code::NotFound)
+                .during("kill")
+                .hint(format!(
+                    "another process does, and outlive ends only its own jobs; `ss -ltnp 'sport = :{port}'` shows which"
+                ))
+                .tool_hint(format!("another process listens on {port}, and outlive ends only its own jobs"))
+                .with_live_jobs(),
+            FindError::Port { is_taken: false, .. } => failure
+                .code_is(Code::NotFound)
+                .during("kill")
+                .hint("no other process does either; `outlive list --live --ports` shows the ports of all jobs")
+                .tool_hint("list_jobs ports=true shows the ports of all jobs"),
+            FindError::Store(_) => failure.during("store").broken(),
+        }
+    }
+}
+
+impl From<WaitError> for Failure {
+    fn from(error: WaitError) -> Self {
+        let failure = Self::other("wait", &error).tool_hint("call wait again");
+        match &error {
+            WaitError::NoReady(job) => failure
+                .code_is(Code::Usage)
+                .about(job)
+                .hint("say it when you start it: outlive run --ready-on, --ready-port or --ready-http; or wait for --match, --port or --http")
+                .tool_hint(format!(
+                    "wait jobs=[\"{job}\"] for=match pattern=\"…\", for=port port=…, or start it with ready_on, ready_port or ready_url"
+                )),
+            WaitError::Condition(_) => failure.code_is(Code::Usage),
+            WaitError::Io(_) => failure.hint(EXAMINE),
+        }
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        let failure = Self::other("", &error);
+        match &error {
+            ControlError::Ended(job) => failure
+                .code_is(Code::Ended)
+                .hint(format!("`outlive logs {job}` has what it printed"))
+                .tool_hint(format!("read_output job={job} has what it printed")),
+            ControlError::Orphaned(job) => failure
+                .code_is(Code::Orphaned)
+                .hint(format!("it can still be ended: outlive kill {job}"))
+                .tool_hint(format!("it can still be ended: kill job={job}")),
+            ControlError::Elsewhere(_) => failure
+                .code_is(Code::Elsewhere)
+                .hint_for_all("ask from the host or container that started it"),
+            ControlError::OwnAncestor(job) => failure
+                .code_is(Code::OwnAncestor)
+                .about(job)
+                .hint_for_all("let the command exit by itself, or ask from outside the job"),
+            ControlError::Unreachable { job, .. } => failure
+                .code_is(Code::Unreachable)
+                .hint(format!("is its keeper stopped? `outlive show {job}` has the pid"))
+                .tool_hint(format!("list_jobs shows how {job} is doing")),
+            ControlError::Refused { code, .. } if code == "stdin_closed" => failure
+                .code_is(Code::StdinClosed)
+                .hint("start the job with `outlive run --stdin open`; after --eof it stays closed")
+                .tool_hint("start it again: run with stdin=\"open\""),
+            ControlError::NotReading { job, .. } => failure
+                .code_is(Code::NotReading)
+                .hint("what was taken will reach the command when it reads; send the rest later")
+                .tool_hint(format!("read_output job={job} shows what it does instead")),
+            ControlError::TooOld(job) => {
+                let next = "a job keeps the keeper that it was started with; start it anew for this";
+                failure
+                    .code_is(Code::TooOld)
+                    .about(job)
+                    .hint(format!("{next}: outlive kill {job}"))
+                    .tool_hint(format!("{next}: kill job={job}"))
+            }
+            ControlError::Version { job, .. } => failure
+                .code_is(Code::Version)
+                .about(job)
+                .hint(
+                    "use the version of outlive that started it; `outlive logs` and `show` work all the same",
+                )
+                .tool_hint("read_output and list_jobs work all the same"),
+            ControlError::Store { .. } => failure.broken(),
+            ControlError::Refused { .. } => failure.tool_hint("list_jobs shows how it is doing"),
+        }
+    }
+}
+
+impl From<PatternError> for Failure {
+    fn from(error: PatternError) -> Self {
+        Self::other("", &error)
+            .code_is(Code::Usage)
+            .hint_for_all("write a \\ before a dot, star or bracket that is meant as such")
+    }
+}
+
+impl From<RemoveError> for Failure {
+    fn from(error: RemoveError) -> Self {
+        let failure = Self::other("remove", &error);
+        match &error {
+            RemoveError::Live(job) => failure
+                .code_is(Code::Live)
+                .hint(format!("end it first: outlive kill {job}"))
+                .tool_hint(format!("kill job={job} first")),
+            RemoveError::Elsewhere(_) => failure
+                .code_is(Code::Elsewhere)
+                .hint_for_all("remove it from the host or container that started it"),
+            RemoveError::Io { .. } => failure.tool_hint("list_jobs shows what there is"),
+        }
+    }
+}
+
+impl From<RenameError> for Failure {
+    fn from(error: RenameError) -> Self {
+        let failure = Self::other("rename", &error);
+        match &error {
+            RenameError::Name => {
+                failure.code_is(Code::Usage).hint_for_all("call it again with a short name of one line")
+            }
+            RenameError::Store { .. } => failure.broken(),
+        }
+    }
+}
+
+impl From<InboxError> for Failure {
+    fn from(error: InboxError) -> Self {
+        let failure = Self::other("inbox", &error);
+        match &error {
+            InboxError::Busy(reader) => failure.code_is(Code::TimedOut).hint(format!(
+                "try again when it is done, or look with: outlive inbox --reader {reader} --peek"
+            )),
+            InboxError::Store(_) => failure,
+        }
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        let failure = Self::other("agent", &error);
+        match &error {
+            AgentError::Id | AgentError::Kind => {
+                failure.code_is(Code::Usage).hint("outlive agent --help has examples")
+            }
+            AgentError::Unknown(_) => {
+                failure.code_is(Code::NotFound).hint("`outlive agent list` shows all agents")
+            }
+            AgentError::Ambiguous { .. } => {
+                failure.code_is(Code::Ambiguous).hint("say whose it is: --session NAME")
+            }
+            AgentError::Over(_) => failure.code_is(Code::Ended).hint("nothing is left to be stopped"),
+            AgentError::Store(_) => failure.broken(),
+        }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        let failure = Self::other("session", &error);
+        match &error {
+            SessionError::Unknown(_) => {
+                failure.code_is(Code::NotFound).hint("`outlive session list` shows all sessions")
+            }
+            SessionError::Exists(name) => {
+                failure.code_is(Code::Exists).hint(format!("close it first: outlive session close {name}"))
+            }
+            SessionError::Live { .. } => failure
+                .code_is(Code::Live)
+                .hint("say what becomes of them: --running kill or --running transfer"),
+            SessionError::ToItself(_) => failure.code_is(Code::Usage).hint("end them with --running kill"),
+            SessionError::Kill { job, .. } | SessionError::Survivors(job) => {
+                failure.about(job).hint(format!("`outlive show --tree {job}` shows what is left of it"))
+            }
+            SessionError::Elsewhere(job) => failure
+                .code_is(Code::Elsewhere)
+                .about(job)
+                .hint("ask from the host or container that started it"),
+            SessionError::Store(_) => failure.broken(),
+        }
+    }
+}

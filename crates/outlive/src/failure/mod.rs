@@ -1,0 +1,192 @@
+//! What went wrong, for people, scripts and agents: a stable code, what happened, and what to do next.
+//!
+//! Every error type of the library converts into a [`Failure`] (`errors`); every code has its row in one table (`table`). Front
+//! ends show failures and have no table of their own.
+
+mod errors;
+mod table;
+
+use std::error::Error;
+
+use outlive_core::id::JobId;
+use serde::Serialize;
+
+pub use table::{Code, exit};
+
+use crate::one_line;
+
+/// What went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    code: Code,
+    exit_status: u8,
+    /// What was being done; stands before the message.
+    during: String,
+    message: String,
+    hint: Option<String>,
+    tool_hint: Option<String>,
+    lists_live_jobs: bool,
+    job: Option<JobId>,
+}
+
+/// A failure as scripts see it.
+#[derive(Debug, Serialize)]
+pub struct FailureObject<'a> {
+    code: &'static str,
+    message: String,
+    hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<&'a JobId>,
+}
+
+impl Failure {
+    /// Makes a failure without a hint.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let (during, exit_status) = (String::new(), code.exit_status());
+        let (hint, tool_hint) = (None, None);
+        Self { code, exit_status, during, message, hint, tool_hint, lists_live_jobs: false, job: None }
+    }
+
+    /// An error that has no code of its own.
+    pub fn other(during: &str, error: &dyn Error) -> Self {
+        Self::new(Code::Failed, chain(error)).during(during)
+    }
+
+    /// A request that makes no sense.
+    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message).hint(hint)
+    }
+
+    /// A wait whose time was over.
+    pub fn timed_out(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Code::TimedOut, message).hint(hint)
+    }
+
+    /// A wait for what can no longer come.
+    pub fn not_reached(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::new(Code::NotReached, message).hint(hint)
+    }
+
+    /// Says what was being done, in place of what was said before.
+    #[must_use]
+    pub fn during(mut self, what: impl Into<String>) -> Self {
+        self.during = what.into();
+        self
+    }
+
+    /// Names the job that it is about.
+    #[must_use]
+    pub fn about(mut self, job: &JobId) -> Self {
+        self.job = Some(job.clone());
+        self
+    }
+
+    /// Says what to do next, in words for people at a command line.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says what to do next, in words for an agent that calls tools.
+    #[must_use]
+    pub fn tool_hint(mut self, hint: impl Into<String>) -> Self {
+        self.tool_hint = Some(hint.into());
+        self
+    }
+
+    /// Says what to do next, in words that fit both.
+    fn hint_for_all(self, hint: &str) -> Self {
+        self.hint(hint).tool_hint(hint)
+    }
+
+    /// Returns its code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Returns the exit status of the command line.
+    pub fn exit_status(&self) -> u8 {
+        self.exit_status
+    }
+
+    /// Returns what went wrong, after what was being done.
+    pub fn text(&self) -> String {
+        match self.during.as_str() {
+            "" => self.message.clone(),
+            during => format!("{during}: {}", self.message),
+        }
+    }
+
+    /// Returns what a person does next.
+    pub fn command_line_hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// Returns what an agent calls next.
+    pub fn next_call(&self) -> Option<&str> {
+        self.tool_hint.as_deref()
+    }
+
+    /// Tells whether the ids of the live jobs help an agent further.
+    pub fn lists_live_jobs(&self) -> bool {
+        self.lists_live_jobs
+    }
+
+    /// Returns the object for scripts.
+    pub fn object(&self) -> FailureObject<'_> {
+        FailureObject {
+            code: self.code.word(),
+            message: self.text(),
+            hint: self.hint.as_deref(),
+            job: self.job.as_ref(),
+        }
+    }
+}
+
+/// Shortens what a caller gave, to repeat it in a message.
+pub(crate) fn cut(text: &str) -> String {
+    match text.char_indices().nth(120) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Joins an error and its causes in one line, without the system's "(os error 2)".
+pub fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| (**error).source());
+    let words = causes.map(|error| {
+        let text = error.to_string();
+        one_line(text.split(" (os error").next().unwrap_or_default())
+    });
+    words.collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_unique() {
+        let words: BTreeSet<&str> = Code::ALL.iter().map(|code| code.word()).collect();
+        assert_eq!(words.len(), Code::ALL.len());
+    }
+
+    #[test]
+    fn every_exit_status_of_a_code_is_explained() {
+        for code in Code::ALL {
+            let status = code.exit_status().to_string();
+            assert!(exit::TABLE.iter().any(|(listed, _)| *listed == status), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_and_its_causes_are_one_line() {
+        let cause = std::io::Error::from_raw_os_error(2);
+        let error = crate::RemoveError::Io { path: "a\nb".into(), source: cause };
+        assert_eq!(chain(&error), "cannot remove a b: No such file or directory");
+    }
+}
