@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use outlive::{JobEnvironment, Lease, Presence, Store};
+use outlive::{Cancel, JobEnvironment, Lease, Presence, Store};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
@@ -11,7 +11,7 @@ use crate::profiles::{News, Profile};
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::stdio::Outgoing;
-use crate::tools::{AROUND, Call, ROOM, Stop, Tool};
+use crate::tools::{AROUND, Call, ROOM, Tool};
 
 /// What all calls of a connection share.
 pub(crate) struct Work {
@@ -49,7 +49,6 @@ impl Work {
         &self,
         arguments: Arguments,
         scope: &Scope,
-        stop: &Stop,
         since: Option<u64>,
         look: impl FnOnce(&mut Call<'_>) -> T,
     ) -> T {
@@ -57,7 +56,7 @@ impl Work {
         let (store, environment) = (&self.store, &self.environment);
         let (has_news, room) = (false, ROOM - AROUND);
         let notices = &self.notices;
-        look(&mut Call { store, scope, environment, notices, arguments, stop, since, has_news, room })
+        look(&mut Call { store, scope, environment, notices, arguments, cancel: None, since, has_news, room })
     }
 
     /// Calls a tool, and adds to its answer what the reader has not heard of.
@@ -66,7 +65,7 @@ impl Work {
         tool: &'static Tool,
         arguments: Arguments,
         scope: &Scope,
-        stop: &Stop,
+        cancel: &Cancel,
     ) -> Reply {
         let (session, reader) = (&scope.session, &scope.reader);
         self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
@@ -82,8 +81,17 @@ impl Work {
         let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
         let (store, environment) = (&self.store, &self.environment);
         let notices = &self.notices;
-        let mut call =
-            Call { store, scope, environment, notices, arguments, stop, since: None, has_news, room };
+        let mut call = Call {
+            store,
+            scope,
+            environment,
+            notices,
+            arguments,
+            cancel: Some(cancel),
+            since: None,
+            has_news,
+            room,
+        };
         let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
         if tool.waits {
             news = look();
