@@ -273,7 +273,7 @@ impl<'a> Scenario<'a> {
             (finish(command, b""), begun.elapsed())
         });
         let waits =
-            || std::fs::read_to_string(self.log()).unwrap_or_default().contains(Point::DoneWait.name());
+            || std::fs::read_to_string(self.log()).unwrap_or_default().contains(Point::WaitPoll.name());
         while !waits() && !waiter.is_finished() {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -452,6 +452,24 @@ pub fn waits_with_open(pid: i32, name: &str) -> bool {
     is_open && outlive_sys::identity::Stat::read(pid).is_some_and(|stat| stat.state == 'S')
 }
 
+/// Returns how often the threads of a process went to sleep or were put to sleep, and how long they ran, in ticks: a number that
+/// stays the same while nothing wakes the process.
+pub fn activity(pid: i32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
+    let of_task = |path: PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        let stat = std::fs::read_to_string(path.join("stat")).ok()?;
+        let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
+        let switches = switches.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
+        // After the name, which may hold anything, come the state and then numbers; 12 and 13 are the times.
+        let rest = stat.rsplit_once(')')?.1;
+        let times = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+        Some(switches.chain(times).sum::<u64>())
+    };
+    // A thread may end meanwhile.
+    tasks.flatten().filter_map(|task| of_task(task.path())).sum()
+}
+
 /// Returns byte `at` of the pattern that the program `writes` writes: every value occurs, newlines too, and no two
 /// neighbouring kilobytes are alike.
 pub fn pattern(at: u64) -> u8 {

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use outlive::{Came, Conditions, Until, WaitFor};
+use outlive::{Conditions, WaitFor, WaitReason};
 use outlive_tests::{Home, LIMIT, User, end_within, finish, lacks, signal, until};
 use serde_json::{Value, json};
 
@@ -166,18 +166,15 @@ fn a_waiter_looks_himself() {
                 scope.spawn(|| {
                     let found = store.find(&job, None).unwrap();
                     let conditions = Conditions { ready: true, ..Conditions::default() };
-                    let jobs = std::slice::from_ref(&found);
-                    let limit = Some(LIMIT);
-                    store
-                        .wait_for(&WaitFor { jobs, until: Until::All, conditions, events: None, limit })
-                        .unwrap()
+                    let exits = WaitFor::exits(std::slice::from_ref(&found));
+                    store.wait_for(&WaitFor { conditions, limit: Some(LIMIT), ..exits }).unwrap()
                 })
             })
             .collect();
         home.run(["send", &job, "up"]).ok();
         for waiting in waiting {
-            let arrival = waiting.join().unwrap();
-            assert!(arrival.is_reached && matches!(arrival.came, Came::Ready(_)), "{arrival:?}");
+            let result = waiting.join().unwrap();
+            assert!(result.is_reached && matches!(result.reason, WaitReason::Ready(_)), "{result:?}");
         }
     });
     assert!(is_marked(&home, &job));

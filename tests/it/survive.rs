@@ -100,7 +100,7 @@ fn the_end_of_every_other_process_of_outlive_is_survived() {
         let [follows, rest @ ..] = &front_ends;
         let pid = |child: &Child| child.id().cast_signed();
         waits_with_open(pid(follows), "inotify")
-            && rest.iter().all(|child| waits_with_open(pid(child), "/done"))
+            && rest.iter().all(|child| waits_with_open(pid(child), "pidfd"))
     });
     let is_outlive =
         |&pid: &i32| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == binary("outlive"));

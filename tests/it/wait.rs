@@ -3,11 +3,14 @@
 //! Proves S3-8, S3-42, S3-61 and S3-87 (a caller may wait for the result), S3-68 (`lost` is a word of its own, never a success),
 //! and of S3-104 that one can wait for all or for any of several.
 
+use std::os::fd::AsFd;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use outlive::Until;
-use outlive_tests::{Home, LIMIT, end_within, is_running, pid, signal, until, waits_with_open};
+use outlive::{Cancel, Conditions, Until, WaitFor, WaitReason};
+use outlive_tests::{
+    Home, LIMIT, activity, binary, end_within, is_running, pid, signal, until, waits_with_open,
+};
 use serde_json::{Value, json};
 
 /// A job that ends with this code when its input ends.
@@ -20,7 +23,7 @@ fn waiter(home: &Home, arguments: &[&str]) -> Child {
     let mut command = home.outlive(["wait"]);
     let child =
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is built");
-    until("it waits", || waits_with_open(child.id().cast_signed(), "/done"));
+    until("it waits", || waits_with_open(child.id().cast_signed(), "pidfd"));
     child
 }
 
@@ -178,22 +181,6 @@ fn a_command_that_outlives_its_keeper_is_waited_for() {
     }
 }
 
-/// Returns how often the threads of a process went to sleep, were put to sleep, and ran, in ticks.
-fn activity(pid: i32) -> u64 {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it is there");
-    let of_task = |path: std::path::PathBuf| {
-        let status = std::fs::read_to_string(path.join("status")).expect("it is there");
-        let stat = std::fs::read_to_string(path.join("stat")).expect("it is there");
-        let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
-        let switches = switches.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
-        // After the name, which may hold anything, come the state and then numbers; 12 and 13 are the times.
-        let rest = stat.rsplit_once(')').expect("a name").1;
-        let times = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
-        switches.chain(times).sum::<u64>()
-    };
-    tasks.map(|task| of_task(task.expect("it is there").path())).sum()
-}
-
 #[test]
 fn waiting_and_following_cost_nothing() {
     let home = Home::new();
@@ -226,6 +213,61 @@ fn waiting_and_following_cost_nothing() {
     for child in waiting.iter_mut().chain(&mut waiting_for).chain([&mut follower]) {
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+}
+
+#[test]
+fn exits_need_no_thread_and_no_inotify_instance() {
+    let home = Home::new();
+    let jobs = [1, 2].map(|code| start_ending_with(&home, code));
+    for options in [&["--any"][..], &["--all", "--timeout", "10m"]] {
+        let mut waiting = waiter(&home, &[options, &[&jobs[0], &jobs[1]]].concat());
+        let of = |what: &str| {
+            std::fs::read_dir(format!("/proc/{}/{what}", waiting.id()))
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+        };
+        assert_eq!(of("task").count(), 1);
+        let mut open = of("fd").filter_map(|path| std::fs::read_link(path).ok());
+        assert!(!open.any(|path| path.to_string_lossy().contains("inotify")));
+        waiting.kill().unwrap();
+        waiting.wait().unwrap();
+    }
+}
+
+#[test]
+fn more_jobs_than_descriptors_are_waited_for() {
+    let home = Home::new();
+    let jobs: Vec<String> = (0..8).map(|code| start_ending_with(&home, code)).collect();
+    // Each job takes one descriptor to be open, and two to be waited for.
+    let mut command = home.command("sh");
+    command.args(["-c", r#"ulimit -n 20 && exec "$0" wait "$@""#]).arg(binary("outlive")).args(&jobs);
+    let waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("it waits", || waits_with_open(waiting.id().cast_signed(), "pidfd"));
+    for job in &jobs {
+        home.run(["send", job, "--eof"]).ok();
+    }
+    let (code, text) = answer(waiting);
+    assert_eq!((code, text.lines().count()), (Some(0), jobs.len()), "{text}");
+}
+
+#[test]
+fn a_wait_is_cancelled_from_another_thread() {
+    let home = Home::new();
+    let store = home.open();
+    let job = store.find(&home.start(["sleep", "300"]), None).unwrap();
+    let idle = Conditions { idle: Some(Duration::from_secs(3600)), ..Conditions::default() };
+    for conditions in [Conditions::default(), idle] {
+        let cancel = Cancel::new().unwrap();
+        let stop = Some(cancel.as_fd());
+        let wanted = WaitFor { conditions, stop, ..WaitFor::exits(std::slice::from_ref(&job)) };
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| store.wait_for(&wanted).unwrap());
+            cancel.cancel();
+            let result = waiting.join().unwrap();
+            assert_eq!(result.reason, WaitReason::Timeout);
+            assert!(!result.is_reached && result.can_still_come);
+        });
     }
 }
 

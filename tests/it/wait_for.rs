@@ -399,7 +399,7 @@ fn groups_and_sessions_are_waited_for_and_ended() {
     // A session: what is live in it now.
     home.run(["wait", "--session", "s", "--timeout", "20ms"]).code(4);
     let done = home.outlive(["--json", "wait", "--session", "s"]).stdout(Stdio::piped()).spawn().unwrap();
-    until("it waits", || waits_with_open(done.id().cast_signed(), "/done"));
+    until("it waits", || waits_with_open(done.id().cast_signed(), "pidfd"));
     home.run(["send", &other, "--eof"]).ok();
     let (code, told) = answer(done);
     assert_eq!((code, told["jobs"].as_array().unwrap().len()), (0, 1));

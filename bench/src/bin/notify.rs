@@ -233,7 +233,7 @@ impl Bench<'_> {
         let mut command = Command::new(self.outlive);
         command.env("OUTLIVE_HOME", self.store.root()).arg("wait").args(arguments);
         let child = command.stdout(Stdio::piped()).spawn()?;
-        let awaited = if arguments.len() == 1 { "/done" } else { "inotify" };
+        let awaited = if arguments.len() == 1 { "pidfd" } else { "inotify" };
         let pid = i32::try_from(child.id())?;
         let since = Instant::now();
         while !waits_with_open(pid, awaited) {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    Cause, Conditions, Job, Notice, SessionName, State, Store, Stream, Until, WaitError, WaitFor, WaitStatus,
+    Cause, Conditions, Job, Notice, SessionName, State, Store, Stream, WaitError, WaitFor, WaitStatus,
 };
 
 use crate::arguments::shown;
@@ -131,14 +131,14 @@ pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Res
     if limit.is_zero() {
         return Ok(());
     }
-    let wanted = WaitFor {
-        jobs: std::slice::from_ref(job),
-        until: Until::All,
-        conditions: Conditions { ready: job.spec().ready.is_some(), ..Conditions::default() },
-        events: None,
+    let conditions = Conditions { ready: job.spec().ready.is_some(), ..Conditions::default() };
+    let jobs = std::slice::from_ref(job);
+    call.store.wait_for(&WaitFor {
+        conditions,
         limit: Some(limit),
-    };
-    call.store.wait_for_unless(&wanted, call.stop.fd())?;
+        stop: call.stop(),
+        ..WaitFor::exits(jobs)
+    })?;
     await_leftovers(call, job);
     Ok(())
 }
@@ -150,7 +150,7 @@ const LEFTOVERS: Duration = Duration::from_millis(500);
 /// the answer.
 pub(crate) fn await_leftovers(call: &Call<'_>, job: &Job) {
     let until = Instant::now() + LEFTOVERS;
-    while job.state(call.store).is_lingering && Instant::now() < until && !call.stop.is_set() {
+    while job.state(call.store).is_lingering && Instant::now() < until && !call.is_cancelled() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }

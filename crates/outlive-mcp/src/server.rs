@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive::Store;
+use outlive::{Cancel, Store};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
     CompleteResult, CompletionInfo, ContentBlock, ErrorCode, ErrorData, GetTaskParams, GetTaskResult,
@@ -25,7 +25,7 @@ use crate::resources;
 use crate::scope::{self, Scope};
 use crate::stdio::{Outgoing, Stdio};
 use crate::tasks::{self, Begun};
-use crate::tools::{Stop, Tool};
+use crate::tools::Tool;
 use crate::work::Work;
 
 /// How many calls that wait are served at the same time; more wait for their turn.
@@ -120,12 +120,15 @@ impl Server {
         let Ok(turn) = Arc::clone(turns).acquire_owned().await else {
             return Failure::new("the server is ending").into();
         };
-        let stop = Stop::default();
+        let cancel = match Cancel::new() {
+            Ok(cancel) => cancel,
+            Err(error) => return Failure::of("the server has no descriptors left", &error).into(),
+        };
         let mut work = tokio::task::spawn_blocking({
-            let (work, stop) = (Arc::clone(&self.work), stop.clone());
+            let (work, cancel) = (Arc::clone(&self.work), cancel.clone());
             move || {
                 let _turn = turn;
-                work.call(tool, arguments, &scope, &stop)
+                work.call(tool, arguments, &scope, &cancel)
             }
         });
         let token = context.meta.get_progress_token().filter(|_| tool.waits);
@@ -138,11 +141,11 @@ impl Server {
                     return done.unwrap_or_else(|_| Failure::new(format!("{} failed inside outlive", tool.name)).into());
                 }
                 () = context.ct.cancelled() => {
-                    stop.set();
+                    cancel.cancel();
                     return Failure::new("cancelled").into();
                 }
                 () = self.outgoing.ended() => {
-                    stop.set();
+                    cancel.cancel();
                     return Failure::new("the client is gone").into();
                 }
                 () = tokio::time::sleep(next), if token.is_some() => {

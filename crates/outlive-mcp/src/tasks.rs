@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::arguments::Arguments;
 use crate::reply::{After, Reply};
 use crate::scope::Scope;
-use crate::tools::{self, Stop, wait};
+use crate::tools::{self, wait};
 use crate::work::Work;
 
 /// How often a client should look.
@@ -116,8 +116,7 @@ fn look(
     }
     let given = arguments.clone();
     let Some(tool) = tools::find("wait") else { return (Reply::default(), None) };
-    let stop = Stop::default();
-    work.with_call(Arguments::new(tool, arguments), scope, &stop, since, |call| {
+    work.with_call(Arguments::new(tool, arguments), scope, since, |call| {
         let pinned = wait::pinned(call, given).ok();
         let mut reply = (tool.call)(call).unwrap_or_else(Reply::from);
         reply.footers.extend(call.arguments.take_notes().into_iter().map(|note| format!("note: {note}")));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use outlive::{JobEnvironment, Lease, Presence, Store};
+use outlive::{Cancel, JobEnvironment, Lease, Presence, Store};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
@@ -11,7 +11,7 @@ use crate::profiles::{News, Profile};
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::stdio::Outgoing;
-use crate::tools::{AROUND, Call, ROOM, Stop, Tool};
+use crate::tools::{AROUND, Call, ROOM, Tool};
 
 /// What all calls of a connection share.
 pub(crate) struct Work {
@@ -49,14 +49,13 @@ impl Work {
         &self,
         arguments: Arguments,
         scope: &Scope,
-        stop: &Stop,
         since: Option<u64>,
         look: impl FnOnce(&mut Call<'_>) -> T,
     ) -> T {
         self.outgoing.finish_writes();
         let (store, environment) = (&self.store, &self.environment);
         let (has_news, room) = (false, ROOM - AROUND);
-        let (notices, profile) = (&self.notices, self.profile);
+        let (notices, profile, cancel) = (&self.notices, self.profile, None);
         look(&mut Call {
             store,
             scope,
@@ -64,7 +63,7 @@ impl Work {
             profile,
             notices,
             arguments,
-            stop,
+            cancel,
             since,
             has_news,
             room,
@@ -77,7 +76,7 @@ impl Work {
         tool: &'static Tool,
         arguments: Arguments,
         scope: &Scope,
-        stop: &Stop,
+        cancel: &Cancel,
     ) -> Reply {
         let (session, reader) = (&scope.session, &scope.reader);
         self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
@@ -92,9 +91,9 @@ impl Work {
         let has_news = !news.is_empty();
         let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
         let (store, environment) = (&self.store, &self.environment);
-        let (notices, profile, since) = (&self.notices, self.profile, None);
+        let (notices, profile, cancel, since) = (&self.notices, self.profile, Some(cancel), None);
         let mut call =
-            Call { store, scope, environment, profile, notices, arguments, stop, since, has_news, room };
+            Call { store, scope, environment, profile, notices, arguments, cancel, since, has_news, room };
         let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
         if tool.waits {
             news = look();

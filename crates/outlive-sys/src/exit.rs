@@ -42,8 +42,7 @@ impl Handle {
     /// `id` is the process that this handle was opened for. One that has only just ended is waited for, a moment, until
     /// its parent has reaped it: before that only `/proc` can tell.
     pub fn wait_status(&self, id: ProcessId) -> Option<WaitStatus> {
-        let has_ended = crate::poll::readable(self.as_fd(), Some(Duration::ZERO)).unwrap_or(false);
-        if !has_ended {
+        if !self.has_ended() {
             return None;
         }
         if let Some(status) = self.reaped_status().or_else(|| unreaped_status(id)) {

@@ -6,9 +6,11 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
+use crate::poll::readable;
 use crate::signal::Signal;
 
 /// Where a pid means something.
@@ -117,11 +119,17 @@ impl Stat {
 pub struct Handle(OwnedFd);
 
 impl Handle {
-    /// Takes hold of a process, checking that it is still the one meant; `None` if it is gone.
+    /// Takes hold of a process, checking that it is still the one meant; `None` if it has ended.
     pub fn open(id: ProcessId) -> Option<Self> {
         let handle = Self(pidfd_open(Pid::from_raw(id.pid)?, PidfdFlags::empty()).ok()?);
-        // Looked at after the pidfd exists: from here on the number cannot be given to another process unnoticed.
-        id.is_alive().then_some(handle)
+        // Looked at after the pidfd exists: from here on the number cannot be given to another process unnoticed. The state that
+        // `/proc` tells is that of the first thread, which may end before the others.
+        (ProcessId::of(id.pid) == Some(id) && !handle.has_ended()).then_some(handle)
+    }
+
+    /// Tells whether the process has ended, all of its threads.
+    pub fn has_ended(&self) -> bool {
+        readable(self.as_fd(), Some(Duration::ZERO)).unwrap_or(false)
     }
 
     /// Takes over a pidfd that the kernel gave when the process was made.

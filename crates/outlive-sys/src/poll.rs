@@ -33,6 +33,18 @@ pub fn poll(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<usize
 ///
 /// As [`poll`].
 pub fn readable(fd: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<bool> {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    Ok(poll(&mut fds, limit)? > 0)
+    Ok(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], limit)? > 0)
+}
+
+/// Waits until one of several descriptors can be read or is closed; `false` if `limit` was over first.
+///
+/// # Errors
+///
+/// As [`poll`].
+pub fn any_readable<'a>(
+    fds: impl IntoIterator<Item = BorrowedFd<'a>>,
+    limit: Option<Duration>,
+) -> io::Result<bool> {
+    let fds = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    Ok(poll(&mut fds.collect::<Vec<_>>(), limit)? > 0)
 }

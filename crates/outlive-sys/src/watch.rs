@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use rustix::fs::inotify;
 
-use crate::poll::{PollFd, PollFlags, poll};
-
 /// Wakes up when a file in a directory is written, made, renamed or closed by its writer.
 ///
 /// A writer that is killed closes its files too, so its death wakes the watcher.
@@ -41,27 +39,6 @@ impl Watch {
     /// Returns what to poll for, where the kernel pushes.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
-    }
-
-    /// Waits for a change, at most `limit`; may also return without one, and does when Ctrl-C was caught.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel is out of memory.
-    pub fn wait(&self, limit: Option<Duration>) -> io::Result<()> {
-        match &self.inotify {
-            Some(fd) => {
-                let interrupt =
-                    crate::signal::interrupt_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                let mut fds: Vec<PollFd<'_>> =
-                    [PollFd::new(fd, PollFlags::IN)].into_iter().chain(interrupt).collect();
-                if poll(&mut fds, limit)? > 0 {
-                    self.clear();
-                }
-            }
-            None => std::thread::sleep(limit.map_or(FALLBACK, |limit| limit.min(FALLBACK))),
-        }
-        Ok(())
     }
 
     /// Discards what was reported; the caller then looks at the directory itself.
@@ -102,20 +79,21 @@ impl Default for Watches {
 }
 
 impl Watches {
-    /// Watches nothing yet.
+    /// Watches nothing yet, and takes nothing of the user's allowance.
     pub fn new() -> Self {
-        Self { inotify: init().ok(), numbers: Vec::new() }
+        Self { inotify: None, numbers: Vec::new() }
     }
 
     /// Starts to watch one more; returns its place. What happened before must be looked at afterwards.
     pub fn add(&mut self, directory: &Path) -> usize {
+        self.inotify = self.inotify.take().or_else(|| init().ok());
         self.numbers.push(self.inotify.as_ref().and_then(|fd| add(fd, directory).ok()));
         self.numbers.len() - 1
     }
 
     /// Tells how long a change may go unnoticed: none where the kernel pushes all of them.
     pub fn nap(&self) -> Option<Duration> {
-        (self.inotify.is_none() || self.numbers.contains(&None)).then_some(FALLBACK)
+        self.numbers.contains(&None).then_some(FALLBACK)
     }
 
     /// Returns what to poll for.

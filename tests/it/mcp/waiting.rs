@@ -2,7 +2,7 @@
 //!
 //! Proves every condition of `wait`, that the time that is over ends nothing, and that `run` returns when its job is ready.
 
-use outlive_tests::{ERAS, Era, Home, Mcp, until};
+use outlive_tests::{ERAS, Era, Home, Mcp, activity, until};
 use serde_json::json;
 
 #[test]
@@ -142,4 +142,29 @@ fn every_wait_can_be_cancelled() {
     until("the waiting threads are gone", || threads(&client) <= 6);
     assert_eq!(home.show(&job)["status"], "running");
     assert_eq!(client.end(), 0);
+}
+
+/// While nothing happens, nothing wakes a server that waits.
+#[test]
+fn a_server_that_waits_sleeps() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let job = client.call("run", json!({"command": "sleep 300", "background": true})).ok().job();
+    let long = 80_000_000;
+    let waits = [
+        json!({"jobs": [job], "timeout_ms": long}),
+        json!({"jobs": [job], "pattern": "x", "timeout_ms": long}),
+        json!({"jobs": [job], "idle_ms": long, "timeout_ms": long}),
+        json!({"timeout_ms": long}),
+    ];
+    let waits = waits.map(|arguments| client.send_call("wait", arguments));
+    // Once: the calls may still begin, and threads that have nothing to do any more end after a while.
+    until("it sleeps for a second", || {
+        let before = activity(client.pid());
+        let other = home.start_with(&["--session", "other"], ["sleep", "1"]);
+        assert_eq!(home.wait(&other)["exit_code"], 0);
+        activity(client.pid()) == before
+    });
+    assert!(waits.iter().all(|&id| !client.is_answered(id)));
+    assert_eq!(home.show(&job)["status"], "running");
 }

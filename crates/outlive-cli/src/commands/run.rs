@@ -9,7 +9,7 @@ use outlive::{
     AutoBackground, Followed, Follower, Job, JobLimits, JobObject, Lifetime, Output, Piece, Ready, Request,
     Started, Status, Stream, WaitStatus,
 };
-use outlive_sys::signal::interrupted;
+use outlive_sys::signal::{interrupt_fd, interrupted};
 use serde::Serialize;
 
 use crate::args::{LifetimeChoice, Run, Timeout};
@@ -176,7 +176,8 @@ fn stream(
     mut keep: impl FnMut(&Piece),
 ) -> Result<Streamed, Failure> {
     let failed = |error: io::Error| Failure::other("run", &error);
-    let mut follower = Follower::new(&context.store, job, 0).map_err(failed)?.until_exit();
+    let follower = Follower::new(&context.store, job, 0).map_err(failed)?;
+    let mut follower = follower.until_exit().stopped_by(interrupt_fd());
     // Where the output ended when the time was over: a command that prints faster than it is passed on has no other end.
     let mut goal = None;
     let mut first_output = None;

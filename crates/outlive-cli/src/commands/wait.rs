@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use outlive::{Arrival, Came, Conditions, EventScope, Job, JobId, JobObject, Status, Until, WaitFor};
+use outlive::{
+    Conditions, EventScope, Job, JobId, JobObject, Status, Until, WaitFor, WaitReason, WaitResult,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -57,21 +59,22 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
             .event
             .then(|| EventScope { session: context.session.clone(), since: arguments.since }),
         limit: arguments.timeout,
+        stop: None,
     };
-    let arrival = context.store.wait_for(&wanted)?;
+    let result = context.store.wait_for(&wanted)?;
     let objects: Vec<JobObject> =
-        jobs.iter().zip(&arrival.states).map(|(job, state)| JobObject::new(job, state)).collect();
+        jobs.iter().zip(&result.states).map(|(job, state)| JobObject::new(job, state)).collect();
     if context.is_json {
-        print_json(&answer(context, &jobs, &objects, &arrival, arguments.timeout)?)?;
+        print_json(&answer(context, &jobs, &objects, &result, arguments.timeout)?)?;
     } else {
-        tell(context, &objects, &arrival, arguments)?;
+        tell(context, &objects, &result, arguments)?;
     }
     // Marked only after the answer was printed: if this program dies before, the inbox has the ending.
     for (job, _) in jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended()) {
         job.mark_seen();
         job.mark_told(&context.reader);
     }
-    if arrival.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &arrival)) }
+    if result.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &result)) }
 }
 
 fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
@@ -121,31 +124,31 @@ fn answer<'a>(
     context: &Context,
     jobs: &[Job],
     objects: &'a [JobObject],
-    arrival: &'a Arrival,
+    result: &'a WaitResult,
     limit: Option<Duration>,
 ) -> Result<Answer<'a>, Failure> {
-    let (event, of_event) = match &arrival.came {
-        Came::Event(session, numbered) => {
+    let (event, of_event) = match &result.reason {
+        WaitReason::Event(session, numbered) => {
             let line = events::line(context, session, numbered)?;
             (serde_json::from_str(&line).ok(), Some(&numbered.event))
         }
         _ => (None, None),
     };
-    let line = arrival.came.line();
-    let object = arrival.job.map(|at| &objects[at]);
+    let line = result.reason.line();
+    let object = result.job.map(|at| &objects[at]);
     Ok(Answer {
-        outcome: arrival.came.word(),
+        outcome: result.reason.word(),
         job: object.map(|object| &object.job).or(of_event.map(|event| &event.job)),
         line: line.map(|line| String::from_utf8_lossy(&line.text).into_owned()),
         line_number: line.map(|line| line.number),
         status: object
             .map(|object| object.status)
             .or(of_event.and_then(|event| event.status.as_ref()?.known().copied())),
-        tail: arrival.job.and_then(|at| outlive::tail_text(&jobs[at], TAIL_BYTES).ok()),
+        tail: result.job.and_then(|at| outlive::tail_text(&jobs[at], TAIL_BYTES).ok()),
         effective_timeout_ms: limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
         jobs: objects,
         event,
-        gap: arrival.gap.map(|(from, to)| Gap { from, to }),
+        gap: result.gap.map(|(from, to)| Gap { from, to }),
     })
 }
 
@@ -153,50 +156,50 @@ fn answer<'a>(
 fn tell(
     context: &Context,
     objects: &[JobObject],
-    arrival: &Arrival,
+    result: &WaitResult,
     arguments: &Wait,
 ) -> Result<(), Failure> {
-    if let Came::Event(session, numbered) = &arrival.came {
+    if let WaitReason::Event(session, numbered) = &result.reason {
         print(&events::line(context, session, numbered)?);
         return Ok(());
     }
-    for (object, came) in objects.iter().zip(&arrival.each) {
+    for (object, came) in objects.iter().zip(&result.each) {
         let text = match came {
-            Some(Came::Exit) => ending(object),
+            Some(WaitReason::Exit) => ending(object),
             Some(came) => one_line(&format!("{} {}", object.job, words(came, arguments))),
             None => continue,
         };
         // What failed is told as a failure.
-        if !matches!(came, Some(Came::FailMatch(_) | Came::Timeout)) {
+        if !matches!(came, Some(WaitReason::FailMatch(_) | WaitReason::Timeout)) {
             print(&format!("{text}\n"));
         }
     }
     Ok(())
 }
 
-fn words(came: &Came, arguments: &Wait) -> String {
+fn words(came: &WaitReason, arguments: &Wait) -> String {
     let line =
         |line: &outlive::Line| format!("line {}: {}", line.number, String::from_utf8_lossy(&line.text));
     match came {
-        Came::Ready(None) => "is ready".to_owned(),
-        Came::Ready(Some(said)) => format!("is ready, {}", line(said)),
-        Came::Match(matched) => format!("matched, {}", line(matched)),
-        Came::FailMatch(matched) => format!("printed what must not come, {}", line(matched)),
-        Came::Port(port) => format!("listens on port {} (pid {}, {})", port.port, port.pid, port.url),
-        Came::Http(status) => {
+        WaitReason::Ready(None) => "is ready".to_owned(),
+        WaitReason::Ready(Some(said)) => format!("is ready, {}", line(said)),
+        WaitReason::Match(matched) => format!("matched, {}", line(matched)),
+        WaitReason::FailMatch(matched) => format!("printed what must not come, {}", line(matched)),
+        WaitReason::Port(port) => format!("listens on port {} (pid {}, {})", port.port, port.pid, port.url),
+        WaitReason::Http(status) => {
             let url = arguments.http.as_ref().map_or("", outlive::HttpAddress::as_str);
             format!("answers at {url} with {status}")
         }
-        Came::Idle => "is idle".to_owned(),
-        Came::Timeout => "was not ready in its time".to_owned(),
+        WaitReason::Idle => "is idle".to_owned(),
+        WaitReason::Timeout => "was not ready in its time".to_owned(),
         // These have words of their own.
-        Came::Exit | Came::Event(..) => String::new(),
+        WaitReason::Exit | WaitReason::Event(..) => String::new(),
     }
 }
 
-fn failure(objects: &[JobObject], arrival: &Arrival) -> Failure {
-    if arrival.can_still_come {
-        let waiting = objects.iter().zip(&arrival.each).filter(|(_, came)| came.is_none());
+fn failure(objects: &[JobObject], result: &WaitResult) -> Failure {
+    if result.can_still_come {
+        let waiting = objects.iter().zip(&result.each).filter(|(_, came)| came.is_none());
         let waiting: Vec<String> = waiting.map(|(object, _)| object.job.to_string()).collect();
         let what = match waiting.as_slice() {
             [] => "nothing has happened".to_owned(),
@@ -207,11 +210,11 @@ fn failure(objects: &[JobObject], arrival: &Arrival) -> Failure {
             "they go on; wait again, or stop them with outlive kill",
         );
     }
-    let Some(object) = arrival.job.map(|at| &objects[at]) else {
+    let Some(object) = result.job.map(|at| &objects[at]) else {
         return Failure::not_reached("wait: no job is live", "`outlive list` shows those that have ended");
     };
-    let (message, hint) = match &arrival.came {
-        Came::FailMatch(line) => (
+    let (message, hint) = match &result.reason {
+        WaitReason::FailMatch(line) => (
             format!(
                 "{} printed what must not come, line {}: {}",
                 object.job,
@@ -220,7 +223,7 @@ fn failure(objects: &[JobObject], arrival: &Arrival) -> Failure {
             ),
             format!("it goes on; `outlive logs --from-line {} {}` has more", line.number, object.job),
         ),
-        Came::Timeout => (
+        WaitReason::Timeout => (
             format!("{} was not ready in its time", object.job),
             format!("it goes on; `outlive logs -n 20 {}` tells what it does", object.job),
         ),

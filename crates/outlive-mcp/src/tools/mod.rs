@@ -9,12 +9,10 @@ mod run;
 mod send_input;
 pub(crate) mod wait;
 
-use std::io::{PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use outlive::Store;
+use outlive::{Cancel, Store};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
@@ -188,7 +186,8 @@ pub(crate) struct Call<'a> {
     pub(crate) profile: &'static Profile,
     pub(crate) notices: &'a Arc<Notices>,
     pub(crate) arguments: Arguments,
-    pub(crate) stop: &'a Stop,
+    /// None where no client waits for the answer.
+    pub(crate) cancel: Option<&'a Cancel>,
     /// Events after this one count; none: after now.
     pub(crate) since: Option<u64>,
     /// There are endings that the caller has not heard of; they come with this answer.
@@ -197,43 +196,15 @@ pub(crate) struct Call<'a> {
     pub(crate) room: usize,
 }
 
-/// Tells a call to stop waiting.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<Told>);
-
-#[derive(Debug, Default)]
-struct Told {
-    is_set: AtomicBool,
-    /// For those who wait for a descriptor: readable once it is set.
-    pipe: OnceLock<Option<(PipeReader, PipeWriter)>>,
-}
-
-impl Stop {
-    /// Tells it.
-    pub(crate) fn set(&self) {
-        self.0.is_set.store(true, Ordering::Release);
-        self.wake();
+impl Call<'_> {
+    /// Returns what can be read once the client has cancelled the call or is gone.
+    pub(crate) fn stop(&self) -> Option<BorrowedFd<'_>> {
+        self.cancel.map(AsFd::as_fd)
     }
 
-    /// Tells whether it was told.
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.is_set.load(Ordering::Acquire)
-    }
-
-    /// Returns what can be read once it is told; none where there are no descriptors to be had.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        let pipe = self.0.pipe.get_or_init(|| std::io::pipe().ok()).as_ref()?;
-        if self.is_set() {
-            self.wake();
-        }
-        Some(pipe.0.as_fd())
-    }
-
-    fn wake(&self) {
-        if let Some(Some((_, writer))) = self.0.pipe.get() {
-            // A pipe that is full is readable already.
-            (&*writer).write_all(b".").ok();
-        }
+    /// Tells whether the client has cancelled the call or is gone.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(Cancel::is_cancelled)
     }
 }
 

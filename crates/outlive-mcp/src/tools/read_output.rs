@@ -160,19 +160,18 @@ pub(crate) fn await_output(
     deadline: Instant,
     settled: Duration,
 ) -> Result<(), Failure> {
-    const SLICE: Duration = Duration::from_millis(200);
     let failed = |error: std::io::Error| unreadable(call, job, &error);
     let end = outlive::Output::open(job).map_err(failed)?.end();
-    let mut follower = Follower::new(call.store, job, from.min(end)).map_err(failed)?;
+    let mut follower = Follower::new(call.store, job, from.min(end)).map_err(failed)?.stopped_by(call.stop());
     let mut quiet_since = None;
     loop {
         let now = Instant::now();
         let left = deadline.saturating_duration_since(now);
         let quiet_left = quiet_since.map(|since: Instant| (since + settled).saturating_duration_since(now));
-        if left.is_zero() || call.stop.is_set() || quiet_left.is_some_and(|left| left.is_zero()) {
+        if left.is_zero() || call.is_cancelled() || quiet_left.is_some_and(|left| left.is_zero()) {
             return Ok(());
         }
-        match follower.next(Some(left.min(SLICE).min(quiet_left.unwrap_or(SLICE)))).map_err(failed)? {
+        match follower.next(Some(left.min(quiet_left.unwrap_or(left)))).map_err(failed)? {
             Followed::Piece(_) => quiet_since = Some(Instant::now()),
             Followed::End => return Ok(()),
             Followed::Nothing => {}

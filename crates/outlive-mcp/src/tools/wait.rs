@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
-use outlive::{Arrival, Came, Conditions, EventScope, Job, Line, Plain, Until, WaitFor};
+use outlive::{Conditions, EventScope, Job, Line, Plain, Until, WaitFor, WaitReason, WaitResult};
 
 use serde_json::{Map, Value};
 
@@ -56,17 +56,16 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         session: call.since.map_or_else(|| call.scope.seen().cloned(), |_| Some(call.scope.session.clone())),
         since: call.since,
     });
-    let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout) };
+    let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout), stop: call.stop() };
     let began = Instant::now();
     // The end of a single one is for this answer to tell, not for another that is given meanwhile.
     let left = match jobs.as_slice() {
         [job] => Some(call.notices.leave(job.id().clone())),
         _ => None,
     };
-    let arrival =
-        call.store.wait_for_unless(&wanted, call.stop.fd()).map_err(|error| jobs::failed(call, "", error))?;
+    let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
     let waited = if timeout.is_zero() { timeout } else { began.elapsed() };
-    let reply = tell(call, jobs, &arrival, waited)?;
+    let reply = tell(call, jobs, &result, waited)?;
     Ok(match left.filter(|_| !reply.told.is_empty()) {
         Some(left) => reply.after(move || left.told()),
         None => reply,
@@ -158,23 +157,28 @@ fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
 }
 
 /// Tells what came, and what to do next.
-fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: Duration) -> Result<Reply, Failure> {
+fn tell(
+    call: &Call<'_>,
+    mut jobs: Vec<Job>,
+    result: &WaitResult,
+    waited: Duration,
+) -> Result<Reply, Failure> {
     // Who only looks has not waited.
     let waited =
         if waited.is_zero() { String::new() } else { format!(" after {}", format_duration(millis(waited))) };
-    let decided = arrival.job.and_then(|at| jobs.get(at).map(|job| (at, summary(job, &arrival.states[at]))));
+    let decided = result.job.and_then(|at| jobs.get(at).map(|job| (at, summary(job, &result.states[at]))));
     let what = decided.as_ref().map(|(_, summary)| summary.clone()).unwrap_or_default();
-    let header = match &arrival.came {
-        Came::Timeout if jobs.is_empty() => format!("nothing has happened{waited}"),
-        Came::Timeout => format!("not yet{waited}: {what}"),
-        Came::Exit if arrival.is_reached => what,
-        Came::Exit => format!("ended before what was waited for: {what}"),
-        Came::Ready(_) | Came::Http(_) => what,
-        Came::Match(line) => format!("{what}; line {} matches", line.number),
-        Came::FailMatch(line) => format!("failed: {what}; line {} matches fail_pattern", line.number),
-        Came::Port(port) => format!("{what}; listens at {}", port.url),
-        Came::Idle => format!("{what}; silent"),
-        Came::Event(_, numbered) => {
+    let header = match &result.reason {
+        WaitReason::Timeout if jobs.is_empty() => format!("nothing has happened{waited}"),
+        WaitReason::Timeout => format!("not yet{waited}: {what}"),
+        WaitReason::Exit if result.is_reached => what,
+        WaitReason::Exit => format!("ended before what was waited for: {what}"),
+        WaitReason::Ready(_) | WaitReason::Http(_) => what,
+        WaitReason::Match(line) => format!("{what}; line {} matches", line.number),
+        WaitReason::FailMatch(line) => format!("failed: {what}; line {} matches fail_pattern", line.number),
+        WaitReason::Port(port) => format!("{what}; listens at {}", port.url),
+        WaitReason::Idle => format!("{what}; silent"),
+        WaitReason::Event(_, numbered) => {
             let event = &numbered.event;
             let exit = event.exit_code.map(|code| format!(", exit {code}")).unwrap_or_default();
             let status =
@@ -183,28 +187,28 @@ fn tell(call: &Call<'_>, mut jobs: Vec<Job>, arrival: &Arrival, waited: Duration
         }
     };
     let mut reply = Reply::new(header);
-    if let Some(line) = arrival.came.line() {
+    if let Some(line) = result.reason.line() {
         push_line(&mut reply.body, &text(line));
     }
     // Of several, how each is doing.
     if jobs.len() > 1 {
-        for (job, state) in jobs.iter().zip(&arrival.states) {
+        for (job, state) in jobs.iter().zip(&result.states) {
             push_line(&mut reply.body, &summary(job, state));
         }
     }
     let ids: Vec<String> = jobs
         .iter()
-        .zip(&arrival.states)
+        .zip(&result.states)
         .filter(|(_, state)| !state.status.has_ended())
         .map(|(job, _)| format!("\"{}\"", job.id()))
         .collect();
-    reply.is_pending = arrival.can_still_come;
-    if arrival.can_still_come {
+    reply.is_pending = result.can_still_come;
+    if result.can_still_come {
         let again =
             if ids.is_empty() { "wait".to_owned() } else { format!("wait jobs=[{}]", ids.join(", ")) };
         reply = reply.footer(format!("jobs go on; call it again: {again}"));
     }
-    let ended: Vec<usize> = (0..jobs.len()).filter(|&at| arrival.states[at].status.has_ended()).collect();
+    let ended: Vec<usize> = (0..jobs.len()).filter(|&at| result.states[at].status.has_ended()).collect();
     // The end of one job comes with what it has printed since.
     let shown = decided.map(|(at, _)| at).filter(|at| ended.contains(at));
     if let Some(at) = shown {

@@ -178,8 +178,8 @@ points! {
     /// Removing the control group.
     GroupRemove = "keeper.group.rmdir", Sure;
 
-    /// Waiting for the end of a job.
-    DoneWait = "waiter.done.flock", Call;
+    /// Sleeping until the kernel tells of something that is waited for.
+    WaitPoll = "waiter.poll", Call;
     /// Looking whether all that comes with the end is done.
     DoneProbe = "waiter.done.probe", Call;
 

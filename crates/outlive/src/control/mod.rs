@@ -20,7 +20,7 @@ use outlive_sys::socket;
 use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
-use crate::wait::Until;
+use crate::wait::conditions::Until;
 
 /// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,14 +4,16 @@
 //! up. Followers cost the keeper nothing.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use outlive_sys::watch::Watch;
+use outlive_sys::poll;
+use outlive_sys::watch::Watches;
 
-use crate::control::orphan::MainHandle;
 use crate::job::Job;
 use crate::output::{Output, Piece};
 use crate::store::Store;
+use crate::wait::exits::ExitWatch;
 
 /// Follows one job's output from a place in its log.
 #[derive(Debug)]
@@ -19,13 +21,13 @@ pub struct Follower<'a> {
     store: &'a Store,
     job: &'a Job,
     output: Output,
-    watch: Watch,
+    watches: Watches,
     /// Where the next piece begins.
     position: u64,
-    /// The end of the main process is the end, whoever else goes on.
-    is_until_exit: bool,
-    /// The main process, for the case that its keeper dies.
-    main: Option<MainHandle>,
+    /// The end of the main process is the end, whatever else of the job goes on.
+    exit: Option<ExitWatch>,
+    /// Readable once the following is to stop.
+    stop: Option<BorrowedFd<'a>>,
 }
 
 /// What a follower has to tell.
@@ -33,9 +35,9 @@ pub struct Follower<'a> {
 pub enum Followed {
     /// More output.
     Piece(Piece),
-    /// There will be no more: the last process of the job is gone, or nobody records it any longer.
+    /// There will be no more: the last process of the job is gone, or its keeper, which recorded it.
     End,
-    /// Nothing came within the time.
+    /// Nothing came within the time, or before the following was to stop.
     Nothing,
 }
 
@@ -47,14 +49,21 @@ impl<'a> Follower<'a> {
     /// If the job's directory cannot be read.
     pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
         // Watching begins before the first look, so that nothing is missed between the two.
-        let watch = Watch::new(job.path());
-        Ok(Self { store, job, output: Output::open(job)?, watch, position, is_until_exit: false, main: None })
+        let mut watches = Watches::new();
+        watches.add(job.path());
+        Ok(Self { store, job, output: Output::open(job)?, watches, position, exit: None, stop: None })
     }
 
     /// Ends with the main process: what others of the job print after that is not waited for.
     pub fn until_exit(mut self) -> Self {
-        self.is_until_exit = true;
-        self.main = MainHandle::of(self.store, self.job);
+        let exit = self.exit.insert(ExitWatch::new(Some(0)));
+        exit.prepare(self.store, self.job, &mut self.watches);
+        self
+    }
+
+    /// Stops waiting for more once this can be read: a [`crate::Cancel`], say.
+    pub fn stopped_by(mut self, stop: Option<BorrowedFd<'a>>) -> Self {
+        self.stop = stop;
         self
     }
 
@@ -63,8 +72,7 @@ impl<'a> Follower<'a> {
         self.position
     }
 
-    /// Returns the next piece, waiting at most `limit` for it; may return [`Followed::Nothing`] earlier when a signal
-    /// came.
+    /// Returns the next piece, waiting at most `limit` for it.
     ///
     /// # Errors
     ///
@@ -72,39 +80,44 @@ impl<'a> Follower<'a> {
     pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Followed> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
-            if !self.is_until_exit
+            if self.exit.is_none()
                 && let Some(piece) = self.read(u64::MAX)?
             {
                 return Ok(Followed::Piece(piece));
             }
-            if let Some(main) = &self.main {
-                main.tell(self.store, self.job);
+            if let Some(exit) = &mut self.exit {
+                exit.prepare(self.store, self.job, &mut self.watches);
             }
             // The state first, then the log once more: nothing is written after the job is closed.
             let state = self.job.state(self.store);
             self.output.refresh()?;
-            let exit =
-                state.outcome.as_ref().filter(|_| self.is_until_exit).map(|outcome| outcome.totals.bytes);
-            if let Some(piece) = self.read(exit.unwrap_or(u64::MAX))? {
+            let bytes = state.outcome.as_ref().filter(|_| self.exit.is_some());
+            let end = bytes.map(|outcome| outcome.totals.bytes);
+            if let Some(piece) = self.read(end.unwrap_or(u64::MAX))? {
                 return Ok(Followed::Piece(piece));
             }
-            if exit.is_some() {
+            if end.is_some() {
                 return Ok(Followed::End);
             }
-            let is_awaited = state.is_orphaned && self.main.is_some();
+            // Nothing more of an orphan is recorded, but how it ends can still be known.
+            let is_awaited = state.is_orphaned && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
             if !state.is_elsewhere && (!state.is_live() || state.is_orphaned) && !is_awaited {
                 return Ok(Followed::End);
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) || outlive_sys::signal::interrupted() {
+            let now = Instant::now();
+            if let Some(exit) = &mut self.exit {
+                exit.note(self.store, self.job, &state, now);
+            }
+            let is_stopped =
+                self.stop.is_some_and(|stop| poll::readable(stop, Some(Duration::ZERO)).unwrap_or(false));
+            if deadline.is_some_and(|deadline| deadline <= now) || is_stopped {
                 return Ok(Followed::Nothing);
             }
-            // Nothing more is recorded, but how it ends can still be known.
-            if let Some(main) = self.main.as_ref().filter(|_| is_awaited) {
-                main.wait(self.store, self.job, left);
-                continue;
-            }
-            self.watch.wait(left)?;
+            let due = [deadline, self.exit.as_ref().and_then(ExitWatch::due)].into_iter().flatten().min();
+            let nap = [due.map(|due| due.saturating_duration_since(now)), self.watches.nap()];
+            let fds = self.exit.iter().flat_map(ExitWatch::fds).chain(self.watches.fd()).chain(self.stop);
+            poll::any_readable(fds, nap.into_iter().flatten().min())?;
+            self.watches.changed();
             self.output.refresh()?;
         }
     }

@@ -1,9 +1,8 @@
-//! When a command that somebody waits for is better left to itself: one of the tools of development that has run for a while and
+//! When a command that was started in the foreground goes on in the background: a tool of development that has run for a while and
 //! prints something, such as a server or a watcher.
 //!
-//! Nothing is handed over: every command is a job from the start, and who waited merely stops waiting.
+//! Nothing is handed over: every command is a job from the start, and the front end merely stops waiting for it.
 
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -14,10 +13,9 @@ use crate::job::state::State;
 use crate::output::Output;
 use crate::output::follow::{Followed, Follower};
 use crate::store::Store;
-use crate::wait::Until;
-use crate::wait::wait_for::{Conditions, WaitError, WaitFor};
+use crate::wait::conditions::{WaitError, WaitFor};
 
-/// The commands that are left to themselves.
+/// The commands that go on in the background.
 const COMMANDS: [&str; 14] = [
     "npm", "pnpm", "yarn", "node", "python", "python3", "go", "cargo", "make", "docker", "webpack", "vite",
     "jest", "pytest",
@@ -26,11 +24,8 @@ const COMMANDS: [&str; 14] = [
 /// How long such a command is waited for in any case: most that are to end have ended by then.
 const THRESHOLD: Duration = Duration::from_secs(2);
 
-/// How long it may take to end after its first output: one that computes and then prints its result is not left just before its end.
+/// How long it may take to end after its first output: a command that computes and then prints its result is about to end.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// How soon one who waits notices that nobody wants that any more.
-const STOPPED_WITHIN: Duration = Duration::from_millis(100);
 
 /// Decides whether a command that was started in the foreground goes on in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,14 +39,14 @@ pub struct AutoBackground {
 pub enum Foreground {
     /// The main process has ended.
     Ended,
-    /// It is one that is better left to itself.
+    /// It goes on in the background.
     Background,
-    /// The time was over, or nobody waits any more.
+    /// The time was over, or the wait was cancelled.
     TimeOver,
 }
 
 impl AutoBackground {
-    /// Looks at a line for the shell: any of its commands may be the one that matters, wherever it stands.
+    /// Looks at a line for the shell: any of its commands counts, wherever it stands.
     pub fn of_line(line: &str) -> Self {
         let is_listed = |root: &String| COMMANDS.contains(&root.to_lowercase().as_str());
         Self { is_development: shell_words::read(line).roots.iter().any(is_listed) }
@@ -84,7 +79,7 @@ impl AutoBackground {
 }
 
 impl Store {
-    /// Waits for the end of a job's main process, until it is better left to itself, for `limit`, or until `stop` can be read.
+    /// Waits for the end of a job's main process, until it goes on in the background by `rule`, for `limit`, or until `stop` can be read.
     ///
     /// # Errors
     ///
@@ -103,7 +98,7 @@ impl Store {
         if !rule.is_development || state.status.has_ended() {
             return Ok(Foreground::of(&state));
         }
-        // It is silent so far, or not: the first it prints decides.
+        // Its first output decides, which may be there already.
         let mut follower = None;
         loop {
             let elapsed = began.elapsed();
@@ -121,10 +116,9 @@ impl Store {
             }
             let follower = match &mut follower {
                 Some(follower) => follower,
-                None => follower.insert(Follower::new(self, job, 0)?.until_exit()),
+                None => follower.insert(Follower::new(self, job, 0)?.until_exit().stopped_by(stop)),
             };
-            let limit = if stop.is_some() { left().min(STOPPED_WITHIN) } else { left() };
-            if follower.next(Some(limit))? == Followed::End {
+            if follower.next(Some(left()))? == Followed::End {
                 return Ok(Foreground::Ended);
             }
         }
@@ -136,15 +130,9 @@ impl Store {
         limit: Duration,
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<State, WaitError> {
-        let wanted = WaitFor {
-            jobs: std::slice::from_ref(job),
-            until: Until::All,
-            conditions: Conditions::default(),
-            events: None,
-            limit: Some(limit),
-        };
-        let mut arrival = self.wait_for_unless(&wanted, stop)?;
-        arrival.states.pop().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound).into())
+        let wanted = WaitFor { limit: Some(limit), stop, ..WaitFor::exits(std::slice::from_ref(job)) };
+        let mut waited = self.wait_for(&wanted)?;
+        Ok(waited.states.pop().expect("there is a state for each job"))
     }
 }
 

@@ -109,7 +109,7 @@ impl HttpAddress {
     fn ask_at(&self, address: SocketAddr) -> io::Result<u16> {
         let until = Instant::now() + ANSWER_LIMIT;
         let mut stream = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
-        // A connection to a port that nobody listens on may, by accident of its own number, reach itself.
+        // A connection to a port without listener may, if it is given that very port as its own, reach itself.
         if stream.local_addr()? == stream.peer_addr()? {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -187,18 +187,22 @@ impl HttpProbe {
         let thread = std::thread::Builder::new().name("http probe".to_owned()).stack_size(STACK);
         thread.spawn(move || {
             let mut pause = PAUSES.0;
-            // As long as somebody waits for the answer.
-            while Arc::strong_count(&answer) > 1 {
-                match address.ask() {
-                    Ok(status) if status < 400 => {
-                        answer.get_or_init(|| status);
-                        break;
-                    }
-                    _ => std::thread::sleep(pause),
+            loop {
+                if let Ok(status) = address.ask()
+                    && status < 400
+                {
+                    answer.get_or_init(|| status);
+                    // Closes `telling`, by which the waiter hears of it.
+                    return;
+                }
+                // The waiter's end is closed once the wait is over.
+                match outlive_sys::poll::readable(telling.as_fd(), Some(pause)) {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(_) => std::thread::sleep(pause),
                 }
                 pause = (pause * 3 / 2).min(PAUSES.1);
             }
-            drop(telling);
         })?;
         Ok(Self { told, status })
     }

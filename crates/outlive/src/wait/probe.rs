@@ -10,7 +10,7 @@ use crate::job::state::State;
 use crate::store::Store;
 use crate::wait::http::PAUSES;
 
-/// A job that prints something may have done something, too; but not to look at every line of a flood.
+/// A job that prints may have begun to listen; a flood of output is not looked at line by line.
 const AFTER_OUTPUT: Duration = Duration::from_millis(50);
 
 /// Looks whether a process of a job listens on a port, ever less often.

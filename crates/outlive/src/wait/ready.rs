@@ -1,8 +1,8 @@
 //! Whether a job is ready: by a line of its output, a port that it listens on, an address that answers.
 //!
-//! The condition is stored with the job. Whoever sees that it holds makes the job's file `ready` and, if he made it, writes
-//! the event. A prober in the background looks, from the start until it is so; should it be killed, the next front
-//! end that looks at the job starts it again, and whoever waits for it looks himself.
+//! The condition is stored with the job. The first process that sees it hold writes the event and makes the job's file `ready`. A
+//! prober in the background looks from the start on. Should it be killed, the next front end that looks at the job starts another,
+//! and a front end that waits for the job looks itself.
 
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
@@ -25,10 +25,9 @@ use crate::launch::request::RequestError;
 use crate::output::scan::Scanner;
 use crate::output::search::pattern;
 use crate::store::Store;
-use crate::wait::Until;
+use crate::wait::conditions::{Conditions, WaitError, WaitFor};
 use crate::wait::http::{HttpAddress, HttpProbe};
 use crate::wait::probe::PortProbe;
-use crate::wait::wait_for::{Conditions, WaitError, WaitFor};
 
 /// How a job was seen to be ready: the file `ready`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +66,7 @@ impl Job {
         let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).ok();
-        // Whoever made it may have died before he wrote more; on a full disk there is no more.
+        // Its maker may have died before it wrote more; on a full disk there is no more.
         let made = ReadyRecord { at: made_at(&file).unwrap_or(Timestamp(0)), line_number: None, url: None };
         Some(serde_json::from_slice(&text).unwrap_or(made))
     }
@@ -77,8 +76,8 @@ impl Job {
         if durable::open_ro(self.dir(), file::READY).is_ok() {
             return;
         }
-        // The event first: whoever dies between the two has it told once more, and readers drop a repeat. What is not told is not
-        // marked either, so that the next who looks tries again.
+        // The event first: after a crash between the two the event is written once more, and readers drop a repeat. Without its
+        // event the job is not marked either, so that the next process that looks tries again.
         if !store.append_event_of(Appending::READY_EVENT, self, Kind::Ready) {
             return;
         }
@@ -90,7 +89,7 @@ impl Job {
         }
     }
 
-    /// Tells whether somebody is at it who looks whether it is ready.
+    /// Tells whether a prober looks whether it is ready.
     fn is_probed(&self) -> bool {
         durable::open_ro(self.dir(), file::PROBE)
             .and_then(|held| lock::try_lock(&held, lock::Kind::Shared))
@@ -113,7 +112,7 @@ fn made_at(file: &std::fs::File) -> Option<Timestamp> {
 }
 
 impl Store {
-    /// Sees to it that somebody looks whether a job is ready, where somebody should: to be called by whoever looks at the job.
+    /// Starts a prober for a job that may become ready and has none: for front ends that look at the job.
     pub fn probe_in_passing(&self, job: &Job, state: &State) {
         if job.spec().ready.as_ref().is_none_or(|ready| !ready.newer.is_empty()) {
             return;
@@ -129,7 +128,7 @@ impl Store {
         }
     }
 
-    /// Starts a prober. Without one, whoever waits for the job to be ready still looks himself.
+    /// Starts a prober. Without it, a front end that waits for the job to be ready still looks itself.
     pub(crate) fn start_prober(&self, job: &Job) {
         // In a store that cannot be written it could do nothing.
         let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir(), file::PROBE));
@@ -142,7 +141,7 @@ impl Store {
         }
     }
 
-    /// Looks whether a job is ready until it is, has ended, or its time to be is over. At once if somebody else does, or
+    /// Looks whether a job is ready until it is, has ended, or its time to be is over. Returns at once if another prober looks, or
     /// the job is no longer there.
     ///
     /// # Errors
@@ -157,8 +156,7 @@ impl Store {
             return Ok(());
         }
         let conditions = Conditions { ready: true, ..Conditions::default() };
-        let jobs = std::slice::from_ref(&job);
-        self.wait_for(&WaitFor { jobs, until: Until::All, conditions, events: None, limit: None }).map(|_| ())
+        self.wait_for(&WaitFor { conditions, ..WaitFor::exits(std::slice::from_ref(&job)) }).map(|_| ())
     }
 }
 
@@ -218,7 +216,7 @@ impl Readiness {
             self.line = Some(line);
             self.pattern = None;
         }
-        // What has ended listens no more; whoever answers at the address is another.
+        // A job that has ended listens no more: another program answers at the address.
         if has_ended && (self.port.is_some() || self.http.is_some()) {
             return Ok(None);
         }
@@ -253,13 +251,8 @@ impl Readiness {
         }
     }
 
-    /// Tells whether the address has answered.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.asking.as_ref().is_some_and(|asking| asking.status().is_some())
-    }
-
     /// Returns what to poll for.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.asking.as_ref().filter(|asking| asking.status().is_none()).map(HttpProbe::fd)
+        self.asking.as_ref().map(HttpProbe::fd)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use outlive::{ControlError, Followed, Follower, Job, Kill, Line, Signal, State, Status, Stream, Until};
+use outlive::{
+    ControlError, Followed, Follower, Job, Kill, Line, Signal, State, Status, Stream, Until, WaitFor,
+};
 use serde_json::{Value, json};
 
 use super::{content, find, in_sight, line_object, sessions, telling, total_lines, window, word};
@@ -97,9 +99,6 @@ const SHORT_EFFECT: Duration = Duration::from_millis(500);
 
 /// How long leftover children have to end once their process ended by a signal.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
-
-/// How often a wait for output checks whether it was cancelled.
-const STOPPED_WITHIN: Duration = Duration::from_millis(200);
 
 fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let given = call.arguments.text("session")?;
@@ -211,19 +210,21 @@ fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
         // An unfinished line would be shown once, and never again with its end.
         shown.lines.retain(|line| line.number > after && (line.is_ended || state.status.has_ended()));
         let left = deadline.saturating_duration_since(Instant::now());
-        if !shown.lines.is_empty() || state.status.has_ended() || left.is_zero() || call.stop.is_set() {
+        if !shown.lines.is_empty() || state.status.has_ended() || left.is_zero() || call.is_cancelled() {
             break (state, shown);
         }
         match &mut follower {
             None => {
                 let end = outlive::Output::open(&job).map_err(failed)?.end();
-                follower = Some(Follower::new(call.store, &job, end).map_err(failed)?.until_exit());
+                let following = Follower::new(call.store, &job, end).map_err(failed)?;
+                follower = Some(following.until_exit().stopped_by(call.stop()));
             }
             Some(follower) => {
-                let limit = left.min(STOPPED_WITHIN);
                 // Without a keeper there is no output to follow, but the job can still end.
-                if follower.next(Some(limit)).map_err(failed)? == Followed::End {
-                    call.store.wait(std::slice::from_ref(&job), Until::All, Some(limit));
+                if follower.next(Some(left)).map_err(failed)? == Followed::End {
+                    let exits = WaitFor::exits(std::slice::from_ref(&job));
+                    let wanted = WaitFor { limit: Some(left), stop: call.stop(), ..exits };
+                    call.store.wait_for(&wanted).ok();
                 }
             }
         }

@@ -135,9 +135,9 @@ fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, 
     }
     let rule = AutoBackground::of(&job);
     let left = || LONGEST_WAIT.saturating_sub(began.elapsed());
-    let came = call.store.wait_in_foreground(&job, rule, left(), call.stop.fd())?;
+    let came = call.store.wait_in_foreground(&job, rule, left(), call.stop())?;
     // The timeout of a cancelled call stays: the command was not moved to the background.
-    if came != Foreground::Ended && !call.stop.is_set() {
+    if came != Foreground::Ended && !call.is_cancelled() {
         match call.store.lift_timeout(&job) {
             // Its timeout is ending it just now.
             Err(ControlError::Refused { code, .. }) if code == "ending" => {

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use outlive_core::file;
+use outlive_core::meta::Meta;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::{Handle, ProcessId};
-use outlive_sys::{durable, lock, poll};
+use outlive_sys::{durable, lock};
 
 use super::{Asked, Seen};
 use crate::control::tree::identity;
@@ -22,25 +22,15 @@ pub(crate) struct MainHandle {
 }
 
 impl MainHandle {
-    /// Takes hold of a job's main process; `None` if it has ended or is not known.
+    /// Takes hold of the main process of a job of this host; `None` if it has ended or is not known.
     pub(crate) fn of(store: &Store, job: &Job) -> Option<Self> {
-        if *store.host() != job.spec().host {
-            return None;
-        }
-        let id = job.meta()?.command.map(identity)?;
-        Some(Self { id, handle: Handle::open(id)? })
+        Self::open(&job.meta().filter(|_| *store.host() == job.spec().host)?)
     }
 
-    /// Waits until the main process of a job without keeper has ended, at most `limit`, and writes that down. Returns
-    /// earlier when a signal came.
-    pub(crate) fn wait(&self, store: &Store, job: &Job, limit: Option<Duration>) {
-        let is_running = !self.has_ended();
-        if is_running {
-            job.tell_orphaned(store);
-        }
-        let _held = hold(job);
-        poll::readable(self.handle.as_fd(), limit).ok();
-        self.tell_asked(store, job, is_running, None);
+    /// Takes hold of the main process that the snapshot of a job of this host names.
+    pub(crate) fn open(meta: &Meta) -> Option<Self> {
+        let id = meta.command.map(identity)?;
+        Some(Self { id, handle: Handle::open(id)? })
     }
 
     /// Writes down how the main process ended, if it has and nobody else will. To be called before the job is looked at:
@@ -69,8 +59,9 @@ impl MainHandle {
         self.handle.as_fd()
     }
 
-    fn has_ended(&self) -> bool {
-        poll::readable(self.handle.as_fd(), Some(Duration::ZERO)).unwrap_or(false)
+    /// Tells whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.handle.has_ended()
     }
 }
 

@@ -1,0 +1,141 @@
+//! The engine of all waits.
+//!
+//! Each turn looks at the jobs of which the kernel told something or whose time has come, decides, and sleeps in one `poll` over
+//! everything that can tell: pidfds for exits, inotify for output and events, a timer for what has to be probed, and the
+//! descriptor that cancels the wait. No thread and no lock is held meanwhile, so any number of waits go on side by side.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use outlive_sys::fault::{self, Point};
+use outlive_sys::poll::{PollFd, PollFlags, poll, readable};
+use outlive_sys::watch::Watches;
+
+use crate::job::Job;
+use crate::store::Store;
+use crate::wait::conditions::{Until, WaitError, WaitFor, WaitReason, WaitResult};
+use crate::wait::event_wait::EventWait;
+use crate::wait::job_wait::JobWait;
+
+/// How long to sleep where the kernel has no memory for a `poll`.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What decided: the reason, the job by its place, and whether it was waited for.
+type Decision = (WaitReason, Option<usize>, bool);
+
+impl Store {
+    /// Waits until the main process of any or all of `jobs` has ended, at most `limit`.
+    pub fn wait(&self, jobs: &[Job], until: Until, limit: Option<Duration>) -> WaitResult {
+        let wanted = WaitFor { until, limit, ..WaitFor::exits(jobs) };
+        self.wait_for(&wanted).expect("only conditions and events can fail")
+    }
+
+    /// Waits until something comes of any or of all jobs, or an event; at most as long as is said.
+    ///
+    /// # Errors
+    ///
+    /// If a job that is to be ready was not started with a condition for that, the output or the events cannot be read, or there
+    /// is no thread that could ask an HTTP address.
+    pub fn wait_for(&self, wanted: &WaitFor<'_>) -> Result<WaitResult, WaitError> {
+        let deadline = wanted.limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut watches = Watches::new();
+        let jobs = wanted.jobs.iter().map(|job| JobWait::new(job, &wanted.conditions, &mut watches));
+        let mut jobs = jobs.collect::<Result<Vec<_>, _>>()?;
+        let mut events =
+            wanted.events.as_ref().map(|scope| EventWait::new(self, scope, wanted.jobs, &mut watches));
+        let mut told = vec![true; jobs.len()];
+        loop {
+            let changed = watches.changed();
+            let now = Instant::now();
+            for (job, is_told) in jobs.iter_mut().zip(told) {
+                job.look(self, &mut watches, (is_told, &changed), now)?;
+            }
+            // After the jobs: the event of an end is written before the end is announced.
+            let event = match &mut events {
+                Some(events) => events.look(self, &mut watches)?,
+                None => None,
+            };
+            let decided = match event {
+                Some((session, event)) => {
+                    let job = wanted.jobs.iter().position(|job| job.spec().nonce == event.event.nonce);
+                    Some((WaitReason::Event(session, event), job, true))
+                }
+                None => decide(&jobs, wanted),
+            };
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let is_stopped =
+                || wanted.stop.is_some_and(|stop| readable(stop, Some(Duration::ZERO)).unwrap_or(false));
+            let can_still_come = decided.is_none();
+            let is_over = left.is_some_and(|left| left.is_zero()) || is_stopped();
+            let timed_out = || {
+                let job = jobs.iter().position(|job| job.reason.is_none());
+                is_over.then_some((WaitReason::Timeout, job, false))
+            };
+            if let Some((reason, job, is_reached)) = decided.or_else(timed_out) {
+                let states = jobs.iter().map(|job| job.state(self)).collect();
+                let each = jobs.into_iter().map(|job| job.reason).collect();
+                let gap = events.and_then(|events| events.gap);
+                return Ok(WaitResult { reason, job, is_reached, can_still_come, states, each, gap });
+            }
+            told = sleep(&jobs, &watches, wanted.stop, left);
+        }
+    }
+}
+
+/// Decides whether what is known of the jobs is enough.
+fn decide(jobs: &[JobWait<'_>], wanted: &WaitFor<'_>) -> Option<Decision> {
+    if jobs.is_empty() {
+        // Of no jobs at all, all have ended and none will ever be the first; of any job, events can come.
+        return wanted.events.is_none().then_some((WaitReason::Exit, None, wanted.until == Until::All));
+    }
+    let came = || jobs.iter().enumerate().filter_map(|(at, job)| Some((at, job.reason.as_ref()?, job.order)));
+    // Where only failure was looked for, the end is the goal. Where events are, it is not: it is one of them.
+    let is_end_a_goal = !wanted.conditions.has_goal() && wanted.events.is_none();
+    let is_goal = |reason: &WaitReason| match reason {
+        WaitReason::Exit => is_end_a_goal,
+        WaitReason::Timeout => false,
+        _ => true,
+    };
+    let decided = |(at, reason, _): (usize, &WaitReason, _), is_reached: bool| {
+        Some((reason.clone(), Some(at), is_reached))
+    };
+    if let Some(failed) = came().find(|(_, reason, _)| matches!(reason, WaitReason::FailMatch(_))) {
+        return decided(failed, false);
+    }
+    let all_came = jobs.iter().all(|job| job.reason.is_some());
+    let first_goal = came().filter(|(_, reason, _)| is_goal(reason)).min_by_key(|&(.., order)| order);
+    let missed = came().find(|(_, reason, _)| !is_goal(reason));
+    match (wanted.until, first_goal, missed) {
+        (Until::Any, Some(goal), _) => decided(goal, true),
+        // Events may still come of the others.
+        (Until::All, _, Some(missed)) if all_came || wanted.events.is_none() => decided(missed, false),
+        _ if all_came => decided(came().max_by_key(|&(.., order)| order)?, wanted.until == Until::All),
+        _ => None,
+    }
+}
+
+/// Sleeps until something may have happened; tells of which jobs the kernel told something.
+fn sleep(
+    jobs: &[JobWait<'_>],
+    watches: &Watches,
+    stop: Option<BorrowedFd<'_>>,
+    left: Option<Duration>,
+) -> Vec<bool> {
+    let now = Instant::now();
+    let open = || jobs.iter().enumerate().filter(|(_, job)| job.reason.is_none());
+    let due = open().filter_map(|(_, job)| job.due()).min().map(|due| due.saturating_duration_since(now));
+    let nap = [left, due, watches.nap()].into_iter().flatten().min();
+    let of_jobs = open().flat_map(|(at, job)| job.fds().map(move |fd| (at, fd)));
+    let others = [watches.fd(), stop].into_iter().flatten().map(|fd| (jobs.len(), fd));
+    let (owners, mut fds): (Vec<usize>, Vec<PollFd<'_>>) =
+        of_jobs.chain(others).map(|(at, fd)| (at, PollFd::from_borrowed_fd(fd, PollFlags::IN))).unzip();
+    if fault::step(Point::WaitPoll, || poll(&mut fds, nap)).is_err() {
+        std::thread::sleep(nap.map_or(AGAIN, |nap| nap.min(AGAIN)));
+        return vec![true; jobs.len()];
+    }
+    let mut told = vec![false; jobs.len() + 1];
+    for (owner, fd) in owners.into_iter().zip(&fds) {
+        told[owner] |= !fd.revents().is_empty();
+    }
+    told
+}

@@ -1,0 +1,112 @@
+//! Waiting for the next event of a session, of some jobs, or of any.
+
+use std::collections::{BTreeSet, HashSet};
+
+use outlive_core::id::{Nonce, SessionName};
+use outlive_sys::watch::Watches;
+
+use crate::job::Job;
+use crate::notify::events::{Events, Numbered};
+use crate::store::Store;
+use crate::wait::conditions::{EventScope, WaitError};
+
+/// A session whose events are waited for.
+struct WatchedSession {
+    session: SessionName,
+    events: Events,
+    is_watched: bool,
+}
+
+impl WatchedSession {
+    /// Watches its directory as soon as there is one.
+    fn watch(&mut self, watches: &mut Watches) {
+        if !self.is_watched && self.events.directory().is_dir() {
+            watches.add(self.events.directory());
+            self.is_watched = true;
+        }
+    }
+}
+
+/// Events that are waited for.
+pub(super) struct EventWait {
+    /// The events before the wait count, too, from a sequence on.
+    has_since: bool,
+    /// Only events of these jobs; none: of all.
+    jobs: Option<HashSet<Nonce>>,
+    sessions: Vec<WatchedSession>,
+    /// Sessions that are made meanwhile count, too.
+    is_open: bool,
+    /// First and last sequence of events that were asked for and are no longer kept.
+    pub(super) gap: Option<(u64, u64)>,
+}
+
+impl EventWait {
+    pub(super) fn new(store: &Store, scope: &EventScope, jobs: &[Job], watches: &mut Watches) -> Self {
+        let nonces = jobs.iter().map(|job| job.spec().nonce).collect();
+        let mut awaited = Self {
+            has_since: scope.since.is_some(),
+            jobs: (!jobs.is_empty()).then_some(nonces),
+            sessions: Vec::new(),
+            is_open: false,
+            gap: None,
+        };
+        let sessions: Vec<SessionName> = match &scope.session {
+            Some(session) => vec![session.clone()],
+            None if !jobs.is_empty() => {
+                let sessions: BTreeSet<&SessionName> = jobs.iter().map(Job::session).collect();
+                sessions.into_iter().cloned().collect()
+            }
+            None => {
+                awaited.is_open = true;
+                store.sessions().unwrap_or_default()
+            }
+        };
+        for session in sessions {
+            awaited.add(store, session, scope.since, watches);
+        }
+        // A session is not made by waiting for its events: the directory of all of them tells when it is.
+        if awaited.is_open || awaited.sessions.iter().any(|known| !known.is_watched) {
+            std::fs::create_dir_all(store.sessions_dir()).ok();
+            watches.add(&store.sessions_dir());
+        }
+        awaited
+    }
+
+    fn add(&mut self, store: &Store, session: SessionName, since: Option<u64>, watches: &mut Watches) {
+        let events = store.events(&session, since.unwrap_or(0));
+        let mut known = WatchedSession { session, events, is_watched: false };
+        known.watch(watches);
+        if since.is_none() {
+            // Reads past what happened before the wait; what cannot be read now fails at the first look.
+            known.events.read().ok();
+        }
+        self.sessions.push(known);
+    }
+
+    /// Returns the next event.
+    pub(super) fn look(
+        &mut self,
+        store: &Store,
+        watches: &mut Watches,
+    ) -> Result<Option<(SessionName, Numbered)>, WaitError> {
+        if self.is_open {
+            for session in store.sessions()? {
+                if !self.sessions.iter().any(|known| known.session == session) {
+                    // All events of a session that was made meanwhile are new.
+                    self.add(store, session, Some(0), watches);
+                }
+            }
+        }
+        for known in &mut self.sessions {
+            known.watch(watches);
+            let unread = known.events.read()?;
+            self.gap = known.events.take_gap().filter(|_| self.has_since).or(self.gap);
+            let is_wanted =
+                |event: &Numbered| self.jobs.as_ref().is_none_or(|jobs| jobs.contains(&event.event.nonce));
+            if let Some(event) = unread.into_iter().find(is_wanted) {
+                return Ok(Some((known.session.clone(), event)));
+            }
+        }
+        Ok(None)
+    }
+}

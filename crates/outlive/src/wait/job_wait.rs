@@ -1,0 +1,199 @@
+//! One job that is waited for: what may come of it, and what tells of that.
+
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::watch::Watches;
+use regex::bytes::Regex;
+
+use crate::job::Job;
+use crate::job::state::State;
+use crate::output::Output;
+use crate::output::scan::Scanner;
+use crate::store::Store;
+use crate::wait::conditions::{Conditions, WaitError, WaitReason};
+use crate::wait::exits::ExitWatch;
+use crate::wait::http::HttpProbe;
+use crate::wait::probe::PortProbe;
+use crate::wait::ready::Readiness;
+use crate::wait::silence::Silence;
+
+/// One job that is waited for.
+pub(super) struct JobWait<'a> {
+    job: &'a Job,
+    conditions: &'a Conditions,
+    state: Option<State>,
+    /// What came of it; none: nothing yet.
+    pub(super) reason: Option<WaitReason>,
+    /// When that was seen, and then by when it ended: jobs that came in the same turn have an order, too.
+    pub(super) order: Option<(Instant, Option<Timestamp>)>,
+    exit: ExitWatch,
+    scanner: Option<Scanner>,
+    readiness: Option<Readiness>,
+    /// When the time to be ready is over.
+    ready_until: Option<Instant>,
+    port: Option<PortProbe>,
+    http: Option<HttpProbe>,
+    silence: Option<Silence>,
+}
+
+impl<'a> JobWait<'a> {
+    pub(super) fn new(
+        job: &'a Job,
+        conditions: &'a Conditions,
+        watches: &mut Watches,
+    ) -> Result<Self, WaitError> {
+        let needs_lines = conditions.matches.is_some() || conditions.fail_matches.is_some();
+        // Watching begins before the first look, so that nothing is missed between the two.
+        let watch = (!conditions.is_empty()).then(|| watches.add(job.path()));
+        let readiness = match (&job.spec().ready, conditions.ready) {
+            (_, false) => None,
+            (Some(ready), true) => Some(Readiness::new(job, ready)?),
+            (None, true) => return Err(WaitError::NoReady(job.id().clone())),
+        };
+        Ok(Self {
+            job,
+            conditions,
+            state: None,
+            reason: None,
+            order: None,
+            exit: ExitWatch::new(watch),
+            scanner: needs_lines.then(|| Scanner::new(job, conditions.from_line)).transpose()?,
+            readiness,
+            ready_until: None,
+            port: conditions.port.map(PortProbe::new),
+            http: conditions.http.as_ref().map(HttpProbe::start).transpose()?,
+            silence: None,
+        })
+    }
+
+    /// Looks at the job, if a descriptor of it told something (`is_told`), its directory changed or its time has come, and notes
+    /// what came of it.
+    pub(super) fn look(
+        &mut self,
+        store: &Store,
+        watches: &mut Watches,
+        (is_told, changed): (bool, &[bool]),
+        now: Instant,
+    ) -> Result<(), WaitError> {
+        let has_changed = self.exit.has_changed(changed);
+        let is_wanted = is_told || has_changed || self.due().is_some_and(|due| due <= now);
+        if self.reason.is_some() || !is_wanted {
+            return Ok(());
+        }
+        let is_ending = self.exit.is_ending();
+        let is_announced = is_ending && self.job.is_announced();
+        if is_ending && !is_announced && self.conditions.is_empty() {
+            self.exit.pause(now);
+            return Ok(());
+        }
+        self.exit.prepare(store, self.job, watches);
+        // The state first, then the output: nothing of the main process is written after its end.
+        let state = self.job.state(store);
+        let found = match self.find(store, &state, now, has_changed) {
+            Err(WaitError::Io(_)) if self.job.is_removed() => None,
+            found => found?,
+        };
+        // An end counts once it is announced: then it is synced, and its event is written.
+        let is_over =
+            || state.status.has_ended() && (is_announced || state.is_removed || self.job.is_announced());
+        self.reason = found.or_else(|| is_over().then_some(WaitReason::Exit));
+        if self.reason.is_some() {
+            self.order = Some((now, state.outcome.as_ref().map(|outcome| outcome.ended)));
+            // Its descriptors may be what looking at others lacks.
+            self.exit = ExitWatch::default();
+        } else {
+            self.exit.note(store, self.job, &state, now);
+        }
+        self.state = Some(state);
+        Ok(())
+    }
+
+    /// Looks for what is to come before the end.
+    fn find(
+        &mut self,
+        store: &Store,
+        state: &State,
+        now: Instant,
+        has_changed: bool,
+    ) -> Result<Option<WaitReason>, WaitError> {
+        let has_ended = state.status.has_ended();
+        if let Some(scanner) = &mut self.scanner {
+            let is_match = |pattern: &Option<Regex>, text: &[u8]| {
+                pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+            };
+            let judge = |text: &[u8]| match is_match(&self.conditions.fail_matches, text) {
+                true => Some(false),
+                false => is_match(&self.conditions.matches, text).then_some(true),
+            };
+            match scanner.look(now, has_ended, judge)? {
+                Some((true, line)) => return Ok(Some(WaitReason::Match(line))),
+                Some((false, line)) => return Ok(Some(WaitReason::FailMatch(line))),
+                None => {}
+            }
+        }
+        if let Some(readiness) = &mut self.readiness {
+            let left = self.job.ready_time_left(state);
+            self.ready_until = left.flatten().and_then(|left| now.checked_add(left));
+            // Once its time is over, only what was seen before counts.
+            let ready = match left {
+                Some(_) => readiness.look((store, self.job, state), now, has_changed)?,
+                None => self.job.ready_record().map(|_| None),
+            };
+            match ready {
+                Some(line) => return Ok(Some(WaitReason::Ready(line))),
+                None if left.is_none() && !has_ended => return Ok(Some(WaitReason::Timeout)),
+                None => {}
+            }
+        }
+        if has_ended {
+            return Ok(None);
+        }
+        if let Some(probe) = &mut self.port
+            && let Some(port) = probe.look(store, self.job, state, now, has_changed)
+        {
+            return Ok(Some(WaitReason::Port(port)));
+        }
+        if let Some(status) = self.http.as_ref().and_then(HttpProbe::status) {
+            return Ok(Some(WaitReason::Http(status)));
+        }
+        if let Some(wanted) = self.conditions.idle {
+            let output = Output::open(self.job)?;
+            let silence = self.silence.get_or_insert_with(|| Silence::so_far(&output, state, now, wanted));
+            if silence.look(&output, now) {
+                return Ok(Some(WaitReason::Idle));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns when to look again though the kernel told nothing.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let due = [
+            self.exit.due(),
+            self.scanner.as_ref().and_then(Scanner::due),
+            self.readiness.as_ref().and_then(Readiness::due),
+            self.ready_until,
+            self.port.as_ref().and_then(PortProbe::due),
+            self.silence.as_ref().and_then(Silence::due),
+        ];
+        due.into_iter().flatten().min()
+    }
+
+    /// Returns what to poll for, beside the watches.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let http = self.http.as_ref().map(HttpProbe::fd);
+        let probes = http.into_iter().chain(self.readiness.as_ref().and_then(Readiness::fd));
+        // What answers after the end of the job decides nothing, and would be told for ever.
+        self.exit.fds().chain(probes.filter(|_| self.exit.due().is_none()))
+    }
+
+    /// Returns its state, looking once more unless it has ended: an answer is of one moment.
+    pub(super) fn state(&self, store: &Store) -> State {
+        match &self.state {
+            Some(state) if state.status.has_ended() => state.clone(),
+            _ => self.job.state(store),
+        }
+    }
+}
