@@ -398,8 +398,8 @@ pub fn keepers_of(store: &Path) -> Vec<i32> {
 }
 
 fn is_keeper_of(store: &Path, pid: i32) -> bool {
-    std::fs::read_link(format!("/proc/{pid}/fd/4"))
-        .is_ok_and(|path| path.starts_with(store) && path.file_name() == Some(OsStr::new("lock")))
+    outlive_sys::tree::descriptor(pid, outlive_sys::keeper::LOCK_FD)
+        .is_some_and(|path| path.starts_with(store) && path.file_name() == Some(OsStr::new("lock")))
 }
 
 /// Lists all processes that run.

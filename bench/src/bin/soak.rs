@@ -726,7 +726,7 @@ impl Soak<'_> {
             .filter_map(|entry| Some(format!("OUTLIVE_JOB={}", entry.id.as_ref()?)))
             .collect();
         let is_ours = |pid: &i32| {
-            let lock = fs::read_link(format!("/proc/{pid}/fd/4")).unwrap_or_default();
+            let lock = outlive_sys::tree::descriptor(*pid, outlive_sys::keeper::LOCK_FD).unwrap_or_default();
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             let mut variables = environment.split(|&byte| byte == 0);
             self.places.iter().any(|place| lock.starts_with(place.store.root()))

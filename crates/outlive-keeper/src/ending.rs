@@ -28,51 +28,69 @@ const REAPED_AT_ONCE: usize = 5000;
 /// How long to wait before a record that could not be written is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(2);
 
-/// How far a job is on its way to its end.
+/// How far a job is on its way to its end, and why it ends.
 pub(crate) struct Ending {
     main_pid: i32,
-    /// The main process, once it was reaped.
-    pub(crate) main: Option<Reaped>,
+    pub(crate) phase: Phase,
     /// Why it was asked to end, if it was. The first cause stays.
     pub(crate) cause: Option<Cause>,
-    /// The last signal that somebody sent without asking for the end, and who.
+    /// The last signal that a client sent without asking for the end, and which client.
     pub(crate) last_signal: Option<(i32, String)>,
     pub(crate) killing: Option<Killing>,
     survivors: Survivors,
     /// When those that the main process left behind are to be ended.
     pub(crate) survivors_us: Option<u64>,
-    /// The outcome is being synced apart from the loop; readable when that is done.
-    pub(crate) syncing: Option<OwnedFd>,
     /// Children have ended that are not reaped yet.
     pub(crate) has_more_to_reap: bool,
-    /// The outcome was announced.
-    pub(crate) is_announced: bool,
-    /// The end is among the session's events.
-    is_told: bool,
-    /// The closed record is written.
-    pub(crate) is_closed: bool,
+}
+
+/// The phases of a job, in their order.
+pub(crate) enum Phase {
+    /// The main process was not reaped yet.
+    Running,
+    /// The outcome is written and being synced apart from the loop; `finished` is readable when that is done.
+    Syncing { main: Reaped, finished: OwnedFd },
+    /// The outcome was announced, and processes are left.
+    Lingering { main: Reaped, end_event: EndEvent },
+    /// The last process is gone, and the closed record is written.
+    Closed,
+}
+
+/// Whether the end of the job is among its session's events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndEvent {
+    Written,
+    /// There was no room. The mark in `live/` stays, and makes the next front end write it.
+    Missing,
 }
 
 impl Ending {
     pub(crate) fn new(main_pid: i32, survivors: Survivors) -> Self {
         Self {
             main_pid,
-            main: None,
+            phase: Phase::Running,
             cause: None,
             last_signal: None,
             killing: None,
             survivors,
             survivors_us: None,
-            syncing: None,
             has_more_to_reap: false,
-            is_announced: false,
-            is_told: false,
-            is_closed: false,
         }
     }
 
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
     pub(crate) fn syncing_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.syncing.as_ref().map(AsFd::as_fd)
+        match &self.phase {
+            Phase::Syncing { finished, .. } => Some(finished.as_fd()),
+            _ => None,
+        }
     }
 
     fn cause_of(&self, main: &Reaped, was_out_of_memory: bool) -> Cause {
@@ -93,42 +111,41 @@ impl Keeper {
     /// Reaps every child that has ended, and acts on it.
     pub(crate) fn reap(&mut self, buffer: &mut [u8]) {
         self.child_ends.clear();
-        let was_running = self.ending.main.is_none();
-        let is_tree_empty = fault::around(Point::Reap, || self.reap_ended());
-        let main_ended = was_running && self.ending.main.is_some();
-        if main_ended {
-            self.drain(buffer);
-        }
-        if self.ending.main.is_some() {
-            // Children may be left that are other jobs' keepers only: they are not of this job.
-            let may_be_empty = !self.ending.has_more_to_reap;
-            let is_tree_empty = is_tree_empty || (may_be_empty && self.contained.is_surely_empty());
-            if main_ended {
-                self.record_outcome(is_tree_empty);
-            } else if is_tree_empty && self.ending.is_announced {
+        let (ended, has_children) = fault::around(Point::Reap, || self.reap_ended());
+        // Children may be left that are other jobs' keepers only: they are not of this job.
+        let is_tree_empty = |keeper: &Self| {
+            !has_children || (!keeper.ending.has_more_to_reap && keeper.containment.is_surely_empty())
+        };
+        match (&self.ending.phase, ended) {
+            (Phase::Running, Some(main)) => {
                 self.drain(buffer);
-                self.close();
+                self.record_outcome(main, is_tree_empty(self));
             }
+            (&Phase::Lingering { main, end_event }, _) if is_tree_empty(self) => {
+                self.drain(buffer);
+                self.close(&main, end_event);
+            }
+            _ => {}
         }
     }
 
-    /// Reaps the children that have ended; tells whether there are no others.
-    fn reap_ended(&mut self) -> bool {
+    /// Reaps the children that have ended. Returns the main process, if it was among them, and whether there are others.
+    fn reap_ended(&mut self) -> (Option<Reaped>, bool) {
         self.ending.has_more_to_reap = false;
-        // Children may end faster than they can be reaped, and somebody may be waiting to end that.
+        let mut main = None;
+        // Children may end faster than they can be reaped, and a client may be waiting to end that.
         for _ in 0..REAPED_AT_ONCE {
             match spawn::reap_any() {
-                Reap::Ended(reaped) => {
-                    if reaped.pid == self.ending.main_pid && self.ending.main.is_none() {
-                        self.ending.main = Some(reaped);
-                    }
+                Reap::Ended(reaped) if reaped.pid == self.ending.main_pid && self.ending.is_running() => {
+                    main.get_or_insert(reaped);
                 }
-                Reap::None => return true,
-                Reap::Running => return false,
+                Reap::Ended(_) => {}
+                Reap::None => return (main, false),
+                Reap::Running => return (main, true),
             }
         }
         self.ending.has_more_to_reap = true;
-        false
+        (main, true)
     }
 
     /// Reads what the pipes hold at this moment. All that the main process wrote is among it; what a survivor writes
@@ -149,15 +166,14 @@ impl Keeper {
     }
 
     /// Writes the outcome, and sees to its sync and announcement.
-    fn record_outcome(&mut self, is_tree_empty: bool) {
-        let Some(main) = self.ending.main else { return };
+    fn record_outcome(&mut self, main: Reaped, is_tree_empty: bool) {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
-        self.recorder.settle_gap(now);
+        self.recorder.record_gap(now);
         let usage = self.usage(&main);
         // Only asked where it matters: somebody waits.
-        let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.watch.has_memory_limit();
-        let was_out_of_memory = may_be_why && self.contained.was_out_of_memory();
+        let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.limit_monitor.has_memory_limit();
+        let was_out_of_memory = may_be_why && self.containment.was_out_of_memory();
         self.note_peaks(&usage, was_out_of_memory, now);
         let outcome = Outcome {
             wait_status: match main.status {
@@ -181,9 +197,9 @@ impl Keeper {
             let slots = both_slots(&outcome, now);
             self.meta.closed = Closed::from_slot(&slots[CLOSED_AT as usize..]);
             self.write_record(Point::OutcomeWrite, &slots, OUTCOME_AT);
-            self.ending.is_closed = true;
+            self.ending.phase = Phase::Closed;
             self.meta.outcome = Some(outcome);
-            // Nothing is left to drain: whoever the sync holds up waits for it anyway.
+            // Nothing is left to drain, and whatever process the sync holds up waits for the outcome anyway.
             for file in self.spec_file().iter().chain([&self.outcome]) {
                 fault::step(Point::OutcomeSync, || file.sync_data()).ok();
             }
@@ -192,10 +208,10 @@ impl Keeper {
             self.write_record(Point::OutcomeWrite, &outcome.to_slot(), OUTCOME_AT);
             self.meta.outcome = Some(outcome);
             match sync_apart(Point::OutcomeSync, self.ended_files()) {
-                Some(finished) => self.ending.syncing = Some(finished),
+                Some(finished) => self.ending.phase = Phase::Syncing { main, finished },
                 None => {
                     self.ended_files().iter().for_each(|file| drop(file.sync_data()));
-                    self.announce();
+                    self.ending.phase = Phase::Lingering { main, end_event: self.announce() };
                 }
             }
         }
@@ -214,61 +230,61 @@ impl Keeper {
     /// Returns what the job used: by the kernel's count of its group, else what its children had.
     fn usage(&self, main: &Reaped) -> Usage {
         let children = spawn::children_usage();
-        let (user_ms, system_ms) = self.contained.cpu_ms().unwrap_or((children.user_ms, children.system_ms));
+        let (user_ms, system_ms) =
+            self.containment.cpu_ms().unwrap_or((children.user_ms, children.system_ms));
         Usage {
             user_ms,
             system_ms,
             max_rss_bytes: children.max_rss_bytes.max(main.usage.max_rss_bytes),
-            memory_peak_bytes: self.contained.memory_peak().or(self.watch.memory_peak()),
-            pids_peak: self.contained.count_peak().or(self.watch.pids_peak()),
+            memory_peak_bytes: self.containment.memory_peak().or(self.limit_monitor.memory_peak()),
+            pids_peak: self.containment.count_peak().or(self.limit_monitor.pids_peak()),
         }
     }
 
     /// The sync that was done apart is over.
     pub(crate) fn synced(&mut self, buffer: &mut [u8]) {
-        self.ending.syncing = None;
-        self.announce();
-        // The log too, so that what the outcome says was printed survives; nobody waits for it.
+        let Phase::Syncing { main, .. } = self.ending.phase else { return };
+        let end_event = self.announce();
+        self.ending.phase = Phase::Lingering { main, end_event };
+        // The log too, so that what the outcome says was printed survives; no process waits for it.
         sync_apart(Point::LogSync, self.recorder.files(&self.dir));
-        if self.contained.is_surely_empty() {
+        if self.containment.is_surely_empty() {
             self.drain(buffer);
-            self.close();
+            self.close(&main, end_event);
         }
     }
 
-    /// Lets everybody know.
-    fn announce(&mut self) {
-        // First: a mark without a keeper is looked at by the next front end, which tells of the end if nobody has.
-        if let Some(outcome) = &self.meta.outcome {
-            let event = Event::of_outcome(&self.meta.job, self.meta.nonce, outcome);
-            self.ending.is_told = self.tell(&event);
-        }
-        if self.ending.is_closed {
-            self.remove_mark();
+    /// Lets readers and waiters know of the outcome.
+    fn announce(&mut self) -> EndEvent {
+        // First: a mark without a keeper is looked at by the next front end, which writes the event if it is missing.
+        let event =
+            self.meta.outcome.as_ref().map(|end| Event::of_outcome(&self.meta.job, self.meta.nonce, end));
+        let is_written = event.is_some_and(|event| self.write_event(&event));
+        let end_event = if is_written { EndEvent::Written } else { EndEvent::Missing };
+        if self.ending.is_closed() {
+            self.remove_mark(end_event);
         }
         if let Some(done) = self.done.take() {
             // It is freed in any case when it is closed.
             fault::step(Point::DoneRelease, || lock::unlock(&done)).ok();
         }
-        // Last: whoever waits goes by the outcome, and need not wait for the snapshot.
+        // Last: waiters go by the outcome, and need not wait for the snapshot.
         self.write_meta(Replacing::META_END);
-        self.ending.is_announced = true;
+        end_event
     }
 
     /// Writes the closed record: the last process of the job is gone.
-    fn close(&mut self) {
+    fn close(&mut self, main: &Reaped, end_event: EndEvent) {
         let now = Timestamp(clock::wall_us());
-        self.recorder.settle_gap(now);
-        let usage = self.ending.main.map(|main| self.usage(&main));
-        if let Some(usage) = &usage {
-            self.note_peaks(usage, self.contained.was_out_of_memory(), now);
-        }
-        let closed = Closed { closed: now, usage, totals: self.recorder.totals() };
+        self.recorder.record_gap(now);
+        let usage = self.usage(main);
+        self.note_peaks(&usage, self.containment.was_out_of_memory(), now);
+        let closed = Closed { closed: now, usage: Some(usage), totals: self.recorder.totals() };
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);
-        self.remove_mark();
+        self.remove_mark(end_event);
         self.write_meta(Replacing::META_END);
-        self.ending.is_closed = true;
+        self.ending.phase = Phase::Closed;
     }
 
     /// Writes a record, and tries again if that fails: its room was reserved, so whatever it is may pass. A disk that takes not
@@ -283,10 +299,9 @@ impl Keeper {
         }
     }
 
-    /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to. On a full disk
-    /// that took no event it stays, and makes the next front end tell of the end.
-    fn remove_mark(&self) {
-        if !self.ending.is_told {
+    /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to.
+    fn remove_mark(&self, end_event: EndEvent) {
+        if end_event == EndEvent::Missing {
             return;
         }
         let given = durable::read_line(&self.dir, outlive_core::file::SESSION);

@@ -7,7 +7,7 @@ use outlive_core::control::Survivor;
 use outlive_sys::signal::Signal;
 use outlive_sys::tree::Member;
 
-use crate::containing::{Contained, survivor};
+use crate::containment::{Containment, survivor};
 
 /// How long to wait between two rounds of the hard kill: a process needs a moment to die.
 const ROUND_US: u64 = 2_000;
@@ -29,24 +29,30 @@ pub(crate) struct Killing {
 
 impl Killing {
     /// Sends the first signal and sets the grace.
-    pub(crate) fn begin(contained: &mut Contained, signal: Signal, grace_ms: u64, now_us: u64) -> Self {
+    pub(crate) fn begin(containment: &mut Containment, signal: Signal, grace_ms: u64, now_us: u64) -> Self {
         let mut killing = Self { hard_from_us: now_us, next_us: now_us, signalled: 0, refused: Vec::new() };
         if signal != Signal::KILL {
             killing.hard_from_us = now_us.saturating_add(grace_ms.saturating_mul(1000));
             killing.next_us = killing.hard_from_us;
-            killing.signalled = ask(contained, signal);
+            killing.signalled = ask(containment, signal);
         }
         killing
     }
 
     /// Makes it no gentler and no later than a second request asks for.
-    pub(crate) fn hasten(&mut self, contained: &mut Contained, signal: Signal, grace_ms: u64, now_us: u64) {
+    pub(crate) fn hasten(
+        &mut self,
+        containment: &mut Containment,
+        signal: Signal,
+        grace_ms: u64,
+        now_us: u64,
+    ) {
         if signal == Signal::KILL {
             self.hard_from_us = self.hard_from_us.min(now_us);
         } else {
             self.hard_from_us = self.hard_from_us.min(now_us.saturating_add(grace_ms.saturating_mul(1000)));
             if now_us < self.hard_from_us {
-                self.signalled = self.signalled.max(ask(contained, signal));
+                self.signalled = self.signalled.max(ask(containment, signal));
             }
         }
         self.next_us = self.next_us.min(self.hard_from_us);
@@ -59,18 +65,19 @@ impl Killing {
 
     /// Does the round that is due. Returns those who should long be gone and are not; that nothing is left shows when
     /// the last child is reaped.
-    pub(crate) fn step(&mut self, contained: &mut Contained, now_us: u64) -> Vec<Survivor> {
-        let sent = contained.end();
+    pub(crate) fn step(&mut self, containment: &mut Containment, now_us: u64) -> Vec<Survivor> {
+        let sent = containment.end();
         self.signalled = self.signalled.max(sent.count);
         self.refused = sent.refused;
         // Of a bare process group, whoever has left it is never reached: no use in waiting for that.
-        let is_beyond_reach = contained.level == Level::Group && sent.count == 0 && !self.refused.is_empty();
+        let is_beyond_reach =
+            containment.level == Level::Group && sent.count == 0 && !self.refused.is_empty();
         let is_stuck = is_beyond_reach || now_us > self.hard_from_us.saturating_add(PATIENCE_US);
         self.next_us = now_us + if is_stuck { SLOW_ROUND_US } else { ROUND_US };
         if !is_stuck {
             return Vec::new();
         }
-        contained.members().iter().map(|member| self.explain(member)).collect()
+        containment.members().iter().map(|member| self.explain(member)).collect()
     }
 
     fn explain(&self, member: &Member) -> Survivor {
@@ -85,10 +92,10 @@ impl Killing {
 }
 
 /// Asks every process to end; returns how many there were.
-fn ask(contained: &mut Contained, signal: Signal) -> u32 {
-    let sent = contained.send(signal);
+fn ask(containment: &mut Containment, signal: Signal) -> u32 {
+    let sent = containment.send(signal);
     // A stopped process hears nothing before it goes on.
-    contained.resume();
-    contained.send(Signal::CONT);
+    containment.resume();
+    containment.send(Signal::CONT);
     sent.count
 }

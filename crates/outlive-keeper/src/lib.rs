@@ -10,25 +10,28 @@
 //! nothing may stop the loop: a full disk costs output and is counted, a slow client waits, a sync happens apart while
 //! anything is left to drain. An idle keeper sleeps in `poll` without a timeout.
 //!
-//! What is deliberately not here: parsing of JSON, knowledge of sessions and limits, an async runtime, emulation of a
+//! Of its session the keeper knows the directory, where it appends events and looks at the lease. It sets the job's own
+//! limits and checks those that the kernel does not enforce.
+//!
+//! What is deliberately not here: parsing of JSON, limits of a session or store, an async runtime, emulation of a
 //! terminal, and any decision that a reader can make later.
 
 mod clients;
-mod containing;
+mod containment;
 mod ending;
+mod event_writer;
 mod input;
 mod killing;
-mod living;
-mod parting;
+mod lifetime;
+mod limits;
+mod on_exit;
 mod recorder;
 mod start;
 mod supervise;
-mod telling;
-mod watching;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.
-pub const PROGRAM: &str = "outlive-keeper";
+pub use outlive_sys::keeper::PROGRAM;
 
 /// Is the keeper of one job until the job is closed.
 ///
@@ -41,5 +44,13 @@ pub fn run() -> std::process::ExitCode {
             std::process::ExitCode::SUCCESS
         }
         Err(code) => std::process::ExitCode::from(code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_file_that_marks_a_keeper_is_the_lock_of_a_job() {
+        assert_eq!(outlive_sys::keeper::LOCK_NAME, outlive_core::file::LOCK);
     }
 }

@@ -41,8 +41,8 @@ pub(crate) struct Recorder {
 enum Flood {
     No,
     /// It was, and nobody was told.
-    Untold,
-    Told,
+    Unreported,
+    Reported,
 }
 
 /// A segment of the log.
@@ -86,7 +86,7 @@ impl Recorder {
 
     /// Returns how many of the bytes could be kept.
     fn keep(&mut self, stream: Stream, bytes: &[u8], now: Timestamp) -> usize {
-        if !self.settle_gap(now) {
+        if !self.record_gap(now) {
             return 0;
         }
         if let Some(record) = self.chunker.record_for(stream, now)
@@ -114,16 +114,16 @@ impl Recorder {
     }
 
     /// Writes the record of what was lost, if anything was; `false` if there is still no room.
-    pub(crate) fn settle_gap(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn record_gap(&mut self, now: Timestamp) -> bool {
         if self.unrecorded == 0 {
             return true;
         }
         let gap = self.chunker.gap(self.unrecorded, now);
-        let settled = self.append(&gap);
-        if settled {
+        let recorded = self.append(&gap);
+        if recorded {
             self.unrecorded = 0;
         }
-        settled
+        recorded
     }
 
     /// Appends a record to the index; `false` if there is no room. A part of a record that was written is overwritten
@@ -164,7 +164,7 @@ impl Recorder {
             self.drop_segments(&dir, surplus);
             self.forget_index();
             if self.flood == Flood::No {
-                self.flood = Flood::Untold;
+                self.flood = Flood::Unreported;
             }
         }
         size
@@ -172,9 +172,9 @@ impl Recorder {
 
     /// Tells, once, that the first output was dropped for the cap.
     pub(crate) fn take_flood(&mut self) -> bool {
-        let is_new = self.flood == Flood::Untold;
+        let is_new = self.flood == Flood::Unreported;
         if is_new {
-            self.flood = Flood::Told;
+            self.flood = Flood::Reported;
         }
         is_new
     }

@@ -23,30 +23,27 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
+use outlive_sys::keeper::LockPlace;
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
 use outlive_sys::{clock, detach, durable, pipe, signal, socket, spawn, tree};
 
 use crate::clients::Client;
-use crate::containing::{Ahead, Contained, Doors};
+use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;
 use crate::input::Input;
-use crate::living::Life;
-use crate::parting::Parting;
+use crate::lifetime::Expiry;
+use crate::limits::LimitMonitor;
+use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
-use crate::watching::Watch;
-
-/// The descriptor of the job's lock in every keeper, by which keepers know each other: the first that comes with the
-/// launch request, after the socket itself.
-pub(crate) const LOCK_FD: i32 = detach::FIRST_FD + 1;
 
 /// How long the starter may take to say what it wants.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// The keeper of a running command.
 pub(crate) struct Keeper {
-    /// Held until the keeper ends; never used otherwise.
+    /// Held until the keeper ends, at its fixed number; never used otherwise.
     _lock: OwnedFd,
     /// Held until the outcome is written.
     pub(crate) done: Option<OwnedFd>,
@@ -66,10 +63,10 @@ pub(crate) struct Keeper {
     /// Wakes the loop at the deadline.
     pub(crate) alarm: Option<Alarm>,
     pub(crate) grace_ms: u64,
-    pub(crate) contained: Contained,
-    pub(crate) watch: Watch,
-    pub(crate) life: Life,
-    pub(crate) parting: Option<Parting>,
+    pub(crate) containment: Containment,
+    pub(crate) limit_monitor: LimitMonitor,
+    pub(crate) expiry: Expiry,
+    pub(crate) on_exit: Option<OnExit>,
     pub(crate) ending: Ending,
 }
 
@@ -87,49 +84,51 @@ struct Handed {
 /// Starts the command; an error is the exit status of a keeper that has nothing to keep.
 pub(crate) fn start() -> Result<Keeper, u8> {
     let [starter] = detach::inherited().ok_or(2)?;
+    let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
     signal::keep_child_ends();
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
     // While the starter prepares the job.
-    let ahead = Ahead::prepare();
+    let preparation = Preparation::prepare();
     // A starter that changed its mind, or died before it said anything, leaves nothing to keep.
     let received =
         fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
     let Ok((contents, fds)) = received else {
-        ahead.discard();
+        preparation.discard();
         return Err(4);
     };
     let mut fds = fds;
     let helper = if fds.len() > 6 { fds.pop() } else { None };
     let [lock, done, dir, outcome, index, log] = <[OwnedFd; 6]>::try_from(fds).map_err(|_| 4)?;
+    let lock = lock_place.fill(lock).map_err(|_| 4)?;
     let (outcome, index, log) = (outcome.into(), index.into(), log.into());
     let handed = Handed { lock, done, dir, outcome, index, log, starter };
     let launch = match contents.as_ref().map(|contents| Launch::parse(&contents[HEADER..])) {
         Some(Ok(launch)) => launch,
         Some(Err(LaunchError::Version(_))) => {
             let mut starter = handed.starter;
-            ahead.discard();
+            preparation.discard();
             starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
             return Err(3);
         }
         // The starter died half-way: there is an intent in the store, and whoever finds that nobody keeps it says so to all who
         // should know. Here it is not known who they are.
         Some(Err(LaunchError::Wire(_))) | None => {
-            ahead.discard();
+            preparation.discard();
             return Err(4);
         }
     };
-    let mut parting = Parting::new(&launch, helper, umask, limits);
-    match keep(handed, &launch, umask, &limits, ahead, &mut parting) {
+    let mut on_exit = OnExit::new(&launch, helper, umask, limits);
+    match keep(handed, &launch, umask, &limits, preparation, &mut on_exit) {
         Ok(keeper) => Ok(keeper),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
             let outcome = never_started(never.clone());
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
             // A mark that is left makes the next front end tell of the end.
-            if crate::telling::append(&handed.dir, &launch.live_mark, &event) {
+            if crate::event_writer::append(&handed.dir, &launch.live_mark, &event) {
                 let mark = live_path(&launch.live_mark);
                 fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
             }
@@ -137,9 +136,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             let mut starter = handed.starter;
             let reply = LaunchReply::NotStarted(never).to_frame();
             fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
-            if let Some(parting) = parting {
+            if let Some(on_exit) = on_exit {
                 drop(starter);
-                parting.take(&handed.dir);
+                on_exit.exec(&handed.dir);
             }
             Err(5)
         }
@@ -177,15 +176,15 @@ fn keep(
     launch: &Launch<'_>,
     umask: u32,
     limits: &Limits,
-    ahead: Ahead,
-    parting: &mut Option<Parting>,
+    preparation: Preparation,
+    on_exit: &mut Option<OnExit>,
 ) -> Result<Keeper, (Handed, NeverStarted)> {
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
                 Ok(value) => value,
                 Err(error) => {
-                    ahead.discard();
+                    preparation.discard();
                     return Err((handed, store_failure($what, &error)));
                 }
             }
@@ -209,15 +208,15 @@ fn keep(
 
     let (started, started_boot_us) = (Timestamp(clock::wall_us()), clock::boot_us());
     let stdio = [stdin_end.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()];
-    let started_here = Contained::start(ahead, launch.containment, &launch.limits, |doors| {
-        execute(launch, stdio, umask, limits, doors)
+    let started_here = Containment::start(preparation, launch.containment, &launch.limits, |cgroup_fds| {
+        execute(launch, stdio, umask, limits, cgroup_fds)
     });
-    let (mut contained, kept, child) = match started_here {
+    let (mut containment, kept, child) = match started_here {
         Ok(started) => started,
         Err(never) => return Err((handed, never)),
     };
     drop((stdin_end, stdout_end, stderr_end));
-    contained.began(child.id, child.handle);
+    containment.began(child.id, child.handle);
 
     let me = ProcessId::current();
     let command = Process { pid: child.id.pid, start_time: child.id.start_time };
@@ -231,7 +230,7 @@ fn keep(
         started: Some(started),
         started_boot_us: Some(started_boot_us),
         protocol: SPOKEN,
-        containment: Some(contained.describe()),
+        containment: Some(containment.describe()),
         kept,
         paused: false,
         untimed: false,
@@ -260,18 +259,18 @@ fn keep(
         alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
         deadline_us,
         grace_ms: launch.grace_ms,
-        watch: Watch::new(launch.limits, kept),
-        life: Life::new(launch.lifetime),
-        parting: parting.take(),
-        contained,
+        limit_monitor: LimitMonitor::new(launch.limits, kept),
+        expiry: Expiry::new(launch.lifetime),
+        on_exit: on_exit.take(),
+        containment,
         ending: Ending::new(command.pid, launch.survivors),
     };
     keeper.write_meta(Replacing::META_START);
     // A starter that died meanwhile changes nothing.
     let reply = LaunchReply::Started(command).to_frame();
     fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
-    tree::prefer_as_victim(command.pid);
-    keeper.tell(&Event { at: started, ..keeper.event(Kind::Started) });
+    tree::raise_oom_score(command.pid);
+    keeper.write_event(&Event { at: started, ..keeper.event(Kind::Started) });
     Ok(keeper)
 }
 
@@ -280,7 +279,7 @@ fn execute(
     stdio: [std::os::fd::BorrowedFd<'_>; 3],
     umask: u32,
     limits: &Limits,
-    doors: &Doors,
+    cgroup_fds: &CgroupFds,
 ) -> Result<spawn::Child, (bool, NeverStarted)> {
     let strings =
         |parts: &[&[u8]]| parts.iter().map(|part| CString::new(*part)).collect::<Result<Vec<_>, _>>();
@@ -300,8 +299,8 @@ fn execute(
         stdio,
         umask,
         limits,
-        group: doors.group(),
-        doors: &doors.files(),
+        group: cgroup_fds.directory(),
+        cgroup_procs: &cgroup_fds.procs(),
         open_files: launch.limits.open_files,
     };
     let started = fault::step(Point::CommandExec, || Ok(spawn::start(&command))).unwrap_or_else(|error| {

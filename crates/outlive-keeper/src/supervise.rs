@@ -30,7 +30,7 @@ const HOT_AFTER: u32 = 4;
 const QUIET_US: u64 = 1_000_000;
 
 /// What the loop remembers between two turns.
-struct Turn {
+struct ReadState {
     buffer: Region,
     /// When the buffer is to be given back; none if it is.
     release_us: Option<u64>,
@@ -40,7 +40,7 @@ struct Turn {
 
 /// What `poll` had to tell.
 #[derive(Default)]
-struct News {
+struct Readiness {
     child_ended: bool,
     connection: bool,
     outputs: [bool; 2],
@@ -54,37 +54,37 @@ impl Keeper {
     pub(crate) fn supervise(mut self) {
         // Without memory for a buffer there is nothing to keep; the job's lock is freed and readers see it.
         let Ok(buffer) = Region::new(BUFFER) else { return };
-        let mut turn = Turn { buffer, release_us: None, full_reads: [0; 2], is_grown: [false; 2] };
-        while !self.ending.is_closed {
-            let news = self.wait(&turn);
-            self.output(&news, &mut turn);
-            if news.child_ended || self.ending.has_more_to_reap {
-                self.reap(&mut turn.buffer);
+        let mut reading = ReadState { buffer, release_us: None, full_reads: [0; 2], is_grown: [false; 2] };
+        while !self.ending.is_closed() {
+            let ready = self.wait(&reading);
+            self.output(&ready, &mut reading);
+            if ready.child_ended || self.ending.has_more_to_reap {
+                self.reap(&mut reading.buffer);
             }
-            if news.synced {
-                self.synced(&mut turn.buffer);
+            if ready.synced {
+                self.synced(&mut reading.buffer);
             }
-            if news.input {
+            if ready.input {
                 self.input.flush();
             }
-            self.serve(&news);
-            if news.connection {
+            self.serve(&ready);
+            if ready.connection {
                 self.accept();
             }
-            self.timers(&mut turn);
+            self.timers(&mut reading);
         }
         self.answer_killed(&[]);
-        self.contained.remove();
+        self.containment.remove();
         // Last, because nobody waits for it: what was printed survives a loss of power too.
         for file in self.recorder.files(&self.dir) {
             fault::step(Point::LogSync, || file.sync_data()).ok();
         }
-        if let Some(parting) = self.parting.take() {
-            parting.take(&self.dir);
+        if let Some(on_exit) = self.on_exit.take() {
+            on_exit.exec(&self.dir);
         }
     }
 
-    fn wait(&self, turn: &Turn) -> News {
+    fn wait(&self, reading: &ReadState) -> Readiness {
         let mut fds = vec![PollFd::new(&self.child_ends, PollFlags::IN)];
         let mut add = |fd, flags| {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -110,16 +110,16 @@ impl Keeper {
             })
             .collect();
         // Out of memory is the only way to fail; trying again is the only answer.
-        if poll(&mut fds, self.next_timer(turn)).is_err() {
-            return News::default();
+        if poll(&mut fds, self.next_timer(reading)).is_err() {
+            return Readiness::default();
         }
-        let told = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
-        News {
-            child_ended: told(Some(0)),
-            connection: told(listener),
-            outputs: outputs.map(told),
-            input: told(input),
-            synced: told(syncing),
+        let is_ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
+        Readiness {
+            child_ended: is_ready(Some(0)),
+            connection: is_ready(listener),
+            outputs: outputs.map(is_ready),
+            input: is_ready(input),
+            synced: is_ready(syncing),
             clients: clients
                 .iter()
                 .enumerate()
@@ -130,37 +130,38 @@ impl Keeper {
     }
 
     /// Returns how long to sleep: without limit when nothing is due.
-    fn next_timer(&self, turn: &Turn) -> Option<Duration> {
+    fn next_timer(&self, reading: &ReadState) -> Option<Duration> {
         if self.ending.has_more_to_reap {
             return Some(Duration::ZERO);
         }
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
-        let watch = self.watch.next_us();
-        let life = self.life.next_us();
-        let next = [self.deadline_us, killing, turn.release_us, watch, life, self.ending.survivors_us];
+        let limits = self.limit_monitor.next_us();
+        let lifetime = self.expiry.next_us();
+        let next =
+            [self.deadline_us, killing, reading.release_us, limits, lifetime, self.ending.survivors_us];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
     }
 
-    fn output(&mut self, news: &News, turn: &mut Turn) {
+    fn output(&mut self, ready: &Readiness, reading: &mut ReadState) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let index = stream.index();
-            if !news.outputs[index] {
+            if !ready.outputs[index] {
                 continue;
             }
-            let count = self.read_output(stream, &mut turn.buffer);
+            let count = self.read_output(stream, &mut reading.buffer);
             let is_full = count >= pipe::DEFAULT_CAPACITY;
-            turn.full_reads[index] = if is_full { turn.full_reads[index] + 1 } else { 0 };
-            if turn.full_reads[index] == HOT_AFTER
-                && !turn.is_grown[index]
+            reading.full_reads[index] = if is_full { reading.full_reads[index] + 1 } else { 0 };
+            if reading.full_reads[index] == HOT_AFTER
+                && !reading.is_grown[index]
                 && let Some(fd) = &self.outputs[index]
             {
-                turn.is_grown[index] = pipe::resize(fd, BUFFER);
+                reading.is_grown[index] = pipe::resize(fd, BUFFER);
             }
-            turn.release_us = Some(0);
+            reading.release_us = Some(0);
         }
-        if turn.release_us == Some(0) {
-            turn.release_us = Some(clock::boot_us() + QUIET_US);
+        if reading.release_us == Some(0) {
+            reading.release_us = Some(clock::boot_us() + QUIET_US);
         }
     }
 
@@ -172,7 +173,7 @@ impl Keeper {
                 let now = Timestamp(clock::wall_us());
                 self.recorder.record(&self.dir, stream, &buffer[..count], now);
                 if self.recorder.take_flood() {
-                    self.tell(&self.event(Kind::OutputFlood));
+                    self.write_event(&self.event(Kind::OutputFlood));
                 }
                 count
             }
@@ -201,8 +202,8 @@ impl Keeper {
         }
     }
 
-    fn serve(&mut self, news: &News) {
-        for &(index, is_hung_up) in &news.clients {
+    fn serve(&mut self, ready: &Readiness) {
+        for &(index, is_hung_up) in &ready.clients {
             let Some(client) = self.clients.get_mut(index) else { continue };
             if client.has_unsent() {
                 client.flush();
@@ -231,7 +232,7 @@ impl Keeper {
             Request::Signal { signal, by } => match Signal::from_number(signal) {
                 Some(signal) => {
                     self.ending.last_signal = Some((signal.number(), by));
-                    let sent = self.contained.send(signal);
+                    let sent = self.containment.send(signal);
                     Reply::Signalled { count: sent.count, survivors: sent.refused }
                 }
                 None => refused("bad_signal", "there is no such signal"),
@@ -257,7 +258,7 @@ impl Keeper {
                 Reply::Accepted
             }
             Request::Pause => {
-                let paused = self.contained.pause();
+                let paused = self.containment.pause();
                 self.note_pause();
                 match paused {
                     Ok(()) => Reply::Accepted,
@@ -265,7 +266,7 @@ impl Keeper {
                 }
             }
             Request::Resume => {
-                self.contained.resume();
+                self.containment.resume();
                 self.note_pause();
                 Reply::Accepted
             }
@@ -301,8 +302,8 @@ impl Keeper {
 
     /// Lets readers see whether the job is paused.
     fn note_pause(&mut self) {
-        if self.meta.paused != self.contained.is_paused {
-            self.meta.paused = self.contained.is_paused;
+        if self.meta.paused != self.containment.is_paused {
+            self.meta.paused = self.containment.is_paused;
             self.write_meta(Replacing::META_START);
         }
     }
@@ -310,20 +311,20 @@ impl Keeper {
     /// Begins to end the tree, or hastens an end that has begun.
     pub(crate) fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
         // A main process that has ended by itself, and only waits to be reaped, was not killed.
-        if self.ending.main.is_none() && !self.contained.is_empty() {
+        if self.ending.is_running() && !self.containment.is_empty() {
             self.ending.cause.get_or_insert(cause);
         }
         let (grace_ms, now_us) = (grace_ms.unwrap_or(self.grace_ms), clock::boot_us());
         match &mut self.ending.killing {
-            Some(killing) => killing.hasten(&mut self.contained, signal, grace_ms, now_us),
+            Some(killing) => killing.hasten(&mut self.containment, signal, grace_ms, now_us),
             None => {
-                self.ending.killing = Some(Killing::begin(&mut self.contained, signal, grace_ms, now_us));
+                self.ending.killing = Some(Killing::begin(&mut self.containment, signal, grace_ms, now_us));
             }
         }
         self.note_pause();
     }
 
-    fn timers(&mut self, turn: &mut Turn) {
+    fn timers(&mut self, reading: &mut ReadState) {
         let now_us = clock::boot_us();
         if self.deadline_us.is_some_and(|deadline| now_us >= deadline) {
             (self.deadline_us, self.alarm) = (None, None);
@@ -334,28 +335,28 @@ impl Keeper {
             // The main process ended by itself, and so did the job; this only ends what it left behind.
             self.kill(Signal::TERM, None, Cause::Natural);
         }
-        if self.life.next_us().is_some_and(|due| now_us >= due) {
-            self.look_at_life(now_us);
+        if self.expiry.next_us().is_some_and(|due| now_us >= due) {
+            self.check_lifetime(now_us);
         }
-        if self.watch.next_us().is_some_and(|due| now_us >= due) {
-            self.watch_limits(now_us);
+        if self.limit_monitor.next_us().is_some_and(|due| now_us >= due) {
+            self.check_limits(now_us);
         }
         if let Some(killing) = &mut self.ending.killing
             && now_us >= killing.next_us()
         {
-            let survivors = killing.step(&mut self.contained, now_us);
+            let survivors = killing.step(&mut self.containment, now_us);
             if !survivors.is_empty() {
                 self.answer_killed(&survivors);
             }
         }
-        if turn.release_us.is_some_and(|release| now_us >= release) {
-            turn.release_us = None;
-            turn.buffer.release();
-            for (index, is_grown) in turn.is_grown.iter_mut().enumerate() {
+        if reading.release_us.is_some_and(|release| now_us >= release) {
+            reading.release_us = None;
+            reading.buffer.release();
+            for (index, is_grown) in reading.is_grown.iter_mut().enumerate() {
                 if let Some(fd) = self.outputs[index].as_ref().filter(|_| *is_grown) {
                     *is_grown = !pipe::resize(fd, pipe::DEFAULT_CAPACITY);
                 }
-                turn.full_reads[index] = 0;
+                reading.full_reads[index] = 0;
             }
         }
     }

@@ -15,6 +15,7 @@ pub mod fault;
 pub mod features;
 pub mod figures;
 pub mod identity;
+pub mod keeper;
 pub mod lock;
 pub mod pipe;
 pub mod poll;

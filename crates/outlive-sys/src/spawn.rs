@@ -30,7 +30,7 @@ pub struct Command<'a> {
     /// The directory of the control group of version 2 that it begins in.
     pub group: Option<BorrowedFd<'a>>,
     /// Files of control groups that it joins before it executes its program.
-    pub doors: &'a [BorrowedFd<'a>],
+    pub cgroup_procs: &'a [BorrowedFd<'a>],
     /// At most so many open files, in place of the user's limit.
     pub open_files: Option<u64>,
 }
@@ -105,7 +105,7 @@ pub struct Child {
 }
 
 /// The most control groups that a command joins by writing to them.
-pub const MAX_DOORS: usize = 4;
+pub const MAX_CGROUP_PROCS: usize = 4;
 
 struct Plan {
     candidates: *const *const c_char,
@@ -116,7 +116,7 @@ struct Plan {
     stdio: [RawFd; 3],
     umask: libc::mode_t,
     limits: *const Limits,
-    doors: [RawFd; MAX_DOORS],
+    cgroup_procs: [RawFd; MAX_CGROUP_PROCS],
     open_files: Option<u64>,
     failure: Option<Failure>,
 }
@@ -138,9 +138,9 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
     let candidates = pointers(command.candidates);
     let argv = pointers(command.argv);
     let environment = pointers(command.environment);
-    let mut doors = [-1; MAX_DOORS];
-    for (door, fd) in doors.iter_mut().zip(command.doors) {
-        *door = fd.as_raw_fd();
+    let mut cgroup_procs = [-1; MAX_CGROUP_PROCS];
+    for (procs, fd) in cgroup_procs.iter_mut().zip(command.cgroup_procs) {
+        *procs = fd.as_raw_fd();
     }
     let mut plan = Plan {
         candidates: candidates.as_ptr(),
@@ -151,7 +151,7 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
         stdio: command.stdio.map(|fd| fd.as_raw_fd()),
         umask: command.umask,
         limits: command.limits,
-        doors,
+        cgroup_procs,
         open_files: command.open_files,
         failure: None,
     };
@@ -182,9 +182,9 @@ extern "C" fn become_command(plan: *mut c_void) -> c_int {
     // SAFETY: `plan` and what it points to outlive this, because the caller is stopped until this process executes or
     // ends. Only system calls are made. Descriptors, directory, umask and signal table are this process's own copies.
     unsafe {
-        for &door in (*plan).doors.iter().filter(|door| **door >= 0) {
+        for &procs in (*plan).cgroup_procs.iter().filter(|procs| **procs >= 0) {
             // 0 means the process that writes it.
-            if libc::write(door, c"0".as_ptr().cast(), 1) < 0 {
+            if libc::write(procs, c"0".as_ptr().cast(), 1) < 0 {
                 fail(plan, Step::Group, 0)
             }
         }

@@ -74,7 +74,7 @@ pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
 }
 
 /// Lists all processes that this program can see.
-pub fn everybody() -> Vec<i32> {
+pub fn all_pids() -> Vec<i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
@@ -108,7 +108,7 @@ pub fn resident(pid: i32) -> Option<u64> {
 }
 
 /// Makes a process and what it will start a likelier victim of the kernel when memory runs out than this program is.
-pub fn prefer_as_victim(pid: i32) {
+pub fn raise_oom_score(pid: i32) {
     const MORE: i32 = 100;
     const MOST: i32 = 1000;
     let path = format!("/proc/{pid}/oom_score_adj");
@@ -171,7 +171,7 @@ fn children_of(pid: i32) -> Option<Vec<i32>> {
 
 fn all_by_parent() -> HashMap<i32, Vec<i32>> {
     let mut by_parent: HashMap<i32, Vec<i32>> = HashMap::new();
-    for pid in everybody() {
+    for pid in all_pids() {
         if let Some(stat) = Stat::read(pid) {
             by_parent.entry(stat.parent).or_default().push(pid);
         }

@@ -157,6 +157,14 @@ pub struct Survivor {
     pub why: String,
 }
 
+impl Survivor {
+    /// Names a process by the arguments that it was started with.
+    pub fn new(pid: i32, arguments: &[Vec<u8>], why: &str) -> Self {
+        let command = String::from_utf8_lossy(&arguments.join(&b' ')).into_owned();
+        Self { pid, command, why: why.to_owned() }
+    }
+}
+
 /// What the keeper answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {

@@ -12,6 +12,7 @@ use outlive_core::outcome::{Cause, Outcome};
 use outlive_core::spec::{self, Spec, quote};
 use outlive_sys::figures::Figures;
 use outlive_sys::identity::{ProcessId, Stat};
+use outlive_sys::keeper::{LOCK_FD, is_keeper};
 use outlive_sys::ports::{Listener, Listeners};
 use outlive_sys::tree::{self, Member};
 use serde::Serialize;
@@ -19,11 +20,7 @@ use serde::Serialize;
 use crate::control::orphan::Remnants;
 use crate::job::Job;
 use crate::job::state::State;
-use crate::launch::keeper::PROGRAM;
 use crate::store::Store;
-
-/// Where a keeper holds its job's lock; that of another process is no keeper's.
-const KEEPER_LOCK_FD: i32 = 4;
 
 /// How deep control groups are looked into; a job that makes deeper ones hides nothing that is below its keeper.
 const GROUP_DEPTH: usize = 16;
@@ -184,7 +181,7 @@ pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
 /// Tells whether a keeper is this job's: it holds the very file.
 fn keeps(keeper: i32, job: &Job) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
-    let held = identity(Path::new(&format!("/proc/{keeper}/fd/{KEEPER_LOCK_FD}")));
+    let held = identity(Path::new(&format!("/proc/{keeper}/fd/{LOCK_FD}")));
     held.is_ok_and(|held| identity(&job.path().join(outlive_core::file::LOCK)).is_ok_and(|lock| lock == held))
 }
 
@@ -208,14 +205,6 @@ pub(crate) fn with_root(root: ProcessId) -> Option<Vec<Member>> {
     let mut members = vec![Member { id: stat.id, parent: stat.parent, state: stat.state }];
     members.extend(below(root.pid));
     root.is_alive().then_some(members)
-}
-
-/// Tells whether a process is a keeper: it says so, and holds a job's lock where a keeper does.
-pub(crate) fn is_keeper(pid: i32) -> bool {
-    let says_so = tree::arguments(pid).first().is_some_and(|program| program == PROGRAM.as_bytes());
-    says_so
-        && tree::descriptor(pid, KEEPER_LOCK_FD)
-            .is_some_and(|path| path.file_name().is_some_and(|name| name == outlive_core::file::LOCK))
 }
 
 /// Adds what only the control group knows: those that nobody below the keeper is the parent of.

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use outlive_sys::fault::{self, Point};
+use outlive_sys::keeper::PROGRAM;
 use outlive_sys::{detach, socket};
-
-/// The keeper's program, by name.
-pub(crate) const PROGRAM: &str = "outlive-keeper";
 
 /// Where keepers come from.
 #[derive(Debug, Default)]

@@ -14,12 +14,13 @@ use outlive_core::outcome::errno_text;
 use outlive_core::spec;
 use outlive_sys::cgroup::{self, Group};
 use outlive_sys::identity::{Handle, Stat};
+use outlive_sys::keeper::is_keeper;
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::Signal;
 use outlive_sys::tree::{self as processes, Member};
 
 use super::UNTRACED;
-use crate::control::tree::{identity, is_keeper, with_root};
+use crate::control::tree::{identity, with_root};
 use crate::job::Job;
 use crate::store::Store;
 
@@ -44,7 +45,7 @@ impl Remnants {
         }
         // Whoever left his parent, and was moved out of the group or never was in one.
         let oldest = command.map_or(job.spec().starter.start_time, |command| command.start_time);
-        for root in processes::everybody() {
+        for root in processes::all_pids() {
             if !found.members.contains_key(&root) && is_marked(store, job, root, oldest) {
                 found.add(root);
                 for member in processes::below(root, |member| !is_keeper(member.id.pid)) {
@@ -208,7 +209,5 @@ fn value_of<'a>(environment: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 pub(super) fn survivor(member: &Member, why: &str) -> Survivor {
-    let words = processes::arguments(member.id.pid);
-    let words: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-    Survivor { pid: member.id.pid, command: words.join(" "), why: why.to_owned() }
+    Survivor::new(member.id.pid, &processes::arguments(member.id.pid), why)
 }

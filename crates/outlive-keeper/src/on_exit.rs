@@ -14,7 +14,7 @@ use outlive_sys::spawn::Limits;
 use outlive_sys::{durable, spawn};
 
 /// What to become.
-pub(crate) struct Parting {
+pub(crate) struct OnExit {
     program: OwnedFd,
     arguments: Vec<CString>,
     environment: Vec<CString>,
@@ -22,7 +22,7 @@ pub(crate) struct Parting {
     limits: Limits,
 }
 
-impl Parting {
+impl OnExit {
     /// Remembers it; `None` if there is nobody to tell.
     pub(crate) fn new(
         launch: &Launch<'_>,
@@ -38,7 +38,7 @@ impl Parting {
     }
 
     /// Becomes it. Returns only if that is not possible, which is noted where its own result would be.
-    pub(crate) fn take(self, dir: &OwnedFd) {
+    pub(crate) fn exec(self, dir: &OwnedFd) {
         spawn::set_umask(self.umask);
         self.limits.restore();
         let error = spawn::become_program(&self.program, &self.arguments, &self.environment);

@@ -21,7 +21,7 @@ const KEPT_EVERY_US: u64 = 500_000;
 const POLLED_EVERY_US: u64 = 20_000;
 
 /// What is to be looked at, and what was seen.
-pub(crate) struct Watch {
+pub(crate) struct LimitMonitor {
     limits: JobLimits,
     kept: Kept,
     next_us: Option<u64>,
@@ -29,7 +29,7 @@ pub(crate) struct Watch {
     pids_peak: u64,
 }
 
-impl Watch {
+impl LimitMonitor {
     pub(crate) fn new(limits: JobLimits, kept: Kept) -> Self {
         let is_any = limits.memory_bytes.is_some() || limits.pids.is_some();
         Self { limits, kept, next_us: is_any.then_some(0), memory_peak: 0, pids_peak: 0 }
@@ -62,23 +62,23 @@ impl Watch {
 
 impl Keeper {
     /// Looks at what the job uses, and acts on it.
-    pub(crate) fn watch_limits(&mut self, now_us: u64) {
-        let every = if self.watch.is_polled() { POLLED_EVERY_US } else { KEPT_EVERY_US };
-        self.watch.next_us = Some(now_us + every);
+    pub(crate) fn check_limits(&mut self, now_us: u64) {
+        let every = if self.limit_monitor.is_polled() { POLLED_EVERY_US } else { KEPT_EVERY_US };
+        self.limit_monitor.next_us = Some(now_us + every);
         let now = Timestamp(clock::wall_us());
-        if let Some(limit) = self.watch.limits.memory_bytes {
-            let used = self.contained.memory(limit / 100 * NEAR_PERCENT);
-            self.watch.memory_peak = self.watch.memory_peak.max(used);
+        if let Some(limit) = self.limit_monitor.limits.memory_bytes {
+            let used = self.containment.memory(limit / 100 * NEAR_PERCENT);
+            self.limit_monitor.memory_peak = self.limit_monitor.memory_peak.max(used);
             self.note_near("memory", used, limit, now);
-            if used > limit && self.watch.kept.memory == Some(Enforcement::Polled) {
+            if used > limit && self.limit_monitor.kept.memory == Some(Enforcement::Polled) {
                 self.end_for(Cause::Oom);
             }
         }
-        if let Some(limit) = self.watch.limits.pids {
-            let used = self.contained.count();
-            self.watch.pids_peak = self.watch.pids_peak.max(used);
+        if let Some(limit) = self.limit_monitor.limits.pids {
+            let used = self.containment.count();
+            self.limit_monitor.pids_peak = self.limit_monitor.pids_peak.max(used);
             self.note_near("pids", used, limit, now);
-            if used > limit && self.watch.kept.pids == Some(Enforcement::Polled) {
+            if used > limit && self.limit_monitor.kept.pids == Some(Enforcement::Polled) {
                 self.end_for(Cause::Kill { by: format!("its limit of {limit} processes") });
             }
         }
@@ -86,18 +86,18 @@ impl Keeper {
 
     /// Ends a job that is over its limit, without a grace in which it could take more.
     fn end_for(&mut self, cause: Cause) {
-        self.watch.next_us = None;
+        self.limit_monitor.next_us = None;
         self.kill(Signal::KILL, None, cause);
     }
 
     /// Notes at the end what may have happened between two looks. What ran out of memory had reached its limit, also where the
     /// kernel does not keep the peak.
     pub(crate) fn note_peaks(&mut self, peaks: &Usage, was_out_of_memory: bool, ended: Timestamp) {
-        if let Some(limit) = self.watch.limits.memory_bytes {
+        if let Some(limit) = self.limit_monitor.limits.memory_bytes {
             let peak = peaks.memory_peak_bytes.unwrap_or(0);
             self.note_near("memory", if was_out_of_memory { limit } else { peak }, limit, ended);
         }
-        if let Some(limit) = self.watch.limits.pids {
+        if let Some(limit) = self.limit_monitor.limits.pids {
             self.note_near("pids", peaks.pids_peak.unwrap_or(0), limit, ended);
         }
     }
@@ -107,7 +107,7 @@ impl Keeper {
         if self.meta.near.is_none() && is_near(used, of) {
             self.meta.near = Some(Near { limit: limit.to_owned(), at });
             self.write_meta(Replacing::META_START);
-            self.tell(&Event { limit: Some(limit.to_owned()), at, ..self.event(Kind::LimitNear) });
+            self.write_event(&Event { limit: Some(limit.to_owned()), at, ..self.event(Kind::LimitNear) });
         }
     }
 }

@@ -17,7 +17,7 @@ impl Keeper {
     }
 
     /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files. `false` if it is.
-    pub(crate) fn tell(&self, event: &Event) -> bool {
+    pub(crate) fn write_event(&self, event: &Event) -> bool {
         append(&self.dir, &self.live_mark, event)
     }
 

@@ -20,7 +20,7 @@ use crate::start::Keeper;
 const EVERY_US: std::ops::RangeInclusive<u64> = 20_000..=5_000_000;
 
 /// When the job's life is over, whatever it does.
-pub(crate) struct Life {
+pub(crate) struct Expiry {
     lifetime: Lifetime,
     /// When to look next, by the boot clock; never for most jobs.
     next_us: Option<u64>,
@@ -28,19 +28,19 @@ pub(crate) struct Life {
     held: Timestamp,
 }
 
-impl Life {
+impl Expiry {
     pub(crate) fn new(lifetime: Lifetime) -> Self {
         let held = Timestamp(clock::wall_us());
-        let mut life = Self { lifetime, next_us: None, held };
-        life.next_us = match lifetime {
+        let mut expiry = Self { lifetime, next_us: None, held };
+        expiry.next_us = match lifetime {
             Lifetime::Forever => None,
             Lifetime::Until { at } => Some(clock::boot_us().saturating_add(at.0.saturating_sub(held.0))),
             Lifetime::Session { .. } => Some(0),
         };
-        life
+        expiry
     }
 
-    /// When [`Keeper::look_at_life`] wants to be called.
+    /// When [`Keeper::check_lifetime`] wants to be called.
     pub(crate) fn next_us(&self) -> Option<u64> {
         self.next_us
     }
@@ -87,11 +87,11 @@ fn modified_us(lease: &File) -> Option<u64> {
 
 impl Keeper {
     /// Ends the job if its life is over.
-    pub(crate) fn look_at_life(&mut self, now_us: u64) {
+    pub(crate) fn check_lifetime(&mut self, now_us: u64) {
         let session = self.session_dir();
-        if self.life.is_over(&session, &self.dir, now_us) {
-            self.life.next_us = None;
-            let by = match self.life.lifetime {
+        if self.expiry.is_over(&session, &self.dir, now_us) {
+            self.expiry.next_us = None;
+            let by = match self.expiry.lifetime {
                 Lifetime::Session { .. } => "the end of its session",
                 _ => "the end of its lifetime",
             };

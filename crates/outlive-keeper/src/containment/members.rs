@@ -1,0 +1,55 @@
+//! Which processes belong to the job.
+
+use outlive_core::control::Survivor;
+use outlive_sys::cgroup;
+use outlive_sys::identity::Stat;
+use outlive_sys::keeper::is_keeper;
+use outlive_sys::spawn;
+use outlive_sys::tree::{self, Member};
+
+use super::Containment;
+
+impl Containment {
+    /// Lists the live processes of the job. Another keeper below is a job of its own, and so is all below it.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let me = i32::try_from(std::process::id()).unwrap_or(0);
+        let mut found = tree::below(me, |member| !is_keeper(member.id.pid));
+        let Some(group) = &self.group else { return found };
+        let inside = group.members();
+        // An inner job whose keeper died is below this one now, and is not of this job.
+        found.retain(|member| {
+            inside.contains(&member.id.pid) || !cgroup::is_in_other_job(member.id.pid, group)
+        });
+        for pid in inside {
+            if pid == me || found.iter().any(|member| member.id.pid == pid) || is_keeper(pid) {
+                continue;
+            }
+            if let Some(stat) = Stat::read(pid).filter(|stat| !stat.has_ended()) {
+                found.push(Member { id: stat.id, parent: stat.parent, state: stat.state });
+            }
+        }
+        found
+    }
+
+    /// Tells whether nothing of the job runs any more.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members().is_empty()
+    }
+
+    /// Tells whether nothing of the job runs any more, beyond doubt. Looking takes time, and whoever forks and exits meanwhile
+    /// is not found; but then the keeper has a child that is his, or was.
+    pub(crate) fn is_surely_empty(&self) -> bool {
+        let me = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_other_job = |pid| {
+            is_keeper(pid) || self.group.as_ref().is_some_and(|group| cgroup::is_in_other_job(pid, group))
+        };
+        // The kernel's list is made while the chain goes on, and may miss a link; not twice in a row, and never all.
+        let are_others = || (0..2).all(|_| tree::all_children(me, is_other_job));
+        self.is_empty() && (!spawn::has_children() || are_others())
+    }
+}
+
+/// Names a process that is left.
+pub(crate) fn survivor(member: &Member, why: &str) -> Survivor {
+    Survivor::new(member.id.pid, &tree::arguments(member.id.pid), why)
+}

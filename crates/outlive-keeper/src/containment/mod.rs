@@ -1,0 +1,237 @@
+//! What holds the job's tree together, and what limits it.
+//!
+//! A ladder: a control group where there is one and this user may make it, else a sweep of all that is below the keeper, which
+//! adopts orphans. Whatever rung it is, the sweep goes along: a process that somebody moved out of its group is still
+//! below its keeper.
+
+mod members;
+mod preparation;
+mod signals;
+mod usage;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
+use outlive_core::outcome::NeverStarted;
+use outlive_sys::cgroup::{self, Group, Hierarchies};
+use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::{Handle, ProcessId};
+
+pub(crate) use members::survivor;
+pub(crate) use preparation::Preparation;
+
+/// How long processes may take to stop before the one who asked for it is told that they have not.
+const STOP_LIMIT: Duration = Duration::from_millis(100);
+
+/// The period in which a share of processor time is counted.
+const CPU_PERIOD_US: u64 = 100_000;
+
+/// A job's containment.
+pub(crate) struct Containment {
+    pub(crate) level: Level,
+    /// Holds the tree.
+    group: Option<Group>,
+    /// Count and limit; the same as `group` in version 2.
+    memory: Option<Group>,
+    pids: Option<Group>,
+    cpu: Option<Group>,
+    /// The main process, which leads the first process group.
+    main: Option<(i32, Handle)>,
+    pub(crate) is_paused: bool,
+    /// Where the keeper stands in the group for keepers, because it was started from inside a job.
+    nested: Option<Hierarchies>,
+}
+
+/// What must be open while the command is made.
+pub(crate) struct CgroupFds {
+    directory: Option<File>,
+    procs: Vec<File>,
+}
+
+impl Containment {
+    /// Contains a command: makes what is needed for the best rung, and lets `execute` start it there. Where the kernel or the
+    /// user's rights do not allow that, the next rung is tried.
+    pub(crate) fn start<T>(
+        preparation: Preparation,
+        asked: Option<Level>,
+        limits: &JobLimits,
+        mut execute: impl FnMut(&CgroupFds) -> Result<T, (bool, NeverStarted)>,
+    ) -> Result<(Self, Kept, T), NeverStarted> {
+        let levels = preparation.levels(asked);
+        let mut failure = unavailable(asked);
+        for level in levels {
+            let Some(containment) = Self::make(&preparation, level, limits) else { continue };
+            let (kept, cgroup_fds) = match containment.cgroup_fds(limits) {
+                Ok(ready) => ready,
+                Err(_) => {
+                    containment.remove_but(preparation.unified.as_ref());
+                    continue;
+                }
+            };
+            match execute(&cgroup_fds) {
+                Ok(started) => {
+                    if let Some(unused) = preparation.unified.filter(|_| !containment.holds_by_v2()) {
+                        unused.remove();
+                    }
+                    return Ok((containment, kept, started));
+                }
+                Err((is_about_group, never)) => {
+                    containment.remove_but(preparation.unified.as_ref());
+                    failure = never;
+                    if !is_about_group || asked.is_some() {
+                        break;
+                    }
+                }
+            }
+        }
+        preparation.discard();
+        Err(failure)
+    }
+
+    fn make(preparation: &Preparation, level: Level, limits: &JobLimits) -> Option<Self> {
+        let v1 = |controller: &str| {
+            Group::make(preparation.hierarchies.of(controller)?, ProcessId::current()).ok()
+        };
+        let has_v1 = preparation.hierarchies.v1.iter().any(Option::is_some);
+        let group = match level {
+            Level::Cgroup2 => Some(preparation.unified.clone()?),
+            Level::Hybrid => Some(preparation.unified.clone().filter(|_| has_v1)?),
+            Level::Freezer => Some(v1("freezer")?),
+            Level::Sweep | Level::Group => None,
+        };
+        let limiter = |is_asked: bool, controller: &str, file: &str| match level {
+            _ if !is_asked => None,
+            Level::Cgroup2 => group.clone().filter(|group| group.has(file)),
+            Level::Hybrid | Level::Freezer => v1(controller),
+            Level::Sweep | Level::Group => None,
+        };
+        Some(Self {
+            level,
+            memory: limiter(limits.memory_bytes.is_some(), "memory", "memory.max"),
+            pids: limiter(limits.pids.is_some(), "pids", "pids.max"),
+            cpu: limiter(limits.cpu_milli.is_some(), "cpu", "cpu.max"),
+            group,
+            main: None,
+            is_paused: false,
+            nested: preparation.hierarchies.is_in_job().then(|| preparation.hierarchies.clone()),
+        })
+    }
+
+    /// Sets the limits and opens what the command joins.
+    fn cgroup_fds(&self, limits: &JobLimits) -> io::Result<(Kept, CgroupFds)> {
+        let is_v2 = self.level == Level::Cgroup2;
+        let mut kept = Kept::default();
+        let else_polled = |is_set: bool| if is_set { Enforcement::Enforced } else { Enforcement::Polled };
+        if let Some(bytes) = limits.memory_bytes {
+            kept.memory = Some(else_polled(self.memory.as_ref().is_some_and(|group| {
+                let bytes = bytes.to_string();
+                // Memory that went to swap is memory all the same.
+                let (most, swap, none) = match is_v2 {
+                    true => ("memory.max", "memory.swap.max", "0"),
+                    false => ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes.as_str()),
+                };
+                let is_set = group.set(most, &bytes).is_ok();
+                group.set(swap, none).ok();
+                is_set
+            })));
+        }
+        if let Some(count) = limits.pids {
+            let set = |group: &Group| group.set("pids.max", &count.to_string()).is_ok();
+            kept.pids = Some(else_polled(self.pids.as_ref().is_some_and(set)));
+        }
+        if let Some(milli) = limits.cpu_milli {
+            // The kernel takes no less than a millisecond of each period.
+            let quota = (milli.saturating_mul(CPU_PERIOD_US) / 1000).max(1000);
+            let is_set = self.cpu.as_ref().is_some_and(|group| match is_v2 {
+                true => group.set("cpu.max", &format!("{quota} {CPU_PERIOD_US}")).is_ok(),
+                false => {
+                    group.set("cpu.cfs_period_us", &CPU_PERIOD_US.to_string()).is_ok()
+                        && group.set("cpu.cfs_quota_us", &quota.to_string()).is_ok()
+                }
+            });
+            // Stopping and continuing it would disturb it more than it would limit it.
+            kept.cpu = Some(if is_set { Enforcement::Enforced } else { Enforcement::None });
+        }
+        kept.open_files = limits.open_files.map(|_| Enforcement::Enforced);
+        let limiters = [&self.memory, &self.pids, &self.cpu].into_iter().flatten().filter(|_| !is_v2);
+        let freezer = self.group.iter().filter(|_| self.level == Level::Freezer);
+        let procs = freezer.chain(limiters).map(Group::open_procs).collect::<io::Result<_>>()?;
+        let directory = match self.level {
+            Level::Cgroup2 | Level::Hybrid => self.group.as_ref().map(Group::open).transpose()?,
+            _ => None,
+        };
+        Ok((kept, CgroupFds { directory, procs }))
+    }
+
+    fn holds_by_v2(&self) -> bool {
+        matches!(self.level, Level::Cgroup2 | Level::Hybrid)
+    }
+
+    /// The command runs, as this process.
+    pub(crate) fn began(&mut self, id: ProcessId, handle: Handle) {
+        // Where a control group holds the tree, the process group is of no use.
+        self.main = self.group.is_none().then_some((id.pid, handle));
+    }
+
+    /// Returns what readers should know.
+    pub(crate) fn describe(&self) -> outlive_core::containment::Containment {
+        let path =
+            |group: &Option<Group>| group.as_ref().map(|group| group.path().to_string_lossy().into_owned());
+        outlive_core::containment::Containment {
+            level: self.level,
+            group: path(&self.group),
+            memory_group: path(&self.memory),
+            pids_group: path(&self.pids),
+            cpu_group: path(&self.cpu),
+        }
+    }
+
+    /// Removes the groups; they are empty.
+    pub(crate) fn remove(&self) {
+        let until = Instant::now() + STOP_LIMIT;
+        fault::around(Point::GroupRemove, || {
+            // A process that has ended is a member until the kernel has put it away.
+            while !self.groups().all(|group| group.remove()) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        if let Some(hierarchies) = &self.nested {
+            cgroup::leave_keepers(hierarchies);
+        }
+    }
+
+    fn remove_but(&self, spared: Option<&Group>) {
+        for group in self.groups().filter(|group| Some(*group) != spared) {
+            group.remove();
+        }
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &Group> {
+        [&self.memory, &self.pids, &self.cpu, &self.group].into_iter().flatten()
+    }
+}
+
+impl CgroupFds {
+    /// The group of version 2 to be made in.
+    pub(crate) fn directory(&self) -> Option<BorrowedFd<'_>> {
+        self.directory.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The groups to join.
+    pub(crate) fn procs(&self) -> Vec<BorrowedFd<'_>> {
+        self.procs.iter().map(AsFd::as_fd).collect()
+    }
+}
+
+fn unavailable(asked: Option<Level>) -> NeverStarted {
+    let detail = asked.map(|level| {
+        format!(
+            "there is no {} here that this user may use; outlive doctor tells what there is",
+            level.word()
+        )
+    });
+    NeverStarted { step: "containment".into(), detail, ..NeverStarted::default() }
+}

@@ -1,0 +1,61 @@
+//! What is found out and made before the keeper knows its job.
+
+use outlive_core::containment::Level;
+use outlive_sys::cgroup::{self, Group, Hierarchies};
+use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::scope;
+
+/// What is found out and made before the keeper knows its job: while the starter prepares it.
+pub(crate) struct Preparation {
+    pub(super) hierarchies: Hierarchies,
+    /// Made already, because most jobs need it.
+    pub(super) unified: Option<Group>,
+}
+
+impl Preparation {
+    pub(crate) fn prepare() -> Self {
+        let mut hierarchies = Hierarchies::discover();
+        let me = ProcessId::current();
+        let is_in_scope = hierarchies.is_pure_v2() && enter_scope(me);
+        if is_in_scope {
+            hierarchies = Hierarchies::discover();
+            hierarchies.enter_leaf();
+        } else if hierarchies.is_in_job() {
+            // This keeper was started from inside a job, and must not end with it.
+            cgroup::leave_job(&hierarchies);
+        }
+        let place = if is_in_scope { hierarchies.unified.as_deref() } else { hierarchies.best_place() };
+        let make = |place| fault::step(Point::GroupMake, || Group::make(place, me)).ok();
+        let unified = place.and_then(make);
+        Self { hierarchies, unified }
+    }
+
+    /// There is nothing to contain after all.
+    pub(crate) fn discard(self) {
+        if let Some(group) = self.unified {
+            group.remove();
+        }
+        if self.hierarchies.is_in_job() {
+            cgroup::leave_keepers(&self.hierarchies);
+        }
+    }
+
+    /// Lists the rungs to try, the best first.
+    pub(super) fn levels(&self, asked: Option<Level>) -> Vec<Level> {
+        match asked {
+            Some(level) => vec![level],
+            None => {
+                let has_v1 = self.hierarchies.v1.iter().any(Option::is_some);
+                vec![if has_v1 { Level::Hybrid } else { Level::Cgroup2 }, Level::Freezer, Level::Sweep]
+            }
+        }
+    }
+}
+
+/// Lets systemd, where it runs this machine, take the keeper out of whatever it was started from: a service or a terminal that
+/// is stopped takes all of its own group along.
+fn enter_scope(me: ProcessId) -> bool {
+    let name = format!("outlive-{}-{}", me.pid, me.start_time);
+    scope::manager().is_some_and(|manager| scope::enter(&manager, &name).is_ok())
+}

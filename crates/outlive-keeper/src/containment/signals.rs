@@ -1,0 +1,183 @@
+//! Signals to the whole tree: sending one, ending, stopping and continuing it.
+
+use std::time::{Duration, Instant};
+
+use outlive_core::containment::Level;
+use outlive_core::control::Survivor;
+use outlive_sys::cgroup::Group;
+use outlive_sys::identity::{ProcessId, Stat};
+use outlive_sys::keeper::{self, is_keeper};
+use outlive_sys::signal::Signal;
+use outlive_sys::tree::{self, Member};
+
+use super::{Containment, STOP_LIMIT, survivor};
+
+/// A sweep goes round at once while it still finds somebody, for this long at most; then the loop has its turn.
+const SWEEP_LIMIT: Duration = Duration::from_millis(3);
+
+/// What a signal to the tree came to.
+#[derive(Default)]
+pub(crate) struct Sent {
+    pub(crate) count: u32,
+    pub(crate) refused: Vec<Survivor>,
+}
+
+impl Containment {
+    /// Sends a signal to every process of the job.
+    pub(crate) fn send(&self, signal: Signal) -> Sent {
+        let mut sent = Sent::default();
+        for member in self.members() {
+            if !self.reaches(member.id.pid) {
+                sent.refused
+                    .push(survivor(&member, "it has left the process group, and nothing else holds it"));
+                continue;
+            }
+            match tree::signal(&member, signal) {
+                Ok(true) => sent.count += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    let why = outlive_core::outcome::errno_text(error.raw_os_error().unwrap_or(0));
+                    sent.refused.push(survivor(&member, &format!("it may not be signalled: {why}")));
+                }
+            }
+        }
+        sent
+    }
+
+    /// Does one round of ending everything.
+    pub(crate) fn end(&mut self) -> Sent {
+        match self.level {
+            Level::Cgroup2 | Level::Hybrid => {
+                let count = self.members().len();
+                let is_killed = self.group.as_ref().is_some_and(|group| group.kill().is_ok());
+                if !is_killed {
+                    return self.end_frozen();
+                }
+                self.is_paused = false;
+                // Whoever was moved out of the group is still below.
+                let mut sent = self.send(Signal::KILL);
+                sent.count = sent.count.max(u32::try_from(count).unwrap_or(u32::MAX));
+                sent
+            }
+            Level::Freezer => self.end_frozen(),
+            Level::Sweep => self.sweep(),
+            Level::Group => self.send(Signal::KILL),
+        }
+    }
+
+    /// Stops everything, so that nobody can fork, then ends everybody.
+    fn end_frozen(&mut self) -> Sent {
+        let Some(group) = self.group.clone() else { return self.sweep() };
+        group.freeze(true).ok();
+        group.wait_frozen();
+        let sent = self.send(Signal::KILL);
+        group.freeze(false).ok();
+        self.is_paused = false;
+        sent
+    }
+
+    /// Goes round until nobody is found: whoever forks faster than one round is met by the next.
+    fn sweep(&mut self) -> Sent {
+        self.is_paused = false;
+        let until = Instant::now() + SWEEP_LIMIT;
+        let mut all = Sent::default();
+        loop {
+            // The whole first group at once: nobody in it can fork his way out of that.
+            if let Some((_, main)) = &self.main {
+                main.signal_group(Signal::KILL).ok();
+            }
+            let hit = self.end_children();
+            let sent = self.send(Signal::KILL);
+            let is_over = sent.count == 0 && hit == 0;
+            all.count = all.count.max(sent.count.saturating_add(hit));
+            all.refused = sent.refused;
+            if is_over || Instant::now() >= until {
+                return all;
+            }
+        }
+    }
+
+    /// Ends the keeper's own children without a second look. Nobody else can reap them, so their numbers cannot mean
+    /// anybody else; and whoever forks and exits as fast as it can is gone before a second look is over.
+    fn end_children(&self) -> u32 {
+        let me = i32::try_from(std::process::id()).unwrap_or(0);
+        let is_other =
+            |pid| tree::name(pid).is_none_or(|name| name == keeper::PROGRAM.as_bytes() && is_keeper(pid));
+        tree::signal_own_children(me, Signal::KILL, is_other)
+    }
+
+    /// Tells whether a process of the job is one that this rung can do something about.
+    fn reaches(&self, pid: i32) -> bool {
+        let leader = self.main.as_ref().map(|(pid, _)| *pid);
+        self.level != Level::Group || Stat::read(pid).is_some_and(|stat| Some(stat.group) == leader)
+    }
+
+    fn is_to_stop(&self, member: &Member) -> bool {
+        !matches!(member.state, 'T' | 't') && self.reaches(member.id.pid)
+    }
+
+    /// Stops every process where it is.
+    ///
+    /// # Errors
+    ///
+    /// In words, if somebody has not stopped in time; he may yet.
+    pub(crate) fn pause(&mut self) -> Result<(), String> {
+        self.is_paused = true;
+        let late =
+            || Err("not all processes have stopped yet; they will when the kernel lets them".to_owned());
+        if let Some(group) = &self.group {
+            group.freeze(true).map_err(|error| format!("the control group cannot be frozen: {error}"))?;
+            let is_frozen = group.wait_frozen();
+            // Whoever was moved out of the group is still below.
+            self.signal_strays(Signal::STOP);
+            return if is_frozen { Ok(()) } else { late() };
+        }
+        let until = Instant::now() + STOP_LIMIT;
+        let mut still = 0;
+        let mut signalled: Vec<ProcessId> = Vec::new();
+        while still < 2 {
+            // Whoever waits in the kernel, such as for a child that stopped before it had executed its program, stops before he
+            // does anything else.
+            let is_running = |member: &Member| {
+                self.is_to_stop(member) && !(member.state == 'D' && signalled.contains(&member.id))
+            };
+            let running: Vec<Member> = self.members().into_iter().filter(is_running).collect();
+            still = if running.is_empty() { still + 1 } else { 0 };
+            for member in &running {
+                tree::signal(member, Signal::STOP).ok();
+                signalled.push(member.id);
+            }
+            if Instant::now() >= until {
+                return late();
+            }
+        }
+        if self.members().iter().any(|member| !self.reaches(member.id.pid)) {
+            return Err("some have left the process group, which is all that holds it, and go on".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Sends a signal to those of the job that are not in its group.
+    fn signal_strays(&self, signal: Signal) {
+        let inside = self.group.as_ref().map(Group::members).unwrap_or_default();
+        for member in self.members().iter().filter(|member| !inside.contains(&member.id.pid)) {
+            tree::signal(member, signal).ok();
+        }
+    }
+
+    /// Lets them go on.
+    pub(crate) fn resume(&mut self) {
+        if !std::mem::replace(&mut self.is_paused, false) {
+            return;
+        }
+        match &self.group {
+            Some(group) => {
+                group.freeze(false).ok();
+                self.signal_strays(Signal::CONT);
+            }
+            None => {
+                self.send(Signal::CONT);
+            }
+        }
+    }
+}
