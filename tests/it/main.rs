@@ -29,6 +29,7 @@ mod lingering;
 mod many;
 mod mcp;
 mod on_exit;
+mod options;
 mod orphans;
 mod output;
 mod pause;

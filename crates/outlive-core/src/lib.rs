@@ -5,6 +5,7 @@
 
 pub mod duration;
 pub mod id;
+pub mod options;
 pub mod rawtext;
 pub mod status;
 pub mod timestamp;

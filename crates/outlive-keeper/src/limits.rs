@@ -3,9 +3,10 @@
 //! A limit that the kernel keeps is only looked at to say when it is near. One that nothing keeps is kept here: a job that is
 //! over it is ended. A job without such limits is never looked at, and its keeper sleeps.
 
-use outlive_core::containment::{Enforcement, JobLimits, Kept, NEAR_PERCENT, is_near};
+use outlive_core::containment::{Enforcement, Kept, NEAR_PERCENT, is_near};
 use outlive_core::event::{Event, Kind};
 use outlive_core::meta::Near;
+use outlive_core::options::JobLimits;
 use outlive_core::outcome::{Cause, Usage};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;

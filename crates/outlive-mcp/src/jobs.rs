@@ -141,7 +141,7 @@ pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Res
     let wanted = WaitFor {
         jobs: std::slice::from_ref(job),
         until: Until::All,
-        conditions: Conditions { ready: job.spec().ready.is_some(), ..Conditions::default() },
+        conditions: Conditions { ready: job.spec().ready().is_some(), ..Conditions::default() },
         events: None,
         limit: Some(limit),
     };

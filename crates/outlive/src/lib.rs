@@ -99,7 +99,7 @@ pub use wait::wait_for::{Arrival, Came, Conditions, EventScope, WaitError, WaitF
 pub use wait::{Until, Waited};
 
 pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
-pub use outlive_core::containment::{Containment, Enforcement, JobLimits, Kept, Level, Survivors};
+pub use outlive_core::containment::{Containment, Enforcement, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;
 pub use outlive_core::duration;
@@ -107,11 +107,15 @@ pub use outlive_core::event::{Event, Kind as EventKind};
 pub use outlive_core::id::{JobId, NameError, Nonce, SessionName, hash};
 pub use outlive_core::index::Stream;
 pub use outlive_core::lines::Line;
+pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
+pub use outlive_core::options::{
+    JobChoices, JobLimits, JobOption, JobOptions, OPTIONS, Parting, Ready, Surfaces,
+};
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
 pub use outlive_core::plain::Plain;
 pub use outlive_core::rawtext::RawText;
 pub use outlive_core::session::Settings as SessionSettings;
-pub use outlive_core::spec::{Lifetime, Mode, Parting, Ready, Spec, Stdin, quote};
+pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, quote};
 pub use outlive_core::status::Status;
 pub use outlive_core::timestamp::Timestamp;
 pub use outlive_sys::ports::Listeners;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use outlive::{
-    Enforcement, Job, JobObject, LimitsObject, Listeners, OnExit, OnExitState, Port, Process, Source, State,
-    Survival, Survivors, Usage, Webhook, WebhookState,
+    Enforcement, Job, JobObject, JobOption, JobOptions, LimitsObject, Listeners, OPTIONS, OnExit,
+    OnExitState, OptionKind, Port, Process, Source, State, Survival, Survivors, Usage, Webhook, WebhookState,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::Show;
 use crate::commands::Context;
@@ -25,6 +26,9 @@ struct Shown<'a> {
     grace_ms: u64,
     output_cap_bytes: Option<u64>,
     survivors: String,
+    /// What the declarations of options say that is shown without more.
+    #[serde(flatten)]
+    options: BTreeMap<&'static str, Value>,
     env_set: BTreeMap<String, String>,
     env_unset: &'a [String],
     keeper_pid: Option<i32>,
@@ -59,7 +63,7 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
             None => note(&format!("the processes of {} cannot be seen from here", job.id())),
         }
     } else {
-        print(&text(&state, &shown));
+        print(&text(&state, &shown, &job.spec().options));
     }
     // Only now that it is told: whoever dies before is told by the inbox.
     if state.status.has_ended() {
@@ -82,16 +86,18 @@ fn shown<'a>(
     let tree = job.tree(&context.store, state);
     let usage = job.usage(state, tree.as_ref());
     let spec = job.spec();
+    let options = &spec.options;
     let value = |value: &str| if show_env { value.to_owned() } else { "***".to_owned() };
     let keeper = state.meta.as_ref().and_then(|meta| meta.keeper);
     Shown {
         job: object,
         argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
-        stdin: spec.stdin,
-        timeout_ms: spec.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
-        grace_ms: spec.grace_ms,
-        output_cap_bytes: spec.output_cap_bytes,
-        survivors: survivors_word(spec.survivors),
+        stdin: options.stdin,
+        timeout_ms: options.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
+        grace_ms: options.grace_ms,
+        output_cap_bytes: options.output_cap_bytes,
+        survivors: Survivors::format(&options.survivors),
+        options: shown_options().map(|option| (option.name, option.json(options))).collect(),
         env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
         env_unset: &spec.env_unset,
         keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned).map(|keeper| keeper.pid),
@@ -107,16 +113,12 @@ fn shown<'a>(
     }
 }
 
-/// Writes the choice as `run --survivors` takes it.
-fn survivors_word(survivors: Survivors) -> String {
-    match survivors {
-        Survivors::Keep => "keep".to_owned(),
-        Survivors::KillAfter { ms: 0 } => "kill".to_owned(),
-        Survivors::KillAfter { ms } => format!("kill-after={ms}ms"),
-    }
+/// Lists the options of which nothing is shown but what was decided.
+fn shown_options() -> impl Iterator<Item = &'static JobOption> {
+    OPTIONS.iter().filter(|option| option.surfaces.in_show)
 }
 
-fn text(state: &State, shown: &Shown<'_>) -> String {
+fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     use outlive::duration::{format_duration, format_size};
     let job = shown.job;
     let status = state.words();
@@ -156,6 +158,10 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
         row(if number == 0 { "limits" } else { "" }, Some(limit));
     }
     row("survivors", Some(shown.survivors.clone()));
+    for option in shown_options() {
+        let (text, default) = (option.text(options), option.text(&JobOptions::default()));
+        row(option.name, Some(text).filter(|text| *text != default));
+    }
     row("usage", usage_line(&shown.usage));
     for (number, port) in shown.ports.iter().flatten().enumerate() {
         let line = format!("{} (pid {}, bound to {})", port.url, port.pid, port.address);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce, SessionName};
+use crate::options::{JobOptions, Ready};
 use crate::rawtext::RawText;
 use crate::timestamp::Timestamp;
 
@@ -80,35 +80,9 @@ pub enum Lifetime {
     },
 }
 
-/// When a job counts as ready: as soon as all that is asked for here holds.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Ready {
-    /// A line of its output matches this regular expression.
-    pub on: Option<String>,
-    /// A process of its tree listens on this TCP port.
-    pub port: Option<u16>,
-    /// This address answers with a status below 400.
-    pub http: Option<String>,
-    /// After so long nobody looks any more; none: until its end.
-    pub timeout_ms: Option<u64>,
-}
-
-/// Who is to hear of the end without asking.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Parting {
-    /// A line for the shell that is run.
-    pub on_exit: Option<RawText>,
-    /// An address that the notice is sent to.
-    pub webhook: Option<String>,
-}
-
-impl Parting {
-    /// Tells whether nobody is.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+impl Lifetime {
+    /// Until some time after the last front end of its session is gone; the configuration says how long.
+    pub const SESSION: Self = Self::Session { lease_ms: 0 };
 }
 
 /// What was asked for. Never changes.
@@ -120,16 +94,11 @@ pub struct Spec {
     pub job: JobId,
     /// What no other job ever has.
     pub nonce: Nonce,
-    /// What people call it.
-    pub name: Option<String>,
     /// Whose it is; a job that was given to another session says so in its file `session`.
     pub session: SessionName,
     /// Who started it, and is to be told of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<SessionName>,
-    /// What it belongs to within its session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
     /// The program and its arguments, as executed.
     pub argv: Vec<RawText>,
     /// The line, where a shell runs it.
@@ -150,32 +119,9 @@ pub struct Spec {
     pub env_unset: Vec<String>,
     /// How the command is connected.
     pub mode: Mode,
-    /// What it reads.
-    pub stdin: Stdin,
-    /// How long it may run.
-    pub timeout_ms: Option<u64>,
-    /// How long it has to end once it was asked to.
-    pub grace_ms: u64,
-    /// How much of its output is kept.
-    pub output_cap_bytes: Option<u64>,
-    /// What is to hold it together; none: the best that the machine has.
-    #[serde(default)]
-    pub containment: Option<Level>,
-    /// What it may use.
-    #[serde(default)]
-    pub limits: JobLimits,
-    /// What becomes of those that its main process leaves behind.
-    #[serde(default)]
-    pub survivors: Survivors,
-    /// How long it may live.
-    #[serde(default)]
-    pub lifetime: Lifetime,
-    /// When it counts as ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ready: Option<Ready>,
-    /// Who is to hear of its end.
-    #[serde(default, skip_serializing_if = "Parting::is_empty")]
-    pub parting: Parting,
+    /// What was decided of every option.
+    #[serde(flatten)]
+    pub options: JobOptions,
     /// When it was asked for.
     #[serde(rename = "created_us")]
     pub created: Timestamp,
@@ -224,6 +170,11 @@ impl Spec {
             return Err(SpecError::Foreign(spec.job));
         }
         Ok(spec)
+    }
+
+    /// Returns when it counts as ready, if that was asked.
+    pub fn ready(&self) -> Option<&Ready> {
+        Some(&self.options.ready).filter(|ready| **ready != Ready::default())
     }
 
     /// Returns the command for people: the shell line, or the arguments, quoted where needed.

@@ -169,7 +169,7 @@ fn is_over(call: &Call<'_>, job: &Job, state: &State) -> bool {
 
 /// Tells whether a job was a foreground command whose answer said everything: it never was a background process.
 fn is_answered(job: &Job, state: &State) -> bool {
-    job.spec().group.as_deref() == Some(FOREGROUND)
+    job.spec().options.group.as_deref() == Some(FOREGROUND)
         && !state.is_live()
         && state.runtime_ms().is_some_and(|runtime| runtime < FOREGROUND_MS)
         && job.is_seen()

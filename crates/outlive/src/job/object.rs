@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
+use outlive_core::containment::{Enforcement, Kept, Level};
 use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
+use outlive_core::options::JobLimits;
 use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
 use outlive_core::spec::Mode;
 use outlive_core::status::Status;
@@ -163,7 +164,7 @@ impl JobObject {
             job: spec.job.clone(),
             name: job.name().map(str::to_owned),
             session: job.session().to_string(),
-            group: spec.group.clone(),
+            group: spec.options.group.clone(),
             command: spec.command_line(),
             cwd: spec.cwd.to_lossy(),
             mode: spec.mode,
@@ -172,7 +173,7 @@ impl JobObject {
             orphaned: state.is_orphaned,
             elsewhere: state.is_elsewhere,
             paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
-            ready: spec.ready.as_ref().map(|_| ready.is_some()),
+            ready: spec.ready().map(|_| ready.is_some()),
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
             ready_url: ready.and_then(|ready| ready.url),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
@@ -187,7 +188,7 @@ impl JobObject {
             output: totals.into(),
             parent: spec.parent.clone(),
             containment: meta.and_then(|meta| meta.containment.as_ref()).map(|contained| contained.level),
-            limits: LimitsObject::new(&spec.limits, meta.map(|meta| meta.kept).unwrap_or_default()),
+            limits: LimitsObject::new(&spec.options.limits, meta.map(|meta| meta.kept).unwrap_or_default()),
         }
     }
 }

@@ -12,7 +12,7 @@ use outlive_core::event::Kind;
 use outlive_core::file;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::lines::Line;
-use outlive_core::spec::Ready;
+use outlive_core::options::Ready;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point};
 use outlive_sys::{clock, durable, lock};
@@ -67,7 +67,7 @@ fn one_line(error: &regex::Error) -> String {
 impl Job {
     /// Returns how it was seen to be ready; `None` if it is not, or nothing was said about when it would be.
     pub fn ready_record(&self) -> Option<ReadyRecord> {
-        self.spec().ready.as_ref()?;
+        self.spec().ready()?;
         let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).ok();
@@ -103,7 +103,7 @@ impl Job {
 
     /// Returns how long it still may take to be ready; `Some(None)` if that is not limited, `None` if the time is over.
     pub(crate) fn ready_time_left(&self, state: &State) -> Option<Option<Duration>> {
-        let Some(limit) = self.spec().ready.as_ref().and_then(|ready| ready.timeout_ms) else {
+        let Some(limit) = self.spec().ready().and_then(|ready| ready.timeout_ms) else {
             return Some(None);
         };
         let left = limit.saturating_sub(state.runtime_ms().unwrap_or(0));
@@ -119,7 +119,7 @@ fn made_at(file: &std::fs::File) -> Option<Timestamp> {
 impl Store {
     /// Sees to it that somebody looks whether a job is ready, where somebody should: to be called by whoever looks at the job.
     pub fn probe_in_passing(&self, job: &Job, state: &State) {
-        if job.spec().ready.is_none() {
+        if job.spec().ready().is_none() {
             return;
         }
         let is_wanted = !state.status.has_ended()
@@ -157,7 +157,7 @@ impl Store {
         let held = durable::open_ro(job.dir(), file::PROBE);
         let is_ours =
             held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
-        if job.spec().nonce != nonce || !is_ours || job.spec().ready.is_none() {
+        if job.spec().nonce != nonce || !is_ours || job.spec().ready().is_none() {
             return Ok(());
         }
         let conditions = Conditions { ready: true, ..Conditions::default() };

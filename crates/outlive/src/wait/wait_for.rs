@@ -427,7 +427,7 @@ struct Waiting<'a> {
 impl<'a> Waiting<'a> {
     fn new(store: &Store, job: &'a Job, conditions: &Conditions) -> Result<Self, WaitError> {
         let needs_lines = conditions.matches.is_some() || conditions.fail_matches.is_some();
-        let readiness = match (&job.spec().ready, conditions.ready) {
+        let readiness = match (job.spec().ready(), conditions.ready) {
             (_, false) => None,
             (Some(ready), true) => Some(Readiness::new(job, ready)?),
             (None, true) => return Err(WaitError::NoReady(job.id().clone())),
