@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outlive::{JobLimits, Kill, Level, Request, Store, Until};
+use outlive::{Kill, Level, Request, Store, Until};
 use outlive_sys::identity::ProcessId;
 use outlive_tests::{Home, User, cgroups, report, until};
 
@@ -61,8 +61,7 @@ fn cycle(home: &Home, store: &Store, level: Level, number: usize) -> Had {
     let mut request = Request::argv(["sh", "-c", line]).cwd(home.path()).containment(level);
     request = request.grace(Duration::from_millis(50)).env("OUTLIVE_HOME", home.store());
     if number.is_multiple_of(2) {
-        let limits = JobLimits { memory_bytes: Some(1 << 30), pids: Some(100), ..JobLimits::default() };
-        request = request.limits(JobLimits { cpu_milli: Some(1000), ..limits });
+        request = request.memory(1 << 30).pids(100).cpu(1000);
     }
     let job = store.start(&request).unwrap().job;
     let meta = job.state(store).meta.unwrap();

@@ -118,7 +118,9 @@ fn a_job_lives_until_the_time_that_was_said() {
     assert!(ended["reason"].as_str().is_some_and(|reason| reason.contains("lifetime")), "{ended}");
     // Counted from the question, however long the start takes.
     let spec = home.open().find(&job, None).expect("it is there").spec().clone();
-    let Some(&outlive::Lifetime::Until { at }) = spec.lifetime.known() else { panic!("{:?}", spec.lifetime) };
+    let outlive::Lifetime::Until { at } = spec.options.lifetime else {
+        panic!("{:?}", spec.options.lifetime)
+    };
     assert!(at.0 >= asked + 200_000 && at.0 < spec.created.0 + 200_000, "{at:?} after {asked}: {spec:?}");
     let ended_at = ended["ended_at"].as_str().and_then(|time| outlive::Timestamp::parse(time).ok());
     assert!(ended_at.is_some_and(|ended| ended.0 / 1000 >= at.0 / 1000), "before {at:?}: {ended}");

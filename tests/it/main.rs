@@ -35,6 +35,7 @@ mod mcp;
 mod newer;
 mod not_run;
 mod on_exit;
+mod options;
 mod orphans;
 mod output;
 mod pause;

@@ -360,7 +360,7 @@ fn a_timeout_is_a_kill_with_a_line_in_the_errors() {
         .call("run_command", json!({"command": "exec sleep 300", "run_in_background": true, "timeout": 100}));
     let id = id_of(&text);
     let spec = home.open().find(&id, None).unwrap();
-    assert_eq!((spec.spec().timeout_ms, spec.spec().grace_ms), (Some(600_000), 5000));
+    assert_eq!((spec.spec().options.timeout_ms, spec.spec().options.grace_ms), (Some(600_000), 5000));
     client.kill(&id);
     // Ten minutes are too long for a test: one with less time, started by somebody else.
     let (late, time) = with_enough_time(Duration::from_millis(300), |time| {
@@ -597,7 +597,11 @@ fn a_long_command_in_the_foreground_goes_on_in_the_background() {
     );
     let id = id_of(&text);
     assert_eq!(client.ids(), [id.as_str()]);
-    assert_eq!(home.open().find(&id, None).unwrap().spec().timeout_ms, Some(300_000), "as the caller wanted");
+    assert_eq!(
+        home.open().find(&id, None).unwrap().spec().options.timeout_ms,
+        Some(300_000),
+        "as the caller wanted"
+    );
     assert_eq!(client.read(&id)["newOutput"], "begun");
     client.kill(&id);
     assert_eq!(client.ids(), [id], "it was a process in the background, and stays in the list");

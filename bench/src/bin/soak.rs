@@ -623,7 +623,7 @@ impl Soak<'_> {
                 self.complain(format!("{:?} is damaged: {}", damaged.name, damaged.error));
             }
             for job in listing.jobs {
-                let name = job.spec().name.as_deref().and_then(|name| name.strip_prefix("soak-"));
+                let name = job.spec().options.name.as_deref().and_then(|name| name.strip_prefix("soak-"));
                 match name.and_then(|number| number.parse::<u64>().ok()) {
                     Some(number) => drop(found.insert(number, (place, job))),
                     None => self.complain(format!("{} is nobody's", job.id())),

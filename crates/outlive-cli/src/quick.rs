@@ -17,7 +17,9 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Argu
         let mut value = || arguments.next().filter(is_value);
         match argument.to_str() {
             Some("--json") if !common.json => common.json = true,
-            Some("--name") if run.name.is_none() => run.name = Some(value()?.into_string().ok()?),
+            Some("--name") if run.options.0.name.is_none() => {
+                run.options.0.name = Some(Some(value()?.into_string().ok()?));
+            }
             Some("--cwd") if run.cwd.is_none() => run.cwd = Some(value()?.into()),
             Some("--shell") if run.shell.is_none() => run.shell = Some(value()?.into()),
             Some("--") => {

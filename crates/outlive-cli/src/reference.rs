@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use clap::{Command, CommandFactory};
+use outlive::{JobOptions, OPTIONS};
 
 use outlive::{Code, exit};
 
@@ -21,10 +22,13 @@ pub(crate) fn page(page: Page) -> String {
 fn cli() -> String {
     let mut command = Arguments::command().max_term_width(100).term_width(100);
     command.build();
-    let mut text = "# The command line\n\nMade from the declarations in `crates/outlive-cli/src/args/mod.rs`; `./test bless` makes it anew.\n".to_owned();
+    let mut text = "# The command line\n\nMade from the declarations in `crates/outlive-cli/src/args/` and `crates/outlive-core/src/options/mod.rs`; `./test bless` makes it anew.\n".to_owned();
     section(&mut text, "outlive", &mut command.clone());
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
         section(&mut text, &format!("outlive {}", verb.get_name()), &mut verb.clone());
+        if verb.get_name() == "run" {
+            options(&mut text);
+        }
     }
     text
 }
@@ -34,6 +38,23 @@ fn section(text: &mut String, title: &str, command: &mut Command) {
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();
     write!(text, "\n## {title}\n\n```text\n{}\n```\n", help.join("\n").trim_end())
         .expect("writing to a string cannot fail");
+}
+
+/// Tells where each option of a job is found.
+fn options(text: &mut String) {
+    let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
+    add("\n### Options of a job\n\nEach is declared once; this is where it is found, and what it is where nothing is said.\n".to_owned());
+    add("| option | default | key of `[job]` in `config.toml` | parameter of MCP's `run` | `spec.json` |"
+        .to_owned());
+    add("| --- | --- | --- | --- | --- |".to_owned());
+    let code = |name: &str| format!("`{name}`");
+    for option in OPTIONS {
+        let default = option.text(&JobOptions::default());
+        let key = if option.surfaces.in_config { code(option.name) } else { String::new() };
+        let parameter = option.surfaces.mcp.map(|(name, _)| code(name)).unwrap_or_default();
+        let field = code(&option.field.join("."));
+        add(format!("| `--{}` | {default} | {key} | {parameter} | {field} |", option.flag()));
+    }
 }
 
 fn exit_status() -> String {

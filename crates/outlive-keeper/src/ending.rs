@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use outlive_core::containment::Survivors;
 use outlive_core::event::Event;
-use outlive_core::index::Stream;
 use outlive_core::outcome::{
     CLOSED_AT, Cause, Closed, FILE_BYTES, OUTCOME_AT, Outcome, SLOT_BYTES, Usage, WaitStatus,
 };
@@ -152,11 +151,11 @@ impl Keeper {
     /// without end is not waited for.
     fn drain(&mut self, buffer: &mut [u8]) {
         fault::around(Point::Drain, || {
-            for stream in [Stream::Stdout, Stream::Stderr] {
-                let held = self.outputs[stream.index()].as_ref().map_or(0, pipe::capacity);
+            for index in 0..self.outputs.len() {
+                let held = self.outputs[index].capacity();
                 let mut drained = 0;
                 while drained < held {
-                    match self.read_output(stream, buffer) {
+                    match self.read_output(index, buffer) {
                         0 => break,
                         count => drained += count,
                     }

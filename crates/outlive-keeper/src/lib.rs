@@ -19,6 +19,7 @@
 mod clients;
 mod containment;
 mod ending;
+mod endpoint;
 mod event_writer;
 mod input;
 mod killing;

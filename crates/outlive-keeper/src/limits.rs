@@ -3,9 +3,10 @@
 //! A limit that the kernel enforces is only checked to report when it is near. Any other is enforced here: a job that is
 //! over it is ended. A job without limits is never checked, and its keeper sleeps.
 
-use outlive_core::containment::{Enforcement, JobLimits, Kept, NEAR_PERCENT, is_near};
+use outlive_core::containment::{Enforcement, Kept, NEAR_PERCENT, is_near};
 use outlive_core::event::{Event, Kind};
 use outlive_core::meta::Near;
+use outlive_core::options::JobLimits;
 use outlive_core::outcome::{Cause, Usage};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;

@@ -16,7 +16,7 @@ use outlive_core::launch::{Launch, LaunchError, LaunchReply, VERSION};
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
 use outlive_core::rawtext::RawText;
-use outlive_core::spec::{Process, Stdin};
+use outlive_core::spec::Process;
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
@@ -27,11 +27,12 @@ use outlive_sys::keeper::LockPlace;
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, pipe, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
 
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;
+use crate::endpoint::{self, Output};
 use crate::input::Input;
 use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
@@ -51,8 +52,7 @@ pub(crate) struct Keeper {
     pub(crate) live_mark: String,
     pub(crate) outcome: File,
     pub(crate) recorder: Recorder,
-    /// Standard output and error, until their end of file.
-    pub(crate) outputs: [Option<OwnedFd>; 2],
+    pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
     pub(crate) listener: OwnedFd,
     pub(crate) clients: Vec<Client>,
@@ -193,29 +193,22 @@ fn keep(
     spawn::adopt_orphans();
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
-    let (stdout, stdout_end) = attempt!("a pipe", fault::step(Point::PipeMake, pipe::new));
-    let (stderr, stderr_end) = attempt!("a pipe", pipe::new());
-    attempt!("a pipe", pipe::set_nonblocking(&stdout));
-    attempt!("a pipe", pipe::set_nonblocking(&stderr));
-    let (stdin, stdin_end) = match launch.stdin {
-        Stdin::Null => (None, attempt!("/dev/null", File::open("/dev/null")).into()),
-        Stdin::Open => {
-            let (reading, writing) = attempt!("a pipe", pipe::new());
-            attempt!("a pipe", pipe::set_nonblocking(&writing));
-            (Some(writing), reading)
-        }
+    let ends = match endpoint::open(launch.options.endpoint()) {
+        Ok(ends) => ends,
+        Err((what, error)) => attempt!(what, Err(error)),
     };
 
     let (started, started_boot_us) = (Timestamp(clock::wall_us()), clock::boot_us());
-    let stdio = [stdin_end.as_fd(), stdout_end.as_fd(), stderr_end.as_fd()];
-    let started_here = Containment::start(preparation, launch.containment, &launch.limits, |cgroup_fds| {
-        execute(launch, stdio, umask, limits, cgroup_fds)
-    });
+    let stdio = ends.stdio.each_ref().map(AsFd::as_fd);
+    let started_here =
+        Containment::start(preparation, launch.options.containment, &launch.options.limits, |cgroup_fds| {
+            execute(launch, stdio, umask, limits, cgroup_fds)
+        });
     let (mut containment, kept, child) = match started_here {
         Ok(started) => started,
         Err(never) => return Err((handed, never)),
     };
-    drop((stdin_end, stdout_end, stderr_end));
+    drop(ends.stdio);
     containment.began(child.id, child.handle);
 
     let me = ProcessId::current();
@@ -241,16 +234,16 @@ fn keep(
     };
     let Handed { lock, done, dir, outcome, index, log, mut starter } = handed;
     let deadline_us =
-        launch.timeout_ms.map(|limit| started_boot_us.saturating_add(limit.saturating_mul(1000)));
+        launch.options.timeout_ms.map(|limit| started_boot_us.saturating_add(limit.saturating_mul(1000)));
     let keeper = Keeper {
         _lock: lock,
         done: Some(done),
         dir,
         live_mark: launch.live_mark.clone(),
         outcome,
-        recorder: Recorder::new(index, log, launch.output_cap_bytes),
-        outputs: [Some(stdout), Some(stderr)],
-        input: Input::new(stdin),
+        recorder: Recorder::new(index, log, launch.options.output_cap_bytes),
+        outputs: ends.outputs,
+        input: ends.input,
         listener,
         clients: Vec::new(),
         child_ends,
@@ -259,12 +252,12 @@ fn keep(
         // Without one, the deadline is met by the time that the loop counts.
         alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
         deadline_us,
-        grace_ms: launch.grace_ms,
-        limit_monitor: LimitMonitor::new(launch.limits, kept),
-        expiry: Expiry::new(launch.lifetime),
+        grace_ms: launch.options.grace_ms,
+        limit_monitor: LimitMonitor::new(launch.options.limits, kept),
+        expiry: Expiry::new(launch.options.lifetime),
         on_exit: on_exit.take(),
         containment,
-        ending: Ending::new(command.pid, launch.survivors),
+        ending: Ending::new(command.pid, launch.options.survivors),
     };
     keeper.write_meta(Replacing::META_START);
     // A starter that died meanwhile changes nothing.
@@ -302,7 +295,7 @@ fn execute(
         limits,
         group: cgroup_fds.directory(),
         cgroup_procs: &cgroup_fds.procs(),
-        open_files: launch.limits.open_files,
+        open_files: launch.options.limits.open_files,
     };
     let started = fault::step(Point::CommandExec, || Ok(spawn::start(&command))).unwrap_or_else(|error| {
         Err(Failure { step: Step::Fork, errno: error.raw_os_error().unwrap_or(0), candidate: 0 })

@@ -5,26 +5,21 @@ use std::time::Duration;
 
 use outlive_core::control::{Hello, Reply, Request, SPOKEN};
 use outlive_core::event::Kind;
-use outlive_core::index::Stream;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point, Replacing};
-use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::region::Region;
 use outlive_sys::signal::Signal;
 use outlive_sys::{clock, socket};
 
 use crate::clients::{Client, MAX_CLIENTS, Waiting};
+use crate::endpoint::Output;
 use crate::killing::Killing;
 use crate::start::Keeper;
 
 /// What one read takes at most; as much as a grown pipe holds.
 const BUFFER: usize = 256 << 10;
-
-/// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
-/// memory for pipes, so a quiet job must not take it.
-const HOT_AFTER: u32 = 4;
 
 /// After so long without output the buffer is given back and pipes shrink again.
 const QUIET_US: u64 = 1_000_000;
@@ -34,8 +29,6 @@ struct ReadState {
     buffer: Region,
     /// When the buffer is to be given back; none if it is.
     release_us: Option<u64>,
-    full_reads: [u32; 2],
-    is_grown: [bool; 2],
 }
 
 /// What `poll` has found ready.
@@ -43,7 +36,8 @@ struct ReadState {
 struct Readiness {
     child_ended: bool,
     connection: bool,
-    outputs: [bool; 2],
+    /// Their places in the list.
+    outputs: Vec<usize>,
     input: bool,
     synced: bool,
     clients: Vec<(usize, bool)>,
@@ -54,7 +48,7 @@ impl Keeper {
     pub(crate) fn supervise(mut self) {
         // Without memory for a buffer there is nothing to keep; the job's lock is freed and readers see it.
         let Ok(buffer) = Region::new(BUFFER) else { return };
-        let mut reading = ReadState { buffer, release_us: None, full_reads: [0; 2], is_grown: [false; 2] };
+        let mut reading = ReadState { buffer, release_us: None };
         while !self.ending.is_closed() {
             let ready = self.wait(&reading);
             self.output(&ready, &mut reading);
@@ -91,8 +85,8 @@ impl Keeper {
             fds.len() - 1
         };
         let listener = (self.clients.len() <= MAX_CLIENTS).then(|| add(self.listener.as_fd(), PollFlags::IN));
-        let outputs =
-            [0, 1].map(|index| self.outputs[index].as_ref().map(|fd| add(fd.as_fd(), PollFlags::IN)));
+        let outputs: Vec<Option<usize>> =
+            self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
         let syncing = self.ending.syncing_fd().map(|fd| add(fd, PollFlags::IN));
         // It only wakes the loop; `timers` finds out what is due.
@@ -117,7 +111,7 @@ impl Keeper {
         Readiness {
             child_ended: is_ready(Some(0)),
             connection: is_ready(listener),
-            outputs: outputs.map(is_ready),
+            outputs: (0..outputs.len()).filter(|&index| is_ready(outputs[index])).collect(),
             input: is_ready(input),
             synced: is_ready(syncing),
             clients: clients
@@ -144,20 +138,9 @@ impl Keeper {
     }
 
     fn output(&mut self, ready: &Readiness, reading: &mut ReadState) {
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let index = stream.index();
-            if !ready.outputs[index] {
-                continue;
-            }
-            let count = self.read_output(stream, &mut reading.buffer);
-            let is_full = count >= pipe::DEFAULT_CAPACITY;
-            reading.full_reads[index] = if is_full { reading.full_reads[index] + 1 } else { 0 };
-            if reading.full_reads[index] == HOT_AFTER
-                && !reading.is_grown[index]
-                && let Some(fd) = &self.outputs[index]
-            {
-                reading.is_grown[index] = pipe::resize(fd, BUFFER);
-            }
+        for &index in &ready.outputs {
+            let count = self.read_output(index, &mut reading.buffer);
+            self.outputs[index].note_read(count, BUFFER);
             reading.release_us = Some(0);
         }
         if reading.release_us == Some(0) {
@@ -165,26 +148,18 @@ impl Keeper {
         }
     }
 
-    /// Reads once from a stream and records it; returns how much it was. An end of file closes it.
-    pub(crate) fn read_output(&mut self, stream: Stream, buffer: &mut [u8]) -> usize {
-        let Some(fd) = &self.outputs[stream.index()] else { return 0 };
-        match fault::attempt(Point::OutputRead, || pipe::try_read(fd, buffer)) {
-            Attempt::Moved(count) => {
-                let now = Timestamp(clock::wall_us());
-                self.recorder.record(&self.dir, stream, &buffer[..count], now);
-                if self.recorder.take_flood() {
-                    self.write_event(&self.event(Kind::OutputFlood));
-                }
-                count
+    /// Reads once from an output and records it; returns how much it was.
+    pub(crate) fn read_output(&mut self, index: usize, buffer: &mut [u8]) -> usize {
+        let output = &mut self.outputs[index];
+        let count = output.read(buffer);
+        if count > 0 {
+            let now = Timestamp(clock::wall_us());
+            self.recorder.record(&self.dir, output.stream, &buffer[..count], now);
+            if self.recorder.take_flood() {
+                self.write_event(&self.event(Kind::OutputFlood));
             }
-            Attempt::WouldBlock => 0,
-            Attempt::Closed => {
-                self.outputs[stream.index()] = None;
-                0
-            }
-            // Nothing is known to cause it. Keep the pipe open so that the command is not hit by a broken pipe.
-            Attempt::Failed(_) => 0,
         }
+        count
     }
 
     fn accept(&mut self) {
@@ -345,12 +320,7 @@ impl Keeper {
         if reading.release_us.is_some_and(|release| now_us >= release) {
             reading.release_us = None;
             reading.buffer.release();
-            for (index, is_grown) in reading.is_grown.iter_mut().enumerate() {
-                if let Some(fd) = self.outputs[index].as_ref().filter(|_| *is_grown) {
-                    *is_grown = !pipe::resize(fd, pipe::DEFAULT_CAPACITY);
-                }
-                reading.full_reads[index] = 0;
-            }
+            self.outputs.iter_mut().for_each(Output::shrink);
         }
     }
 

@@ -131,7 +131,7 @@ pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Res
     if limit.is_zero() {
         return Ok(());
     }
-    let conditions = Conditions { ready: job.spec().ready.is_some(), ..Conditions::default() };
+    let conditions = Conditions { ready: job.spec().can_be_ready(), ..Conditions::default() };
     let jobs = std::slice::from_ref(job);
     call.store.wait_for(&WaitFor {
         conditions,

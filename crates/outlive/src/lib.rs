@@ -101,7 +101,7 @@ pub use wait::ready::ReadyRecord;
 pub use wait::shell_words::{ShellLine, read as read_shell_line};
 
 pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
-pub use outlive_core::containment::{Containment, Enforcement, JobLimits, Kept, Level, Survivors};
+pub use outlive_core::containment::{Containment, Enforcement, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;
 pub use outlive_core::duration;
@@ -111,11 +111,15 @@ pub use outlive_core::index::Stream;
 pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
 pub use outlive_core::lines::Line;
 pub use outlive_core::newer::OrNewer;
+pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
+pub use outlive_core::options::{
+    Completion, JobChoices, JobLimits, JobOption, JobOptions, OPTIONS, Ready, Surfaces,
+};
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
 pub use outlive_core::plain::Plain;
 pub use outlive_core::rawtext::RawText;
 pub use outlive_core::session::Settings as SessionSettings;
-pub use outlive_core::spec::{Completion, Lifetime, Mode, Ready, Spec, Stdin, quote};
+pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, quote};
 pub use outlive_core::status::Status;
 pub use outlive_core::timestamp::Timestamp;
 pub use outlive_sys::cancel::Cancel;

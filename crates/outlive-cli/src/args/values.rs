@@ -4,30 +4,8 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use outlive::{
-    Budget, HttpAddress, JobId, Level, Nonce, SessionName, Signal, Stdin, Stream, Survivors, Timestamp,
-};
+use outlive::{Budget, HttpAddress, JobId, Nonce, SessionName, Signal, Stream, Timestamp};
 use outlive_mcp::Profile;
-
-use super::LifetimeChoice;
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StdinChoice {
-    /// /dev/null.
-    #[default]
-    Null,
-    /// A pipe.
-    Open,
-}
-
-impl From<StdinChoice> for Stdin {
-    fn from(choice: StdinChoice) -> Self {
-        match choice {
-            StdinChoice::Null => Self::Null,
-            StdinChoice::Open => Self::Open,
-        }
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StreamChoice {
@@ -50,32 +28,12 @@ impl From<StreamChoice> for Stream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
-/// A size that may be `off`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cap(pub(crate) Option<u64>);
-
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     outlive::duration::parse_duration(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn parse_memory(text: &str) -> Result<u64, String> {
-    outlive::duration::parse_memory(text).map_err(|error| error.to_string())
-}
-
-pub(super) fn parse_cpus(text: &str) -> Result<u64, String> {
-    outlive::duration::parse_cpus(text).map_err(|error| error.to_string())
-}
-
-pub(super) fn parse_survivors(text: &str) -> Result<Survivors, String> {
-    outlive::duration::parse_survivors(text).map_err(|error| error.to_string())
-}
-
 pub(super) fn parse_environment(text: &str) -> Result<outlive::JobEnvironment, String> {
     outlive::JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
-}
-
-pub(super) fn parse_level(text: &str) -> Result<Level, String> {
-    Level::parse(text).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
 }
 
 pub(super) fn parse_timeout(text: &str) -> Result<Timeout, String> {
@@ -84,34 +42,6 @@ pub(super) fn parse_timeout(text: &str) -> Result<Timeout, String> {
     } else {
         parse_duration(text).map(|limit| Timeout(Some(limit)))
     }
-}
-
-pub(super) fn parse_lifetime(text: &str) -> Result<LifetimeChoice, String> {
-    match text.split_once('=') {
-        None if text == "forever" => Ok(LifetimeChoice::Forever),
-        None if text == "session" => Ok(LifetimeChoice::Session),
-        Some(("until", time)) => parse_until(time).map(LifetimeChoice::Until),
-        _ => Err("write forever, session, until=2h or until=2026-11-15T18:00:00Z".to_owned()),
-    }
-}
-
-/// Reads a time to come: itself, or how long from now.
-fn parse_until(text: &str) -> Result<Timestamp, String> {
-    match outlive::duration::parse_duration(text) {
-        Ok(ahead) => {
-            let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
-            Ok(Timestamp(outlive_sys::clock::wall_us().saturating_add(ahead)))
-        }
-        Err(_) => Timestamp::parse(text)
-            .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
-    }
-}
-
-pub(super) fn parse_cap(text: &str) -> Result<Cap, String> {
-    if text == "off" || text == "none" {
-        return Ok(Cap(None));
-    }
-    outlive::duration::parse_size(text).map(|bytes| Cap(Some(bytes))).map_err(|error| error.to_string())
 }
 
 /// Bytes from one offset up to another.

@@ -52,7 +52,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
     let jobs: Vec<Listed> = listing
         .jobs
         .into_iter()
-        .filter(|job| arguments.group.is_none() || job.spec().group == arguments.group)
+        .filter(|job| arguments.group.is_none() || job.spec().options.group == arguments.group)
         .filter_map(|job| {
             let state = job.state(&context.store);
             context.store.probe_in_passing(&job, &state);

@@ -112,7 +112,7 @@ pub(crate) fn inherited_session() -> Result<SessionName, Failure> {
 pub(crate) fn of_group(context: &Context, what: &str, group: &str) -> Result<Vec<Job>, Failure> {
     let mut jobs =
         context.store.list(context.session.as_ref()).map_err(|error| Failure::other(what, &error))?.jobs;
-    jobs.retain(|job| job.spec().group.as_deref() == Some(group));
+    jobs.retain(|job| job.spec().options.group.as_deref() == Some(group));
     if jobs.is_empty() {
         let hint = "`outlive list` shows all jobs; `outlive run --group` starts one in a group";
         let message = format!("there is no job of group {group:?}");

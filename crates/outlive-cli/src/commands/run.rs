@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Followed, Follower, Job, JobLimits, JobObject, Lifetime, Output, Piece, Ready, Request,
-    Started, Status, Stream, WaitStatus,
+    AutoBackground, Followed, Follower, Job, JobObject, Output, Piece, Request, Started, Status, Stream,
+    WaitStatus,
 };
 use outlive_sys::signal::{interrupt_fd, interrupted};
 use serde::Serialize;
 
-use crate::args::{LifetimeChoice, Run, Timeout};
+use crate::args::{Run, Timeout};
 use crate::commands::{Context, inherited_session};
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
@@ -49,10 +49,7 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
         Some(session) => session.clone(),
         None => inherited_session()?,
     };
-    request = request.session(session).reader(context.reader.clone()).stdin(arguments.stdin.into());
-    if let Some(name) = arguments.name {
-        request = request.name(name);
-    }
+    request = request.session(session).reader(context.reader.clone()).options(arguments.options.0);
     if let Some(cwd) = arguments.cwd {
         request = request.cwd(cwd);
     }
@@ -65,53 +62,8 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     if let Some(shell) = arguments.shell {
         request = request.with_shell(shell);
     }
-    if let Some(Timeout(timeout)) = arguments.timeout {
-        request = request.timeout(timeout);
-    }
-    if let Some(grace) = arguments.grace {
-        request = request.grace(grace);
-    }
-    let (memory_bytes, pids) = (arguments.memory, arguments.pids);
-    let (cpu_milli, open_files) = (arguments.cpu, arguments.open_files);
-    request = request.limits(JobLimits { memory_bytes, pids, cpu_milli, open_files });
-    if let Some(survivors) = arguments.survivors {
-        request = request.survivors(survivors);
-    }
-    if let Some(level) = arguments.containment {
-        request = request.containment(level);
-    }
-    if let Some(cap) = arguments.output_cap {
-        request = request.output_cap(cap.0);
-    }
-    if let Some(group) = arguments.group {
-        request = request.group(group);
-    }
     for (name, value) in arguments.label {
         request = request.label(name, value);
-    }
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    request = request.lifetime(match arguments.lifetime {
-        None | Some(LifetimeChoice::Forever) => Lifetime::Forever,
-        Some(LifetimeChoice::Until(at)) => Lifetime::Until { at },
-        Some(LifetimeChoice::Session) => {
-            Lifetime::Session { lease_ms: millis(context.store.config().session.lease) }
-        }
-    });
-    let ready = Ready {
-        on: arguments.ready_on,
-        port: arguments.ready_port,
-        http: arguments.ready_http,
-        timeout_ms: arguments.ready_timeout.map(millis),
-        ..Ready::default()
-    };
-    if ready != Ready::default() {
-        request = request.ready(ready);
-    }
-    if let Some(line) = arguments.on_exit {
-        request = request.on_exit(line);
-    }
-    if let Some(url) = arguments.webhook {
-        request = request.webhook(url);
     }
     Ok(request)
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use outlive::{
-    Enforcement, Job, JobObject, LimitsObject, Listeners, NEWER, OnExit, OnExitState, OrNewer, Port, Process,
-    Source, State, Survival, Survivors, Usage, Webhook, WebhookState,
+    Enforcement, Job, JobObject, JobOption, JobOptions, LimitsObject, Listeners, NEWER, OPTIONS, OnExit,
+    OnExitState, OptionKind, OrNewer, Port, Process, Source, State, Stdin, Survival, Survivors, Usage,
+    Webhook, WebhookState,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::Show;
 use crate::commands::Context;
@@ -20,11 +22,14 @@ struct Shown<'a> {
     #[serde(flatten)]
     job: &'a JobObject,
     argv: Vec<String>,
-    stdin: OrNewer<outlive::Stdin>,
+    stdin: String,
     timeout_ms: Option<u64>,
     grace_ms: u64,
     output_cap_bytes: Option<u64>,
     survivors: String,
+    /// What the declarations of options say that is shown without more.
+    #[serde(flatten)]
+    options: BTreeMap<&'static str, Value>,
     env_set: BTreeMap<String, String>,
     env_unset: &'a [String],
     keeper_pid: Option<i32>,
@@ -62,7 +67,7 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
             None => note(&format!("the processes of {} cannot be seen from here", job.id())),
         }
     } else {
-        print(&text(&state, &shown));
+        print(&text(&state, &shown, &job.spec().options));
     }
     // Marked only after the answer was printed: if this program dies before, the inbox has the ending.
     if state.status.has_ended() {
@@ -85,16 +90,18 @@ fn shown<'a>(
     let tree = job.tree(&context.store, state);
     let usage = job.usage(state, tree.as_ref());
     let spec = job.spec();
+    let options = &spec.options;
     let value = |value: &str| if show_env { value.to_owned() } else { "***".to_owned() };
     let keeper = state.meta.as_ref().and_then(|meta| meta.keeper);
     Shown {
         job: object,
         argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
-        stdin: spec.stdin.clone(),
-        timeout_ms: spec.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
-        grace_ms: spec.grace_ms,
-        output_cap_bytes: spec.output_cap_bytes,
-        survivors: survivors_word(&spec.survivors),
+        stdin: spec.newer_word("stdin").unwrap_or_else(|| Stdin::format(&options.stdin)),
+        timeout_ms: options.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
+        grace_ms: options.grace_ms,
+        output_cap_bytes: options.output_cap_bytes,
+        survivors: spec.newer_word("survivors").unwrap_or_else(|| Survivors::format(&options.survivors)),
+        options: shown_options().map(|option| (option.name, option.json(options))).collect(),
         env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
         env_unset: &spec.env_unset,
         keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned).map(|keeper| keeper.pid),
@@ -110,17 +117,12 @@ fn shown<'a>(
     }
 }
 
-/// Writes the choice as `run --survivors` takes it.
-fn survivors_word(survivors: &OrNewer<Survivors>) -> String {
-    match survivors.known() {
-        Some(Survivors::Keep) => "keep".to_owned(),
-        Some(Survivors::KillAfter { ms: 0 }) => "kill".to_owned(),
-        Some(Survivors::KillAfter { ms }) => format!("kill-after={ms}ms"),
-        None => survivors.word(),
-    }
+/// Lists the options of which nothing is shown but what was decided.
+fn shown_options() -> impl Iterator<Item = &'static JobOption> {
+    OPTIONS.iter().filter(|option| option.surfaces.in_show)
 }
 
-fn text(state: &State, shown: &Shown<'_>) -> String {
+fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     use outlive::duration::{format_duration, format_size};
     let job = shown.job;
     let status = state.words();
@@ -163,6 +165,10 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
         row(if number == 0 { "limits" } else { "" }, Some(limit));
     }
     row("survivors", Some(shown.survivors.clone()));
+    for option in shown_options() {
+        let (text, default) = (option.text(options), option.text(&JobOptions::default()));
+        row(option.name, Some(text).filter(|text| *text != default));
+    }
     row("usage", usage_line(&shown.usage));
     for (number, port) in shown.ports.iter().flatten().enumerate() {
         let line = format!("{} (pid {}, bound to {})", port.url, port.pid, port.address);
@@ -175,7 +181,7 @@ fn text(state: &State, shown: &Shown<'_>) -> String {
     }
     row("on exit", shown.on_exit.as_ref().map(on_exit_line));
     row("webhook", shown.webhook.as_ref().map(webhook_line));
-    row("stdin", Some(shown.stdin.word()));
+    row("stdin", Some(shown.stdin.clone()));
     for (name, value) in &shown.env_set {
         row("env", Some(format!("{name}={value}")));
     }

@@ -48,7 +48,7 @@ struct Gap {
 pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failure> {
     let conditions = conditions(arguments)?;
     let jobs = chosen(context, arguments)?;
-    for job in jobs.iter().filter(|job| job.spec().ready.is_some()) {
+    for job in jobs.iter().filter(|job| job.spec().ready().is_some()) {
         context.store.probe_in_passing(job, &job.state(&context.store));
     }
     let wanted = WaitFor {

@@ -60,23 +60,6 @@ pub struct Containment {
     pub cpu_group: Option<String>,
 }
 
-/// What a job may use. What is not said is not limited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct JobLimits {
-    /// Memory of all its processes together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<u64>,
-    /// Processes (threads count too, where the kernel counts).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pids: Option<u64>,
-    /// Processor time, in thousandths of one processor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_milli: Option<u64>,
-    /// Open files of each of its processes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub open_files: Option<u64>,
-}
-
 /// How a limit is kept on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

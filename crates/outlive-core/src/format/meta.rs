@@ -81,8 +81,8 @@ impl Meta {
             "status": null, "keeper": null, "command": null, "started_us": null, "started_boot_us": null,
             "protocol": { "min": 0, "max": 0 }, "outcome": null, "closed": null,
         });
-        let meta: Option<Self> = newer::understood(bytes, &["format", "job", "nonce"], others);
-        meta.filter(|meta| meta.format > crate::FORMAT)
+        let (meta, _): (Self, _) = newer::understood(bytes, &["format", "job", "nonce"], others)?;
+        (meta.format > crate::FORMAT).then_some(meta)
     }
 
     /// Returns the names of the fields that only a later version understands.

@@ -1,6 +1,8 @@
 //! What a later version wrote and this one does not understand. It is kept as it stands and is never an error: the rest of
 //! the file is read, and a file that is written again says what it said before.
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -59,23 +61,29 @@ impl<T: PartialEq> PartialEq<T> for OrNewer<T> {
     }
 }
 
-/// Reads a file of a later format as far as this version understands it. Without a field of `needed` it is of no use; of
-/// `others`, a field that is missing or not understood has the value that is given here.
-pub(super) fn understood<T: DeserializeOwned>(bytes: &[u8], needed: &[&str], others: Value) -> Option<T> {
+/// Reads a file of a later version as far as this one understands it, and returns the fields that it does not. Without a field
+/// of `needed` it is of no use; of `others`, a field that is missing or not understood has the value that is given here.
+pub(super) fn understood<T: DeserializeOwned>(
+    bytes: &[u8],
+    needed: &[&str],
+    others: Value,
+) -> Option<(T, BTreeMap<String, Value>)> {
     let file: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
     let (first, rest): (Map<_, _>, Map<_, _>) =
         file.into_iter().partition(|(name, _)| needed.contains(&name.as_str()));
     let Value::Object(mut fields) = others else { return None };
     fields.extend(first);
     let mut read: T = serde_json::from_value(Value::Object(fields.clone())).ok()?;
+    let mut newer = BTreeMap::new();
     for (name, value) in rest {
         let mut more = fields.clone();
-        more.insert(name, value);
-        if let Ok(better) = serde_json::from_value(Value::Object(more.clone())) {
-            (fields, read) = (more, better);
+        more.insert(name.clone(), value.clone());
+        match serde_json::from_value(Value::Object(more.clone())) {
+            Ok(better) => (fields, read) = (more, better),
+            Err(_) => drop(newer.insert(name, value)),
         }
     }
-    Some(read)
+    Some((read, newer))
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce, SessionName};
 use crate::label::{Labels, OwnLabel};
 use crate::newer::{self, OrNewer};
+use crate::options::{JobOptions, OPTIONS, Ready};
 use crate::rawtext::RawText;
 use crate::timestamp::Timestamp;
 
@@ -82,38 +83,9 @@ pub enum Lifetime {
     },
 }
 
-/// When a job counts as ready: as soon as all that is asked for here holds.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Ready {
-    /// A line of its output matches this regular expression.
-    pub on: Option<String>,
-    /// A process of its tree listens on this TCP port.
-    pub port: Option<u16>,
-    /// This address answers with a status below 400.
-    pub http: Option<String>,
-    /// After so long nobody looks any more; none: until its end.
-    pub timeout_ms: Option<u64>,
-    /// Conditions that a later version knows. This one cannot tell whether they hold.
-    #[serde(flatten)]
-    pub newer: BTreeMap<String, serde_json::Value>,
-}
-
-/// What is done when the job has ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Completion {
-    /// A line for the shell that is run.
-    pub on_exit: Option<RawText>,
-    /// An address that the notice is sent to.
-    pub webhook: Option<String>,
-}
-
-impl Completion {
-    /// Tells whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+impl Lifetime {
+    /// Until some time after the last front end of its session is gone; the configuration says how long.
+    pub const SESSION: Self = Self::Session { lease_ms: 0 };
 }
 
 /// What was asked for. Never changes.
@@ -125,16 +97,11 @@ pub struct Spec {
     pub job: JobId,
     /// What no other job ever has.
     pub nonce: Nonce,
-    /// What people call it.
-    pub name: Option<String>,
     /// Whose it is; a job that was given to another session says so in its file `session`.
     pub session: SessionName,
     /// Who started it, and is to be told of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<SessionName>,
-    /// What it belongs to within its session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
     /// What else it belongs to; none: a version without labels wrote this.
     #[serde(default)]
     pub labels: Option<Labels>,
@@ -158,32 +125,13 @@ pub struct Spec {
     pub env_unset: Vec<String>,
     /// How the command is connected.
     pub mode: OrNewer<Mode>,
-    /// What it reads.
-    pub stdin: OrNewer<Stdin>,
-    /// How long it may run.
-    pub timeout_ms: Option<u64>,
-    /// How long it has to end once it was asked to.
-    pub grace_ms: u64,
-    /// How much of its output is kept.
-    pub output_cap_bytes: Option<u64>,
-    /// What is to hold it together; none: the best that the machine has.
-    #[serde(default)]
-    pub containment: Option<OrNewer<Level>>,
-    /// What it may use.
-    #[serde(default)]
-    pub limits: JobLimits,
-    /// What becomes of those that its main process leaves behind.
-    #[serde(default)]
-    pub survivors: OrNewer<Survivors>,
-    /// How long it may live.
-    #[serde(default)]
-    pub lifetime: OrNewer<Lifetime>,
-    /// When it counts as ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ready: Option<Ready>,
-    /// What is done when it has ended. The file keeps the name that earlier versions gave it.
-    #[serde(default, rename = "parting", skip_serializing_if = "Completion::is_empty")]
-    pub completion: Completion,
+    /// What was decided of every option.
+    #[serde(flatten)]
+    pub options: JobOptions,
+    /// What a later version wrote and this one does not understand: each field as it stands in the file. It is kept apart, because
+    /// the file is never written again.
+    #[serde(skip)]
+    pub newer: BTreeMap<String, Value>,
     /// When it was asked for.
     #[serde(rename = "created_us")]
     pub created: Timestamp,
@@ -225,9 +173,13 @@ impl Spec {
         // First the version alone: a later format may lack fields that this one needs.
         let version: Version = serde_json::from_slice(bytes)?;
         let spec: Self = match version.format {
-            crate::FORMAT => serde_json::from_slice(bytes)?,
+            // Only options can have values that are not known yet: whatever else is not understood is damage.
+            crate::FORMAT => serde_json::from_slice(bytes).or_else(|error| {
+                let is_option = |name: &String| OPTIONS.iter().any(|option| option.field[0] == name);
+                Self::of_later_version(bytes).filter(|spec| spec.newer.keys().all(is_option)).ok_or(error)
+            })?,
             format if format > crate::FORMAT => {
-                Self::of_later_format(bytes).ok_or(SpecError::Format(format))?
+                Self::of_later_version(bytes).ok_or(SpecError::Format(format))?
             }
             format => return Err(SpecError::Format(format)),
         };
@@ -242,27 +194,36 @@ impl Spec {
         self.labels.as_ref()?.get(label.name()).map(String::as_str)
     }
 
-    fn of_later_format(bytes: &[u8]) -> Option<Self> {
+    /// Reads as much as this version understands of what a later one wrote.
+    fn of_later_version(bytes: &[u8]) -> Option<Self> {
         let others = serde_json::json!({
-            "name": null, "session": "default", "argv": [], "shell_line": null, "cwd": "", "mode": null, "stdin": null,
-            "timeout_ms": null, "grace_ms": 0, "output_cap_bytes": null, "created_us": 0,
+            "session": "default", "argv": [], "shell_line": null, "cwd": "", "mode": null, "created_us": 0,
             "starter": { "pid": 0, "start_time": 0, "uid": 0 }, "parent": null, "outlive": "",
         });
-        newer::understood(bytes, &["format", "job", "nonce", "host"], others)
+        let (spec, newer): (Self, _) = newer::understood(bytes, &["format", "job", "nonce", "host"], others)?;
+        Some(Self { newer, ..spec })
     }
 
     /// Returns the names of the fields that only a later version understands.
-    pub fn newer(&self) -> Vec<&'static str> {
-        let fields = [
-            ("format", self.format > crate::FORMAT),
-            ("mode", self.mode.is_newer()),
-            ("stdin", self.stdin.is_newer()),
-            ("containment", self.containment.as_ref().is_some_and(OrNewer::is_newer)),
-            ("survivors", self.survivors.is_newer()),
-            ("lifetime", self.lifetime.is_newer()),
-            ("ready", self.ready.as_ref().is_some_and(|ready| !ready.newer.is_empty())),
-        ];
-        fields.into_iter().filter_map(|(name, is_newer)| is_newer.then_some(name)).collect()
+    pub fn newer(&self) -> Vec<String> {
+        let format = (self.format > crate::FORMAT).then(|| "format".to_owned());
+        let mode = self.mode.is_newer().then(|| "mode".to_owned());
+        format.into_iter().chain(mode).chain(self.newer.keys().cloned()).collect()
+    }
+
+    /// Returns a field as it stands in the file, if this version does not understand it.
+    pub fn newer_word(&self, field: &str) -> Option<String> {
+        self.newer.get(field).map(|value| OrNewer::<()>::Newer(value.clone()).word())
+    }
+
+    /// Tells whether it was said when it counts as ready, be that understood or not.
+    pub fn can_be_ready(&self) -> bool {
+        self.ready().is_some() || self.newer.contains_key("ready")
+    }
+
+    /// Returns when it counts as ready, if that was said and is understood.
+    pub fn ready(&self) -> Option<&Ready> {
+        Some(&self.options.ready).filter(|ready| **ready != Ready::default())
     }
 
     /// Returns the command for people: the shell line, or the arguments, quoted where needed.
@@ -290,6 +251,7 @@ pub fn quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::containment::Level;
     use proptest::prelude::*;
 
     #[test]
@@ -306,7 +268,7 @@ mod tests {
         }
     }
 
-    fn written() -> serde_json::Value {
+    fn written() -> Value {
         serde_json::json!({
             "format": 1, "job": "a-1", "nonce": "00".repeat(16), "name": "a", "session": "s", "argv": ["x"],
             "shell_line": null, "cwd": "/", "mode": "pipe", "stdin": "null", "timeout_ms": null, "grace_ms": 5,
@@ -316,7 +278,7 @@ mod tests {
         })
     }
 
-    fn parse(value: &serde_json::Value) -> Result<Spec, SpecError> {
+    fn parse(value: &Value) -> Result<Spec, SpecError> {
         Spec::parse(&JobId::parse("a-1").unwrap(), &serde_json::to_vec(value).unwrap())
     }
 
@@ -330,7 +292,8 @@ mod tests {
             later[field] = value.clone();
             let spec = parse(&later).unwrap();
             prop_assert_eq!(spec.newer(), [field]);
-            prop_assert_eq!(&serde_json::to_value(&spec).unwrap()[field], &value);
+            let kept = if field == "mode" { serde_json::to_value(&spec.mode).unwrap() } else { spec.newer[field].clone() };
+            prop_assert_eq!(kept, value);
         }
 
         #[test]
@@ -345,7 +308,7 @@ mod tests {
                 None => { later.as_object_mut().unwrap().remove(field); }
             }
             let spec = parse(&later).unwrap();
-            prop_assert_eq!(spec.newer()[0], "format");
+            prop_assert_eq!(&spec.newer()[0], "format");
             prop_assert_eq!((spec.session.as_str(), &spec.host.machine[..], spec.job.as_str()), ("s", "m", "a-1"));
         }
     }
@@ -353,8 +316,8 @@ mod tests {
     #[test]
     fn what_is_written_today_has_nothing_newer() {
         let spec = parse(&written()).unwrap();
-        assert_eq!(spec.newer(), [""; 0]);
-        assert!(spec.stdin == Stdin::Null && spec.containment == Some(Level::Sweep.into()));
+        assert!(spec.newer().is_empty());
+        assert_eq!((spec.options.stdin, spec.options.containment), (Stdin::Null, Some(Level::Sweep)));
     }
 
     #[test]

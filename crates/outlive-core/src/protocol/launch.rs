@@ -2,16 +2,15 @@
 //!
 //! It goes through a socket pair and is never on disk: the environment is in it.
 
-use crate::containment::{JobLimits, Level, Survivors};
 use crate::id::{JobId, Nonce};
+use crate::options::{Field, JobOptions, OPTIONS, fingerprint};
 use crate::outcome::NeverStarted;
 use crate::rawtext::RawText;
-use crate::spec::{Lifetime, Process, Stdin};
-use crate::timestamp::Timestamp;
+use crate::spec::Process;
 use crate::wire::{Reader, WireError, Writer};
 
-/// The version of this request; starter and keeper must agree exactly.
-pub const VERSION: u32 = 3;
+/// The version of this request; starter and keeper must agree exactly, also on the options.
+pub const VERSION: u32 = fingerprint(OPTIONS) ^ 4;
 
 const REQUEST: u8 = 1;
 const STARTED: u8 = 2;
@@ -35,24 +34,10 @@ pub struct Launch<'a> {
     pub environment: Vec<&'a [u8]>,
     /// The directory.
     pub cwd: &'a [u8],
-    /// What it reads.
-    pub stdin: Stdin,
-    /// How long it may run.
-    pub timeout_ms: Option<u64>,
-    /// How long it has to end.
-    pub grace_ms: u64,
-    /// How much output is kept.
-    pub output_cap_bytes: Option<u64>,
-    /// What is to hold it together; none: the best there is.
-    pub containment: Option<Level>,
-    /// What it may use.
-    pub limits: JobLimits,
-    /// What becomes of those that the main process leaves behind.
-    pub survivors: Survivors,
-    /// How long it may live.
-    pub lifetime: Lifetime,
-    /// The arguments of the program that the keeper becomes at the end of the job; empty: none. The program itself is the
-    /// last descriptor that comes with this request.
+    /// What was decided of every option.
+    pub options: JobOptions,
+    /// The arguments of the program that tells others of its end, if there is anybody to tell; the program itself is the last
+    /// descriptor that comes with this request.
     pub completion: Vec<&'a [u8]>,
 }
 
@@ -70,7 +55,7 @@ pub enum LaunchError {
 impl<'a> Launch<'a> {
     /// Returns the frame.
     pub fn to_frame(&self) -> Vec<u8> {
-        Writer::new(REQUEST)
+        let request = Writer::new(REQUEST)
             .u32(VERSION)
             .bytes(self.job.as_str().as_bytes())
             .bytes(&self.nonce.0)
@@ -79,29 +64,8 @@ impl<'a> Launch<'a> {
             .list(&self.argv)
             .list(&self.environment)
             .bytes(self.cwd)
-            .u8(u8::from(self.stdin == Stdin::Open))
-            .option_u64(self.timeout_ms)
-            .u64(self.grace_ms)
-            .option_u64(self.output_cap_bytes)
-            .bytes(self.containment.map_or("", Level::word).as_bytes())
-            .option_u64(self.limits.memory_bytes)
-            .option_u64(self.limits.pids)
-            .option_u64(self.limits.cpu_milli)
-            .option_u64(self.limits.open_files)
-            .option_u64(match self.survivors {
-                Survivors::Keep => None,
-                Survivors::KillAfter { ms } => Some(ms),
-            })
-            .option_u64(match self.lifetime {
-                Lifetime::Until { at } => Some(at.0),
-                _ => None,
-            })
-            .option_u64(match self.lifetime {
-                Lifetime::Session { lease_ms } => Some(lease_ms),
-                _ => None,
-            })
-            .list(&self.completion)
-            .finish()
+            .list(&self.completion);
+        self.options.write(request).finish()
     }
 
     /// Reads a frame's contents.
@@ -126,27 +90,8 @@ impl<'a> Launch<'a> {
             argv: reader.list()?,
             environment: reader.list()?,
             cwd: reader.bytes()?,
-            stdin: if reader.u8()? == 0 { Stdin::Null } else { Stdin::Open },
-            timeout_ms: reader.option_u64()?,
-            grace_ms: reader.u64()?,
-            output_cap_bytes: reader.option_u64()?,
-            containment: Level::parse(&reader.text()?),
-            limits: JobLimits {
-                memory_bytes: reader.option_u64()?,
-                pids: reader.option_u64()?,
-                cpu_milli: reader.option_u64()?,
-                open_files: reader.option_u64()?,
-            },
-            survivors: match reader.option_u64()? {
-                None => Survivors::Keep,
-                Some(ms) => Survivors::KillAfter { ms },
-            },
-            lifetime: match (reader.option_u64()?, reader.option_u64()?) {
-                (Some(at), _) => Lifetime::Until { at: Timestamp(at) },
-                (None, Some(lease_ms)) => Lifetime::Session { lease_ms },
-                (None, None) => Lifetime::Forever,
-            },
             completion: reader.list()?,
+            options: JobOptions::read(&mut reader)?,
         })
     }
 }
@@ -236,15 +181,8 @@ mod tests {
                 argv: argv.iter().map(Vec::as_slice).collect(),
                 environment: vec![b"A=1", b"B=\xff"],
                 cwd: b"/",
-                stdin: if open { Stdin::Open } else { Stdin::Null },
-                timeout_ms,
-                grace_ms: 5000,
-                output_cap_bytes: None,
-                containment: open.then_some(Level::Freezer),
-                limits: JobLimits { pids: timeout_ms, ..JobLimits::default() },
-                survivors: timeout_ms.map_or(Survivors::Keep, |ms| Survivors::KillAfter { ms }),
-                lifetime: timeout_ms.map_or(Lifetime::Forever, |lease_ms| Lifetime::Session { lease_ms }),
-                completion: if open { vec![b"outlive", b"on-exit"] } else { Vec::new() },
+                options: JobOptions { timeout_ms, ..JobOptions::default() },
+                completion: if open { vec![b"outlive", b"completion"] } else { Vec::new() },
             };
             let frame = launch.to_frame();
             let whole = contents(&frame);

@@ -14,7 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
+use outlive_core::containment::{Enforcement, Kept, Level};
+use outlive_core::options::JobLimits;
 use outlive_core::outcome::NeverStarted;
 use outlive_sys::cgroup::{self, Group, Hierarchies};
 use outlive_sys::fault::{self, Point};

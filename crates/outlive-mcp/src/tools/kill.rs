@@ -82,7 +82,7 @@ fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
         let listed =
             call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
         let members =
-            listed.jobs.into_iter().filter(|job| job.spec().group.as_deref() == Some(group.as_str()));
+            listed.jobs.into_iter().filter(|job| job.spec().options.group.as_deref() == Some(group.as_str()));
         chosen.extend(members.filter(|job| job.state(call.store).is_live()));
     }
     // One that is meant twice is ended once.

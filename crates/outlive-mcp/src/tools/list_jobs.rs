@@ -33,7 +33,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let listing =
         call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
     let mut jobs: Vec<(Job, State)> = Vec::new();
-    for job in listing.jobs.into_iter().filter(|job| group.is_none() || job.spec().group == group) {
+    for job in listing.jobs.into_iter().filter(|job| group.is_none() || job.spec().options.group == group) {
         let state = job.state(call.store);
         let is_wanted = match status {
             "all" => true,
@@ -76,7 +76,7 @@ fn row(call: &Call<'_>, job: &Job, state: &State, listeners: Option<&mut Listene
     if let Some(name) = job.name() {
         row += &format!("  name={}", shown(name));
     }
-    if let Some(group) = &spec.group {
+    if let Some(group) = &spec.options.group {
         row += &format!("  group={}", shown(group));
     }
     if call.scope.sees_all {

@@ -78,7 +78,7 @@ pub(crate) struct Hints {
 }
 
 /// A parameter of a tool.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,

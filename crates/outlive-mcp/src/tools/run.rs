@@ -2,38 +2,69 @@
 
 use std::time::Duration;
 
-use outlive::{Job, JobLimits, Ready, Request, Stdin};
+use outlive::{Job, JobChoices, OPTIONS, OptionForm, Request, Timestamp};
 use serde_json::Value;
 
 use super::{Call, Hints, Kind, Parameter, Tool};
+use crate::arguments::Arguments;
 use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
-use crate::starting::{self, YEAR_MS};
+use crate::starting;
 
 pub(crate) static TOOL: Tool = Tool {
     name: "run",
     title: "Run a command",
     description: "Start a shell command (dev server, build, tests, watcher, anything long-running) as a background job that outlives this session, and wait up to wait_ms for its end. Ended: exit code and output. Else: a job id, the output so far; it goes on: use wait or read_output. Do not add &, nohup, sleep or | tail.",
-    parameters: &[
-        Parameter::required("command", Kind::Text, "Shell command line"),
-        Parameter::new("cwd", Kind::Text, "Directory; default: the project's"),
-        Parameter::new("env", Kind::Variables, "Variables to add"),
-        Parameter::new("name", Kind::Text, "What to call it"),
-        Parameter::new("group", Kind::Text, "Group, for wait and kill"),
-        Parameter::new("wait_ms", Kind::Number, "Wait so long for its end: default 10000, at most 45000"),
-        Parameter::new("background", Kind::Flag, "Do not wait"),
-        Parameter::new("stdin", Kind::Word(&["null", "open"]), "open: send_input can write to it"),
-        Parameter::new("timeout_ms", Kind::Number, "Kill it after so long"),
-        Parameter::new("ready_on", Kind::Text, "Regex of the line that says it is ready"),
-        Parameter::new("ready_port", Kind::Number, "It is ready when it listens there"),
-        Parameter::new("ready_url", Kind::Text, "It is ready when this answers"),
-        Parameter::new("memory_mb", Kind::Number, "Memory limit"),
-    ],
+    parameters: &PARAMETERS,
     hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
     waits: true,
     call,
 };
+
+const OWN: [Parameter; 5] = [
+    Parameter::required("command", Kind::Text, "Shell command line"),
+    Parameter::new("cwd", Kind::Text, "Directory; default: the project's"),
+    Parameter::new("env", Kind::Variables, "Variables to add"),
+    Parameter::new("wait_ms", Kind::Number, "Wait so long for its end: default 10000, at most 45000"),
+    Parameter::new("background", Kind::Flag, "Do not wait"),
+];
+
+/// Its own, then the options of a job that are declared to be parameters.
+static PARAMETERS: [Parameter; OWN.len() + option_count()] = {
+    let mut all = [OWN[0]; OWN.len() + option_count()];
+    let (mut next, mut own, mut option) = (0, 0, 0);
+    while own < OWN.len() {
+        all[next] = OWN[own];
+        (next, own) = (next + 1, own + 1);
+    }
+    while option < OPTIONS.len() {
+        if let Some((name, about)) = OPTIONS[option].surfaces.mcp {
+            all[next] = Parameter::new(name, kind(OPTIONS[option].form), about);
+            next += 1;
+        }
+        option += 1;
+    }
+    all
+};
+
+const fn option_count() -> usize {
+    let (mut count, mut option) = (0, 0);
+    while option < OPTIONS.len() {
+        count += OPTIONS[option].surfaces.mcp.is_some() as usize;
+        option += 1;
+    }
+    count
+}
+
+const fn kind(form: OptionForm) -> Kind {
+    match form {
+        OptionForm::Flag => Kind::Flag,
+        OptionForm::Text => Kind::Text,
+        OptionForm::Number { .. } => Kind::Number,
+        OptionForm::Words(words) => Kind::Word(words),
+    }
+}
 
 /// What keeps programs from waiting for a person and from colouring what nobody sees in colour.
 const FOR_AGENTS: [(&str, &str); 5] = [
@@ -109,23 +140,42 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     for (name, value) in arguments.variables("env")? {
         request = request.env(name, value);
     }
-    if let Some(name) = arguments.text("name")? {
-        request = request.name(name);
+    Ok(request.options(choices(arguments)?))
+}
+
+/// Reads what was said of the options of a job.
+fn choices(arguments: &mut Arguments) -> Result<JobChoices, Failure> {
+    let mut choices = JobChoices::default();
+    for option in OPTIONS {
+        let Some((name, _)) = option.surfaces.mcp else { continue };
+        if let Some(text) = text(arguments, name, option.form)? {
+            option.set(&mut choices, text.as_bytes(), Timestamp(outlive_sys::clock::wall_us())).map_err(
+                |error| {
+                    Failure::new(format!("{name}: {error}"))
+                        .next(format!("call run again with another {name}"))
+                },
+            )?;
+        }
     }
-    if let Some(group) = arguments.text("group")? {
-        request = request.group(group);
+    Ok(choices)
+}
+
+/// Returns a parameter as people write it.
+fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Option<String>, Failure> {
+    match form {
+        OptionForm::Text => arguments.text(name),
+        OptionForm::Flag => Ok(arguments.choice_of_two(name)?.map(|is_true| is_true.to_string())),
+        OptionForm::Number { least, most, unit } => {
+            let bound = |bound: i64| u64::try_from(bound).unwrap_or(0);
+            let number = arguments.number(name, bound(least)..=bound(most))?;
+            Ok(number.map(|number| format!("{number}{unit}")))
+        }
+        // One of two is often taken for a yes or no.
+        OptionForm::Words(&[no, yes]) if arguments.choice_of_two(name).is_ok() => {
+            Ok(arguments.choice_of_two(name)?.map(|is_true| if is_true { yes } else { no }.to_owned()))
+        }
+        OptionForm::Words(words) => Ok(arguments.word(name, words)?.map(str::to_owned)),
     }
-    request = request.stdin(stdin(arguments)?);
-    if let Some(timeout) = arguments.number("timeout_ms", 1..=YEAR_MS)? {
-        request = request.timeout(Some(Duration::from_millis(timeout)));
-    }
-    if let Some(megabytes) = arguments.number("memory_mb", 1..=1 << 30)? {
-        request = request.limits(JobLimits { memory_bytes: Some(megabytes << 20), ..JobLimits::default() });
-    }
-    let port = arguments.number("ready_port", 1..=65_535)?.and_then(|port| u16::try_from(port).ok());
-    let (on, http) = (arguments.text("ready_on")?, arguments.text("ready_url")?);
-    let ready = Ready { on, port, http, ..Ready::default() };
-    Ok(if ready == Ready::default() { request } else { request.ready(ready) })
 }
 
 /// Takes the command, and shows what it should look like where it is something else.
@@ -166,16 +216,4 @@ fn not_an_object(object: &serde_json::Map<String, Value>, example: &str) -> Fail
         None => format!("for example {example}"),
     };
     Failure::new("command is an object, and must be one line for the shell").next(next)
-}
-
-fn stdin(arguments: &crate::arguments::Arguments) -> Result<Stdin, Failure> {
-    // It is often taken for a yes or no.
-    match arguments.choice_of_two("stdin") {
-        Ok(Some(true)) => Ok(Stdin::Open),
-        Ok(_) => Ok(Stdin::Null),
-        Err(_) => Ok(match arguments.word("stdin", &["null", "open"])? {
-            Some("open") => Stdin::Open,
-            _ => Stdin::Null,
-        }),
-    }
 }

@@ -99,7 +99,7 @@ fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
         let listed =
             call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
         let is_meant = |job: &Job| match &group {
-            Some(group) => job.spec().group.as_ref() == Some(group),
+            Some(group) => job.spec().options.group.as_ref() == Some(group),
             None => !job.state(call.store).status.has_ended(),
         };
         jobs.extend(listed.jobs.into_iter().filter(is_meant));

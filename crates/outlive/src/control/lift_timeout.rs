@@ -19,7 +19,7 @@ impl Store {
         if !state.is_live() {
             return Err(ControlError::Ended(job.id().clone()));
         }
-        if job.spec().timeout_ms.is_none() {
+        if job.spec().options.timeout_ms.is_none() {
             return Ok(());
         }
         self.ask_to_accept(job, &state, &Request::LiftTimeout)

@@ -147,7 +147,7 @@ impl Store {
             return self.kill_orphan(job, &state, kill);
         }
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
-        let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().grace_ms));
+        let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
         let request = Request::Kill {
             signal: signal.number(),
             grace_ms: kill.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),

@@ -69,7 +69,7 @@ impl Job {
 
     /// Says in sentences of which limits so much is used, or was, that somebody should know.
     pub fn warnings(&self, state: &State, usage: &Usage) -> Vec<String> {
-        let limits = &self.spec().limits;
+        let limits = &self.spec().options.limits;
         let mut warnings = Vec::new();
         let near = state.meta.as_ref().and_then(|meta| meta.near.as_ref());
         let was_near = |limit: &str| near.filter(|near| near.limit == limit).map(|near| near.at);

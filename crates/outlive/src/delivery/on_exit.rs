@@ -88,7 +88,7 @@ impl Store {
         let notice = Notice::of(self, &job, &state, seq);
         // A full disk is told where there is room for it, and the mark stays: the next front end tries.
         self.spool_notice(&job, &state).ok();
-        if let Some(line) = &job.spec().completion.on_exit {
+        if let Some(line) = &job.spec().options.completion.on_exit {
             self.run_on_exit(&job, OsStr::from_bytes(&line.0), &notice);
         }
         Ok(())
@@ -97,7 +97,7 @@ impl Store {
     /// Sees to it that the notice of a job is sent whose keeper died before the job's end. Its command is not run: whoever finds
     /// the job has neither its environment nor its directory.
     pub(crate) fn part_for_dead_keeper(&self, job: &Job, state: &State) {
-        let completion = &job.spec().completion;
+        let completion = &job.spec().options.completion;
         if completion.is_empty() {
             return;
         }
@@ -117,7 +117,7 @@ impl Store {
         if owed.is_none() && job.completion_record().webhook.is_some() {
             return Ok(());
         }
-        if let Some(url) = &job.spec().completion.webhook {
+        if let Some(url) = &job.spec().options.completion.webhook {
             let seq = self.ending_seq(job);
             let now = Timestamp(clock::wall_us());
             let spooled = self.spool_entry(&self.entry(job, state, url, seq, now));

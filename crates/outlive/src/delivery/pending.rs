@@ -51,7 +51,7 @@ impl Store {
 
     /// Notes that the end of a job has to be told to somebody, if it has.
     pub(crate) fn owe(&self, spec: &Spec) -> io::Result<()> {
-        if spec.completion.is_empty() {
+        if spec.options.completion.is_empty() {
             return Ok(());
         }
         let path = self.owed_mark(&spec.job, spec.nonce);
@@ -67,7 +67,7 @@ impl Store {
 
     /// Takes that back: there will be no such job.
     pub(crate) fn owes_nothing(&self, spec: &Spec) {
-        if !spec.completion.is_empty() {
+        if !spec.options.completion.is_empty() {
             fs::remove_file(self.owed_mark(&spec.job, spec.nonce)).ok();
         }
     }
@@ -87,7 +87,7 @@ impl Store {
 
     /// Waits until whoever tells of a job's end has read all that it needs, before the job is removed; where nobody does, does it.
     pub(crate) fn await_completion(&self, job: &Job, state: &State) -> io::Result<()> {
-        if job.spec().completion.is_empty() {
+        if job.spec().options.completion.is_empty() {
             return Ok(());
         }
         let mark = self.owed_mark(job.id(), job.spec().nonce);

@@ -172,7 +172,7 @@ impl Job {
 
     /// Tells what became of the command that was to be run at the end; `None` if there is none.
     pub fn on_exit(&self, state: &State) -> Option<OnExit> {
-        let line = self.spec().completion.on_exit.as_ref()?.to_lossy();
+        let line = self.spec().options.completion.on_exit.as_ref()?.to_lossy();
         let record = self.completion_record();
         let general = record.error;
         let known = record.on_exit.unwrap_or_default();
@@ -204,7 +204,7 @@ impl Job {
 
     /// Tells what became of the notice that was to be sent at the end; `None` if there is none.
     pub fn webhook(&self, store: &Store, state: &State) -> Option<Webhook> {
-        let address = webhook::origin(self.spec().completion.webhook.as_ref()?);
+        let address = webhook::origin(self.spec().options.completion.webhook.as_ref()?);
         let record = self.completion_record().webhook;
         let sent: Option<Sent> = self.read_json(file::WEBHOOK);
         let nonce = self.spec().nonce.to_string();

@@ -114,7 +114,7 @@ impl Job {
 
     /// Returns what people call it now.
     pub fn name(&self) -> Option<&str> {
-        self.renamed.as_deref().or(self.spec.name.as_deref())
+        self.renamed.as_deref().or(self.spec.options.name.as_deref())
     }
 
     /// Returns the name of the mark by which it counts as live.

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use outlive_core::containment::{Enforcement, JobLimits, Kept, Level};
+use outlive_core::containment::{Enforcement, Kept, Level};
 use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
 use outlive_core::label::Labels;
 use outlive_core::newer::OrNewer;
+use outlive_core::options::JobLimits;
 use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
 use outlive_core::spec::Mode;
 use outlive_core::status::Status;
@@ -47,7 +48,7 @@ pub struct JobObject {
     /// Its processes are stopped where they are.
     pub paused: bool,
     /// What a newer outlive wrote of it that this one does not understand: names of fields.
-    pub newer: Vec<&'static str>,
+    pub newer: Vec<String>,
     /// Whether it is ready; none if it was started without saying when it would be.
     pub ready: Option<bool>,
     /// Since when.
@@ -170,7 +171,7 @@ impl JobObject {
             job: spec.job.clone(),
             name: job.name().map(str::to_owned),
             session: job.session().to_string(),
-            group: spec.group.clone(),
+            group: spec.options.group.clone(),
             labels: spec.labels.clone().unwrap_or_default(),
             command: spec.command_line(),
             cwd: spec.cwd.to_lossy(),
@@ -181,7 +182,7 @@ impl JobObject {
             elsewhere: state.is_elsewhere,
             paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
             newer: state.newer.clone(),
-            ready: spec.ready.as_ref().map(|_| ready.is_some()),
+            ready: spec.can_be_ready().then_some(ready.is_some()),
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
             ready_url: ready.and_then(|ready| ready.url),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
@@ -199,7 +200,7 @@ impl JobObject {
                 .and_then(|meta| meta.containment.as_ref())
                 .map(|contained| contained.level.clone()),
             limits: LimitsObject::new(
-                &spec.limits,
+                &spec.options.limits,
                 meta.and_then(|meta| meta.kept.known().copied()).unwrap_or_default(),
             ),
         }

@@ -48,7 +48,7 @@ pub struct State {
     /// recorded, and whoever could has gone.
     is_abandoned: bool,
     /// What a newer outlive wrote of it that this one does not understand: names of fields.
-    pub newer: Vec<&'static str>,
+    pub newer: Vec<String>,
 }
 
 impl State {
@@ -175,8 +175,8 @@ impl Job {
     /// Returns a state with nothing special about it.
     fn state_of(&self, status: Status, meta: Option<Meta>, outcome: Option<Outcome>) -> State {
         let mut newer = self.spec().newer();
-        newer.extend(meta.iter().flat_map(Meta::newer));
-        newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome"));
+        newer.extend(meta.iter().flat_map(Meta::newer).map(str::to_owned));
+        newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome".to_owned()));
         State {
             status,
             meta,

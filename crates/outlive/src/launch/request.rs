@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use outlive_core::containment::{JobLimits, Level, Survivors};
+use outlive_core::containment::{Level, Survivors};
 use outlive_core::id::{JobId, SessionName};
+use outlive_core::job_option_setters;
 use outlive_core::label::{self, LabelError, Labels, OwnLabel};
+use outlive_core::options::kinds::*;
+use outlive_core::options::{JobChoices, JobOptions, Ready};
 use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
-use outlive_core::spec::{Completion, Lifetime, Ready, Stdin, quote};
+use outlive_core::spec::{Lifetime, Stdin, quote};
 
 use crate::launch::keeper::{in_path, search};
 use crate::output::search::PatternError;
+use crate::store::config::Config;
 
 /// What to start, and how.
 #[derive(Debug, Clone)]
@@ -24,7 +27,7 @@ pub struct Request {
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,
     pub(crate) id: Option<JobId>,
-    pub(crate) name: Option<String>,
+    pub(crate) choices: JobChoices,
     pub(crate) session: SessionName,
     pub(crate) cwd: Option<PathBuf>,
     /// What is inherited in place of the caller's environment.
@@ -32,20 +35,9 @@ pub struct Request {
     pub(crate) env_set: BTreeMap<String, OsString>,
     pub(crate) env_unset: Vec<String>,
     pub(crate) shell: Option<PathBuf>,
-    pub(crate) stdin: Stdin,
-    pub(crate) timeout: Option<Option<Duration>>,
-    pub(crate) grace: Option<Duration>,
-    pub(crate) output_cap: Option<Option<u64>>,
-    pub(crate) containment: Option<Level>,
-    pub(crate) limits: JobLimits,
-    pub(crate) survivors: Option<Survivors>,
     pub(crate) reader: Option<SessionName>,
-    pub(crate) group: Option<String>,
     pub(crate) labels: Labels,
     pub(crate) own_labels: Labels,
-    pub(crate) lifetime: Lifetime,
-    pub(crate) ready: Option<Ready>,
-    pub(crate) completion: Completion,
 }
 
 #[derive(Debug, Clone)]
@@ -61,27 +53,16 @@ impl Request {
             words: Vec::new(),
             window_lines: None,
             id: None,
-            name: None,
+            choices: JobChoices::default(),
             session: SessionName::default(),
             cwd: None,
             env_base: None,
             env_set: BTreeMap::new(),
             env_unset: Vec::new(),
             shell: None,
-            stdin: Stdin::Null,
-            timeout: None,
-            grace: None,
-            output_cap: None,
-            containment: None,
-            limits: JobLimits::default(),
-            survivors: None,
             reader: None,
-            group: None,
             labels: Labels::new(),
             own_labels: Labels::new(),
-            lifetime: Lifetime::Forever,
-            ready: None,
-            completion: Completion::default(),
         }
     }
 
@@ -115,12 +96,6 @@ impl Request {
     /// How many of its last lines its starter wants to look back on. It is for those who show them: all are kept.
     pub fn window_lines(mut self, lines: u64) -> Self {
         self.window_lines = Some(lines);
-        self
-    }
-
-    /// What people call it. It need not be unique.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
         self
     }
 
@@ -160,57 +135,15 @@ impl Request {
         self
     }
 
-    /// What it reads.
-    pub fn stdin(mut self, stdin: Stdin) -> Self {
-        self.stdin = stdin;
-        self
-    }
-
-    /// How long it may run; none: without limit, whatever the configuration says.
-    pub fn timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// How long it has to end once it was asked to.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = Some(grace);
-        self
-    }
-
-    /// How much of its output is kept; none: all of it.
-    pub fn output_cap(mut self, bytes: Option<u64>) -> Self {
-        self.output_cap = Some(bytes);
-        self
-    }
-
-    /// What is to hold it together; a job that cannot have it does not start. Without this it gets the best there is.
-    pub fn containment(mut self, level: Level) -> Self {
-        self.containment = Some(level);
-        self
-    }
-
-    /// What it may use; what is not said here is as the configuration says.
-    pub fn limits(mut self, limits: JobLimits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// What becomes of processes that its main process leaves behind.
-    pub fn survivors(mut self, survivors: Survivors) -> Self {
-        self.survivors = Some(survivors);
-        self
-    }
-
     /// Who starts it, and is to be told of its end; without this, whoever is next in its session.
     pub fn reader(mut self, reader: SessionName) -> Self {
         self.reader = Some(reader);
         self
     }
 
-    /// What it belongs to within its session, so that several jobs can be waited for and ended together.
-    pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.group = Some(group.into());
+    /// Says several options at once; what is not said here stays as it was.
+    pub fn options(mut self, choices: JobChoices) -> Self {
+        self.choices.extend(choices);
         self
     }
 
@@ -227,29 +160,7 @@ impl Request {
         self
     }
 
-    /// How long it may live, apart from its timeout.
-    pub fn lifetime(mut self, lifetime: Lifetime) -> Self {
-        self.lifetime = lifetime;
-        self
-    }
-
-    /// When it counts as ready.
-    pub fn ready(mut self, ready: Ready) -> Self {
-        self.ready = Some(ready);
-        self
-    }
-
-    /// Runs this line in a shell when it has ended, in its directory and environment, with the notice on standard input.
-    pub fn on_exit(mut self, line: impl Into<OsString>) -> Self {
-        self.completion.on_exit = Some(RawText::from(line.into().as_bytes()));
-        self
-    }
-
-    /// Sends the notice to this address when it has ended.
-    pub fn webhook(mut self, url: impl Into<String>) -> Self {
-        self.completion.webhook = Some(url.into());
-        self
-    }
+    job_option_setters! {}
 }
 
 /// What is wrong with a request.
@@ -305,22 +216,21 @@ pub(crate) struct Resolved {
     pub(crate) cwd: PathBuf,
     /// From what the id is made.
     pub(crate) hint: String,
+    pub(crate) options: JobOptions,
 }
 
 impl Request {
-    /// Decides what is to be executed, with the job's environment `PATH`.
-    pub(crate) fn resolve(
-        &self,
-        default_shell: Option<&Path>,
-        path: Option<&OsStr>,
-    ) -> Result<Resolved, RequestError> {
+    /// Decides what is to be executed, and how; `path` is the job's `PATH`.
+    pub(crate) fn resolve(&self, config: &Config, path: Option<&OsStr>) -> Result<Resolved, RequestError> {
+        let options = self.decide(config);
         self.check()?;
+        check(&options)?;
         let cwd = self.absolute_cwd()?;
         let (argv, shell_line, first_word) = match &self.command {
             Command::Argv(argv) => (argv.clone(), None, argv.first().cloned().unwrap_or_default()),
             Command::Shell(line) => {
-                let shell =
-                    self.shell.as_deref().or(default_shell).map_or_else(|| find_shell(path), Path::to_owned);
+                let shell = self.shell.as_deref().or(config.job.shell.as_deref());
+                let shell = shell.map_or_else(|| find_shell(path), Path::to_owned);
                 let argv = vec![shell.into_os_string(), "-c".into(), line.clone()];
                 (argv, Some(line.clone()), first_program(line))
             }
@@ -331,7 +241,7 @@ impl Request {
         } else {
             search(program, path).into_iter().map(|path| path.into_os_string().into_encoded_bytes()).collect()
         };
-        let hint = self.name.clone().unwrap_or_else(|| {
+        let hint = options.name.clone().unwrap_or_else(|| {
             Path::new(&first_word).file_name().unwrap_or(&first_word).to_string_lossy().into_owned()
         });
         let raw = |text: &OsString| RawText::from(text.as_bytes());
@@ -341,7 +251,18 @@ impl Request {
             candidates,
             cwd,
             hint,
+            options,
         })
+    }
+
+    /// Puts together what the defaults, the configuration and this request say.
+    fn decide(&self, config: &Config) -> JobOptions {
+        let mut options = config.job.options.clone();
+        options.apply(&self.choices);
+        if options.lifetime == Lifetime::SESSION {
+            options.lifetime = Lifetime::Session { lease_ms: Millis::take(config.session.lease) };
+        }
+        options
     }
 
     /// Takes over what the session says, where this says nothing.
@@ -379,25 +300,11 @@ impl Request {
         if self.env_set.values().any(|value| has_nul(value)) {
             return Err(RequestError::Nul("the value of a variable"));
         }
-        if self.name.as_ref().is_some_and(|name| !is_showable(name)) {
-            return Err(RequestError::Name);
-        }
-        if self.group.as_ref().is_some_and(|group| !is_showable(group)) {
-            return Err(RequestError::Group);
-        }
         label::check(&self.labels)?;
-        if self.completion.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
-            return Err(RequestError::Nul("the line to run at the end"));
-        }
-        if let Some(url) =
-            self.completion.webhook.as_ref().filter(|url| !crate::delivery::webhook::is_address(url))
-        {
-            return Err(RequestError::Address(url.clone()));
-        }
         if self.cwd.as_ref().is_some_and(|cwd| has_nul(cwd.as_os_str())) {
             return Err(RequestError::Nul("the directory"));
         }
-        self.ready.as_ref().map_or(Ok(()), crate::wait::ready::check)
+        Ok(())
     }
 
     fn absolute_cwd(&self) -> Result<PathBuf, RequestError> {
@@ -458,6 +365,25 @@ impl Request {
     }
 }
 
+/// Tells what is wrong with options.
+fn check(options: &JobOptions) -> Result<(), RequestError> {
+    let JobOptions { name, group, ready, completion, .. } = options;
+    if name.as_ref().is_some_and(|name| !is_showable(name)) {
+        return Err(RequestError::Name);
+    }
+    if group.as_ref().is_some_and(|group| !is_showable(group)) {
+        return Err(RequestError::Group);
+    }
+    if completion.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
+        return Err(RequestError::Nul("the line to run at the end"));
+    }
+    match &completion.webhook {
+        Some(url) if !crate::delivery::webhook::is_address(url) => Err(RequestError::Address(url.clone())),
+        _ if *ready == Ready::default() => Ok(()),
+        _ => crate::wait::ready::check(ready),
+    }
+}
+
 /// Tells whether a name can be shown in one line.
 pub(crate) fn is_showable(name: &str) -> bool {
     !name.is_empty() && name.chars().count() <= 100 && !name.chars().any(char::is_control)
@@ -483,11 +409,14 @@ mod tests {
 
     #[test]
     fn a_line_goes_to_the_shell_and_argv_does_not() {
-        let line = Request::shell("echo hi | cat").with_shell("/bin/zsh").resolve(None, None).unwrap();
+        let line =
+            Request::shell("echo hi | cat").with_shell("/bin/zsh").resolve(&Config::default(), None).unwrap();
         assert_eq!(line.argv, ["/bin/zsh", "-c", "echo hi | cat"].map(RawText::from));
         assert_eq!(line.shell_line, Some(RawText::from("echo hi | cat")));
         assert_eq!(line.hint, "echo");
-        let argv = Request::argv(["echo", "hi | cat"]).resolve(None, Some(OsStr::new("/a::b"))).unwrap();
+        let argv = Request::argv(["echo", "hi | cat"])
+            .resolve(&Config::default(), Some(OsStr::new("/a::b")))
+            .unwrap();
         assert_eq!(argv.candidates, [&b"/a/echo"[..], b"./echo", b"b/echo"]);
         assert_eq!(argv.shell_line, None);
     }
@@ -495,7 +424,7 @@ mod tests {
     #[test]
     fn a_line_is_made_of_words() {
         let request = Request::shell_words("echo a |", &["it's".into(), String::new(), "-n".into()]);
-        let resolved = request.resolve(None, None).unwrap();
+        let resolved = request.resolve(&Config::default(), None).unwrap();
         assert_eq!(resolved.shell_line, Some(RawText::from(r"echo a | 'it'\''s' '' -n")));
         assert_eq!(request.words, ["echo a |", "it's", "", "-n"].map(OsString::from));
     }
@@ -505,7 +434,7 @@ mod tests {
         for (line, hint) in
             [("A=1 make -j", "make"), ("(cd x; y)", "cd"), ("/usr/bin/env", "env"), ("A=1", "job")]
         {
-            assert_eq!(Request::shell(line).resolve(None, None).unwrap().hint, hint);
+            assert_eq!(Request::shell(line).resolve(&Config::default(), None).unwrap().hint, hint);
         }
     }
 
@@ -517,6 +446,7 @@ mod tests {
         assert_eq!(Request::shell(" \n").check(), Err(RequestError::Empty));
         assert_eq!(Request::argv(["a", "b\0c"]).check(), Err(RequestError::Nul("an argument")));
         assert_eq!(Request::shell("a").env("A=B", "c").check(), Err(RequestError::Variable("A=B".into())));
-        assert_eq!(Request::shell("a").name("a\nb").check(), Err(RequestError::Name));
+        let named = Request::shell("a").name("a\nb").resolve(&Config::default(), None);
+        assert_eq!(named.unwrap_err(), RequestError::Name);
     }
 }

@@ -12,10 +12,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outlive_core::containment::JobLimits;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::launch::{Launch, LaunchReply};
-use outlive_core::newer::OrNewer;
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::{Lifetime, Mode, Spec, Starter};
@@ -137,9 +135,9 @@ impl Store {
         let spare = self.keeper.take_spare();
         let request = &self.in_session(request);
         let path = request.path();
-        let resolved = request.resolve(self.config().job.shell.as_deref(), path.as_deref())?;
+        let resolved = request.resolve(self.config(), path.as_deref())?;
         // Before anything is made: a job whose end cannot be told as asked is not started.
-        let helper = match request.completion.is_empty() {
+        let helper = match resolved.options.completion.is_empty() {
             true => None,
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
@@ -148,14 +146,14 @@ impl Store {
         // Its keeper writes to it; without it the job goes on and nobody hears of it.
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
         // A job that lives with its session begins its life now.
-        let is_leased = matches!(request.lifetime, Lifetime::Session { .. });
+        let is_leased = matches!(resolved.options.lifetime, Lifetime::Session { .. });
         let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
         let reply = self.launch(request, &resolved, &prepared, spare);
         let job = prepared.spec.job.clone();
         match reply? {
             Answer::Started(pid) => {
                 let job = Job::of(prepared.path, prepared.dir, prepared.spec);
-                if job.spec().ready.is_some() {
+                if job.spec().ready().is_some() {
                     self.start_prober(&job);
                 }
                 // Others' garbage is not this caller's failure.
@@ -180,7 +178,7 @@ impl Store {
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
         if store_lock.is_held {
-            self.reserve(request.output_cap.unwrap_or(self.config().job.output_cap))?;
+            self.reserve(resolved.options.output_cap_bytes)?;
         }
         for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
             let nonce = random::bytes16();
@@ -267,16 +265,12 @@ impl Store {
 
     fn spec(&self, request: &Request, resolved: &Resolved, job: JobId, nonce: Nonce) -> Spec {
         let me = ProcessId::current();
-        let defaults = &self.config().job;
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Spec {
             format: FORMAT,
             job,
             nonce,
-            name: request.name.clone(),
             session: request.session.clone(),
             reader: request.reader.clone(),
-            group: request.group.clone(),
             labels: Some(
                 request
                     .labels
@@ -297,21 +291,8 @@ impl Store {
                 .collect(),
             env_unset: request.env_unset.clone(),
             mode: Mode::Pipe.into(),
-            stdin: request.stdin.into(),
-            timeout_ms: request.timeout.unwrap_or(defaults.timeout).map(millis),
-            grace_ms: millis(request.grace.unwrap_or(defaults.grace)),
-            output_cap_bytes: request.output_cap.unwrap_or(defaults.output_cap),
-            containment: request.containment.or(defaults.containment).map(OrNewer::from),
-            limits: JobLimits {
-                memory_bytes: request.limits.memory_bytes.or(defaults.limits.memory_bytes),
-                pids: request.limits.pids.or(defaults.limits.pids),
-                cpu_milli: request.limits.cpu_milli.or(defaults.limits.cpu_milli),
-                open_files: request.limits.open_files.or(defaults.limits.open_files),
-            },
-            survivors: request.survivors.unwrap_or(defaults.survivors).into(),
-            lifetime: request.lifetime.into(),
-            ready: request.ready.clone(),
-            completion: request.completion.clone(),
+            options: resolved.options.clone(),
+            newer: Default::default(),
             created: Timestamp(clock::wall_us()),
             host: self.host().clone(),
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
@@ -343,15 +324,7 @@ impl Store {
             argv: spec.argv.iter().map(|argument| argument.0.as_slice()).collect(),
             environment: environment.iter().map(Vec::as_slice).collect(),
             cwd: &spec.cwd.0,
-            // Every word of the spec is known here: it was written by this very process.
-            stdin: spec.stdin.known().copied().unwrap_or_default(),
-            timeout_ms: spec.timeout_ms,
-            grace_ms: spec.grace_ms,
-            output_cap_bytes: spec.output_cap_bytes,
-            containment: spec.containment.as_ref().and_then(OrNewer::known).copied(),
-            limits: spec.limits,
-            survivors: spec.survivors.known().copied().unwrap_or_default(),
-            lifetime: spec.lifetime.known().copied().unwrap_or_default(),
+            options: spec.options.clone(),
             completion: completion.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();
@@ -435,7 +408,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let store = Store::open_at(home.path(), Config::default()).unwrap();
         let request = Request::argv(["true"]);
-        let resolved = request.resolve(None, None).unwrap();
+        let resolved = request.resolve(&Config::default(), None).unwrap();
         let id = JobId::parse("true-0000").unwrap();
         let attempt = || {
             let new = store.new_dir().join(id.as_str());

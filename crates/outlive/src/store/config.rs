@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outlive_core::containment::{JobLimits, Level, Survivors};
-use outlive_core::duration::{parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
+use outlive_core::duration::{parse_duration, parse_size};
+use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::clock;
 use serde::Deserialize;
 
 /// What can be configured; see `docs/guide/configuration.md`.
@@ -94,18 +96,8 @@ pub struct Limits {
 pub struct JobDefaults {
     /// The shell for a command line; none: bash, else sh.
     pub shell: Option<PathBuf>,
-    /// How long it may run.
-    pub timeout: Option<Duration>,
-    /// How long it has to end once it was asked to.
-    pub grace: Duration,
-    /// How much of its output is kept.
-    pub output_cap: Option<u64>,
-    /// What is to hold it together; none: the best that the machine has.
-    pub containment: Option<Level>,
-    /// What it may use.
-    pub limits: JobLimits,
-    /// What becomes of those that its main process leaves behind.
-    pub survivors: Survivors,
+    /// What was decided of every option.
+    pub options: JobOptions,
     /// How long the command may take that is run at its end.
     pub on_exit_timeout: Duration,
 }
@@ -131,12 +123,7 @@ impl Default for Config {
             limits: Limits { session: 50, total: 200, bytes: None },
             job: JobDefaults {
                 shell: None,
-                timeout: None,
-                grace: Duration::from_secs(5),
-                output_cap: Some(100 << 20),
-                containment: None,
-                limits: JobLimits::default(),
-                survivors: Survivors::Keep,
+                options: JobOptions::default(),
                 on_exit_timeout: Duration::from_secs(600),
             },
             retention: Retention {
@@ -186,7 +173,7 @@ pub enum ConfigError {
 #[serde(default, deny_unknown_fields)]
 struct File {
     limits: FileLimits,
-    job: FileJob,
+    job: toml::Table,
     retention: FileRetention,
     session: FileSession,
     webhook: FileWebhook,
@@ -225,22 +212,6 @@ struct FileLimits {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct FileJob {
-    shell: Option<PathBuf>,
-    timeout: Option<String>,
-    grace: Option<String>,
-    output_cap: Option<String>,
-    containment: Option<String>,
-    memory: Option<String>,
-    pids: Option<u64>,
-    cpu: Option<f64>,
-    open_files: Option<u64>,
-    survivors: Option<String>,
-    on_exit_timeout: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
 struct FileRetention {
     keep: Option<String>,
     max_age: Option<String>,
@@ -268,7 +239,7 @@ impl Config {
     /// Returns a ceiling that nobody meets who keeps to the other limits: all that ended jobs may keep, and the cap of as many
     /// live ones as there may be.
     fn enough_bytes(&self) -> Option<u64> {
-        let live = u64::try_from(self.limits.total).ok()?.checked_mul(self.job.output_cap?)?;
+        let live = u64::try_from(self.limits.total).ok()?.checked_mul(self.job.options.output_cap_bytes?)?;
         self.retention.max_bytes?.checked_add(live)
     }
 
@@ -277,18 +248,7 @@ impl Config {
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
-        config.job.shell = file.job.shell;
-        set_optional(&mut config.job.timeout, "job.timeout", file.job.timeout, duration)?;
-        set(&mut config.job.grace, "job.grace", file.job.grace, duration)?;
-        set_optional(&mut config.job.output_cap, "job.output_cap", file.job.output_cap, size)?;
-        set_optional(&mut config.job.containment, "job.containment", file.job.containment, level)?;
-        let limits = &mut config.job.limits;
-        set_optional(&mut limits.memory_bytes, "job.memory", file.job.memory, memory)?;
-        limits.pids = at_least("job.pids", file.job.pids, 1)?;
-        set_optional(&mut limits.cpu_milli, "job.cpu", file.job.cpu.map(|cpu| cpu.to_string()), cpus)?;
-        limits.open_files = at_least("job.open_files", file.job.open_files, 3)?;
-        set(&mut config.job.survivors, "job.survivors", file.job.survivors, survivors)?;
-        set(&mut config.job.on_exit_timeout, "job.on_exit_timeout", file.job.on_exit_timeout, duration)?;
+        config.job.read(file.job)?;
         let retention = file.retention;
         set(&mut config.retention.keep, "retention.keep", retention.keep, duration)?;
         set(&mut config.retention.max_age, "retention.max_age", retention.max_age, duration)?;
@@ -308,35 +268,42 @@ impl Config {
     }
 }
 
+impl JobDefaults {
+    /// Reads `[job]`: a key for each option that is declared to have one, and two that are no option of a job.
+    fn read(&mut self, table: toml::Table) -> Result<(), String> {
+        let mut choices = JobChoices::default();
+        for (key, value) in table {
+            // An option is read as text, so that it is read alike everywhere.
+            let text = match value {
+                toml::Value::String(text) => text,
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Float(number) => number.to_string(),
+                toml::Value::Boolean(is_true) => is_true.to_string(),
+                _ => return Err(format!("job.{key} must be text, a number, true or false")),
+            };
+            let option = OPTIONS.iter().find(|option| option.surfaces.in_config && option.name == key);
+            match (key.as_str(), option) {
+                ("shell", _) => self.shell = Some(text.into()),
+                ("on_exit_timeout", _) => {
+                    set(&mut self.on_exit_timeout, "job.on_exit_timeout", Some(text), duration)?
+                }
+                (_, Some(option)) => option
+                    .set(&mut choices, text.as_bytes(), Timestamp(clock::wall_us()))
+                    .map_err(|error| format!("job.{key} = {text:?}: {error}"))?,
+                (_, None) => return Err(format!("job.{key} is not known")),
+            }
+        }
+        self.options.apply(&choices);
+        Ok(())
+    }
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-fn at_least(key: &str, value: Option<u64>, least: u64) -> Result<Option<u64>, String> {
-    match value {
-        Some(value) if value < least => Err(format!("{key} = {value}: it must be at least {least}")),
-        value => Ok(value),
-    }
-}
-
 fn environment(text: &str) -> Result<JobEnvironment, String> {
     JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
-}
-
-fn level(text: &str) -> Result<Level, String> {
-    Level::parse(text).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
-}
-
-fn memory(text: &str) -> Result<u64, String> {
-    parse_memory(text).map_err(|error| error.to_string())
-}
-
-fn cpus(text: &str) -> Result<u64, String> {
-    parse_cpus(text).map_err(|error| error.to_string())
-}
-
-fn survivors(text: &str) -> Result<Survivors, String> {
-    parse_survivors(text).map_err(|error| error.to_string())
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -381,8 +348,8 @@ mod tests {
             Config::parse("[limits]\nsession = 7\n[job]\noutput_cap = \"off\"\ntimeout = \"10m\"").unwrap();
         assert_eq!((config.limits.session, config.limits.total), (7, 200));
         assert_eq!(config.limits.bytes, None, "without a cap there is nothing to reserve");
-        assert_eq!(config.job.output_cap, None);
-        assert_eq!(config.job.timeout, Some(Duration::from_secs(600)));
+        assert_eq!(config.job.options.output_cap_bytes, None);
+        assert_eq!(config.job.options.timeout_ms, Some(600_000));
         assert_eq!(config.retention, Config::default().retention);
     }
 
@@ -392,6 +359,8 @@ mod tests {
             ("[limits]\nsesion = 7", "sesion"),
             ("[job]\ngrace = \"soon\"", "job.grace"),
             ("[job]\npids = 0", "job.pids"),
+            ("[job]\npid = 1", "job.pid"),
+            ("[job]\nname = \"a\"", "job.name"),
             ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
             ("[mcp]\nenv = \"all\"", "mcp.env"),

@@ -50,7 +50,7 @@ impl Store {
             let state = job.state(self);
             let bytes = disk_bytes(job.path());
             if state.is_live() || state.is_elsewhere {
-                let reserved = job.spec().output_cap_bytes.unwrap_or(0).max(bytes);
+                let reserved = job.spec().options.output_cap_bytes.unwrap_or(0).max(bytes);
                 (used, live) = (used + reserved, live + reserved);
             } else {
                 used += bytes;

@@ -47,11 +47,10 @@ impl<'a> JobWait<'a> {
         let needs_lines = conditions.matches.is_some() || conditions.fail_matches.is_some();
         // Watching begins before the first look, so that nothing is missed between the two.
         let watch = (!conditions.is_empty()).then(|| watches.add(job.path()));
-        let readiness = match (&job.spec().ready, conditions.ready) {
-            (_, false) => None,
-            (Some(ready), true) => Some(Readiness::new(job, ready)?),
-            (None, true) => return Err(WaitError::NoReady(job.id().clone())),
-        };
+        if conditions.ready && !job.spec().can_be_ready() {
+            return Err(WaitError::NoReady(job.id().clone()));
+        }
+        let readiness = conditions.ready.then(|| Readiness::new(job)).transpose()?;
         Ok(Self {
             job,
             conditions,

@@ -12,7 +12,7 @@ use outlive_core::event::Kind;
 use outlive_core::file;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::lines::Line;
-use outlive_core::spec::Ready;
+use outlive_core::options::Ready;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point};
 use outlive_sys::{clock, durable, lock};
@@ -52,9 +52,7 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
         url.parse::<HttpAddress>()?;
     }
     match ready {
-        Ready { on: None, port: None, http: None, newer, .. } if newer.is_empty() => {
-            Err(RequestError::NothingReady)
-        }
+        Ready { on: None, port: None, http: None, .. } => Err(RequestError::NothingReady),
         _ => Ok(()),
     }
 }
@@ -62,7 +60,9 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
 impl Job {
     /// Returns how it was seen to be ready; `None` if it is not, or nothing was said about when it would be.
     pub fn ready_record(&self) -> Option<ReadyRecord> {
-        self.spec().ready.as_ref()?;
+        if !self.spec().can_be_ready() {
+            return None;
+        }
         let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).ok();
@@ -98,7 +98,7 @@ impl Job {
 
     /// Returns how long it still may take to be ready; `Some(None)` if that is not limited, `None` if the time is over.
     pub(crate) fn ready_time_left(&self, state: &State) -> Option<Option<Duration>> {
-        let Some(limit) = self.spec().ready.as_ref().and_then(|ready| ready.timeout_ms) else {
+        let Some(limit) = self.spec().ready().and_then(|ready| ready.timeout_ms) else {
             return Some(None);
         };
         let left = limit.saturating_sub(state.runtime_ms().unwrap_or(0));
@@ -114,7 +114,7 @@ fn made_at(file: &std::fs::File) -> Option<Timestamp> {
 impl Store {
     /// Starts a prober for a job that may become ready and has none: for front ends that look at the job.
     pub fn probe_in_passing(&self, job: &Job, state: &State) {
-        if job.spec().ready.as_ref().is_none_or(|ready| !ready.newer.is_empty()) {
+        if job.spec().ready().is_none() {
             return;
         }
         let is_wanted = !state.status.has_ended()
@@ -152,7 +152,7 @@ impl Store {
         let held = durable::open_ro(job.dir(), file::PROBE);
         let is_ours =
             held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
-        if job.spec().nonce != nonce || !is_ours || job.spec().ready.is_none() {
+        if job.spec().nonce != nonce || !is_ours || job.spec().ready().is_none() {
             return Ok(());
         }
         let conditions = Conditions { ready: true, ..Conditions::default() };
@@ -171,14 +171,16 @@ pub(crate) struct Readiness {
     line: Option<Line>,
     /// Where it listens.
     url: Option<String>,
-    /// There is a condition that only a later version understands: this one waits for the mark that such a version makes.
+    /// Only a later version understands the condition: this one waits for the mark that such a version makes.
     is_newer: bool,
 }
 
 impl Readiness {
     /// Begins to look; the condition was checked when the job was started.
-    pub(crate) fn new(job: &Job, ready: &Ready) -> Result<Self, WaitError> {
-        check(ready)?;
+    pub(crate) fn new(job: &Job) -> Result<Self, WaitError> {
+        let (asked, none) = (job.spec().ready(), Ready::default());
+        let ready = asked.unwrap_or(&none);
+        asked.map(check).transpose()?;
         let pattern = ready.on.as_ref().and_then(|text| pattern(text, false).ok());
         let pattern = pattern.map(|pattern| Scanner::new(job, None).map(|scanner| (pattern, scanner)));
         let http = ready.http.as_ref().map(|url| url.parse()).transpose()?;
@@ -189,7 +191,7 @@ impl Readiness {
             asking: None,
             line: None,
             url: None,
-            is_newer: !ready.newer.is_empty(),
+            is_newer: asked.is_none(),
         })
     }
 

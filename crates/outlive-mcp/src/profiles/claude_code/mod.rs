@@ -118,7 +118,8 @@ fn word(state: &State) -> &'static str {
 fn last_words(job: &Job, state: &State) -> Option<String> {
     match &state.outcome.as_ref()?.cause {
         Cause::Timeout => {
-            let limit = job.spec().timeout_ms.map_or_else(|| "?".to_owned(), |limit| limit.to_string());
+            let limit =
+                job.spec().options.timeout_ms.map_or_else(|| "?".to_owned(), |limit| limit.to_string());
             Some(format!("Process killed after {limit}ms timeout"))
         }
         Cause::Oom | Cause::Lost { .. } | Cause::NeverStarted(_) | Cause::Newer(_) => {

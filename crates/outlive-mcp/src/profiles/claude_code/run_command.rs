@@ -215,7 +215,7 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
         (Status::Completed, _) if printed.is_empty() => Reply::plain("(no output)"),
         (Status::Completed, _) => Reply::plain(fitted(&printed, BYTES)),
         (Status::TimedOut, _) => {
-            let limit = job.spec().timeout_ms.unwrap_or(FOREGROUND_LIMIT);
+            let limit = job.spec().options.timeout_ms.unwrap_or(FOREGROUND_LIMIT);
             Reply::refusal(fitted(&format!("Command timed out after {limit}ms.\n{printed}"), FAILED_OUTPUT))
         }
         (_, code) => {

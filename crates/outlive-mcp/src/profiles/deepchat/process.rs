@@ -153,7 +153,7 @@ fn write(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
         _ if job.state(call.store).status.has_ended() => Failure::new(format!("Session {id} is not running")),
         _ => Failure::of(&format!("Session {id} stdin was not written"), &error),
     };
-    if job.spec().stdin == Stdin::Null {
+    if job.spec().options.stdin == Stdin::Null {
         return Err(Failure::new(format!("Session {id} stdin is not available")));
     }
     if !data.is_empty() {

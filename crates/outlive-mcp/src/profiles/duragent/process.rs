@@ -121,7 +121,7 @@ fn report(call: &Call<'_>, job: Job) -> Reply {
     add("log_path", Some(log_path(call, &job).to_string_lossy().into()));
     add("spawned_at", Some(started(&job, &state).to_string().into()));
     add("completed_at", state.outcome.as_ref().map(|outcome| outcome.ended.to_string().into()));
-    add("timeout_seconds", spec.timeout_ms.map(|millis| (millis / 1000).into()));
+    add("timeout_seconds", spec.options.timeout_ms.map(|millis| (millis / 1000).into()));
     add("duration_seconds", state.runtime_ms().map(|millis| (millis / 1000).into()));
     jobs::told(call, Reply::json(&answer.into()), job, &state)
 }
@@ -194,7 +194,7 @@ fn write(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
     if is_over() {
         return Err(Failure::new("process is not running"));
     }
-    if job.spec().stdin == Stdin::Null {
+    if job.spec().options.stdin == Stdin::Null {
         return Err(Failure::new("process does not have stdin"));
     }
     let written = call.store.write_stdin(job, input.as_bytes(), UNREAD);

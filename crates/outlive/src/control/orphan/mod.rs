@@ -143,7 +143,7 @@ impl Store {
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
         let mut signalled = 0;
         if signal != Signal::KILL {
-            let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().grace_ms));
+            let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
             (signalled, _) = remnants.send(signal);
             // A stopped process hears nothing before it goes on.
             if let Some(group) = &remnants.group {

@@ -1,0 +1,103 @@
+//! Writing to jobs, and ending, pausing and removing them.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use outlive::Signal;
+
+use super::values::{parse_duration, parse_signal};
+
+/// Write to a job's standard input
+///
+/// The job must have been started with `--stdin open`.
+#[derive(Debug, Args)]
+pub(crate) struct Send {
+    /// Which job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// What to write; a newline is added. With `-`, or without it and without --eof, standard input is copied as it is
+    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) text: Option<OsString>,
+
+    /// Do not add a newline
+    #[arg(short = 'n', long)]
+    pub(crate) no_newline: bool,
+
+    /// Then close its standard input
+    #[arg(long)]
+    pub(crate) eof: bool,
+}
+
+/// End jobs with everything they started
+///
+/// Sends TERM to every process of the job, then, after the grace, KILL until nothing is left. With `--signal` alone it
+/// sends that signal and no more. A job that this very command runs inside is refused.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive kill web\n  \
+outlive kill --port 8080              # whichever job listens there\n  \
+outlive kill --group build            # every live job of a group\n  \
+outlive kill --session ci --all       # every live job of a session")]
+pub(crate) struct Kill {
+    /// Which jobs
+    #[arg(value_name = "JOB", required_unless_present_any = ["all", "port", "group"])]
+    pub(crate) jobs: Vec<String>,
+
+    /// Every live job; with --session, of that session
+    #[arg(long, conflicts_with = "jobs")]
+    pub(crate) all: bool,
+
+    /// Every live job of this group
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["jobs", "all", "port"])]
+    pub(crate) group: Option<String>,
+
+    /// The live job that listens on this TCP port; with --session, of that session
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["jobs", "all"])]
+    pub(crate) port: Option<u16>,
+
+    /// And the jobs that were started from inside them
+    #[arg(long)]
+    pub(crate) nested: bool,
+
+    /// Send this signal; with --grace, in place of TERM
+    #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
+    pub(crate) signal: Option<Signal>,
+
+    /// How long it has before KILL; without it the job's own grace
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// KILL at once
+    #[arg(long, short, conflicts_with_all = ["signal", "grace"])]
+    pub(crate) force: bool,
+}
+
+/// Stop every process of jobs where it is
+///
+/// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is
+/// paused is ended.
+#[derive(Debug, Args)]
+pub(crate) struct Pause {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}
+
+/// Let paused jobs go on
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}
+
+/// Remove ended jobs with their output
+#[derive(Debug, Args)]
+#[command(visible_alias = "rm")]
+pub(crate) struct Remove {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}

@@ -1,0 +1,149 @@
+//! Looking at jobs and at what they print.
+
+use clap::Args;
+use outlive::{Budget, LabelFilter, SessionName, Timestamp};
+
+use super::values::{ByteRange, StreamChoice, parse_budget, parse_range, parse_session, parse_time};
+
+/// List jobs, the newest last
+#[derive(Debug, Args)]
+#[command(visible_alias = "ps")]
+pub(crate) struct List {
+    /// Only jobs of this group
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+
+    /// Only jobs with this label, of any value or of this one; may be given again
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) label: Vec<LabelFilter>,
+
+    /// Only jobs of which something still runs
+    #[arg(long)]
+    pub(crate) live: bool,
+
+    /// Show processor time, memory and processes, too, and sums where there are several sessions
+    #[arg(long)]
+    pub(crate) usage: bool,
+
+    /// Show the TCP ports that each listens on, too
+    #[arg(long)]
+    pub(crate) ports: bool,
+}
+
+/// Show all that is known of a job
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// Which job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// Show the values of variables, too
+    #[arg(long)]
+    pub(crate) show_env: bool,
+
+    /// Show its processes as a tree, each with processor time, memory and ports
+    #[arg(long, conflicts_with = "show_env")]
+    pub(crate) tree: bool,
+}
+
+/// Print what a job printed
+///
+/// On a terminal control sequences are left out, so that a log cannot drive it; into a pipe or file the bytes go as they
+/// are.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive logs -n 20 web                       # the last lines\n  \
+outlive logs -f web --grep 'error|warn' -i   # follow what matters\n  \
+outlive logs --budget 8K tests               # beginning, end, and the errors between\n  \
+outlive logs --cursor me tests               # what is new since last time")]
+pub(crate) struct Logs {
+    /// Which job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// Only the last lines; with --from-line, so many from there
+    #[arg(short = 'n', long, value_name = "COUNT")]
+    pub(crate) lines: Option<u64>,
+
+    /// From this line on; numbers never shift
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["bytes", "cursor"])]
+    pub(crate) from_line: Option<u64>,
+
+    /// Only these bytes: 100..200, 100.. or ..200
+    #[arg(long, value_name = "RANGE", value_parser = parse_range, conflicts_with = "cursor")]
+    pub(crate) bytes: Option<ByteRange>,
+
+    /// Only what came since then: a time (2026-11-15T06:21:09Z) or how long ago (5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) since: Option<Timestamp>,
+
+    /// Only what came until then
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) until: Option<Timestamp>,
+
+    /// Only lines that match this regular expression
+    #[arg(long, short, value_name = "PATTERN")]
+    pub(crate) grep: Option<String>,
+
+    /// Only lines that do not match --grep
+    #[arg(long, requires = "grep")]
+    pub(crate) invert: bool,
+
+    /// Take no notice of upper and lower case in --grep
+    #[arg(long, short, requires = "grep")]
+    pub(crate) ignore_case: bool,
+
+    /// So many lines around each that matches
+    #[arg(long, short = 'C', value_name = "COUNT", requires = "grep", default_value_t = 0)]
+    pub(crate) context: usize,
+
+    /// The bytes as they are
+    #[arg(long, conflicts_with_all = ["plain", "rendered"])]
+    pub(crate) raw: bool,
+
+    /// Without control sequences
+    #[arg(long, conflicts_with = "rendered")]
+    pub(crate) plain: bool,
+
+    /// What a terminal would have left on the page: progress bars in their last state
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) rendered: bool,
+
+    /// Begin each line with its time
+    #[arg(long, short)]
+    pub(crate) timestamps: bool,
+
+    /// So many lines of the beginning
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["lines", "follow"])]
+    pub(crate) head: Option<u64>,
+
+    /// So many lines of the end
+    #[arg(long, value_name = "COUNT", conflicts_with = "lines")]
+    pub(crate) tail: Option<u64>,
+
+    /// Beginning and end within 8K bytes, 200l lines or 2000t tokens, with the errors between
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_budget, conflicts_with_all = ["lines", "head", "tail", "follow"])]
+    pub(crate) budget: Option<Budget>,
+
+    /// What is new since this name was used last
+    #[arg(long, value_name = "NAME", value_parser = parse_session, conflicts_with_all = ["lines", "head", "tail"])]
+    pub(crate) cursor: Option<SessionName>,
+
+    /// Go on until the job's last process is gone
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+
+    /// Only one stream
+    #[arg(long, value_name = "stdout|stderr")]
+    pub(crate) stream: Option<StreamChoice>,
+}
+
+/// Forget what jobs have printed so far
+///
+/// The jobs go on undisturbed; offsets and line numbers go on from where they are.
+#[derive(Debug, Args)]
+pub(crate) struct Clear {
+    /// Which jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}

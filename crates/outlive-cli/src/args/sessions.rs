@@ -1,0 +1,190 @@
+//! Sessions, what happened in them, and agents.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use outlive::SessionName;
+
+use super::values::{parse_session, parse_variable};
+
+/// Make, list, show and close sessions, and move jobs between them
+///
+/// A session is whose a job is, and so who sees it. It is there as soon as a job is started in it; `create` also says what
+/// its jobs start from.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive session create shop --cwd ~/shop --env PORT=3000\n  \
+outlive --session shop run 'npm run dev'\n  \
+outlive session close shop --running kill")]
+pub(crate) struct Session {
+    #[command(subcommand)]
+    pub(crate) verb: SessionVerb,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionVerb {
+    /// Make a session, and say what its jobs start from
+    Create {
+        /// Its name
+        #[arg(value_name = "NAME", value_parser = parse_session)]
+        name: SessionName,
+
+        /// The directory that its jobs start in
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+
+        /// Add a variable to the environment of its jobs; may be given again
+        #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+        env: Vec<(String, OsString)>,
+    },
+    /// List sessions with the numbers of their jobs
+    List {
+        /// Show processor time, memory and processes, too
+        #[arg(long)]
+        usage: bool,
+    },
+    /// Show all that is known of a session
+    Show {
+        /// Which; without it the one that `run` would start in
+        #[arg(value_name = "NAME", value_parser = parse_session)]
+        name: Option<SessionName>,
+
+        /// Show the values of variables, too
+        #[arg(long)]
+        show_env: bool,
+    },
+    /// Close a session; one with live jobs only if it is said what becomes of them
+    Close {
+        /// Which
+        #[arg(value_name = "NAME", value_parser = parse_session)]
+        name: SessionName,
+
+        /// What becomes of its live jobs: they keep it open, are ended, or are given to the session `default`
+        #[arg(long, value_name = "refuse|kill|transfer", default_value = "refuse")]
+        running: RunningChoice,
+    },
+    /// Give jobs to another session
+    Transfer {
+        /// Which jobs
+        #[arg(value_name = "JOB", required = true)]
+        jobs: Vec<String>,
+
+        /// To which session
+        #[arg(long, value_name = "NAME", value_parser = parse_session)]
+        to: SessionName,
+    },
+}
+
+/// What becomes of the live jobs of a session that is closed, as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RunningChoice {
+    Refuse,
+    Kill,
+    Transfer,
+}
+
+/// Tell what happened to jobs
+///
+/// Started, ready, nearly at a limit, flooded with output, exited, orphaned, lost, removed: each fact once, in the order in
+/// which it was written down. An ending comes with its outcome and the end of the output.
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// Only what came after this sequence; with --session
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) since: Option<u64>,
+
+    /// Go on, and tell what happens from then on
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+}
+
+/// Tell which jobs have ended since last time
+///
+/// Each reader is told of each ending of the jobs that it started, at least once, whatever was down in between; and of those
+/// whose starter has stayed away. What `wait`, `show`, `logs` or `kill` showed of a job's end is not told again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive inbox                            # what is new for this conversation or terminal\n  \
+outlive --session web inbox --reader me --json")]
+pub(crate) struct Inbox {
+    /// Only look: all of it is told again next time
+    #[arg(long)]
+    pub(crate) peek: bool,
+
+    /// As text for people and models, or as messages for a conversation
+    #[arg(long, value_name = "text|message", default_value = "text", conflicts_with = "json")]
+    pub(crate) form: NoticeForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NoticeForm {
+    /// How each ended, and what it printed, quoted.
+    Text,
+    /// The message that a conversation gets.
+    Message,
+}
+
+/// Keep note of background agents: register, list, read, and say that they are done
+///
+/// An agent is work that another program does. outlive keeps note of it for all who ask, and reads the file that it writes to; it neither
+/// starts nor ends it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive agent register explore-1 --type explore --output /tmp/explore-1.output\n  \
+outlive agent output explore-1\n  \
+outlive agent done explore-1            # or: done --failed, stop")]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    pub(crate) verb: AgentVerb,
+}
+
+/// What to do with agents.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentVerb {
+    /// Note that an agent runs; one of this id is forgotten
+    Register {
+        /// What to call it
+        #[arg(value_name = "ID")]
+        id: String,
+
+        /// What kind of agent it is
+        #[arg(long = "type", value_name = "TYPE")]
+        kind: String,
+
+        /// The file that it writes to
+        #[arg(long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// List agents, the newest last
+    List {},
+    /// Show how an agent is doing
+    Status {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Print what an agent has written, at most the last MiB of it
+    Output {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Note that an agent is done
+    Done {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+
+        /// It did not do what it should
+        #[arg(long)]
+        failed: bool,
+    },
+    /// Note that nobody waits for an agent any more: it counts as failed
+    Stop {
+        /// Which
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}

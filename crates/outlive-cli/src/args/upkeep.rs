@@ -1,0 +1,92 @@
+//! The store and the program itself.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use outlive::{JobId, Nonce};
+
+use super::values::{parse_id, parse_nonce};
+
+/// Remove now what the configuration no longer keeps
+#[derive(Debug, Args)]
+pub(crate) struct Gc {}
+
+/// Send the notices that wait
+///
+/// Jobs that were started with `--webhook` leave their notices in the store, and this runs by itself in the background until all
+/// have arrived. One at a time does it: where another one is at it, this returns at once.
+#[derive(Debug, Args)]
+pub(crate) struct Deliver {
+    /// Try each that is due once, and return
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Try those that were given up again
+    #[arg(long)]
+    pub(crate) retry: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OnExit {
+    /// Which job
+    pub(crate) job: String,
+
+    /// Which of those that ever had this id
+    pub(crate) nonce: String,
+
+    /// Where the store is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+
+    /// Its configuration
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Examine the machine and the store
+///
+/// Tells what the kernel can do, what holds jobs together here, what they survive, how much is used of what is allowed, and
+/// what is wrong with the store. Exits with 0 if nothing is wrong or all of it was put right, else with 1.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Move what is damaged to quarantine, and make what is missing
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
+
+/// Print completions for a shell
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// For which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// Which job
+    #[arg(value_parser = parse_id)]
+    pub(crate) job: JobId,
+
+    /// The very one: an id may be used again
+    #[arg(value_parser = parse_nonce)]
+    pub(crate) nonce: Nonce,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reference {
+    /// Which page
+    pub(crate) page: Page,
+}
+
+/// A page of the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Page {
+    /// Every command.
+    Cli,
+    /// Every exit status.
+    ExitStatus,
+    /// Every tool of the MCP server.
+    McpTools,
+    /// Every profile of the MCP server.
+    Profiles,
+}

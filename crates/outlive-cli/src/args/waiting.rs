@@ -1,0 +1,85 @@
+//! Waiting for jobs.
+
+use std::time::Duration;
+
+use clap::Args;
+use outlive::HttpAddress;
+
+use super::values::{parse_address, parse_duration};
+
+/// Wait for jobs: for their end, or for what comes before it
+///
+/// Without more, until all have ended. With conditions, until the first of them holds, for each job (`--all`, this is the
+/// default) or for one of them (`--any`); the end of a job ends the waiting for it, too. Jobs are named, or those of a group, or
+/// with --session alone all that are live in it now.
+///
+/// Exits with 0 when what was waited for came, however jobs ended; with 4 when the time is over, and the jobs go on; with 6
+/// when it can no longer come: a job ended first, was not ready in its time, or printed what --fail-match looks for.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive wait tests                           # until it has ended\n  \
+outlive wait web --ready --timeout 1m        # as `run --ready-…` said\n  \
+outlive wait web --match 'listening on' --fail-match 'EADDRINUSE'\n  \
+outlive wait --group build --any             # the first of a group\n  \
+outlive wait --session ci --event            # whatever happens next")]
+pub(crate) struct Wait {
+    /// Which jobs
+    #[arg(value_name = "JOB")]
+    pub(crate) jobs: Vec<String>,
+
+    /// The jobs of this group
+    #[arg(long, value_name = "NAME", conflicts_with = "jobs")]
+    pub(crate) group: Option<String>,
+
+    /// Of each of them (this is the default)
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Of the first of them
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) any: bool,
+
+    /// It is ready, by what `run --ready-…` said
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) ready: bool,
+
+    /// A line of its output matches this regular expression; lines that are there already count
+    #[arg(long = "match", value_name = "PATTERN", help_heading = "Conditions")]
+    pub(crate) matches: Option<String>,
+
+    /// A line matches this: give up at once, with exit status 6
+    #[arg(long, value_name = "PATTERN", help_heading = "Conditions")]
+    pub(crate) fail_match: Option<String>,
+
+    /// Take no notice of upper and lower case in patterns
+    #[arg(long, short, help_heading = "Conditions")]
+    pub(crate) ignore_case: bool,
+
+    /// Only lines from this number on count
+    #[arg(long, value_name = "NUMBER", help_heading = "Conditions")]
+    pub(crate) from_line: Option<u64>,
+
+    /// One of its processes listens on this TCP port
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Conditions")]
+    pub(crate) port: Option<u16>,
+
+    /// This address answers with a status below 400
+    #[arg(long, value_name = "URL", value_parser = parse_address, help_heading = "Conditions")]
+    pub(crate) http: Option<HttpAddress>,
+
+    /// It has printed nothing for so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Conditions")]
+    pub(crate) idle: Option<Duration>,
+
+    /// Anything happens to these jobs, or in the session
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) event: bool,
+
+    /// With --event: after this sequence, and not only from now on
+    #[arg(long, value_name = "SEQ", requires = "event", help_heading = "Conditions")]
+    pub(crate) since: Option<u64>,
+
+    /// Wait at most so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+}

@@ -1,0 +1,474 @@
+//! Kinds of values: how people write them, in which unit they are kept, and what bounds they have.
+
+use std::ffi::OsString;
+use std::marker::PhantomData;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+use crate::containment::{Level, Survivors};
+use crate::duration::{parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
+use crate::options::Field;
+use crate::rawtext::RawText;
+use crate::spec::{Lifetime, Stdin};
+use crate::timestamp::Timestamp;
+
+/// A kind of value.
+pub trait Kind {
+    /// How it is kept.
+    type Value: Field;
+    /// How a program says it.
+    type Given;
+    /// What it looks like, for those who do not take text.
+    const FORM: Form;
+
+    /// Takes what a program said.
+    fn take(given: Self::Given) -> Self::Value;
+
+    /// Reads it as people write it; what is relative counts from `now`.
+    ///
+    /// # Errors
+    ///
+    /// If it has no sense: what would have some.
+    fn parse(text: &[u8], now: Timestamp) -> Result<Self::Value, String>;
+
+    /// Writes it as it is read.
+    fn format(value: &Self::Value) -> String;
+}
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Yes or no.
+    Flag,
+    /// Text.
+    Text,
+    /// A whole number; with the unit after it, it is the text that is read.
+    Number {
+        /// It is not less.
+        least: i64,
+        /// It is not more.
+        most: i64,
+        /// What is counted.
+        unit: &'static str,
+    },
+    /// One of several words.
+    Words(&'static [&'static str]),
+}
+
+fn utf8(text: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())
+}
+
+/// What may be without a value.
+#[derive(Debug)]
+pub struct Maybe<K>(PhantomData<K>);
+
+impl<K: Kind> Kind for Maybe<K> {
+    type Value = Option<K::Value>;
+    type Given = K::Given;
+    const FORM: Form = K::FORM;
+
+    fn take(given: K::Given) -> Self::Value {
+        Some(K::take(given))
+    }
+
+    fn parse(text: &[u8], now: Timestamp) -> Result<Self::Value, String> {
+        K::parse(text, now).map(Some)
+    }
+
+    fn format(value: &Self::Value) -> String {
+        value.as_ref().map_or_else(|| "none".to_owned(), K::format)
+    }
+}
+
+/// What can be switched off by a word.
+#[derive(Debug)]
+pub struct OrOff<K>(PhantomData<K>);
+
+impl<K: Kind> Kind for OrOff<K> {
+    type Value = Option<K::Value>;
+    type Given = Option<K::Given>;
+    const FORM: Form = match K::FORM {
+        // The word that switches it off is not among them.
+        Form::Words(_) => Form::Text,
+        form => form,
+    };
+
+    fn take(given: Self::Given) -> Self::Value {
+        given.map(K::take)
+    }
+
+    fn parse(text: &[u8], now: Timestamp) -> Result<Self::Value, String> {
+        match text {
+            b"off" | b"none" => Ok(None),
+            text => K::parse(text, now).map(Some),
+        }
+    }
+
+    fn format(value: &Self::Value) -> String {
+        Maybe::<K>::format(value)
+    }
+}
+
+/// Text for people.
+#[derive(Debug)]
+pub struct Text;
+
+impl Kind for Text {
+    type Value = String;
+    type Given = String;
+    const FORM: Form = Form::Text;
+
+    fn take(given: String) -> String {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<String, String> {
+        utf8(text).map(str::to_owned)
+    }
+
+    fn format(value: &String) -> String {
+        value.clone()
+    }
+}
+
+/// Text for a shell, which need not be UTF-8.
+#[derive(Debug)]
+pub struct Line;
+
+impl Kind for Line {
+    type Value = RawText;
+    type Given = OsString;
+    const FORM: Form = Form::Text;
+
+    fn take(given: OsString) -> RawText {
+        RawText(given.into_vec())
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<RawText, String> {
+        Ok(RawText::from(text))
+    }
+
+    fn format(value: &RawText) -> String {
+        value.to_lossy()
+    }
+}
+
+/// Yes or no.
+#[derive(Debug)]
+pub struct Flag;
+
+impl Kind for Flag {
+    type Value = bool;
+    type Given = bool;
+    const FORM: Form = Form::Flag;
+
+    fn take(given: bool) -> bool {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<bool, String> {
+        match text {
+            b"true" => Ok(true),
+            b"false" => Ok(false),
+            _ => Err("write true or false".to_owned()),
+        }
+    }
+
+    fn format(value: &bool) -> String {
+        value.to_string()
+    }
+}
+
+/// A time span, in milliseconds.
+#[derive(Debug)]
+pub struct Millis;
+
+impl Kind for Millis {
+    type Value = u64;
+    type Given = Duration;
+    const FORM: Form = Form::Number { least: 1, most: 366 * 86_400_000, unit: "ms" };
+
+    fn take(given: Duration) -> u64 {
+        u64::try_from(given.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<u64, String> {
+        parse_duration(utf8(text)?).map(Self::take).map_err(|error| error.to_string())
+    }
+
+    fn format(value: &u64) -> String {
+        if value.is_multiple_of(1000) { format!("{}s", value / 1000) } else { format!("{value}ms") }
+    }
+}
+
+/// An amount of data, in bytes.
+#[derive(Debug)]
+pub struct Size;
+
+impl Kind for Size {
+    type Value = u64;
+    type Given = u64;
+    const FORM: Form = Form::Number { least: 0, most: 1 << 30, unit: "M" };
+
+    fn take(given: u64) -> u64 {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<u64, String> {
+        parse_size(utf8(text)?).map_err(|error| error.to_string())
+    }
+
+    fn format(value: &u64) -> String {
+        let units = [(30, "G"), (20, "M"), (10, "K"), (0, "")];
+        let fits = |(shift, _): &(u32, _)| value.trailing_zeros() >= *shift && *value > 0;
+        let (shift, unit) = units.into_iter().find(fits).unwrap_or((0, ""));
+        format!("{}{unit}", value >> shift)
+    }
+}
+
+/// A size that a program can be executed in, in bytes.
+#[derive(Debug)]
+pub struct Memory;
+
+impl Kind for Memory {
+    type Value = u64;
+    type Given = u64;
+    const FORM: Form = Form::Number { least: 1, most: 1 << 30, unit: "M" };
+
+    fn take(given: u64) -> u64 {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<u64, String> {
+        parse_memory(utf8(text)?).map_err(|error| error.to_string())
+    }
+
+    fn format(value: &u64) -> String {
+        Size::format(value)
+    }
+}
+
+/// A number of processors, in thousandths of one.
+#[derive(Debug)]
+pub struct Cpus;
+
+impl Kind for Cpus {
+    type Value = u64;
+    type Given = u64;
+    const FORM: Form = Form::Text;
+
+    fn take(given: u64) -> u64 {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<u64, String> {
+        parse_cpus(utf8(text)?).map_err(|error| error.to_string())
+    }
+
+    fn format(value: &u64) -> String {
+        (*value as f64 / 1000.0).to_string()
+    }
+}
+
+/// A whole number within bounds.
+#[derive(Debug)]
+pub struct Whole<T, const LEAST: i64, const MOST: i64 = { i64::MAX }>(PhantomData<T>);
+
+impl<T: Field + TryFrom<i64> + ToString, const LEAST: i64, const MOST: i64> Kind for Whole<T, LEAST, MOST> {
+    type Value = T;
+    type Given = T;
+    const FORM: Form = Form::Number { least: LEAST, most: MOST, unit: "" };
+
+    fn take(given: T) -> T {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<T, String> {
+        let number = utf8(text)?.trim().parse().ok().filter(|number| (LEAST..=MOST).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match MOST {
+            i64::MAX => format!("write a whole number that is at least {LEAST}"),
+            _ => format!("write a whole number from {LEAST} to {MOST}"),
+        })
+    }
+
+    fn format(value: &T) -> String {
+        value.to_string()
+    }
+}
+
+impl Kind for Stdin {
+    type Value = Self;
+    type Given = Self;
+    const FORM: Form = Form::Words(&["null", "open"]);
+
+    fn take(given: Self) -> Self {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<Self, String> {
+        match text {
+            b"null" => Ok(Self::Null),
+            b"open" => Ok(Self::Open),
+            _ => Err("write null or open".to_owned()),
+        }
+    }
+
+    fn format(value: &Self) -> String {
+        match value {
+            Self::Null => "null".to_owned(),
+            Self::Open => "open".to_owned(),
+        }
+    }
+}
+
+impl Kind for Level {
+    type Value = Self;
+    type Given = Self;
+    const FORM: Form = Form::Words(&["cgroup2", "hybrid", "freezer", "sweep", "group"]);
+
+    fn take(given: Self) -> Self {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<Self, String> {
+        Level::parse(utf8(text)?).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
+    }
+
+    fn format(value: &Self) -> String {
+        value.word().to_owned()
+    }
+}
+
+impl Kind for Survivors {
+    type Value = Self;
+    type Given = Self;
+    const FORM: Form = Form::Text;
+
+    fn take(given: Self) -> Self {
+        given
+    }
+
+    fn parse(text: &[u8], _: Timestamp) -> Result<Self, String> {
+        parse_survivors(utf8(text)?).map_err(|error| error.to_string())
+    }
+
+    fn format(value: &Self) -> String {
+        match value {
+            Self::Keep => "keep".to_owned(),
+            Self::KillAfter { ms: 0 } => "kill".to_owned(),
+            Self::KillAfter { ms } => format!("kill-after={ms}ms"),
+        }
+    }
+}
+
+impl Kind for Lifetime {
+    type Value = Self;
+    type Given = Self;
+    const FORM: Form = Form::Text;
+
+    fn take(given: Self) -> Self {
+        given
+    }
+
+    fn parse(text: &[u8], now: Timestamp) -> Result<Self, String> {
+        let text = utf8(text)?;
+        let at = |time| match parse_duration(time) {
+            Ok(ahead) => {
+                let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
+                Ok(Timestamp(now.0.saturating_add(ahead)))
+            }
+            Err(_) => Timestamp::parse(time)
+                .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
+        };
+        match text.split_once('=') {
+            None if text == "forever" => Ok(Self::Forever),
+            None if text == "session" => Ok(Self::SESSION),
+            Some(("until", time)) => at(time).map(|at| Self::Until { at }),
+            _ => Err("write forever, session, until=2h or until=2026-11-15T18:00:00Z".to_owned()),
+        }
+    }
+
+    fn format(value: &Self) -> String {
+        match value {
+            Self::Forever => "forever".to_owned(),
+            Self::Until { at } => format!("until={at}"),
+            Self::Session { .. } => "session".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{JobChoices, JobOptions, OPTIONS};
+    use crate::wire::{HEADER, Reader, Writer};
+
+    const NOW: Timestamp = Timestamp(1_000_000);
+
+    /// A text for each option that says something else than its default.
+    fn sample(name: &str, form: Form) -> &'static str {
+        match (name, form) {
+            ("cpu", _) => "0.5",
+            ("survivors", _) => "kill-after=1500ms",
+            ("lifetime", _) => "until=2h",
+            ("containment", _) => "freezer",
+            (_, Form::Flag) => "true",
+            (_, Form::Text) => "text",
+            (_, Form::Number { unit: "ms", .. }) => "1234ms",
+            (_, Form::Number { unit: "M", .. }) => "2G",
+            (_, Form::Number { .. }) => "7",
+            (_, Form::Words(words)) => words.last().unwrap(),
+        }
+    }
+
+    #[test]
+    fn every_option_comes_back_from_text_json_and_wire() {
+        for option in OPTIONS {
+            let mut choices = JobChoices::default();
+            let text = sample(option.name, option.form);
+            option.set(&mut choices, text.as_bytes(), NOW).unwrap();
+            let mut options = JobOptions::default();
+            options.apply(&choices);
+            assert_ne!(options, JobOptions::default(), "{}", option.name);
+
+            let json = serde_json::to_value(&options).unwrap();
+            let pointer = format!("/{}", option.field.join("/"));
+            assert_eq!(json.pointer(&pointer), Some(&option.json(&options)), "{}", option.name);
+            assert_eq!(serde_json::from_value::<JobOptions>(json).unwrap(), options);
+
+            let frame = options.write(Writer::new(0)).finish();
+            let (_, mut reader) = Reader::new(&frame[HEADER..]).unwrap();
+            assert_eq!(JobOptions::read(&mut reader).unwrap(), options);
+
+            let mut again = JobChoices::default();
+            option.set(&mut again, option.text(&options).as_bytes(), NOW).unwrap();
+            assert_eq!(again, choices, "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused() {
+        for (name, wrong) in [
+            ("pids", "0"),
+            ("pids", "many"),
+            ("open_files", "2"),
+            ("ready_port", "65536"),
+            ("memory", "1K"),
+            ("stdin", "wide"),
+            ("grace", "none"),
+            ("lifetime", "until=then"),
+        ] {
+            let option = OPTIONS.iter().find(|option| option.name == name).unwrap();
+            let refused = option.set(&mut JobChoices::default(), wrong.as_bytes(), NOW);
+            assert!(refused.is_err(), "{name} {wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_short() {
+        for (bytes, text) in [(0, "0"), (4096, "4K"), (4097, "4097"), (100 << 20, "100M"), (2 << 30, "2G")] {
+            assert_eq!(Size::format(&bytes), text);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a job can be told when it is started, declared once.
+//!
+//! Each entry below is one option: its help, its name (the builder's method, the command line's flag, the key of `[job]` in
+//! `config.toml`), the kind of its value with the unit and bounds, its field in `spec.json`, its default, what stands for the value
+//! in help, and where else it is offered. [`OPTIONS`] lists them for those who offer or show them all; [`JobOptions`] is what was
+//! decided, in `spec.json` and the launch request; [`JobChoices`] is what a caller said.
+
+#[macro_use]
+mod declare;
+mod field;
+pub mod kinds;
+
+pub(crate) use declare::fingerprint;
+pub use declare::{JobOption, Surfaces};
+pub use field::Field;
+
+use declare::RUN;
+use kinds::{Cpus, Line, Maybe, Memory, Millis, OrOff, Size, Text, Whole};
+
+use crate::containment::{Level, Survivors};
+use crate::spec::{Lifetime, Stdin};
+
+job_options! {
+    pub struct JobOptions {
+        /// What to call it; need not be unique
+        name: Maybe<Text> as name = None, "NAME", RUN.mcp("name", "What to call it");
+
+        /// What it belongs to: several jobs of one group are waited for and ended together
+        group: Maybe<Text> as group = None, "NAME", RUN.mcp("group", "Group, for wait and kill");
+
+        /// End it after so long; `none` for never
+        timeout: OrOff<Millis> as timeout_ms = None, "DURATION",
+            RUN.config().mcp("timeout_ms", "Kill it after so long");
+
+        /// How long it has to end once it was asked to
+        grace: Millis as grace_ms = 5_000, "DURATION", RUN.config();
+
+        /// What it reads: nothing (this is the default), or what `outlive send` writes
+        stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
+
+        /// How much of its output is kept, such as 100M; `off` for all
+        output_cap: OrOff<Size> as output_cap_bytes = Some(100 << 20), "SIZE", RUN.config();
+
+        /// What becomes of processes that the main one leaves behind: keep, kill or kill-after=DURATION
+        survivors: Survivors as survivors = Survivors::Keep, "CHOICE", RUN.config();
+
+        /// What holds it together; without it the best that the machine has
+        containment: OrOff<Level> as containment = None, "cgroup2|hybrid|freezer|sweep|group", RUN.config();
+
+        /// How long it may live: forever, session, or until=TIME
+        lifetime: Lifetime as lifetime = Lifetime::Forever, "CHOICE", RUN.show();
+    }
+
+    /// What a job may use. What is not said is not limited.
+    #[derive(Copy)]
+    pub struct JobLimits in limits as "limits" {
+        /// End it when all its processes together use more memory, such as 2G
+        memory: OrOff<Memory> as memory_bytes, "SIZE", RUN.under("Limits").config().mcp("memory_mb", "Memory limit");
+
+        /// At most so many processes and threads
+        pids: OrOff<Whole<u64, 1>> as pids, "COUNT", RUN.under("Limits").config();
+
+        /// At most so much processor time, such as 0.5 for half of one
+        cpu: OrOff<Cpus> as cpu_milli, "CPUS", RUN.under("Limits").config();
+
+        /// At most so many open files in each process
+        open_files: OrOff<Whole<u64, 3>> as open_files, "COUNT", RUN.under("Limits").config();
+    }
+
+    /// When a job counts as ready: as soon as all that is asked for here holds.
+    pub struct Ready in ready as "ready" {
+        /// It is ready when a line of its output matches this regular expression
+        ready_on: Maybe<Text> as on, "PATTERN",
+            RUN.under("Readiness").mcp("ready_on", "Regex of the line that says it is ready");
+
+        /// It is ready when one of its processes listens on this TCP port
+        ready_port: Maybe<Whole<u16, 1, 65_535>> as port, "PORT",
+            RUN.under("Readiness").mcp("ready_port", "It is ready when it listens there");
+
+        /// It is ready when this address answers with a status below 400
+        ready_http: Maybe<Text> as http, "URL",
+            RUN.under("Readiness").mcp("ready_url", "It is ready when this answers");
+
+        /// Look for that so long; without it until its end
+        ready_timeout: Maybe<Millis> as timeout_ms, "DURATION", RUN.under("Readiness");
+    }
+
+    /// What is done when the job has ended. The file keeps the name that earlier versions gave it.
+    pub struct Completion in completion as "parting" {
+        /// When it has ended, run this line in a shell, with the notice on its standard input
+        on_exit: Maybe<Line> as on_exit, "LINE", RUN.under("At its end");
+
+        /// When it has ended, send the notice to this address
+        webhook: Maybe<Text> as webhook, "URL", RUN.under("At its end");
+    }
+}
+
+/// How the command is connected to its keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// By a pipe for each stream.
+    Pipes {
+        /// What it reads.
+        stdin: Stdin,
+    },
+}
+
+impl Completion {
+    /// Tells whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl JobOptions {
+    /// Returns how the command is connected.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint::Pipes { stdin: self.stdin }
+    }
+}

@@ -1,0 +1,107 @@
+//! What connects the keeper with the command: its ends of the pipes.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use outlive_core::index::Stream;
+use outlive_core::options::Endpoint;
+use outlive_core::spec::Stdin;
+use outlive_sys::fault::{self, Point};
+use outlive_sys::pipe::{self, Attempt};
+
+use crate::input::Input;
+
+/// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
+/// memory for pipes, so a quiet job must not take it.
+const HOT_AFTER: u32 = 4;
+
+/// What the command prints to, as the keeper reads it.
+pub(crate) struct Output {
+    pub(crate) stream: Stream,
+    /// None once every writer is gone.
+    fd: Option<OwnedFd>,
+    full_reads: u32,
+    is_grown: bool,
+}
+
+/// Both ends of the connection.
+pub(crate) struct Ends {
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) input: Input,
+    /// The command's standard input, output and error.
+    pub(crate) stdio: [OwnedFd; 3],
+}
+
+/// Makes the connection; an error comes with what could not be made.
+pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)> {
+    let Endpoint::Pipes { stdin } = endpoint;
+    let a_pipe = |error| ("a pipe", error);
+    let (stdout, stdout_end) = Output::pipe(Stream::Stdout).map_err(a_pipe)?;
+    let (stderr, stderr_end) = Output::pipe(Stream::Stderr).map_err(a_pipe)?;
+    let (input, stdin_end) = match stdin {
+        Stdin::Null => (None, File::open("/dev/null").map_err(|error| ("/dev/null", error))?.into()),
+        Stdin::Open => {
+            let (reading, writing) = pipe::new().map_err(a_pipe)?;
+            pipe::set_nonblocking(&writing).map_err(a_pipe)?;
+            (Some(writing), reading)
+        }
+    };
+    Ok(Ends {
+        outputs: vec![stdout, stderr],
+        input: Input::new(input),
+        stdio: [stdin_end, stdout_end, stderr_end],
+    })
+}
+
+impl Output {
+    /// Makes a pipe; returns the command's end, too.
+    fn pipe(stream: Stream) -> io::Result<(Self, OwnedFd)> {
+        let (reading, writing) = fault::step(Point::PipeMake, pipe::new)?;
+        pipe::set_nonblocking(&reading)?;
+        Ok((Self { stream, fd: Some(reading), full_reads: 0, is_grown: false }, writing))
+    }
+
+    /// Returns what to poll, while any process may write to it.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Returns how much it can hold at this moment.
+    pub(crate) fn capacity(&self) -> usize {
+        self.fd.as_ref().map_or(0, pipe::capacity)
+    }
+
+    /// Reads once; an end of file closes it.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> usize {
+        let Some(fd) = &self.fd else { return 0 };
+        match fault::attempt(Point::OutputRead, || pipe::try_read(fd, buffer)) {
+            Attempt::Moved(count) => count,
+            Attempt::Closed => {
+                self.fd = None;
+                0
+            }
+            // Nothing is known to make it fail. Keep the pipe open so that the command is not hit by a broken pipe.
+            Attempt::WouldBlock | Attempt::Failed(_) => 0,
+        }
+    }
+
+    /// Notes how much a read gave, and grows the pipe to `size` when the stream is hot.
+    pub(crate) fn note_read(&mut self, count: usize, size: usize) {
+        self.full_reads = if count >= pipe::DEFAULT_CAPACITY { self.full_reads + 1 } else { 0 };
+        if self.full_reads == HOT_AFTER
+            && !self.is_grown
+            && let Some(fd) = &self.fd
+        {
+            self.is_grown = pipe::resize(fd, size);
+        }
+    }
+
+    /// Gives the memory of a grown pipe back.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(fd) = self.fd.as_ref().filter(|_| self.is_grown) {
+            self.is_grown = !pipe::resize(fd, pipe::DEFAULT_CAPACITY);
+        }
+        self.full_reads = 0;
+    }
+}

@@ -1,0 +1,49 @@
+//! Options of a job: each is declared once, and every surface has it from there.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
+use outlive_tests::Home;
+use serde_json::Value;
+
+/// Returns what was decided, as it is on disk.
+fn spec(home: &Home, job: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(home.job_dir(job).join("spec.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn what_run_says_counts_before_the_configuration_and_that_before_the_default() {
+    let home = Home::new();
+    home.configure("[job]\ngrace = \"7s\"\ntimeout = \"1h\"\npids = 1000\nopen_files = \"500\"\n");
+    let job = home.start_with(&["--timeout", "none", "--pids", "off", "--open-files", "400"], ["true"]);
+    let spec = spec(&home, &job);
+    assert_eq!(spec["grace_ms"], 7000, "the configuration: {spec}");
+    assert_eq!(spec["output_cap_bytes"], 100 << 20, "the default: {spec}");
+    assert_eq!((&spec["timeout_ms"], &spec["limits"]["pids"]), (&Value::Null, &Value::Null), "{spec}");
+    assert_eq!(spec["limits"]["open_files"], 400, "{spec}");
+    home.wait(&job);
+}
+
+#[test]
+fn what_is_wrong_names_the_option() {
+    let home = Home::new();
+    for (option, wrong) in [("--timeout", "soon"), ("--stdin", "wide"), ("--pids", "0"), ("--lifetime", "x")]
+    {
+        let error = home.run(["run", option, wrong, "true"]).code(2).error();
+        assert!(error.contains(option) && error.contains(wrong), "{error}");
+    }
+    home.configure("[job]\nname = \"all alike\"\n");
+    let error = home.run(["run", "true"]).code(1).error();
+    assert!(error.contains("job.name"), "{error}");
+}
+
+#[test]
+fn show_tells_what_was_decided() {
+    let home = Home::new();
+    let job = home.start_with(&["--lifetime", "until=2h"], ["true"]);
+    let at = &spec(&home, &job)["lifetime"]["until"]["at_us"];
+    assert!(at.is_u64(), "{at}");
+    assert_eq!(home.show(&job)["lifetime"]["until"]["at_us"], *at);
+    let text = home.run(["show", &job]).ok().text();
+    assert!(text.contains("until=2"), "{text}");
+    home.wait(&job);
+}
