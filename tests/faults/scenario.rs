@@ -88,7 +88,10 @@ pub(crate) struct Scenario<'a> {
 }
 
 /// No step may take longer, whatever went wrong: it is the time in which every front end must have an answer.
-const STEP_LIMIT: Duration = Duration::from_secs(20);
+const STEP_LIMIT: Duration = Duration::from_secs(50);
+
+/// No look may take longer while another program is stopped: it would be for as long as that one is.
+const LOOK_LIMIT: Duration = Duration::from_secs(30);
 
 /// The lines that the command prints beyond those that the scenario waits for.
 const BURST: usize = 800;
@@ -199,7 +202,7 @@ impl<'a> Scenario<'a> {
             let done = self.home.run(arguments);
             // What is damaged on purpose is a finding, and finding it is no failure.
             let is_well = done.code == 0 || (done.code == 1 && arguments.contains(&"doctor"));
-            if !is_well || begun.elapsed() > Duration::from_secs(5) {
+            if !is_well || begun.elapsed() > LOOK_LIMIT {
                 let error = done.error();
                 self.violation(format!(
                     "while one is stopped, {arguments:?} took {:?}: {error} {}",
@@ -359,7 +362,7 @@ impl<'a> Scenario<'a> {
 
     /// Finds the job of a start that failed, once it is clear whether it runs.
     fn started_all_the_same(&mut self, name: &str) -> Option<String> {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + outlive_tests::LIMIT;
         loop {
             let listed = self.home.run(["--json", "list"]);
             let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
@@ -402,7 +405,7 @@ impl<'a> Scenario<'a> {
     }
 
     fn until_ledger(&mut self, line: &str) {
-        if !self.until_ledger_within(line, Duration::from_secs(10)) {
+        if !self.until_ledger_within(line, outlive_tests::LIMIT) {
             self.violation(format!("the command does not come to {line}"));
         }
     }

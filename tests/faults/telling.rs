@@ -16,7 +16,7 @@ use crate::scenario::Scenario;
 use crate::world;
 
 /// In which everything has to be told that a front end can tell: keepers and their successors are given five seconds.
-const TELLING_LIMIT: Duration = Duration::from_secs(20);
+const TELLING_LIMIT: Duration = Duration::from_secs(60);
 
 /// Gives a job another name, as an agent does.
 const RENAME: &str = concat!(
@@ -88,9 +88,9 @@ fn start_served(run: &mut Scenario<'_>) -> Option<String> {
     let arguments = ["--json", "--session", "work", "--reader", "me", "run", "--name", "served"];
     let rest = ["--stdin", "open", "--ready-on", "^ready$", "--", "sh", "-c", script];
     let served = run.start_named("served", "reader", &[&arguments[..], &rest].concat())?;
-    run.front_end("reader", &["wait", &served, "--ready", "--timeout", "10s"]);
+    run.front_end("reader", &["wait", &served, "--ready", "--timeout", "40s"]);
     meet_stopped(run, &["reader.probe", "reader.ready"]);
-    run.must(&["wait", &served, "--ready", "--timeout", "10s"]);
+    run.must(&["wait", &served, "--ready", "--timeout", "40s"]);
     if !run.must(&["logs", "--raw", &served]).text().starts_with("colour red\n") {
         run.violation("the session's variable is missing");
     }
@@ -116,7 +116,7 @@ fn meet_stopped(run: &mut Scenario<'_>, actors: &[&str]) {
     if run.fault.action != "pause" || !actors.iter().any(|actor| run.fault.hits(actor)) {
         return;
     }
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !run.paused().exists() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(3));
     }
@@ -172,7 +172,7 @@ fn transfer(run: &mut Scenario<'_>, served: &str) {
 
 /// Waits for the end of a job whose line may have been lost.
 fn end(run: &mut Scenario<'_>, served: &str) {
-    let waited = run.home.run(["wait", "--timeout", "10s", served]);
+    let waited = run.home.run(["wait", "--timeout", "50s", served]);
     if waited.code == 124 || run.home.show(served)["status"] == "running" {
         run.violation(format!("it does not end: {}", waited.error()));
     }
@@ -239,7 +239,7 @@ fn check_notices(run: &mut Scenario<'_>, receiver: &Receiver, parted: &str) {
 /// The command at the end is run once; not at all where the one who had to run it was killed.
 fn check_on_exit(run: &mut Scenario<'_>) {
     let is_killed = run.fault.action == "kill" && (run.fault.hits("parting") || run.fault.is_of_keeper());
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + TELLING_LIMIT;
     loop {
         let count = std::fs::read_to_string(run.ledger()).unwrap_or_default().lines().count();
         match count {

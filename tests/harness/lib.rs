@@ -12,6 +12,7 @@ mod mcp;
 mod random;
 mod terminal;
 mod user;
+mod weather;
 mod workspace;
 
 use std::ffi::OsStr;
@@ -30,7 +31,8 @@ pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use random::Random;
 pub use terminal::Terminal;
 pub use user::{User, everywhere};
-pub use workspace::{python_client, sources, workspace};
+pub use weather::{millis, processor_time, soon, with_enough_time};
+pub use workspace::{python_client, sources, use_fixture, workspace};
 
 /// No command of a test may take longer.
 pub const LIMIT: Duration = Duration::from_secs(60);

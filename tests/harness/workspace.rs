@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::lacks;
+use crate::{Home, lacks};
 
 /// Returns the directory of the workspace.
 pub fn workspace() -> &'static Path {
@@ -22,6 +22,27 @@ pub fn sources(directory: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Gives a home the store of this name in `tests/fixtures`.
+pub fn use_fixture(home: &Home, name: &str) {
+    copy(&workspace().join("tests/fixtures").join(name), &home.store());
+    // Directories without a file in them are not checked in.
+    for name in ["live", "new", "quarantine"] {
+        std::fs::create_dir_all(home.store().join(name)).unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let place = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &place);
+        } else {
+            std::fs::copy(entry.path(), place).unwrap();
+        }
+    }
 }
 
 /// Returns the Python that has the official client of MCP; where `./test` could not install it, that is named as lacking.

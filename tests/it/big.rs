@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive_core::index::Kind;
 use outlive_tests::{Home, SmallDisk, binary, until};
@@ -33,10 +33,8 @@ fn ten_gibibytes_under_a_cap_take_no_more_than_the_cap_and_a_segment() {
     let floods = binary("floods").display().to_string();
     let job = home.start_with(&["--output-cap", "100M"], [&floods, "lines", &LINES.to_string()]);
     let mut waiting = home.outlive(["wait", &job]).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(170);
     let (mut most, mut looks) = (0, 0);
     while waiting.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < deadline, "ten gibibytes take too long");
         most = most.max(log_bytes(&home, &job));
         looks += 1;
         std::thread::sleep(Duration::from_millis(1));

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use outlive_tests::waits_with_open;
 use outlive_tests::{
-    Home, LIMIT, Terminal, binary, end_within, finish, is_running, pattern, pid, signal, until,
+    Home, LIMIT, Terminal, binary, end_within, finish, is_running, millis, pattern, pid, signal, until,
+    with_enough_time,
 };
 use serde_json::{Value, json};
 
@@ -116,7 +117,12 @@ fn what_is_not_known_yet_is_null() {
 #[test]
 fn lines_are_objects_with_number_stream_and_time() {
     let home = Home::new();
-    let job = home.start_line("echo one; sleep 0.05; echo two >&2; sleep 0.05; printf three");
+    let line = "echo one; read x; echo two >&2; read x; printf three";
+    let job = home.start_with(&["--stdin", "open"], ["sh", "-c", line]);
+    for said in ["one", "two"] {
+        home.wait_for_output(&job, said);
+        home.run(["send", &job, "go on"]).ok();
+    }
     assert_eq!(home.wait(&job)["exit_code"], 0);
     let text = home.run(["--json", "logs", &job]).ok().text();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -245,11 +251,13 @@ fn run_and_wait_exits_with_128_and_the_signal() {
 #[test]
 fn waiting_only_so_long_gives_4_and_the_job_goes_on() {
     let home = Home::new();
-    let done = home
-        .run(["run", "--wait=200ms", "--name", "slow", "--", "sh", "-c", "echo begun; exec sleep 300"])
-        .code(4);
-    assert_eq!(done.text(), "begun\n");
-    let shown = home.show("slow");
+    let (done, name) = with_enough_time(Duration::from_millis(200), |time| {
+        let (wait, name) = (format!("--wait={}", millis(time)), format!("slow {}", millis(time)));
+        let command = ["sh", "-c", "echo begun; exec sleep 300"];
+        let done = home.run([&["run", &wait, "--name", &name, "--"], &command[..]].concat()).code(4);
+        (done.text() == "begun\n").then_some((done, name))
+    });
+    let shown = home.show(&name);
     assert_eq!(shown["status"], "running");
     assert!(done.error().contains(shown["job"].as_str().unwrap()) && done.error().contains("\nhint: "));
     assert_eq!(home.run(["run", "--wait=50s", "--", "sh", "-c", "exit 6"]).code(6).error(), "");
@@ -260,7 +268,7 @@ fn waiting_only_so_long_holds_for_a_job_that_prints_all_the_time() {
     let home = Home::new();
     let mut command = home.outlive(["run", "--wait=300ms", "--output-cap", "8M", "--", "yes"]);
     let mut waiter = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    assert_eq!(end_within(&mut waiter, Duration::from_secs(15)), Some(4));
+    assert_eq!(end_within(&mut waiter, LIMIT), Some(4));
 }
 
 /// Starts `run --wait` with a job that prints `ready`, and returns it when it was printed.
@@ -277,7 +285,7 @@ fn waiter(home: &Home, script: &str) -> (Child, BufReader<std::process::ChildStd
 
 /// Asserts that the waiter ended the waiting, and said that the job goes on.
 fn assert_let_go(home: &Home, mut waiter: Child) {
-    assert_eq!(end_within(&mut waiter, Duration::from_secs(15)), Some(130));
+    assert_eq!(end_within(&mut waiter, LIMIT), Some(130));
     let mut error = String::new();
     waiter.stderr.take().expect("it is piped").read_to_string(&mut error).expect("it is text");
     let shown = home.show("watched");

@@ -9,16 +9,28 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use outlive_sys::identity::Stat;
-use outlive_tests::{Home, is_running, lacks, pid, signal, until};
+use outlive_sys::identity::{Handle, ProcessId, Stat};
+use outlive_sys::signal::Signal;
+use outlive_tests::{Home, is_running, lacks, millis, pid, signal, until, with_enough_time};
 use serde_json::Value;
 
 const DAY: i32 = 86_400;
 
-/// Stops a process and waits until it has.
-fn stop(pid: i32) {
-    signal(pid, "STOP");
-    until("it is stopped", || Stat::read(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't')));
+/// More than this is the jump, and less is how long things take.
+const HALF_A_DAY_MS: u64 = 43_200_000;
+
+/// Stops the keeper of a job, waits until it stands still and returns its pid; `None` if the job has ended before.
+fn stop_keeper(home: &Home, job: &str) -> Option<i32> {
+    let shown = home.show(job)["keeper_pid"].as_i64()?;
+    let keeper = ProcessId::of(i32::try_from(shown).unwrap())?;
+    Handle::open(keeper)?.signal(Signal::STOP).ok()?;
+    let is_stopped = || Stat::read(keeper.pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'));
+    until("it is stopped, or gone", || is_stopped() || !keeper.is_alive());
+    let is_in_time = is_stopped() && home.show(job)["status"] == "running";
+    if !is_in_time {
+        signal(keeper.pid, "CONT");
+    }
+    is_in_time.then_some(keeper.pid)
 }
 
 /// Finds where the kernel's page with the time is in a process, and how far.
@@ -74,7 +86,7 @@ fn jump(pid: i32, seconds: i32) -> Option<()> {
 }
 
 /// Returns a time of a job's object in milliseconds.
-fn millis(object: &Value, field: &str) -> i64 {
+fn time_of(object: &Value, field: &str) -> i64 {
     let text = object[field].as_str().unwrap_or_else(|| panic!("no {field} in {object}"));
     let time = outlive::Timestamp::parse(text).unwrap();
     i64::try_from(time.0 / 1000).unwrap()
@@ -84,35 +96,38 @@ fn millis(object: &Value, field: &str) -> i64 {
 fn a_wall_clock_that_jumps_by_a_day_changes_no_duration_and_no_deadline() {
     for days in [1, -1] {
         let home = Home::new();
-        let limited = home.start_with(&["--timeout", "2s", "--grace", "100ms"], ["sleep", "300"]);
         let line = "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 4";
         let ending = home.start(["sh", "-c", line]);
         home.wait_for_output(&ending, "before");
-        let began = Instant::now();
-        for job in [&limited, &ending] {
-            let keeper = pid(&home.show(job), "keeper_pid");
-            stop(keeper);
-            let jumped = jump(keeper, days * DAY);
-            signal(keeper, "CONT");
-            if jumped.is_none() {
-                return lacks("x86-64 and the right to write to another process, to let its clock jump");
+        // The clock must jump before the time is over.
+        let (limited, timeout, has_jumped) = with_enough_time(Duration::from_secs(2), |timeout| {
+            let limited =
+                home.start_with(&["--timeout", &millis(timeout), "--grace", "100ms"], ["sleep", "300"]);
+            let mut has_jumped = true;
+            for job in [&limited, &ending] {
+                let keeper = stop_keeper(&home, job)?;
+                has_jumped &= jump(keeper, days * DAY).is_some();
+                signal(keeper, "CONT");
             }
+            Some((limited, timeout, has_jumped))
+        });
+        if !has_jumped {
+            return lacks("x86-64 and the right to write to another process, to let its clock jump");
         }
         fs::write(home.path().join("go"), "").unwrap();
         let ended = home.wait(&ending);
         assert_eq!((&ended["status"], &ended["exit_code"]), (&"failed".into(), &4.into()), "{ended}");
-        assert!(ended["runtime_ms"].as_u64().unwrap() < 30_000, "{ended}");
+        assert!(ended["runtime_ms"].as_u64().unwrap() < HALF_A_DAY_MS, "{ended}");
         assert_eq!(home.logs(&ending), b"before\nafter\n");
         // The clock did jump: only what is for people shows it.
-        let wall = millis(&ended, "ended_at") - millis(&ended, "started_at");
+        let wall = time_of(&ended, "ended_at") - time_of(&ended, "started_at");
         let off = i64::from(days) * i64::from(DAY) * 1000;
-        assert!((wall - off).abs() < 60_000, "{wall}: {ended}");
+        assert!((wall - off).unsigned_abs() < HALF_A_DAY_MS, "{wall}: {ended}");
 
         let ended = home.wait(&limited);
         assert_eq!(ended["status"], "timed_out", "{ended}");
-        let runtime = ended["runtime_ms"].as_u64().unwrap();
-        assert!((2000..10_000).contains(&runtime), "{runtime}: {ended}");
-        assert!(began.elapsed() < Duration::from_secs(30));
+        let runtime = Duration::from_millis(ended["runtime_ms"].as_u64().unwrap());
+        assert!(runtime >= timeout && runtime.as_secs() < HALF_A_DAY_MS / 1000, "{runtime:?}: {ended}");
         // Whoever looks for what is old does not take it for older than it is.
         home.run(["gc"]).ok();
         if days == 1 {
@@ -122,35 +137,74 @@ fn a_wall_clock_that_jumps_by_a_day_changes_no_duration_and_no_deadline() {
 }
 
 #[test]
-fn a_keeper_that_stood_still_for_ten_seconds_keeps_its_deadline() {
+fn a_wall_clock_that_jumps_by_a_day_changes_no_lease() {
+    for days in [1, -1] {
+        let home = Home::new();
+        // The clock must jump before the lease is over.
+        let (job, lease, has_jumped) = with_enough_time(Duration::from_secs(5), |lease| {
+            home.configure(&format!("[session]\nlease = \"{}\"\n", millis(lease)));
+            let job = home.run(["--session", "a", "run", "--lifetime", "session", "--", "sleep", "300"]).ok();
+            let job = job.text().trim().to_owned();
+            let keeper = stop_keeper(&home, &job)?;
+            let has_jumped = jump(keeper, days * DAY).is_some();
+            signal(keeper, "CONT");
+            Some((job, lease, has_jumped))
+        });
+        if !has_jumped {
+            return lacks("x86-64 and the right to write to another process, to let its clock jump");
+        }
+        // It ends a lease after the last front end of its session, not before and not a day later.
+        let ended = home.wait(&job);
+        assert_eq!(ended["status"], "killed", "{ended}");
+        assert!(ended["reason"].as_str().unwrap().contains("the end of its session"), "{ended}");
+        assert!(u128::from(ended["runtime_ms"].as_u64().unwrap()) >= lease.as_millis(), "{days}: {ended}");
+    }
+}
+
+/// Lets the keepers of three jobs stand still beyond the deadline of one. `None` if one of them has ended before, or if it
+/// cannot be told whether the standstill was added to the time that was left.
+fn stand_still(timeout: Duration) -> Option<()> {
     let home = Home::new();
-    let standstill = Duration::from_secs(10);
+    let limited = |timeout: Duration| {
+        home.start_with(&["--timeout", &millis(timeout), "--grace", "100ms"], ["sleep", "300"])
+    };
     // One whose time is over after the standstill, one whose time is over and one that ends while it lasts.
-    let later = home.start_with(&["--timeout", "12s", "--grace", "100ms"], ["sleep", "300"]);
-    let over = home.start_with(&["--timeout", "3s", "--grace", "100ms"], ["sleep", "300"]);
-    let line = "echo before; sleep 1; echo after; exit 4";
+    let (later, over) = (limited(4 * timeout), limited(timeout));
+    let line = "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 4";
     let ending = home.start(["sh", "-c", line]);
     home.wait_for_output(&ending, "before");
-    let jobs = [&later, &over, &ending];
-    let keepers = jobs.map(|job| pid(&home.show(job), "keeper_pid"));
-    let began = Instant::now();
-    keepers.iter().for_each(|&keeper| stop(keeper));
     let command = pid(&home.show(&ending), "pid");
+    let stopped = [&over, &later, &ending].map(|job| stop_keeper(&home, job));
+    let go_on = || stopped.iter().flatten().for_each(|&keeper| signal(keeper, "CONT"));
+    if stopped.contains(&None) {
+        go_on();
+        return None;
+    }
+    let began = Instant::now();
+    fs::write(home.path().join("go"), "").unwrap();
     until("it has ended", || !is_running(command));
     // Nobody has written that down yet, and nobody says what is not known.
     assert_eq!(home.show(&ending)["status"], "running");
-    std::thread::sleep(standstill.saturating_sub(began.elapsed()));
-    keepers.iter().for_each(|&keeper| signal(keeper, "CONT"));
+    let standstill = 3 * timeout;
+    until("the standstill is over", || began.elapsed() >= standstill);
+    assert_eq!(home.show(&over)["status"], "running");
+    go_on();
 
     let ended = home.wait(&ending);
     assert_eq!((&ended["status"], &ended["exit_code"]), (&"failed".into(), &4.into()), "{ended}");
     assert_eq!(home.logs(&ending), b"before\nafter\n");
-    let runtime = |ended: &Value| ended["runtime_ms"].as_u64().unwrap();
+    let runtime = |ended: &Value| Duration::from_millis(ended["runtime_ms"].as_u64().unwrap());
     let ended = home.wait(&over);
     assert_eq!(ended["status"], "timed_out");
-    assert!((10_000..12_000).contains(&runtime(&ended)), "as soon as the keeper goes on: {ended}");
-    // The standstill is not added to the time that is left.
+    assert!(runtime(&ended) >= standstill, "not before the keeper goes on: {ended}");
+    // The standstill is not added to the time that is left, and does not end what has some left.
     let ended = home.wait(&later);
     assert_eq!(ended["status"], "timed_out");
-    assert!((12_000..14_000).contains(&runtime(&ended)), "{ended}");
+    assert!(runtime(&ended) >= 4 * timeout, "{ended}");
+    (runtime(&ended) < 4 * timeout + standstill).then_some(())
+}
+
+#[test]
+fn a_keeper_that_stood_still_keeps_its_deadline() {
+    with_enough_time(Duration::from_secs(3), stand_still);
 }

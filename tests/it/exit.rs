@@ -6,9 +6,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use outlive::{Request, StartError};
-use outlive_tests::Home;
+use outlive_tests::{Home, millis, with_enough_time};
 use serde_json::{Value, json};
 
 /// The facts and words of an ending.
@@ -271,15 +272,19 @@ fn a_job_whose_time_was_over_says_so() {
 #[test]
 fn a_job_that_ignores_the_end_of_its_time_is_ended_after_its_grace() {
     let home = Home::new();
-    let line = "trap '' TERM; echo ready; while :; do sleep 0.01; done";
-    let job = home.start_with(&["--timeout", "100ms", "--grace", "200ms"], ["sh", "-c", line]);
-    let ended = ending(&home, &job);
-    assert_eq!((&ended["status"], &ended["signal"]), (&json!("timed_out"), &json!("SIGKILL")));
-    assert!(ended["runtime_ms"].as_u64().unwrap() >= 300);
-    let job = home.start_with(
-        &["--timeout", "100ms"],
-        ["sh", "-c", "trap 'exit 5' TERM; while :; do sleep 0.01; done"],
-    );
-    let ended = ending(&home, &job);
-    assert_eq!((&ended["status"], &ended["exit_code"]), (&json!("timed_out"), &json!(5)));
+    // The shell must have said what it does with TERM before its time is over.
+    let ended = |trap: &str, grace: &str| {
+        with_enough_time(Duration::from_millis(100), |timeout| {
+            let line = format!("trap {trap} TERM; echo ready; while :; do sleep 0.01; done");
+            let options = ["--timeout", &millis(timeout), "--grace", grace];
+            let job = home.start_with(&options, ["sh", "-c", &line]);
+            let ended = ending(&home, &job);
+            assert_eq!(ended["status"], "timed_out");
+            home.logs(&job).starts_with(b"ready\n").then_some(ended)
+        })
+    };
+    let deaf = ended("''", "200ms");
+    assert_eq!(deaf["signal"], "SIGKILL");
+    assert!(deaf["runtime_ms"].as_u64().unwrap() >= 300);
+    assert_eq!(ended("'exit 5'", "1h")["exit_code"], 5);
 }

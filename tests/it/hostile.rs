@@ -7,9 +7,8 @@
 
 use std::io::Read;
 use std::process::Stdio;
-use std::time::Duration;
 
-use outlive_tests::{Home, Terminal, binary, end_within};
+use outlive_tests::{Home, LIMIT, Terminal, binary, end_within};
 
 /// No view may take more address space than this, in KiB.
 const MEMORY_KIB: &str = "65536";
@@ -44,7 +43,7 @@ fn read(home: &Home, job: &str, arguments: &[&str], mut look: impl FnMut(&[u8]))
         look(&buffer[..count]);
         length += count as u64;
     }
-    let code = end_within(&mut child, Duration::from_secs(10));
+    let code = end_within(&mut child, LIMIT);
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(code, Some(0), "{arguments:?}: {said}");
@@ -190,7 +189,7 @@ fn a_terminal_is_not_driven_by_a_log() {
         argv.push(job.clone());
         let mut child = terminal.start(&home, &[], argv);
         let shown = terminal.read_to_end();
-        assert_eq!(end_within(&mut child, outlive_tests::LIMIT), Some(0));
+        assert_eq!(end_within(&mut child, LIMIT), Some(0));
         assert!(shown.contains("red level31m") && shown.contains("last"), "{shown:?}");
         Harmless::new(&format!("{arguments:?}")).look(shown.replace("\r\n", "\n").as_bytes());
     }

@@ -74,8 +74,8 @@ fn a_job_that_eats_without_bound_ends_for_want_of_memory_and_takes_nobody_along(
         let bounds = match kept(home, &eater.job, "memory").as_str() {
             // The kernel does not give more; it may have given back a little before it gave up.
             "enforced" => 48 * MIB..=65 * MIB,
-            // Between two looks it may have taken more.
-            "polled" => 64 * MIB..=1024 * MIB,
+            // Between two looks it may have taken more, and on a busy machine all that it wants: a gigabyte and itself.
+            "polled" => 64 * MIB..=1040 * MIB,
             other => panic!("{what}: the memory limit is kept by {other}"),
         };
         assert!(bounds.contains(&peak), "{what}: the peak is {peak}, not in {bounds:?}");
@@ -188,8 +188,8 @@ fn a_thousand_forks_stay_in_bounds() {
             let reason = ended["reason"].as_str().unwrap();
             assert!(reason.contains("limit of 50 processes"), "{what}: {reason}");
             let peak = meta(home, job)["outcome"]["pids_peak"].as_u64().unwrap();
-            // Between two looks there may have been more.
-            assert!((51..500).contains(&peak), "{what}: the peak is {peak}");
+            // Between two looks there may have been more, and on a busy machine all that were tried.
+            assert!((51..=1001).contains(&peak), "{what}: the peak is {peak}");
             assert!(registered(&forks.file).iter().all(|process| !process.is_alive()), "{what}");
         }
     });
@@ -226,18 +226,21 @@ fn half_a_processor_is_half_a_processor() {
             };
             // On a machine that is busy otherwise it may get less than its half, and then nobody holds it back.
             let is_held_back = (0..WINDOWS).any(|_| {
-                let (before, used_before, began) =
-                    (periods(), processor_seconds(home, &spins), Instant::now());
+                // Time first and last, so that whatever holds up the test in between makes the share smaller.
+                let began = Instant::now();
+                let (used_before, before) = (processor_seconds(home, &spins), periods());
                 until("the window is over", || began.elapsed() >= WINDOW);
-                let share = (processor_seconds(home, &spins) - used_before) / began.elapsed().as_secs_f64();
                 let [passed, throttled] = [0, 1].map(|at| periods()[at] - before[at]);
+                let used = processor_seconds(home, &spins) - used_before;
+                let share = used / began.elapsed().as_secs_f64();
                 report(&format!(
                     "{what}: {share:.3} of a processor, held back in {throttled} of {passed} periods"
                 ));
                 assert!(share <= 0.575, "{what}: {share:.3}");
-                let is_held_back = throttled * 10 >= passed * 9;
-                assert!(share >= 0.425 || !is_held_back, "{what}: {share:.3}");
-                is_held_back
+                // Where it was held back, it had had its half of a period, a tenth of a second; the first may have begun before.
+                let had = 0.05 * throttled.saturating_sub(1) as f64;
+                assert!(used >= 0.85 * had, "{what}: {used:.3} s in {throttled} periods");
+                throttled * 10 >= passed * 9
             });
             if !is_held_back {
                 lacks("processors that are idle enough to hold a job back");

@@ -6,8 +6,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use std::path::Path;
+use std::time::Duration;
 
-use outlive_tests::{Home, until};
+use outlive_tests::{Home, millis, until, with_enough_time};
 use serde_json::Value;
 
 /// Waits until the command at a job's end is over, or was not run; returns what `show` tells of it.
@@ -150,13 +151,19 @@ fn one_that_does_not_read_prints_a_lot_or_is_binary_harms_nobody() {
 #[test]
 fn one_that_never_ends_is_ended_with_its_group() {
     let home = Home::new();
-    home.configure("[job]\non_exit_timeout = \"300ms\"\n");
-    let job = home.start_with(&["--on-exit", "echo begun; sleep 1000 & sleep 1000; echo never"], ["true"]);
-    let told = on_exit(&home, &job);
-    assert_eq!(told["signal"], "SIGKILL", "{told}");
-    assert_eq!(told["output"], "begun\n");
-    assert!(told["error"].as_str().unwrap().contains("300ms"), "{told}");
-    until("nothing of it is left", || home.processes().is_empty());
+    with_enough_time(Duration::from_millis(300), |time| {
+        home.configure(&format!("[job]\non_exit_timeout = \"{}\"\n", millis(time)));
+        let line = "echo begun; sleep 1000 & sleep 1000; echo never";
+        let told = on_exit(&home, &home.start_with(&["--on-exit", line], ["true"]));
+        assert_eq!(told["signal"], "SIGKILL", "{told}");
+        let written = outlive::duration::format_duration(time.as_millis().try_into().unwrap());
+        assert!(told["error"].as_str().unwrap().contains(&written), "{told}");
+        until("nothing of it is left", || home.processes().is_empty());
+        match told["output"].as_str().unwrap() {
+            "" => None,
+            output => Some(assert_eq!(output, "begun\n")),
+        }
+    });
 }
 
 /// What a command leaves behind may go on; the end of the command is recorded at once, and what it printed then, too.

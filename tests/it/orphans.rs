@@ -9,7 +9,9 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use outlive_tests::{Home, LIMIT, end_within, is_running, lacks, pid, report, signal, until};
+use outlive_tests::{
+    Home, LIMIT, end_within, is_running, lacks, millis, pid, report, signal, until, with_enough_time,
+};
 use serde_json::{Value, json};
 
 /// The rungs that hold a job here: the best, and those that this user may have.
@@ -53,38 +55,41 @@ fn tree_pids(home: &Home) -> Vec<i32> {
 fn a_kill_ends_an_orphan_with_all_it_started() {
     let home = Home::new();
     for level in levels().into_iter().filter(|level| *level != "group") {
-        let job = home.start_with(&["--containment", level, "--grace", "300ms"], ["sh", "-c", TREE]);
-        let mut pids = tree_pids(&home);
-        pids.push(home.orphan(&job));
-        assert_eq!(home.show(&job)["orphaned"], true, "{level}");
-        assert!(pids.iter().all(|&pid| is_running(pid)), "{level}");
-
-        let killed = home.json(["kill", &job])[0].take();
-        assert!(!pids.iter().any(|&pid| is_running(pid)), "{level}: {killed}");
-        assert_eq!(
-            (&killed["status"], &killed["survivors"]),
-            (&"killed".into(), &json!([])),
-            "{level}: {killed}"
-        );
-        assert!(killed["signalled"].as_u64().unwrap() >= 4, "{level}: {killed}");
-        // Without a control group it is said what cannot be known.
-        let untraced = killed["untraced"].as_str().unwrap_or_default();
-        assert_eq!(untraced.contains("cannot be traced"), level == "sweep", "{level}: {killed}");
-
-        let shown = home.show(&job);
-        assert_eq!((&shown["status"], &shown["cause"]), (&"killed".into(), &"kill".into()), "{level}");
-        assert!(shown["reason"].as_str().unwrap().contains("killed by outlive kill"), "{level}: {shown}");
-        assert_eq!(
-            shown["signal"],
-            if can_tell() { json!("SIGTERM") } else { json!(null) },
-            "{level}: {shown}"
-        );
-        assert!(shown["exit_code"].is_null() && shown["closed_at"].is_string(), "{level}: {shown}");
-        assert_eq!(events(&home, &job), ["started", "orphaned", "exited"], "{level}");
-        assert_eq!(home.json(["kill", &job])[0]["already_ended"], true, "{level}");
-        assert_eq!(home.json(["list", "--live"]), json!([]), "{level}");
-        home.run(["remove", &job]).ok();
+        with_enough_time(Duration::from_millis(300), |grace| kill_an_orphan(&home, level, &millis(grace)));
     }
+}
+
+/// Ends an orphan; `None` if its grace was too short for its main process to hear the request.
+fn kill_an_orphan(home: &Home, level: &str, grace: &str) -> Option<()> {
+    let job = home.start_with(&["--containment", level, "--grace", grace], ["sh", "-c", TREE]);
+    let mut pids = tree_pids(home);
+    pids.push(home.orphan(&job));
+    assert_eq!(home.show(&job)["orphaned"], true, "{level}");
+    assert!(pids.iter().all(|&pid| is_running(pid)), "{level}");
+
+    let killed = home.json(["kill", &job])[0].take();
+    assert!(!pids.iter().any(|&pid| is_running(pid)), "{level}: {killed}");
+    assert_eq!(
+        (&killed["status"], &killed["survivors"]),
+        (&"killed".into(), &json!([])),
+        "{level}: {killed}"
+    );
+    assert!(killed["signalled"].as_u64().unwrap() >= 4, "{level}: {killed}");
+    // Without a control group it is said what cannot be known.
+    let untraced = killed["untraced"].as_str().unwrap_or_default();
+    assert_eq!(untraced.contains("cannot be traced"), level == "sweep", "{level}: {killed}");
+
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["cause"]), (&"killed".into(), &"kill".into()), "{level}");
+    assert!(shown["reason"].as_str().unwrap().contains("killed by outlive kill"), "{level}: {shown}");
+    let heard = if can_tell() { json!("SIGTERM") } else { json!(null) };
+    assert!(shown["signal"] == heard || shown["signal"] == "SIGKILL", "{level}: {shown}");
+    assert!(shown["exit_code"].is_null() && shown["closed_at"].is_string(), "{level}: {shown}");
+    assert_eq!(events(home, &job), ["started", "orphaned", "exited"], "{level}");
+    assert_eq!(home.json(["kill", &job])[0]["already_ended"], true, "{level}");
+    assert_eq!(home.json(["list", "--live"]), json!([]), "{level}");
+    home.run(["remove", &job]).ok();
+    (shown["signal"] == heard).then_some(())
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn what_is_not_ready_in_time_is_not_waited_for() {
     assert_eq!(home.show(&job)["ready"], false);
     assert_eq!((probers(&home, &job), ready_events(&home, &job)), (vec![], 0));
     // One that was ready in its time is, for ever.
-    let other = home.start_with(&["--ready-on", "up", "--ready-timeout", "5s"], ["echo", "up"]);
+    let other = home.start_with(&["--ready-on", "up", "--ready-timeout", "1h"], ["echo", "up"]);
     until("it is marked", || is_marked(&home, &other));
     home.run(["wait", &other, "--ready"]).ok();
 }

@@ -17,7 +17,7 @@ use outlive_core::outcome::{CLOSED_AT, Cause, Closed, OUTCOME_AT, Outcome, Total
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::identity::ProcessId;
 use outlive_sys::lock;
-use outlive_tests::{Home, binary, finish, is_running, pid, until};
+use outlive_tests::{Home, binary, finish, is_running, pid, until, use_fixture};
 use serde_json::{Value, json};
 
 /// Returns a frame: length, type, fields.
@@ -220,26 +220,10 @@ fn a_keeper_that_speaks_nothing_common_is_read_and_the_reason_is_told() {
     old.command.wait().unwrap();
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let place = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &place);
-        } else {
-            fs::copy(entry.path(), place).unwrap();
-        }
-    }
-}
-
 #[test]
 fn the_store_of_format_1_is_read() {
     let home = Home::new();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/store-1"), &home.store());
-    // Directories without a file in them are not checked in.
-    for name in ["live", "quarantine"] {
-        fs::create_dir_all(home.store().join(name)).unwrap();
-    }
+    use_fixture(&home, "store-1");
     home.configure("[retention]\nkeep = \"36500d\"\nmax_age = \"36500d\"\n");
 
     let listed = home.run(["--json", "list"]).ok();

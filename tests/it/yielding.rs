@@ -19,15 +19,16 @@ fn a_job_that_ends_in_time_is_as_with_wait() {
 #[test]
 fn the_rest_begins_where_the_output_so_far_ends() {
     let home = Home::new();
-    let line = "i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); sleep 0.002; done";
+    let line = "i=0; until [ -e go ]; do echo line $i; i=$((i+1)); sleep 0.002; done";
     let done = home.run(["--reader", "me", "--json", "run", "--yield", "150ms", line]).ok().json();
     assert_eq!((&done["goes_on"], &done["status"]), (&true.into(), &"running".into()));
     let job = done["job"].as_str().unwrap_or_default();
     let mut text = done["text"].as_str().unwrap_or_default().to_owned();
     assert_eq!(text.len() as u64, done["next_byte"].as_u64().unwrap_or_default());
-    home.wait(job);
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let lines = home.wait(job)["output"]["lines"].as_u64().unwrap();
     text.push_str(&home.run(["logs", job, "--cursor", "me"]).ok().text());
-    let whole: String = (0..400).map(|number| format!("line {number}\n")).collect();
+    let whole: String = (0..lines).map(|number| format!("line {number}\n")).collect();
     assert_eq!(text, whole);
     // There is no more, and another reader has not read anything.
     assert_eq!(home.run(["logs", job, "--cursor", "me"]).ok().text(), "");

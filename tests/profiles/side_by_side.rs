@@ -84,8 +84,10 @@ fn a_job_of_one_is_seen_by_all_in_their_own_words() {
         let client = clients.get_mut(profile).unwrap();
         running.push(start(client, profile, "sleep 300"));
         for (code, native) in [("exit 0", "completed"), ("exit 3", "failed"), ("sleep 301", "killed")] {
-            // Longer than one of them looks whether it fails at once.
-            let id = start(client, profile, &format!("sleep 2; {code}"));
+            // Not before it was answered: one of them looks whether it fails at once.
+            let gate = format!("{profile}-{native}");
+            let id = start(client, profile, &format!("until test -e {gate}; do sleep 0.02; done; {code}"));
+            std::fs::write(home.path().join(&gate), "").expect("the home is there");
             if native == "killed" {
                 home.run(["kill", "--force", &id]).ok();
             }

@@ -17,7 +17,7 @@
 //! - `traced`: has a child that traces two of its own; it ignores TERM, and they stand still in its hand.
 //! - `port`: has a child in another process group, which listens on a port and says in FILE.port on which.
 //! - `menagerie`: 21 of all kinds together.
-//! - `eats`: allocates a gigabyte. `forks N`: tries to have N children, and prints how many it got.
+//! - `eats`: allocates a gigabyte and waits. `forks N`: tries to have N children, and prints how many it got.
 //!   `spins`: uses all the processor time it gets. `counts`: writes a number to FILE.count, over and over. `opens`:
 //!   opens files until it is refused, and prints how many it had.
 //!
@@ -312,7 +312,7 @@ impl Tree<'_> {
         self.wait()
     }
 
-    /// Takes a gigabyte at most: where nobody stops it, the machine is not to suffer.
+    /// Takes a gigabyte at most: where nobody stops it, the machine is not to suffer. Then it waits, however late somebody does.
     fn eat(&self) -> Done {
         self.register()?;
         let mut eaten: Vec<Vec<u8>> = Vec::new();
@@ -321,6 +321,7 @@ impl Tree<'_> {
             eaten.push(vec![eaten.len() as u8 | 1; 1 << 20]);
         }
         println!("{} MiB eaten", eaten.len());
+        sleep();
         Ok(ExitCode::from(9))
     }
 

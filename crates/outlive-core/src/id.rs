@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rawtext::from_hex;
+use crate::rawtext::{from_hex, hex};
 
 /// The digits of an id's random part: no letter that is taken for another.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -183,7 +183,7 @@ pub struct Nonce(pub [u8; 16]);
 
 impl fmt::Display for Nonce {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        formatter.write_str(&hex(&self.0))
     }
 }
 

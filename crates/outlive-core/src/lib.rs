@@ -5,6 +5,7 @@
 
 pub mod duration;
 pub mod id;
+pub mod label;
 pub mod options;
 pub mod rawtext;
 pub mod status;

@@ -32,10 +32,7 @@ impl Serialize for RawText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match std::str::from_utf8(&self.0) {
             Ok(text) => serializer.serialize_str(text),
-            Err(_) => {
-                let hex: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-                serializer.serialize_str(&format!("\0{hex}"))
-            }
+            Err(_) => serializer.serialize_str(&format!("\0{}", hex(&self.0))),
         }
     }
 }
@@ -48,6 +45,11 @@ impl<'de> Deserialize<'de> for RawText {
             Some(hex) => from_hex(hex).map(Self).ok_or_else(|| D::Error::custom("not hexadecimal")),
         }
     }
+}
+
+/// Writes bytes as pairs of hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads pairs of hexadecimal digits.

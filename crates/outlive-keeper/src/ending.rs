@@ -1,7 +1,7 @@
 //! From the end of the main process to the end of the job.
 //!
 //! Exit is not end of file. When the main process is gone, what is in the pipes is drained, the outcome is written,
-//! synced and announced, whoever else still runs. The job is closed when its last process is gone.
+//! synced and announced, whatever other processes still run. The job is closed when its last process is gone.
 
 use std::fs::File;
 use std::io::Write;
@@ -99,7 +99,7 @@ impl Ending {
             (None, Some((sent, by)), spawn::WaitStatus::Signaled { signal, .. }) if *sent == signal => {
                 Cause::Kill { by: by.clone() }
             }
-            // Whatever the main process made of it, this is why.
+            // Whatever the exit status is, this is why.
             _ if was_out_of_memory && !is_success => Cause::Oom,
             _ => Cause::Natural,
         }
@@ -170,7 +170,7 @@ impl Keeper {
         // The gap must be in the index before the totals claim it.
         self.recorder.record_gap(now);
         let usage = self.usage(&main);
-        // Only asked where it matters: somebody waits.
+        // Looked up only where it matters: waiters are held up meanwhile.
         let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.limit_monitor.has_memory_limit();
         let was_out_of_memory = may_be_why && self.containment.was_out_of_memory();
         self.note_peaks(&usage, was_out_of_memory, now);
@@ -216,7 +216,7 @@ impl Keeper {
         }
     }
 
-    /// Returns what has to be synced before the end is announced. An outcome without its intent is nobody's, and nothing
+    /// Returns what has to be synced before the end is announced. An outcome is of no use without its intent, and nothing
     /// was synced when the job was started.
     fn ended_files(&self) -> Vec<File> {
         self.spec_file().into_iter().chain(self.outcome.try_clone()).collect()

@@ -1,4 +1,4 @@
-//! Writing events down.
+//! Appending events to the file of the session that has the job.
 
 use std::os::fd::AsFd;
 
@@ -16,7 +16,7 @@ impl Keeper {
         Event::new(kind, &self.meta.job, self.meta.nonce, Timestamp(clock::wall_us()))
     }
 
-    /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files. `false` if it is.
+    /// Appends an event; `false` if that fails. The event is then lost, and its facts are in the job's own files.
     pub(crate) fn write_event(&self, event: &Event) -> bool {
         append(&self.dir, &self.live_mark, event)
     }

@@ -25,12 +25,12 @@ impl Input {
         Self { pipe, ..Self::default() }
     }
 
-    /// Tells whether anybody can still write.
+    /// Tells whether more can be written.
     pub(crate) fn is_open(&self) -> bool {
         self.pipe.is_some() && !self.is_ending
     }
 
-    /// Tells whether so much more fits.
+    /// Tells whether this many bytes more fit into the queue.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
         self.queue.is_empty() || self.queue.len() + bytes <= QUEUE
     }
@@ -70,7 +70,7 @@ impl Input {
                     self.queue.drain(..count);
                 }
                 Attempt::WouldBlock => return,
-                // Nobody reads any more.
+                // The command has closed its end.
                 Attempt::Closed | Attempt::Failed(_) => self.close(),
             }
         }

@@ -1,7 +1,7 @@
-//! Looking at limits now and then.
+//! Checking the job's limits from time to time.
 //!
-//! A limit that the kernel keeps is only looked at to say when it is near. One that nothing keeps is kept here: a job that is
-//! over it is ended. A job without such limits is never looked at, and its keeper sleeps.
+//! A limit that the kernel enforces is only checked to report when it is near. Any other is enforced here: a job that is
+//! over it is ended. A job without limits is never checked, and its keeper sleeps.
 
 use outlive_core::containment::{Enforcement, Kept, NEAR_PERCENT, is_near};
 use outlive_core::event::{Event, Kind};
@@ -15,13 +15,13 @@ use outlive_sys::signal::Signal;
 
 use crate::start::Keeper;
 
-/// How often a limit that the kernel keeps is looked at.
+/// Poll interval for limits that the kernel enforces.
 const KEPT_EVERY_US: u64 = 500_000;
 
-/// How often one is that nobody else keeps.
+/// Poll interval for limits that the kernel does not enforce.
 const POLLED_EVERY_US: u64 = 20_000;
 
-/// What is to be looked at, and what was seen.
+/// The limits, and the peaks that were seen.
 pub(crate) struct LimitMonitor {
     limits: JobLimits,
     kept: Kept,
@@ -62,7 +62,7 @@ impl LimitMonitor {
 }
 
 impl Keeper {
-    /// Looks at what the job uses, and acts on it.
+    /// Compares what the job uses with its limits, and acts on it.
     pub(crate) fn check_limits(&mut self, now_us: u64) {
         let every = if self.limit_monitor.is_polled() { POLLED_EVERY_US } else { KEPT_EVERY_US };
         self.limit_monitor.next_us = Some(now_us + every);
@@ -103,7 +103,7 @@ impl Keeper {
         }
     }
 
-    /// Lets readers know, once for each job, that a limit is near.
+    /// Writes down, once for each job, that a limit is near.
     fn note_near(&mut self, limit: &str, used: u64, of: u64, at: Timestamp) {
         if self.meta.near.is_none() && is_near(used, of) {
             self.meta.near = Some(Near { limit: limit.to_owned(), at });

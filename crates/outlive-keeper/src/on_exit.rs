@@ -1,8 +1,7 @@
-//! The keeper's last act: to become the program that tells others of the end.
+//! The keeper's last act: to become the program that reports the end of the job.
 //!
-//! That program derives the notice, runs the command that was asked for, and sends what is to be sent; none of it is the
-//! keeper's business. It was handed over when the job was started, so that replacing or deleting it meanwhile changes
-//! nothing, and it gets the job's own environment.
+//! That program runs the `--on-exit` command and sends the webhook; the keeper does neither. It is handed over when the
+//! job is started, so that replacing or deleting it meanwhile changes nothing, and it gets the job's own environment.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -13,7 +12,7 @@ use outlive_sys::fault::Replacing;
 use outlive_sys::spawn::Limits;
 use outlive_sys::{durable, spawn};
 
-/// What to become.
+/// The program to become, with all that it needs.
 pub(crate) struct OnExit {
     program: OwnedFd,
     arguments: Vec<CString>,
@@ -23,7 +22,7 @@ pub(crate) struct OnExit {
 }
 
 impl OnExit {
-    /// Remembers it; `None` if there is nobody to tell.
+    /// Keeps what the launch request asks for; `None` if it asks for nothing.
     pub(crate) fn new(
         launch: &Launch<'_>,
         program: Option<OwnedFd>,
@@ -37,7 +36,7 @@ impl OnExit {
         Some(Self { program: program?, arguments, environment: environment.ok()?, umask, limits })
     }
 
-    /// Becomes it. Returns only if that is not possible, which is noted where its own result would be.
+    /// Becomes the program. Returns only if that is not possible, and notes it in the file of the program's own result.
     pub(crate) fn exec(self, dir: &OwnedFd) {
         spawn::set_umask(self.umask);
         self.limits.restore();

@@ -30,9 +30,9 @@ pub(crate) struct Recorder {
     segments: VecDeque<Segment>,
     chunker: Chunker,
     cap: Option<u64>,
-    /// Bytes that were lost and of which the index does not yet say so.
+    /// Bytes that were lost and have no gap in the index yet.
     unrecorded: u64,
-    /// Whether output was dropped for the cap, and somebody told of it.
+    /// Whether output was dropped for the cap, and the event of it written.
     flood: Flood,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Recorder {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flood {
     No,
-    /// It was, and nobody was told.
+    /// It was, and there is no event of it yet.
     Unreported,
     Reported,
 }
@@ -186,7 +186,7 @@ impl Recorder {
         let Ok(next) = made else { return false };
         self.log = next;
         self.segments.push_back(Segment { start, index_start: self.index_end });
-        // A chunk begins with its segment, so that whoever reads from the first segment that is left knows where it is.
+        // A chunk begins with its segment, so that a reader that begins with the oldest segment left has a record for it.
         self.chunker.interrupt();
         true
     }
@@ -241,5 +241,143 @@ impl Recorder {
         let open = |segment: &Segment| durable::open_ro(&dir, &segment::name(segment.start)).ok();
         let segments = self.segments.iter().filter_map(open);
         self.index.try_clone().into_iter().chain(segments).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+
+    use outlive_core::index::{CHUNK_MICROS, Kind};
+
+    const INDEX: &str = "index";
+
+    fn recorder(home: &Path, cap: Option<u64>) -> (Recorder, OwnedFd) {
+        let dir = durable::open_dir(home).unwrap();
+        let create = |name: &str| durable::create_new(&dir, name).unwrap();
+        (Recorder::new(create(INDEX), create(&segment::name(0)), cap), dir)
+    }
+
+    /// Reads the records that the index has; those that were given back are zeros.
+    fn records(home: &Path) -> Vec<(u64, Kind)> {
+        let bytes = std::fs::read(home.join(INDEX)).unwrap();
+        let records = bytes.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::from_bytes);
+        records.map(|record| (record.offset, record.kind)).collect()
+    }
+
+    /// Returns the segments that are there, the oldest first: where each begins, and its bytes.
+    fn segments(home: &Path) -> Vec<(u64, Vec<u8>)> {
+        let names =
+            std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut starts: Vec<u64> = names.filter_map(|name| segment::offset(&name)).collect();
+        starts.sort_unstable();
+        starts.iter().map(|&start| (start, std::fs::read(home.join(segment::name(start))).unwrap())).collect()
+    }
+
+    /// A file that takes no byte, as on a full disk.
+    fn full() -> File {
+        File::open("/dev/null").unwrap()
+    }
+
+    const OUT: Kind = Kind::Output(Stream::Stdout);
+    const ERR: Kind = Kind::Output(Stream::Stderr);
+
+    #[test]
+    fn a_chunk_begins_with_another_stream_or_a_later_time() {
+        let home = tempfile::tempdir().unwrap();
+        let (mut recorder, dir) = recorder(home.path(), None);
+        let later = Timestamp(CHUNK_MICROS);
+        for (stream, text, now) in [
+            (Stream::Stdout, "one\n", Timestamp(0)),
+            (Stream::Stdout, "two\n", Timestamp(0)),
+            (Stream::Stderr, "three\n", Timestamp(0)),
+            (Stream::Stdout, "four", later),
+            (Stream::Stdout, "", later),
+            (Stream::Stdout, "five", Timestamp(2 * CHUNK_MICROS)),
+        ] {
+            recorder.record(&dir, stream, text.as_bytes(), now);
+        }
+        assert_eq!(records(home.path()), [(0, OUT), (8, ERR), (14, OUT), (18, OUT)]);
+        assert_eq!(segments(home.path()), [(0, b"one\ntwo\nthree\nfourfive".to_vec())]);
+        let totals = recorder.totals();
+        assert_eq!((totals.bytes, totals.stdout_lines, totals.stderr_lines), (22, 2, 1));
+        assert_eq!((totals.index_records, totals.dropped_bytes), (4, 0));
+    }
+
+    #[test]
+    fn the_oldest_segments_go_when_the_cap_is_reached() {
+        let home = tempfile::tempdir().unwrap();
+        let cap = SEGMENTS * SMALLEST_SEGMENT;
+        let (mut recorder, dir) = recorder(home.path(), Some(cap));
+        let printed: Vec<u8> = (0..3 * cap).map(|at| (at / 100) as u8).collect();
+        let mut floods = 0;
+        for part in printed.chunks(1000) {
+            recorder.record(&dir, Stream::Stdout, part, Timestamp(0));
+            floods += u32::from(recorder.take_flood());
+        }
+        let left = segments(home.path());
+        let kept: u64 = left.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        assert!((cap - SMALLEST_SEGMENT..=cap + SMALLEST_SEGMENT).contains(&kept), "{kept} of {cap}");
+        for (start, bytes) in &left {
+            let start = usize::try_from(*start).unwrap();
+            assert!(bytes[..] == printed[start..start + bytes.len()], "each byte is where it belongs");
+        }
+        // The index begins with the oldest segment that is left, and each segment with a record.
+        let records = records(home.path());
+        let starts: Vec<u64> = left.iter().map(|(start, _)| *start).collect();
+        assert!(starts.iter().all(|&start| records.contains(&(start, OUT))), "{starts:?} {records:?}");
+        assert_eq!(floods, 1, "it is reported once");
+        assert_eq!(recorder.totals().bytes, 3 * cap);
+        assert_eq!(recorder.totals().dropped_bytes, 0, "dropped for the cap is not lost");
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_is_counted_and_becomes_a_gap() {
+        let home = tempfile::tempdir().unwrap();
+        let (mut recorder, dir) = recorder(home.path(), None);
+        let now = Timestamp(0);
+        recorder.record(&dir, Stream::Stdout, b"kept\n", now);
+        // First only the log has no room, then the index has none either.
+        let log = std::mem::replace(&mut recorder.log, full());
+        recorder.record(&dir, Stream::Stdout, b"lost\n", now);
+        let index = std::mem::replace(&mut recorder.index, full());
+        recorder.record(&dir, Stream::Stderr, b"lost too\n", now);
+        assert_eq!((recorder.totals().dropped_bytes, recorder.totals().bytes), (14, 5));
+        assert!(!recorder.record_gap(now), "there is no room for the gap");
+        (recorder.index, recorder.log) = (index, log);
+        recorder.record(&dir, Stream::Stdout, b"back\n", now);
+        assert_eq!(records(home.path()), [(0, OUT), (5, Kind::Gap), (5, OUT)]);
+        assert_eq!(segments(home.path()), [(0, b"kept\nback\n".to_vec())]);
+        let totals = recorder.totals();
+        assert_eq!((totals.dropped_bytes, totals.bytes, totals.stdout_lines), (14, 10, 2));
+        assert!(recorder.record_gap(now) && records(home.path()).len() == 3, "there is no second gap");
+    }
+
+    #[test]
+    fn without_room_for_a_segment_the_current_one_grows() {
+        let home = tempfile::tempdir().unwrap();
+        let (mut recorder, dir) = recorder(home.path(), Some(SMALLEST_SEGMENT));
+        let part = vec![b'x'; usize::try_from(SMALLEST_SEGMENT).unwrap()];
+        // The next segment's name is taken.
+        std::fs::write(home.path().join(segment::name(SMALLEST_SEGMENT)), "").unwrap();
+        recorder.record(&dir, Stream::Stdout, &part, Timestamp(0));
+        recorder.record(&dir, Stream::Stdout, &part, Timestamp(0));
+        assert_eq!(segments(home.path())[0].1.len(), 2 * part.len());
+        assert_eq!(recorder.totals().dropped_bytes, 0);
+    }
+
+    #[test]
+    fn clearing_forgets_bytes_and_keeps_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let (mut recorder, dir) = recorder(home.path(), None);
+        recorder.record(&dir, Stream::Stdout, b"one\ntwo\n", Timestamp(0));
+        recorder.clear(&dir, Timestamp(0));
+        recorder.clear(&dir, Timestamp(0));
+        recorder.record(&dir, Stream::Stdout, b"three\n", Timestamp(0));
+        assert_eq!(segments(home.path()), [(8, b"three\n".to_vec())]);
+        assert_eq!((recorder.totals().bytes, recorder.totals().stdout_lines), (14, 3));
+        assert_eq!(recorder.files(&dir).len(), 2, "the index and one segment");
     }
 }

@@ -39,7 +39,7 @@ use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
 
-/// How long the starter may take to say what it wants.
+/// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// The keeper of a running command.
@@ -70,7 +70,7 @@ pub(crate) struct Keeper {
     pub(crate) ending: Ending,
 }
 
-/// What the starter handed over.
+/// What came with the launch request.
 struct Handed {
     lock: OwnedFd,
     done: OwnedFd,
@@ -92,7 +92,7 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     let mut starter = UnixStream::from(starter);
     // While the starter prepares the job.
     let preparation = Preparation::prepare();
-    // A starter that changed its mind, or died before it said anything, leaves nothing to keep.
+    // A starter that sends no request leaves nothing to keep.
     let received =
         fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
     let Ok((contents, fds)) = received else {
@@ -113,8 +113,8 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
             return Err(3);
         }
-        // The starter died half-way: there is an intent in the store, and whoever finds that nobody keeps it says so to all who
-        // should know. Here it is not known who they are.
+        // The starter died half-way. Its intent is in the store: the next front end finds that no keeper holds the lock, and
+        // writes the outcome and its event. The session to write to is not known here.
         Some(Err(LaunchError::Wire(_))) | None => {
             preparation.discard();
             return Err(4);
@@ -127,7 +127,7 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             write_never_started(&handed.outcome, never.clone());
             let outcome = never_started(never.clone());
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
-            // A mark that is left makes the next front end tell of the end.
+            // A mark that is left makes the next front end write the event.
             if crate::event_writer::append(&handed.dir, &launch.live_mark, &event) {
                 let mark = live_path(&launch.live_mark);
                 fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();

@@ -24,14 +24,14 @@ const BUFFER: usize = 256 << 10;
 /// After so long without output the buffer is given back and pipes shrink again.
 const QUIET_US: u64 = 1_000_000;
 
-/// What the loop remembers between two turns.
+/// The buffer that output is read into, and how busy the streams are.
 struct ReadState {
     buffer: Region,
     /// When the buffer is to be given back; none if it is.
     release_us: Option<u64>,
 }
 
-/// What `poll` had to tell.
+/// What `poll` has found ready.
 #[derive(Default)]
 struct Readiness {
     child_ended: bool,
@@ -69,7 +69,7 @@ impl Keeper {
         }
         self.answer_killed(&[]);
         self.containment.remove();
-        // Last, because nobody waits for it: what was printed survives a loss of power too.
+        // Last, because no process waits for it: what was printed survives a loss of power too.
         for file in self.recorder.files(&self.dir) {
             fault::step(Point::LogSync, || file.sync_data()).ok();
         }
@@ -89,7 +89,7 @@ impl Keeper {
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
         let syncing = self.ending.syncing_fd().map(|fd| add(fd, PollFlags::IN));
-        // It only has to wake the loop: the timers see for themselves what is due.
+        // It only wakes the loop; `timers` finds out what is due.
         if let Some(alarm) = &self.alarm {
             add(alarm.as_fd(), PollFlags::IN);
         }
@@ -98,7 +98,7 @@ impl Keeper {
             .map(|index| {
                 let client = &self.clients[index];
                 let mut flags = PollFlags::empty();
-                flags.set(PollFlags::IN, client.waiting == Waiting::No);
+                flags.set(PollFlags::IN, client.expects_request());
                 flags.set(PollFlags::OUT, client.has_unsent());
                 add(client.fd(), flags)
             })
@@ -125,7 +125,7 @@ impl Keeper {
 
     /// Returns how long to sleep: without limit when nothing is due.
     fn next_timer(&self, reading: &ReadState) -> Option<Duration> {
-        if self.ending.has_more_to_reap {
+        if self.ending.has_more_to_reap || self.clients.iter().any(Client::has_request) {
             return Some(Duration::ZERO);
         }
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
@@ -179,25 +179,18 @@ impl Keeper {
 
     fn serve(&mut self, ready: &Readiness) {
         for &(index, is_hung_up) in &ready.clients {
-            let Some(client) = self.clients.get_mut(index) else { continue };
-            if client.has_unsent() {
-                client.flush();
-            }
-            if client.waiting == Waiting::No {
-                client.receive();
-            } else if is_hung_up {
-                client.is_gone = true;
+            if let Some(client) = self.clients.get_mut(index) {
+                client.exchange(is_hung_up);
             }
         }
+        // One request of each: a client that pipelines many holds up neither the output nor other clients.
         for index in 0..self.clients.len() {
-            while let Some(request) = self.clients[index].next_request() {
+            if let Some(request) = self.clients[index].next_request() {
                 fault::around(Point::ClientServe, || self.carry_out(index, request));
             }
         }
         self.take_waiting_input();
-        if self.clients.iter().any(|client| client.is_gone) {
-            self.clients.retain(|client| !client.is_gone);
-        }
+        self.clients.retain(|client| !client.is_finished());
     }
 
     fn carry_out(&mut self, index: usize, request: Request) {
@@ -269,13 +262,13 @@ impl Keeper {
                 client.reply(&closed());
             } else if self.input.has_room_for(bytes.len()) {
                 self.input.push(bytes);
-                // Writing may have shown that nobody reads.
+                // Writing may have shown that the command has closed its end.
                 client.reply(&if self.input.is_open() { Reply::Accepted } else { closed() });
             }
         }
     }
 
-    /// Lets readers see whether the job is paused.
+    /// Writes into the snapshot whether the job is paused.
     fn note_pause(&mut self) {
         if self.meta.paused != self.containment.is_paused {
             self.meta.paused = self.containment.is_paused;
@@ -331,7 +324,7 @@ impl Keeper {
         }
     }
 
-    /// Answers those who wait for the end of the tree.
+    /// Answers the clients that wait for the end of the tree.
     fn answer_killed(&mut self, survivors: &[outlive_core::control::Survivor]) {
         let count = self.ending.killing.as_ref().map_or(0, |killing| killing.signalled);
         for client in self.clients.iter_mut().filter(|client| client.waiting == Waiting::Killed) {

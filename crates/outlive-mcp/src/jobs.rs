@@ -5,13 +5,19 @@ use std::time::{Duration, Instant};
 use outlive::duration::format_duration;
 use outlive::{
     Cause, Conditions, ControlError, FindError, Job, Notice, SessionName, State, Store, Stream, Until,
-    WaitError, WaitFor, WaitStatus,
+    WaitError, WaitFor, WaitStatus, one_line,
 };
 
 use crate::arguments::shown;
 use crate::reply::{Failure, Reply, chain, quoted};
 use crate::scope::Scope;
 use crate::tools::Call;
+
+/// The longest that a call waits, in milliseconds: under what the most impatient client allows.
+pub(crate) const LONGEST_WAIT_MS: u64 = 45_000;
+
+/// The same as a duration.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(LONGEST_WAIT_MS);
 
 /// How many ids an error names.
 const NAMED: usize = 10;
@@ -126,10 +132,6 @@ pub(crate) fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Re
 pub(crate) fn note_told(job: &Job, reader: &SessionName) {
     job.mark_seen();
     job.mark_told(reader);
-}
-
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Waits for the end of a job that was just started, or until it is ready where something was said about that; until the deadline,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::profiles::{CONFLICTS, Profile};
+use crate::profiles::Profile;
 use crate::tools::{self, INSTRUCTIONS, Tool};
 
 /// Returns `docs/reference/mcp-tools.md`.
@@ -28,10 +28,10 @@ pub fn profiles() -> String {
     let names: Vec<String> = Profile::names().map(|name| format!("`{name}`")).collect();
     add(format!("| | | {} |", names.join(" | ")));
     add(format!("| --- | --- |{}", " --- |".repeat(names.len())));
-    for (number, conflict) in CONFLICTS.iter().enumerate() {
-        let choices: Vec<String> =
-            Profile::all().map(|profile| profile.choices[number].replace('|', "\\|")).collect();
-        add(format!("| C-{} | {conflict} | {} |", number + 1, choices.join(" | ")));
+    let rows: Vec<_> = Profile::all().map(|profile| profile.choices.rows()).collect();
+    for (number, (question, _)) in rows[0].iter().enumerate() {
+        let answers: Vec<String> = rows.iter().map(|rows| rows[number].1.replace('|', "\\|")).collect();
+        add(format!("| C-{} | {question} | {} |", number + 1, answers.join(" | ")));
     }
     // outlive's own tools have a page of their own.
     for profile in Profile::all().skip(1) {

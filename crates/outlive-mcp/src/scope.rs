@@ -30,13 +30,10 @@ impl Scope {
 
 /// Returns the reader of this connection: the conversation that the client names, else one of its own.
 pub(crate) fn reader() -> SessionName {
-    let named = outlive::reader_of_environment();
-    if named != SessionName::default() {
+    if let Some(named) = outlive::conversation_of_environment() {
         return named;
     }
-    let random: String =
-        outlive_sys::random::bytes16().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    outlive::reader_name(&format!("mcp-{random}"))
+    outlive::reader_name(&format!("mcp-{}", crate::profiles::random_digits(12, 16)))
 }
 
 /// Returns the session of the project that a directory is in: one in the same project, whoever starts there.

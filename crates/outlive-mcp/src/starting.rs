@@ -2,20 +2,30 @@
 
 use std::path::{Path, PathBuf};
 
-use outlive::{Job, JobId, Request, RequestError, StartError};
+use outlive::{Job, JobId, OwnLabel, Request, RequestError, StartError};
 
 use crate::jobs;
 use crate::reply::Failure;
 use crate::tools::Call;
 
+/// A year, in milliseconds: no command is given longer.
+pub(crate) const YEAR_MS: u64 = 366 * 86_400_000;
+
 /// How often an id is drawn: one that is taken is hardly ever met twice.
 const DRAWS: usize = 20;
 
-/// Fills in what the client and its project decide: session, reader, directory and environment.
+/// Fills in what the client and its project decide: session, reader, directory, environment, and labels that say so.
 pub(crate) fn fill(call: &Call<'_>, request: Request) -> Request {
     let mut request = request.session(call.scope.session.clone()).reader(call.scope.reader.clone());
+    request = request.own_label(OwnLabel::Profile, call.profile.name);
+    if let Some(conversation) = outlive::conversation_of_environment() {
+        request = request.own_label(OwnLabel::Conversation, conversation.as_str());
+    }
     if let Some(directory) = &call.scope.directory {
         request = request.cwd(directory);
+        if let Some(project) = directory.to_str() {
+            request = request.own_label(OwnLabel::Project, project);
+        }
     }
     match call.environment.base() {
         Some(variables) => request.environment_base(variables),

@@ -56,8 +56,19 @@ impl Work {
         self.outgoing.finish_writes();
         let (store, environment) = (&self.store, &self.environment);
         let (has_news, room) = (false, ROOM - AROUND);
-        let notices = &self.notices;
-        look(&mut Call { store, scope, environment, notices, arguments, stop, since, has_news, room })
+        let (notices, profile) = (&self.notices, self.profile);
+        look(&mut Call {
+            store,
+            scope,
+            environment,
+            profile,
+            notices,
+            arguments,
+            stop,
+            since,
+            has_news,
+            room,
+        })
     }
 
     /// Calls a tool, and adds to its answer what the reader has not heard of.
@@ -81,9 +92,9 @@ impl Work {
         let has_news = !news.is_empty();
         let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
         let (store, environment) = (&self.store, &self.environment);
-        let notices = &self.notices;
+        let (notices, profile, since) = (&self.notices, self.profile, None);
         let mut call =
-            Call { store, scope, environment, notices, arguments, stop, since: None, has_news, room };
+            Call { store, scope, environment, profile, notices, arguments, stop, since, has_news, room };
         let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
         if tool.waits {
             news = look();

@@ -26,13 +26,13 @@ pub fn boot_us() -> u64 {
     micros(clock)
 }
 
-/// A moment of the boot clock that wakes whoever polls it, though the machine slept on the way: what `poll` itself counts
-/// stands still meanwhile.
+/// A descriptor that becomes readable at a moment of the boot clock, also when the machine slept on the way: a timeout of
+/// `poll` itself stands still meanwhile.
 #[derive(Debug)]
 pub struct Alarm(OwnedFd);
 
 impl Alarm {
-    /// Sets one.
+    /// Sets an alarm for this moment.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Starting a program that belongs to nobody.
+//! Starting a program that is detached from its caller.
 //!
 //! The program is no descendant of the caller (its parent ends at once) and leads its own session: of all forms, only
 //! this one survives every agent client that was tried. It inherits nothing but the descriptors that it is handed.
@@ -178,7 +178,7 @@ fn above_targets(fd: RawFd) -> io::Result<OwnedFd> {
 /// Reaps the go-between, which has ended or is about to.
 fn reap_clone(pid: i32) {
     loop {
-        // SAFETY: waits for our own child; the status is not asked for. ECHILD (somebody else's wait was faster) is fine.
+        // SAFETY: waits for our own child; the status is not asked for. ECHILD (another thread's wait was faster) is fine.
         let reaped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
         if reaped >= 0 || errno() != libc::EINTR {
             return;

@@ -30,7 +30,7 @@ pub fn is_at(dir: impl AsFd, path: &Path) -> bool {
     matches!((open, there), (Ok(open), Ok(there)) if (open.st_dev, open.st_ino) == (there.st_dev, there.st_ino))
 }
 
-/// Tells whether somebody holds the lock `name` in the directory at `path`, or may hold it (see [`lock::is_held`]).
+/// Tells whether a process holds the lock `name` in the directory at `path`, or may hold it (see [`lock::is_held`]).
 pub fn is_held(path: &Path, name: &str) -> bool {
     let tried = open_dir(path)
         .and_then(|dir| open_ro(&dir, name))
@@ -88,8 +88,8 @@ pub fn open_ro(dir: impl AsFd, name: &str) -> io::Result<File> {
     Ok(File::from(openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
 }
 
-/// Opens a file of somebody else's to read it. Anything else than a file is refused: a pipe would be waited for, and a device may
-/// have no end.
+/// Opens a file that outlive did not make, to read it. Anything but a regular file is refused: a pipe would block, and a
+/// device may have no end.
 ///
 /// # Errors
 ///
@@ -167,7 +167,7 @@ pub fn first_data(file: &File, from: u64) -> Option<u64> {
 pub fn append(at: Appending, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let file = fault::step(at.open, || Ok(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))?;
-    // One call: a second one could come after somebody else's.
+    // One call: between two, another process could append.
     fault::write(at.write, contents, |part| {
         match rustix::io::retry_on_intr(|| rustix::io::write(&file, part))? {
             written if written == part.len() => Ok(()),

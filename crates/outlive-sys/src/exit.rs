@@ -1,7 +1,7 @@
-//! How a process ended that is nobody's child here.
+//! How a process ended that is not a child of this program.
 //!
 //! Only a parent may wait for a process. Others learn its exit status in two ways: through a pidfd that was open when it
-//! was reaped (Linux 6.15), and from `/proc` while it has ended and nobody has reaped it. Where neither can tell, it is
+//! was reaped (Linux 6.15), and from `/proc` while it has ended and is not reaped. Where neither can tell, it is
 //! unknown, and never 0.
 
 use std::fs;
@@ -33,7 +33,7 @@ const INFO_PID: u64 = 1;
 /// `_IOWR(0xFF, 11, struct pidfd_info)`.
 const PIDFD_GET_INFO: libc::c_ulong = 0xC040_FF0B;
 
-/// How long whoever has to reap a process may take before it counts as never reaped.
+/// How long a parent may take to reap a process before the status counts as unknown.
 const REAPING_LIMIT: Duration = Duration::from_secs(1);
 
 impl Handle {
@@ -70,8 +70,8 @@ impl Handle {
 /// Tells whether this kernel tells the exit status of a process through a pidfd.
 pub fn can_tell() -> bool {
     let me = Handle::open(ProcessId::current());
-    // One that runs has none to tell: a kernel that knows the question answers the rest of it. Before 6.15 it knew the
-    // structure without the exit status, which is told apart by the kernel's version alone.
+    // A running process has no exit status: a kernel that knows the request answers the rest of it. Before 6.15 the answer
+    // had no exit status, which only the kernel's version shows.
     me.is_some_and(|me| me.info(INFO_PID | INFO_EXIT).is_ok())
         && release().is_some_and(|release| release >= (6, 15))
 }
@@ -83,13 +83,13 @@ pub fn release() -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Returns how a process ended that nobody has reaped yet; `None` if that is not so, or this user may not know.
+/// Returns how a process ended that is not reaped yet; `None` if it runs or is reaped, or this user may not know.
 pub fn unreaped_status(id: ProcessId) -> Option<WaitStatus> {
     let status = zombie_status(id)?;
-    // To whoever may not know, the kernel says 0. It says here whether one may, by the same rule.
+    // Without ptrace permission the kernel reports 0. Reading this link needs the same permission.
     let link = fs::read_link(format!("/proc/{}/exe", id.pid));
     let is_allowed = !link.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
-    // Looked at again: that it is gone would have looked the same as that one may.
+    // Read again: had the process been reaped meanwhile, the link would be missing as well, which is no refusal.
     (is_allowed && zombie_status(id) == Some(status)).then(|| WaitStatus::from_raw(status))
 }
 

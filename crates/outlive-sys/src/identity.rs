@@ -1,6 +1,6 @@
 //! Which process is meant, beyond doubt.
 //!
-//! A pid alone names whoever has that number now. A process is identified by the host, the boot and the pid namespace
+//! A pid alone names the process that has that number now. A process is identified by the host, the boot and the pid namespace
 //! in which the pid was seen, and by its start time; before a signal, a pidfd pins it.
 
 use std::fs;
@@ -53,7 +53,7 @@ impl ProcessId {
         Self::of(pid).unwrap_or(Self { pid, start_time: 0 })
     }
 
-    /// Looks up who has `pid` now; `None` if nobody does.
+    /// Looks up the process that has `pid` now.
     pub fn of(pid: i32) -> Option<Self> {
         Stat::read(pid).map(|stat| stat.id)
     }
@@ -67,7 +67,7 @@ impl ProcessId {
 /// What `/proc/PID/stat` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// Who.
+    /// The pid, and when the process was started.
     pub id: ProcessId,
     /// The state letter: R, S, D, T, Z…
     pub state: char,
@@ -142,11 +142,11 @@ impl Handle {
 }
 
 impl Handle {
-    /// Sends a signal to the process group that this process leads or led, if anybody is in it.
+    /// Sends a signal to the process group that this process leads or led, if it has members.
     ///
     /// # Errors
     ///
-    /// If nobody is, or the kernel (before Linux 6.9) cannot do this through a handle: then it is not done at all, because a
+    /// If it has none, or the kernel (before Linux 6.9) cannot do this through a handle: then it is not done at all, because a
     /// bare number may mean another group by now.
     pub fn signal_group(&self, signal: Signal) -> io::Result<()> {
         const PIDFD_SIGNAL_PROCESS_GROUP: libc::c_uint = 4;

@@ -20,7 +20,7 @@ pub enum Kind {
     Exclusive,
 }
 
-/// Takes the lock without waiting; `false` if somebody else holds it.
+/// Takes the lock without waiting; `false` if another process holds it.
 ///
 /// # Errors
 ///
@@ -40,10 +40,10 @@ pub fn try_lock(file: impl AsFd, kind: Kind) -> io::Result<bool> {
     }
 }
 
-/// Takes the answer of somebody who tried to take a lock for a moment: whether another one holds it.
+/// Interprets the result of a try-lock: whether another process holds the lock.
 ///
-/// What could not be found out, for want of descriptors or memory, counts as held: whom the lock belongs to would be taken for
-/// dead otherwise. A lock that is not there is held by nobody.
+/// An attempt that failed for want of descriptors or memory counts as held: a living holder must not be taken for dead. A
+/// file that is not there is not held.
 pub fn is_held(tried: io::Result<bool>) -> bool {
     match tried {
         Ok(is_free) => !is_free,
@@ -78,7 +78,7 @@ pub fn lock_within(file: &File, limit: Duration) -> io::Result<bool> {
     within(file, Kind::Exclusive, limit)
 }
 
-/// Takes the lock together with others, waiting at most `limit`; `false` if it was not to be had.
+/// Takes the lock shared, waiting at most `limit`; `false` if it was not to be had.
 ///
 /// # Errors
 ///
@@ -100,7 +100,7 @@ fn within(file: &File, kind: Kind, limit: Duration) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Frees the lock, for all who share this open file description.
+/// Frees the lock, for all processes that share this open file description.
 ///
 /// # Errors
 ///

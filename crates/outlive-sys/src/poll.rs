@@ -8,9 +8,9 @@ use rustix::event::Timespec;
 pub use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// Waits until a descriptor has something to tell or `limit` is over; `None` waits without limit.
+/// Waits until a descriptor is ready or `limit` is over; `None` waits without limit.
 ///
-/// An interruption by a signal counts as nothing to tell. Returns how many descriptors have news.
+/// Returns how many descriptors are ready; after an interruption by a signal, none.
 ///
 /// # Errors
 ///

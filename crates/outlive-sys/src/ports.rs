@@ -1,4 +1,4 @@
-//! Who listens on which TCP port.
+//! Which process listens on which TCP port.
 //!
 //! The kernel lists listening sockets by their inode, each network namespace apart; a process has an inode among its
 //! descriptors. What cannot be read, because a process is gone or runs as another user, is left out: never an error.
@@ -18,7 +18,7 @@ pub struct Listener {
     pub port: u16,
     /// The address that it is bound to.
     pub address: IpAddr,
-    /// Who listens.
+    /// The process that listens.
     pub pid: i32,
 }
 
@@ -72,13 +72,13 @@ impl Listeners {
         for table in ["tcp", "tcp6"] {
             let Ok(text) = fs::read_to_string(format!("{process}/net/{table}")) else { continue };
             self.by_inode.extend(text.lines().skip(1).filter_map(parse));
-            // One that ended before its tables could be read tells nothing; the next of the namespace does.
+            // Of a process that ended before its tables could be read, nothing is learned; the next of its namespace has them.
             self.namespaces.insert(namespace.clone());
         }
     }
 }
 
-/// Tells whether anybody in this program's own network namespace listens on a port.
+/// Tells whether a process in this program's own network namespace listens on a port.
 pub fn is_taken(port: u16) -> bool {
     let mut own = Listeners::new();
     own.load("/proc/self");

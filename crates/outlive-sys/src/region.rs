@@ -33,7 +33,7 @@ impl Region {
 
     /// Gives the memory back to the kernel; the contents become zeros.
     pub fn release(&mut self) {
-        // SAFETY: the range is exactly our own mapping, and `&mut self` says that nobody borrows it.
+        // SAFETY: the range is exactly our own mapping, and `&mut self` says that nothing borrows it.
         let released = unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontNeed) };
         // Advice: if it is not taken, the memory is merely not saved.
         let _ = released;
@@ -57,7 +57,7 @@ impl DerefMut for Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: unmaps our own mapping, which nobody can borrow any more.
+        // SAFETY: unmaps our own mapping, which nothing can borrow any more.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok());
     }

@@ -16,8 +16,8 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// Tells where the manager listens that this user's programs should ask, if the machine has one.
 ///
-/// A user's manager ends with his last login unless he lingers, and takes its scopes along. A program that stands in a
-/// login session would be worse off there, and is not sent.
+/// A user's manager ends with the last login, and its scopes with it, unless the user lingers. A program in a login session
+/// would be worse off there, and stays.
 pub fn manager() -> Option<PathBuf> {
     let uid = own_uid();
     let path = match uid {
@@ -35,7 +35,7 @@ fn is_in_manager(uid: u32) -> bool {
     own.contains(&format!("/user@{uid}.service/"))
 }
 
-/// Tells whether the user's manager stays when nobody is logged in.
+/// Tells whether the user's manager stays after the last login.
 pub fn lingers(uid: u32) -> bool {
     let known = std::fs::read_to_string(format!("/run/systemd/users/{uid}")).unwrap_or_default();
     let name = known.lines().find_map(|line| line.strip_prefix("NAME="));

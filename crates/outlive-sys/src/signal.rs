@@ -201,7 +201,7 @@ impl ChildEnds {
         }
     }
 
-    /// Forgets what was told; the caller then reaps until nothing is left.
+    /// Empties the descriptor; the caller then reaps until nothing is left.
     pub fn clear(&self) {
         let mut buffer = [0u8; 128];
         while let crate::pipe::Attempt::Moved(_) = crate::pipe::try_read(&self.0, &mut buffer) {}
@@ -214,8 +214,8 @@ impl AsFd for ChildEnds {
     }
 }
 
-/// Lets Ctrl-C be noted in place of ending this program; it is asked for with [`interrupted`], and whoever waits with
-/// [`crate::watch::Watch`] is woken by it. The second Ctrl-C ends the program as ever.
+/// Lets Ctrl-C be noted in place of ending this program; it is asked for with [`interrupted`], and wakes a wait with
+/// [`crate::watch::Watch`]. The second Ctrl-C ends the program as ever.
 pub fn catch_interrupt() {
     extern "C" fn note(_: libc::c_int) {
         INTERRUPTED.store(true, Ordering::SeqCst);
@@ -245,7 +245,7 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// Returns a descriptor that is readable once Ctrl-C came; none if nobody catches it.
+/// Returns a descriptor that is readable once Ctrl-C came; none if it is not caught.
 pub fn interrupt_fd() -> Option<BorrowedFd<'static>> {
     INTERRUPT.get()?.as_ref().map(AsFd::as_fd)
 }

@@ -56,7 +56,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<UnixStream>> {
 ///
 /// # Errors
 ///
-/// If nobody listens there.
+/// If no process listens there.
 pub fn connect_in(dir: impl AsFd, name: &str, limit: Duration) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -87,7 +87,7 @@ pub enum Step {
 /// Why a command could not be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// Where.
+    /// The step that failed.
     pub step: Step,
     /// The kernel's reason.
     pub errno: i32,
@@ -98,9 +98,9 @@ pub struct Failure {
 /// A command that was started.
 #[derive(Debug)]
 pub struct Child {
-    /// Who it is.
+    /// Its identity.
     pub id: ProcessId,
-    /// Held so that a signal reaches it and nobody else.
+    /// Held so that a signal reaches this process and no other.
     pub handle: Handle,
 }
 
@@ -254,7 +254,7 @@ unsafe fn fail(plan: *mut Plan, step: Step, candidate: usize) -> ! {
 
 /// Gives every signal its default action and unblocks all.
 ///
-/// By the kernel's own calls: the C library keeps two signals to itself, and whoever started us may have left them ignored.
+/// By the kernel's own calls: the C library keeps two signals to itself, and the starter may have left them ignored.
 #[cfg(target_os = "linux")]
 fn default_signals() {
     /// The kernel's action structure, which begins with the handler; all zeros is the default action.
@@ -311,7 +311,7 @@ pub enum WaitStatus {
     Exited(i32),
     /// By a signal.
     Signaled {
-        /// Which.
+        /// Its number.
         signal: i32,
         /// Whether a core was dumped.
         core: bool,
@@ -319,7 +319,7 @@ pub enum WaitStatus {
 }
 
 impl WaitStatus {
-    /// Reads the number that the kernel gives to whoever waits.
+    /// Reads the status that `wait` returns.
     pub(crate) fn from_raw(status: i32) -> Self {
         if libc::WIFEXITED(status) {
             Self::Exited(libc::WEXITSTATUS(status))

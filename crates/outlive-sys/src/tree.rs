@@ -12,7 +12,7 @@ use crate::signal::Signal;
 /// One process of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Who.
+    /// The pid, and when the process was started.
     pub id: ProcessId,
     /// The parent's pid.
     pub parent: i32,
@@ -107,14 +107,14 @@ pub fn resident(pid: i32) -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Makes a process and what it will start a likelier victim of the kernel when memory runs out than this program is.
+/// Makes the kernel kill a process, or one that it starts, before this program when memory runs out.
 pub fn raise_oom_score(pid: i32) {
     const MORE: i32 = 100;
     const MOST: i32 = 1000;
     let path = format!("/proc/{pid}/oom_score_adj");
     let own =
         fs::read_to_string("/proc/self/oom_score_adj").ok().and_then(|text| text.trim().parse::<i32>().ok());
-    // A process that has ended meanwhile is nobody's victim.
+    // A process that has ended meanwhile needs no score.
     fs::write(path, (own.unwrap_or(0) + MORE).min(MOST).to_string()).ok();
 }
 
@@ -130,7 +130,7 @@ pub fn name(pid: i32) -> Option<Vec<u8>> {
 }
 
 /// Sends a signal to the children of this program, but for those that are `spared`; returns to how many. Only for a program that
-/// reaps nobody meanwhile.
+/// reaps no child meanwhile.
 pub fn signal_own_children(me: i32, signal: Signal, mut spared: impl FnMut(i32) -> bool) -> u32 {
     let mut count = 0;
     for pid in children_of(me).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Being told that something in a directory changed.
+//! Waiting for changes in a directory.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,7 @@ pub struct Watch {
 const FALLBACK: Duration = Duration::from_millis(100);
 
 impl Watch {
-    /// Starts to watch. Whatever happens from now on is told; what happened before must be looked at afterwards.
+    /// Starts to watch. Changes from now on are reported; the caller looks at what is there already afterwards.
     pub fn new(directory: &Path) -> Self {
         Self { inotify: Self::watch(directory).ok() }
     }
@@ -64,7 +64,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Forgets what was told; the caller then looks at the directory itself.
+    /// Discards what was reported; the caller then looks at the directory itself.
     pub fn clear(&self) {
         if let Some(fd) = &self.inotify {
             let mut buffer = [0u8; 4096];

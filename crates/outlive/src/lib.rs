@@ -79,7 +79,7 @@ pub use output::view::{Fit, Form, TextLine, View, ViewItem};
 pub use output::{Output, Piece};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use session::presence::Presence;
-pub use session::reader::{reader_name, reader_of_environment};
+pub use session::reader::{conversation_of_environment, reader_name, reader_of_environment};
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::collect::Collected;
 pub use store::config::{
@@ -106,6 +106,7 @@ pub use outlive_core::duration;
 pub use outlive_core::event::{Event, Kind as EventKind};
 pub use outlive_core::id::{JobId, NameError, Nonce, SessionName, hash};
 pub use outlive_core::index::Stream;
+pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
 pub use outlive_core::lines::Line;
 pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
 pub use outlive_core::options::{

@@ -2,9 +2,9 @@
 //!
 //! Proves that nothing but the end of its input and signals ends the server, and that neither ends a job.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use outlive_tests::{ERAS, Era, Home, Mcp, signal, until};
+use outlive_tests::{ERAS, Era, Home, Mcp, signal, soon, until};
 use serde_json::{Value, json};
 
 #[test]
@@ -13,19 +13,20 @@ fn both_eras_are_answered_within_a_moment() {
     // The first makes the store.
     assert_eq!(Mcp::start(&home, Era::Handshake).end(), 0);
     for method in ["initialize", "server/discover"] {
-        let began = Instant::now();
-        let mut client = Mcp::silent(home.outlive(["mcp"]));
-        let meta = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let answer = match method {
-            "initialize" => client.shake_hands(),
-            _ => client.result(method, json!({"_meta": meta})),
-        };
         // Promised are 100 ms; a busy machine may take longer to execute anything.
-        assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+        let (client, answer) = soon(method, Duration::from_secs(5), || {
+            let mut client = Mcp::silent(home.outlive(["mcp"]));
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            let answer = match method {
+                "initialize" => client.shake_hands(),
+                _ => client.result(method, json!({"_meta": meta})),
+            };
+            (client, answer)
+        });
         assert!(answer["instructions"].as_str().unwrap().contains("background jobs"), "{answer}");
         assert_eq!(client.end(), 0);
     }
@@ -79,6 +80,7 @@ fn cancelling_ends_a_wait_and_never_a_job() {
     let home = Home::new();
     for era in ERAS {
         let mut client = Mcp::start(&home, era);
+        let began = Instant::now();
         let running =
             client.send_call("run", json!({"command": "sleep 100", "name": "long", "wait_ms": 45_000}));
         let mut job = String::new();
@@ -98,9 +100,8 @@ fn cancelling_ends_a_wait_and_never_a_job() {
         client.cancel(4_000_000);
         assert!(!client.is_answered(waiting));
         assert_eq!(home.show(&job)["status"], "running");
-        let began = Instant::now();
         assert_eq!(client.end(), 0);
-        assert!(began.elapsed().as_secs() < 20, "what was cancelled must not keep the server");
+        assert!(began.elapsed().as_secs() < 45, "what was cancelled must not keep the server");
         home.run(["kill", &job]).ok();
         home.run(["remove", &job]).ok();
     }

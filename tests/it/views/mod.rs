@@ -8,7 +8,7 @@
 mod budget;
 mod forms;
 
-use outlive_tests::Home;
+use outlive_tests::{Home, until};
 use serde_json::Value;
 
 use crate::output::{json_lines, say, start_puppet, texts};
@@ -96,7 +96,7 @@ fn since_and_until_take_the_times_that_are_shown() {
     let mut last = String::new();
     for text in ["one", "two", "three"] {
         // Each in a millisecond of its own, far enough for a chunk of its own.
-        outlive_tests::until("the clock has moved on", || {
+        until("the clock has moved on", || {
             let now = json_time(&home);
             now.as_str() > last.as_str()
         });
@@ -271,7 +271,10 @@ fn what_does_not_go_together_is_refused_before_anything_is_read() {
 #[test]
 fn a_range_of_characters_is_cut_between_characters() {
     let home = Home::new();
-    let job = home.start_line(r"printf 'a\303\244\342\202\254z\377\n'; sleep 0.1; echo e >&2");
+    let line = r"printf 'a\303\244\342\202\254z\377\n'; read x; echo e >&2";
+    let job = home.start_with(&["--stdin", "open"], ["sh", "-c", line]);
+    until("the first line is there", || home.show(&job)["output"]["lines"] == 1);
+    home.run(["send", &job, "go on"]).ok();
     home.wait(&job);
     let store = home.open();
     let found = store.find(&job, None).unwrap();

@@ -1,7 +1,7 @@
 //! Looking at jobs and at what they print.
 
 use clap::Args;
-use outlive::{Budget, SessionName, Timestamp};
+use outlive::{Budget, LabelFilter, SessionName, Timestamp};
 
 use super::values::{ByteRange, StreamChoice, parse_budget, parse_range, parse_session, parse_time};
 
@@ -12,6 +12,10 @@ pub(crate) struct List {
     /// Only jobs of this group
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
+
+    /// Only jobs with this label, of any value or of this one; may be given again
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) label: Vec<LabelFilter>,
 
     /// Only jobs of which something still runs
     #[arg(long)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::options::OptionArguments;
-use super::values::{Timeout, parse_duration, parse_timeout, parse_variable};
+use super::values::{Timeout, parse_duration, parse_label, parse_timeout, parse_variable};
 
 /// Start a command and return at once
 ///
@@ -33,6 +33,10 @@ pub(crate) struct Run {
     /// Add a variable to the environment; may be given again
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub(crate) env: Vec<(String, OsString)>,
+
+    /// Give it a label, by which `list` finds it; may be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
+    pub(crate) label: Vec<(String, String)>,
 
     /// Remove a variable from the environment; may be given again
     #[arg(long, value_name = "NAME")]

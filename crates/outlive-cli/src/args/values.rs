@@ -105,6 +105,11 @@ pub(super) fn parse_variable(text: &str) -> Result<(String, OsString), String> {
     }
 }
 
+pub(super) fn parse_label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 pub(super) fn parse_profile(text: &str) -> Result<&'static Profile, String> {
     Profile::find(text)
         .ok_or_else(|| format!("there are {}", Profile::names().collect::<Vec<_>>().join(", ")))

@@ -36,6 +36,7 @@ struct ListedObject<'a> {
 pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
     let listing =
         context.store.list(context.session.as_ref()).map_err(|error| Failure::other("list", &error))?;
+    let listing = listing.with_labels(&arguments.label);
     // Whose a damaged one is, nobody can tell: whoever sees only one session is not told of it.
     for damaged in listing.damaged.iter().filter(|_| context.session.is_none()) {
         let name = one_line(&damaged.name.to_string_lossy());

@@ -62,6 +62,9 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     if let Some(shell) = arguments.shell {
         request = request.with_shell(shell);
     }
+    for (name, value) in arguments.label {
+        request = request.label(name, value);
+    }
     Ok(request)
 }
 

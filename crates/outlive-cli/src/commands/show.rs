@@ -135,6 +135,9 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     row("command", Some(job.command.clone()));
     row("directory", Some(job.cwd.clone()));
     row("session", Some(job.session.clone()));
+    for (number, (name, value)) in job.labels.iter().enumerate() {
+        row(if number == 0 { "labels" } else { "" }, Some(format!("{name}={value}")));
+    }
     row("parent", job.parent.as_ref().map(ToString::to_string));
     row("pid", job.pid.map(|pid| pid.to_string()));
     row("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));

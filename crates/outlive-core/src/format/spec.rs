@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{JobId, Nonce, SessionName};
+use crate::label::{Labels, OwnLabel};
 use crate::options::{JobOptions, Ready};
 use crate::rawtext::RawText;
 use crate::timestamp::Timestamp;
@@ -99,6 +100,9 @@ pub struct Spec {
     /// Who started it, and is to be told of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<SessionName>,
+    /// What else it belongs to; none: a version without labels wrote this.
+    #[serde(default)]
+    pub labels: Option<Labels>,
     /// The program and its arguments, as executed.
     pub argv: Vec<RawText>,
     /// The line, where a shell runs it.
@@ -170,6 +174,11 @@ impl Spec {
             return Err(SpecError::Foreign(spec.job));
         }
         Ok(spec)
+    }
+
+    /// Returns the value of a label that outlive sets itself.
+    pub fn own_label(&self, label: OwnLabel) -> Option<&str> {
+        self.labels.as_ref()?.get(label.name()).map(String::as_str)
     }
 
     /// Returns when it counts as ready, if that was asked.

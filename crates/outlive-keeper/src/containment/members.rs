@@ -36,14 +36,14 @@ impl Containment {
         self.members().is_empty()
     }
 
-    /// Tells whether nothing of the job runs any more, beyond doubt. Looking takes time, and whoever forks and exits meanwhile
-    /// is not found; but then the keeper has a child that is his, or was.
+    /// Tells whether nothing of the job runs any more, beyond doubt. Listing takes time, and misses a process that is forked
+    /// meanwhile while its parent exits; but then the keeper has a child of the job, running or not yet reaped.
     pub(crate) fn is_surely_empty(&self) -> bool {
         let me = i32::try_from(std::process::id()).unwrap_or(0);
         let is_other_job = |pid| {
             is_keeper(pid) || self.group.as_ref().is_some_and(|group| cgroup::is_in_other_job(pid, group))
         };
-        // The kernel's list is made while the chain goes on, and may miss a link; not twice in a row, and never all.
+        // The kernel lists children while a chain of forks goes on, and may miss a process; not twice in a row.
         let are_others = || (0..2).all(|_| tree::all_children(me, is_other_job));
         self.is_empty() && (!spawn::has_children() || are_others())
     }

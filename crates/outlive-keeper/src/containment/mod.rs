@@ -1,7 +1,7 @@
 //! What holds the job's tree together, and what limits it.
 //!
 //! A ladder: a control group where there is one and this user may make it, else a sweep of all that is below the keeper, which
-//! adopts orphans. Whatever rung it is, the sweep goes along: a process that somebody moved out of its group is still
+//! adopts orphans. On every rung the sweep is done too: a process that was moved out of its group is still
 //! below its keeper.
 
 mod members;
@@ -23,8 +23,9 @@ use outlive_sys::identity::{Handle, ProcessId};
 
 pub(crate) use members::survivor;
 pub(crate) use preparation::Preparation;
+pub(crate) use signals::Sent;
 
-/// How long processes may take to stop before the one who asked for it is told that they have not.
+/// How long processes may take to stop before the client is answered that they have not.
 const STOP_LIMIT: Duration = Duration::from_millis(100);
 
 /// The period in which a share of processor time is counted.
@@ -46,7 +47,7 @@ pub(crate) struct Containment {
     nested: Option<Hierarchies>,
 }
 
-/// What must be open while the command is made.
+/// The control groups of a command, open while it is started.
 pub(crate) struct CgroupFds {
     directory: Option<File>,
     procs: Vec<File>,
@@ -216,12 +217,12 @@ impl Containment {
 }
 
 impl CgroupFds {
-    /// The group of version 2 to be made in.
+    /// The group of version 2 in which the command is started.
     pub(crate) fn directory(&self) -> Option<BorrowedFd<'_>> {
         self.directory.as_ref().map(AsFd::as_fd)
     }
 
-    /// The groups to join.
+    /// The `cgroup.procs` of the groups of version 1 that the command joins.
     pub(crate) fn procs(&self) -> Vec<BorrowedFd<'_>> {
         self.procs.iter().map(AsFd::as_fd).collect()
     }

@@ -1,4 +1,4 @@
-//! What is found out and made before the keeper knows its job.
+//! Containment that is prepared before the launch request arrives.
 
 use outlive_core::containment::Level;
 use outlive_sys::cgroup::{self, Group, Hierarchies};
@@ -6,7 +6,7 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::scope;
 
-/// What is found out and made before the keeper knows its job: while the starter prepares it.
+/// Where control groups can be made, and the first of them.
 pub(crate) struct Preparation {
     pub(super) hierarchies: Hierarchies,
     /// Made already, because most jobs need it.
@@ -31,7 +31,7 @@ impl Preparation {
         Self { hierarchies, unified }
     }
 
-    /// There is nothing to contain after all.
+    /// Removes what was made: there is no command to contain.
     pub(crate) fn discard(self) {
         if let Some(group) = self.unified {
             group.remove();
@@ -53,8 +53,8 @@ impl Preparation {
     }
 }
 
-/// Lets systemd, where it runs this machine, take the keeper out of whatever it was started from: a service or a terminal that
-/// is stopped takes all of its own group along.
+/// Asks systemd, where it runs this machine, to move the keeper out of the unit that it was started from: a service or
+/// terminal that is stopped ends all processes of its control group.
 fn enter_scope(me: ProcessId) -> bool {
     let name = format!("outlive-{}-{}", me.pid, me.start_time);
     scope::manager().is_some_and(|manager| scope::enter(&manager, &name).is_ok())

@@ -12,10 +12,10 @@ use outlive_sys::tree::{self, Member};
 
 use super::{Containment, STOP_LIMIT, survivor};
 
-/// A sweep goes round at once while it still finds somebody, for this long at most; then the loop has its turn.
+/// How long a sweep repeats while it still finds processes, before the loop goes on.
 const SWEEP_LIMIT: Duration = Duration::from_millis(3);
 
-/// What a signal to the tree came to.
+/// How many processes a signal reached, and which it did not.
 #[derive(Default)]
 pub(crate) struct Sent {
     pub(crate) count: u32,
@@ -54,7 +54,7 @@ impl Containment {
                     return self.end_frozen();
                 }
                 self.is_paused = false;
-                // Whoever was moved out of the group is still below.
+                // A process that was moved out of the group is still below the keeper.
                 let mut sent = self.send(Signal::KILL);
                 sent.count = sent.count.max(u32::try_from(count).unwrap_or(u32::MAX));
                 sent
@@ -65,7 +65,7 @@ impl Containment {
         }
     }
 
-    /// Stops everything, so that nobody can fork, then ends everybody.
+    /// Freezes the group, so that none of its processes can fork, then kills each of them.
     fn end_frozen(&mut self) -> Sent {
         let Some(group) = self.group.clone() else { return self.sweep() };
         group.freeze(true).ok();
@@ -76,13 +76,13 @@ impl Containment {
         sent
     }
 
-    /// Goes round until nobody is found: whoever forks faster than one round is met by the next.
+    /// Kills what it finds until it finds nothing: what is forked during one round is found by the next.
     fn sweep(&mut self) -> Sent {
         self.is_paused = false;
         let until = Instant::now() + SWEEP_LIMIT;
         let mut all = Sent::default();
         loop {
-            // The whole first group at once: nobody in it can fork his way out of that.
+            // The whole first process group at once: no process in it can escape that by forking.
             if let Some((_, main)) = &self.main {
                 main.signal_group(Signal::KILL).ok();
             }
@@ -97,8 +97,8 @@ impl Containment {
         }
     }
 
-    /// Ends the keeper's own children without a second look. Nobody else can reap them, so their numbers cannot mean
-    /// anybody else; and whoever forks and exits as fast as it can is gone before a second look is over.
+    /// Kills the keeper's own children by their pids alone. Only the keeper can reap them, so their pids cannot mean other
+    /// processes; and a process that forks and exits as fast as it can would be gone before its start time is compared.
     fn end_children(&self) -> u32 {
         let me = i32::try_from(std::process::id()).unwrap_or(0);
         let is_other =
@@ -106,7 +106,7 @@ impl Containment {
         tree::signal_own_children(me, Signal::KILL, is_other)
     }
 
-    /// Tells whether a process of the job is one that this rung can do something about.
+    /// Tells whether signals of this rung reach a process of the job.
     fn reaches(&self, pid: i32) -> bool {
         let leader = self.main.as_ref().map(|(pid, _)| *pid);
         self.level != Level::Group || Stat::read(pid).is_some_and(|stat| Some(stat.group) == leader)
@@ -120,7 +120,7 @@ impl Containment {
     ///
     /// # Errors
     ///
-    /// In words, if somebody has not stopped in time; he may yet.
+    /// In words, if a process has not stopped in time; it may stop later.
     pub(crate) fn pause(&mut self) -> Result<(), String> {
         self.is_paused = true;
         let late =
@@ -128,7 +128,7 @@ impl Containment {
         if let Some(group) = &self.group {
             group.freeze(true).map_err(|error| format!("the control group cannot be frozen: {error}"))?;
             let is_frozen = group.wait_frozen();
-            // Whoever was moved out of the group is still below.
+            // A process that was moved out of the group is still below the keeper.
             self.signal_strays(Signal::STOP);
             return if is_frozen { Ok(()) } else { late() };
         }
@@ -136,8 +136,8 @@ impl Containment {
         let mut still = 0;
         let mut signalled: Vec<ProcessId> = Vec::new();
         while still < 2 {
-            // Whoever waits in the kernel, such as for a child that stopped before it had executed its program, stops before he
-            // does anything else.
+            // A task in uninterruptible sleep stops when it leaves the kernel. It may be a parent that waits for a child which
+            // stopped before it had executed its program.
             let is_running = |member: &Member| {
                 self.is_to_stop(member) && !(member.state == 'D' && signalled.contains(&member.id))
             };
@@ -165,7 +165,7 @@ impl Containment {
         }
     }
 
-    /// Lets them go on.
+    /// Lets every process go on.
     pub(crate) fn resume(&mut self) {
         if !std::mem::replace(&mut self.is_paused, false) {
             return;

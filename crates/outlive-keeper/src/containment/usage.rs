@@ -7,8 +7,8 @@ use outlive_sys::tree;
 use super::Containment;
 
 impl Containment {
-    /// Returns what the job uses of its memory now: by the kernel's count, else by the shares of its processes. Of less than
-    /// `enough` it is only told that it is less.
+    /// Returns how much memory the job uses: by the kernel's count, else by the shares of its processes. A value below
+    /// `enough` may be too high.
     pub(crate) fn memory(&self, enough: u64) -> u64 {
         let counted = self.memory.as_ref().and_then(|group| {
             group.number("memory.current").or_else(|| group.number("memory.usage_in_bytes"))
@@ -45,7 +45,7 @@ impl Containment {
     }
 
     /// Returns the group that counts: the one that limits. In version 2 the tree's own group may count without a limit; where
-    /// version 1 has the controllers it has no such files, and somebody waits while they are looked for.
+    /// version 1 has the controllers it has no such files, and waiters are held up while they are looked for.
     fn counter<'a>(&'a self, limiter: Option<&'a Group>) -> Option<&'a Group> {
         limiter.or(self.group.as_ref().filter(|_| self.counts_by_v2()))
     }

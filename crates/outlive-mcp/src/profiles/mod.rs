@@ -3,6 +3,7 @@
 //! A profile is a view. The job, its outcome and its output are the engine's; a profile decides what they are called and how much
 //! of them is shown. So jobs of one are seen by all others, each in its own words.
 
+mod choices;
 mod claude_code;
 mod deepchat;
 mod duragent;
@@ -10,10 +11,15 @@ mod links;
 mod macos_shell;
 mod native;
 mod neovate;
+mod own;
 
-use outlive::{Job, JobId, SessionName, State, Timestamp};
+use std::time::Duration;
 
-use crate::reply::{Failure, Reply};
+use outlive::{Job, Output, SessionName, State, Timestamp};
+
+pub(crate) use self::choices::Choices;
+pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
+use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Tool};
 
 /// A set of tools that a server has.
@@ -27,8 +33,9 @@ pub struct Profile {
     pub(crate) tools: &'static [&'static Tool],
     pub(crate) isolation: Isolation,
     pub(crate) news: News,
-    /// What it does where the designs differ, in the order of [`CONFLICTS`].
-    pub(crate) choices: [&'static str; CONFLICTS.len()],
+    /// When it removes its ended jobs; none: the store does.
+    pub(crate) expiry: Option<Expiry>,
+    pub(crate) choices: Choices,
 }
 
 /// Whose jobs a server sees that was not told a session.
@@ -51,6 +58,12 @@ pub(crate) enum News {
     Messages,
 }
 
+/// What asks for the end of a job, for the record of its outcome.
+pub(crate) const BY: &str = "outlive mcp";
+
+/// How long a job may leave its input unread before the caller is told.
+pub(crate) const UNREAD: Duration = Duration::from_secs(10);
+
 /// All profiles, the one that is meant if none is named first.
 static ALL: [&Profile; 6] = [
     &native::PROFILE,
@@ -59,49 +72,6 @@ static ALL: [&Profile; 6] = [
     &deepchat::PROFILE,
     &duragent::PROFILE,
     &neovate::PROFILE,
-];
-
-/// Where the designs differ.
-pub(crate) const CONFLICTS: [&str; 39] = [
-    "tool that starts",
-    "`bash_output`",
-    "`process`",
-    "`run_command`",
-    "form of an id",
-    "name of the parameter for an id",
-    "words for a status",
-    "exit code 0",
-    "after a timeout",
-    "timeout by default",
-    "time between the signals of a kill",
-    "who is killed",
-    "kill of one that has ended",
-    "choice of the signal",
-    "what a read returns",
-    "streams",
-    "blank lines",
-    "how much output can be read",
-    "filter",
-    "how long a start takes to answer",
-    "form of a command",
-    "shell",
-    "environment",
-    "standard input",
-    "terminal",
-    "what survives",
-    "how long ended ones stay",
-    "how many",
-    "who sees whose",
-    "what \"session\" means",
-    "news of an end",
-    "form of the list",
-    "form of a time",
-    "approval",
-    "commands that are refused",
-    "matching of an id",
-    "platform",
-    "out of scope there, in scope here",
-    "description",
 ];
 
 impl Profile {
@@ -133,9 +103,7 @@ impl Profile {
     pub(crate) fn conversation(&self) -> Option<SessionName> {
         match self.isolation {
             Isolation::Project => None,
-            Isolation::Conversation => {
-                Some(outlive::reader_of_environment()).filter(|name| *name != SessionName::default())
-            }
+            Isolation::Conversation => outlive::conversation_of_environment(),
         }
     }
 
@@ -172,17 +140,22 @@ pub(crate) fn jobs(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     let mut jobs: Vec<(Job, State)> = listing
         .jobs
         .into_iter()
-        .map(|job| (job.state(call.store), job))
-        .map(|(state, job)| (job, state))
+        .map(|job| {
+            let state = job.state(call.store);
+            (job, state)
+        })
         .collect();
     jobs.sort_by_key(|(job, _)| (job.spec().created, job.id().clone()));
     Ok(jobs)
 }
 
-/// Finds a job that the caller sees by its whole id.
-pub(crate) fn find(call: &Call<'_>, id: &str) -> Option<Job> {
-    let id = JobId::parse(id).ok()?;
-    call.store.find(id.as_str(), call.scope.seen()).ok().filter(|job| *job.id() == id)
+/// Reads of what a job printed; what cannot be read is nothing, and said on standard error.
+pub(crate) fn read<T: Default>(job: &Job, look: impl FnOnce(&mut Output) -> std::io::Result<T>) -> T {
+    let read = Output::open(job).and_then(|mut output| look(&mut output));
+    read.unwrap_or_else(|error| {
+        crate::log(&format!("the output of {} cannot be read: {}", job.id(), chain(&error)));
+        T::default()
+    })
 }
 
 /// Makes an id of a fixed beginning and `count` random digits of an alphabet of up to 36.
@@ -237,8 +210,8 @@ mod tests {
     #[test]
     fn every_profile_answers_every_conflict() {
         for profile in Profile::all() {
-            for (conflict, choice) in CONFLICTS.iter().zip(profile.choices) {
-                assert!(!choice.is_empty(), "{} says nothing of {conflict}", profile.name);
+            for (question, answer) in profile.choices.rows() {
+                assert!(!answer.is_empty(), "{} says nothing of {question}", profile.name);
             }
             assert_eq!(Profile::find(profile.name).map(|found| found.name), Some(profile.name));
         }

@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 use crate::arguments::Arguments;
 use crate::environment::Environment;
 use crate::notices::Notices;
+use crate::profiles::Profile;
 use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
 
@@ -184,6 +185,7 @@ pub(crate) struct Call<'a> {
     pub(crate) store: &'a Arc<Store>,
     pub(crate) scope: &'a Scope,
     pub(crate) environment: &'a Environment,
+    pub(crate) profile: &'static Profile,
     pub(crate) notices: &'a Arc<Notices>,
     pub(crate) arguments: Arguments,
     pub(crate) stop: &'a Stop,

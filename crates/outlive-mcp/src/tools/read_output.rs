@@ -6,9 +6,8 @@ use outlive::{Followed, Follower, Form, Job, Search, Stream, Timestamp};
 
 use regex::bytes::Regex;
 
-use super::run::LONGEST_WAIT;
 use super::{AROUND, Call, Hints, Kind, Parameter, ROOM, Tool};
-use crate::jobs::{self, summary};
+use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Begin, Selection, Shown, show};
 use crate::reply::{Failure, Reply};
 
@@ -55,7 +54,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let lines = arguments.number("lines", 1..=1_000_000)?;
     let from_line = arguments.number("from_line", 1..=u64::from(u32::MAX))?;
     let since = arguments.number("since_ms", 0..=366 * 86_400_000)?;
-    let wait = arguments.number("wait_ms", 0..=LONGEST_WAIT)?.unwrap_or(0);
+    let wait = arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(0);
     let max_bytes = arguments.number("max_bytes", 1000..=MOST)?;
     let stream = match arguments.word("stream", &["both", "stdout", "stderr"])? {
         Some("stdout") => Some(Stream::Stdout),

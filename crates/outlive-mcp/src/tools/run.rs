@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::Arguments;
-use crate::jobs::{self, summary};
+use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
 use crate::starting;
@@ -75,11 +75,8 @@ const FOR_AGENTS: [(&str, &str); 5] = [
     ("NO_COLOR", "1"),
 ];
 
-/// The longest wait, in milliseconds: under what the most impatient client allows.
-pub(crate) const LONGEST_WAIT: u64 = 45_000;
-
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT)?.unwrap_or(10_000);
+    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(10_000);
     let wait = if call.arguments.flag("background")? { 0 } else { wait };
     let request = request(call)?;
     // Its end is for this answer to tell, not for another that is given meanwhile.

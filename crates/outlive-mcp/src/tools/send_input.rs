@@ -6,9 +6,8 @@ use outlive::Output;
 use serde_json::Value;
 
 use super::read_output::{answer, await_output, unreadable};
-use super::run::LONGEST_WAIT;
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, refused, summary};
+use crate::jobs::{self, LONGEST_WAIT_MS, refused, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
 
@@ -37,7 +36,7 @@ const UNREAD: Duration = Duration::from_secs(10);
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = call.arguments.required("job", "send_input job=repl text=\"print(1)\"")?;
     let job = jobs::find(call, &reference)?;
-    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT)?.unwrap_or(2000);
+    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(2000);
     let eof = call.arguments.flag("eof")?;
     let submit = call.arguments.choice_of_two("submit")?;
     let text = match call.arguments.value("text") {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::read_output::{answer, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, summary};
+use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply, push_line, quoted};
 
@@ -39,7 +39,8 @@ pub(crate) static TOOL: Tool = Tool {
 const LONGEST: u64 = 86_400_000;
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let timeout = Duration::from_millis(call.arguments.number("timeout_ms", 0..=LONGEST)?.unwrap_or(45_000));
+    let timeout =
+        Duration::from_millis(call.arguments.number("timeout_ms", 0..=LONGEST)?.unwrap_or(LONGEST_WAIT_MS));
     let until = if call.arguments.flag("all")? { Until::All } else { Until::Any };
     let (jobs, goal) = chosen(call)?;
     let conditions = conditions(call, goal)?;

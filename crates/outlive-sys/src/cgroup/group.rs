@@ -1,4 +1,4 @@
-//! One group: making it, reading and writing its files, and its end.
+//! One group: making it, reading and writing its files, removing it.
 
 use std::fs;
 use std::io::{self, Read};
@@ -22,8 +22,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group below `place`, for the job of the keeper with this identity: whoever finds it later can tell whether
-    /// its keeper still lives.
+    /// Makes a group below `place`, for the job of the keeper with this identity: its name shows later whether that
+    /// keeper still lives.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Group {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Self { path }),
-                // Nobody has made the parent yet, or somebody has just removed it with his last group.
+                // The parent was not made yet, or was just removed with its last group.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::create_dir(&parent) {
                     Ok(()) => offer_controllers(place, &parent),
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -175,8 +175,8 @@ impl Group {
             if is_frozen || Instant::now() >= deadline {
                 return is_frozen;
             }
-            // Version 1 may wait for ever for one who waits for a child that is frozen already. Another moment is another
-            // chance.
+            // Version 1 may wait for ever for a process that waits for a child which is frozen already. Thawing for a moment
+            // lets it go on.
             if !is_v2 && Instant::now() >= again {
                 self.freeze(false).and_then(|()| self.freeze(true)).ok();
                 again = Instant::now() + FREEZE_AGAIN;

@@ -25,7 +25,7 @@ pub struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Finds out.
+    /// Reads them from `/proc`.
     pub fn discover() -> Self {
         let (mounts, own) = (read_proc("/proc/self/mountinfo"), read_proc("/proc/self/cgroup"));
         Self::parse(text_of(&mounts), text_of(&own), &parent_name())

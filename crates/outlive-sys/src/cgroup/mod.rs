@@ -1,8 +1,8 @@
 //! Control groups: a named set of processes that none of them can leave by forking.
 //!
 //! Where they are mounted and where this program stands in them is read from `/proc/self/mountinfo` and `/proc/self/cgroup`;
-//! nothing is assumed. Groups are made below the place where this program stands, never elsewhere: whatever limits
-//! somebody set for it go on to hold.
+//! nothing is assumed. Groups are made below the place where this program stands, never elsewhere: limits that
+//! are set for it go on to hold.
 //!
 //! To put a running process into a group takes milliseconds, because the kernel waits until no processor can be forking.
 //! To make a process in a group takes nothing extra ([`crate::spawn`]), but only version 2 has that.
@@ -77,7 +77,7 @@ pub fn sweep(hierarchies: &Hierarchies) {
     }
 }
 
-/// Returns whose group has this name, if he is of this pid namespace: another one's numbers mean nothing here.
+/// Returns the keeper whose group has this name, if it is of this pid namespace: pids of another one mean nothing here.
 fn owner_of(name: &str, pid_namespace: u64) -> Option<ProcessId> {
     let (namespace, owner) = name.strip_prefix("job-")?.split_once('-')?;
     let (pid, start_time) = owner.split_once('-').filter(|_| namespace.parse() == Ok(pid_namespace))?;

@@ -45,7 +45,7 @@ pub(super) fn before(point: Point) -> io::Result<()> {
         file.and_then(|mut file| file.write_all(format!("{}\n", point.name()).as_bytes())).ok();
     }
     match planned(point, true) {
-        // That is for the one who writes, who asks next.
+        // The write itself asks for that, with `is_short`.
         Some("short") | None => Ok(()),
         Some(action) if is_first() => act(action),
         Some(_) => Ok(()),

@@ -1,6 +1,6 @@
 //! Fault points: named places at which a test can end, stop or fail this program.
 //!
-//! There is no code behind them unless outlive is built with the feature `fault`, which nobody ships: then `OUTLIVE_FAULT` says
+//! There is no code behind them unless outlive is built with the feature `fault`, which no release has: then `OUTLIVE_FAULT` says
 //! what is to happen where (see [`step`]).
 
 #[cfg(feature = "fault")]
@@ -103,7 +103,7 @@ pub fn attempt(point: Point, call: impl FnOnce() -> Attempt) -> Attempt {
     match step(point, || Ok(call())) {
         Ok(attempt) => attempt,
         Err(error) => match error.raw_os_error() {
-            // These two are never seen by the one who tries: the call is made again, or later.
+            // An attempt never returns these two: the call is made again, or later.
             Some(libc::EINTR | libc::EAGAIN) => Attempt::WouldBlock,
             _ => Attempt::Failed(error),
         },

@@ -48,7 +48,7 @@ points! {
     /// Syncing the names.
     RootSync = "opener.root.sync", Call;
 
-    /// Making the socket on which the keeper will hear what to do.
+    /// Making the socket over which the launch request goes.
     KeeperPair = "starter.keeper.socketpair", Call;
     /// Executing the keeper.
     KeeperExec = "starter.keeper.exec", Call;
@@ -82,13 +82,13 @@ points! {
     LiveMark = "starter.live.create", Call;
     /// Renaming the directory into `jobs/`.
     JobRename = "starter.job.rename", Call;
-    /// Noting that somebody has to be told of the job's end.
+    /// Making the mark of a pending on-exit command or webhook.
     OwedMake = "starter.owed.create", Call;
     /// Making the session's directory.
     SessionMake = "starter.session.mkdir", Call;
     /// Sending the launch request and the descriptors.
     LaunchSend = "starter.launch.send", Write;
-    /// Hearing from the keeper.
+    /// Receiving the keeper's answer.
     LaunchAnswer = "starter.launch.receive", Call;
     /// Removing the mark of a job that no keeper takes.
     BackMark = "starter.back.unlink", Call;
@@ -105,7 +105,7 @@ points! {
     SocketBind = "keeper.socket.bind", Call;
     /// Listening on it.
     SocketListen = "keeper.socket.listen", Call;
-    /// The descriptor that tells of ended children.
+    /// Opening the descriptor that is readable when a child has ended.
     SignalFd = "keeper.signals.open", Call;
     /// Making the pipes.
     PipeMake = "keeper.pipe.make", Call;
@@ -127,7 +127,7 @@ points! {
     NeverSync = "keeper.never.sync", Call;
     /// Removing its mark in `live/`.
     NeverMark = "keeper.never.unlink", Call;
-    /// Telling the starter.
+    /// Answering the starter.
     NeverReply = "keeper.never.send", Call;
     /// Reading what the command has printed.
     OutputRead = "keeper.output.read", Call;
@@ -183,9 +183,9 @@ points! {
     /// Looking whether all that comes with the end is done.
     DoneProbe = "waiter.done.probe", Call;
 
-    /// Looking whether somebody keeps a job.
+    /// Looking whether a keeper holds the lock of a job.
     LockProbe = "reader.lock.probe", Call;
-    /// Taking the lock of a job that nobody keeps.
+    /// Taking the lock of a job without a keeper.
     RecoverLock = "reader.recover.flock", Call;
     /// Opening the session's events for that of its end.
     RecoverEventOpen = "reader.recover-event.open", Call;
@@ -201,14 +201,14 @@ points! {
     RecoverMetaRename = "reader.recover-meta.rename", Call;
     /// Removing its mark in `live/`.
     RecoverMark = "reader.recover.unlink", Call;
-    /// Writing what became of those who were to hear of a job's end beside its place. The keeper does the same where it cannot
-    /// become the program that does this, which no scenario brings about.
+    /// Writing the results of on-exit command and webhook beside their place. The keeper writes them where it cannot become
+    /// the program that does this, which no scenario brings about.
     PartingWrite = "parting.note.write", Write;
     /// Renaming it into its place.
     PartingRename = "parting.note.rename", Call;
-    /// Taking hold of the mark that somebody has to be told.
+    /// Taking the lock of the mark of what is pending.
     OwedLock = "parting.owed.flock", Call;
-    /// Removing it, once that is in the spool.
+    /// Removing the mark, once the notice is in the spool.
     OwedRemove = "parting.owed.unlink", Call;
     /// Writing what is to be sent, and syncing it, beside its place.
     SpoolWrite = "parting.spool.write", Write;
@@ -218,7 +218,7 @@ points! {
     SentWrite = "deliver.sent.write", Write;
     /// Renaming it into its place.
     SentRename = "deliver.sent.rename", Call;
-    /// Becoming the one who sends.
+    /// Becoming the only process that sends.
     SpoolLock = "deliver.spool.flock", Call;
     /// Taking out of the spool what has arrived.
     SpoolRemove = "deliver.spool.unlink", Call;
@@ -228,21 +228,21 @@ points! {
     SettleEventOpen = "reader.settle-event.open", Call;
     /// Appending it.
     SettleEventWrite = "reader.settle-event.write", Write;
-    /// Removing the mark of a job whose end was told.
+    /// Removing the mark of a job whose end is among the events.
     SettleMark = "reader.settle.unlink", Call;
     /// Making the directory of a session's readers.
     ReadersMake = "reader.readers.mkdir", Call;
-    /// Becoming the one who tells a reader.
+    /// Becoming the only process that delivers to a reader.
     InboxLock = "reader.inbox.flock", Call;
     /// Saying that a reader is there.
     PresenceLock = "reader.presence.flock", Call;
-    /// Noting at a job that a reader was told.
+    /// Noting at a job that a reader has received its end.
     ToldMake = "reader.told.create", Call;
-    /// Writing how far a reader was told beside its place.
+    /// Writing how far a reader has received events beside its place.
     InboxWrite = "reader.inbox.write", Write;
     /// Renaming it into its place.
     InboxRename = "reader.inbox.rename", Call;
-    /// Making the file whose lock the one has who looks whether a job is ready.
+    /// Making the file that is locked by the process which looks whether a job is ready.
     ProbeMake = "reader.probe.create", Call;
     /// Noting that a job is ready.
     ReadyMake = "reader.ready.create", Call;
@@ -252,7 +252,7 @@ points! {
     ReadyEventOpen = "reader.ready-event.open", Call;
     /// Appending it.
     ReadyEventWrite = "reader.ready-event.write", Write;
-    /// Noting that somebody was told.
+    /// Noting that a reader has received it.
     SeenMake = "reader.seen.create", Call;
     /// Making the directory of cursors.
     CursorsMake = "reader.cursors.mkdir", Call;
@@ -264,7 +264,7 @@ points! {
     KeeperConnect = "reader.keeper.connect", Call;
     /// Asking it.
     RequestSend = "reader.request.send", Write;
-    /// Hearing its answer.
+    /// Receiving its answer.
     ReplyReceive = "reader.reply.receive", Call;
     /// Beginning a segment in place of those of an ended job.
     ClearMake = "reader.clear.create", Call;
@@ -304,13 +304,13 @@ points! {
     AgentRename = "reader.agent.rename", Call;
     /// Deleting its files.
     RemoveDelete = "reader.remove.delete", Call;
-    /// Noting that it was told that a keeper died and its command goes on.
+    /// Noting that the event of a dead keeper is written.
     OrphanMark = "reader.orphan.create", Call;
     /// Opening the session's events to tell that.
     OrphanEventOpen = "reader.orphan-event.open", Call;
     /// Appending it.
     OrphanEventWrite = "reader.orphan-event.write", Write;
-    /// Holding a job without a keeper, as one who may learn how it ends.
+    /// Holding a job without a keeper, to record how its main process ends.
     OrphanHold = "reader.orphan.flock", Call;
     /// Writing who asked for its end beside its place.
     OrphanAskedWrite = "reader.orphan-asked.write", Write;

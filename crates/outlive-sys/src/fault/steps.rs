@@ -1,4 +1,4 @@
-//! The points of what takes two steps.
+//! Pairs of points, for operations of two steps.
 
 use super::Point;
 
@@ -16,19 +16,19 @@ impl Replacing {
     pub const META_START: Self = Self { write: Point::MetaStartWrite, rename: Point::MetaStartRename };
     /// The keeper's snapshot of an ended job.
     pub const META_END: Self = Self { write: Point::MetaEndWrite, rename: Point::MetaEndRename };
-    /// The snapshot of a job whose end somebody else writes down.
+    /// The snapshot of a job whose outcome a front end writes, because its keeper died.
     pub const RECOVER_META: Self = Self { write: Point::RecoverMetaWrite, rename: Point::RecoverMetaRename };
-    /// The snapshot of a job that somebody else closes.
+    /// The snapshot of a job that a front end closes, because its keeper died.
     pub const CLOSE_META: Self = Self { write: Point::CloseMetaWrite, rename: Point::CloseMetaRename };
     /// Where a reader is.
     pub const CURSOR: Self = Self { write: Point::CursorWrite, rename: Point::CursorRename };
-    /// What became of those who were to hear of a job's end.
+    /// The results of a job's on-exit command and webhook.
     pub const PARTING: Self = Self { write: Point::PartingWrite, rename: Point::PartingRename };
     /// What is to be sent.
     pub const SPOOL: Self = Self { write: Point::SpoolWrite, rename: Point::SpoolRename };
     /// What became of what was sent.
     pub const SENT: Self = Self { write: Point::SentWrite, rename: Point::SentRename };
-    /// How far a reader was told.
+    /// How far a reader has received events.
     pub const INBOX: Self = Self { write: Point::InboxWrite, rename: Point::InboxRename };
     /// What a session says.
     pub const SETTINGS: Self = Self { write: Point::SettingsWrite, rename: Point::SettingsRename };
@@ -58,7 +58,7 @@ impl Appending {
     pub const EVENT_START: Self = Self { open: Point::EventStartOpen, write: Point::EventStartWrite };
     /// The keeper's events of all that comes later.
     pub const EVENT_END: Self = Self { open: Point::EventEndOpen, write: Point::EventEndWrite };
-    /// The event of an end that somebody else writes down.
+    /// The event of an outcome that a front end writes.
     pub const RECOVER_EVENT: Self = Self { open: Point::RecoverEventOpen, write: Point::RecoverEventWrite };
     /// The event of a removal.
     pub const REMOVE_EVENT: Self = Self { open: Point::RemoveEventOpen, write: Point::RemoveEventWrite };

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
 use outlive_core::VERSION;
+use outlive_core::rawtext::hex;
 use sha2::Sha256;
 use ureq::Agent;
 use ureq::http::Uri;
@@ -41,7 +42,7 @@ pub(crate) fn origin(url: &str) -> String {
 pub(crate) fn sign(secret: &str, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("a key of any length is taken");
     mac.update(body.as_bytes());
-    let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(&mac.finalize().into_bytes());
     format!("sha256={hex}")
 }
 

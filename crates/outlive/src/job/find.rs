@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 
 use outlive_core::id::{JobId, Nonce, SessionName};
+use outlive_core::label::{LabelFilter, Labels};
 use outlive_sys::ports::{self, Listeners};
 
 use crate::job::{DamageError, Job};
@@ -16,6 +17,18 @@ pub struct Listing {
     pub jobs: Vec<Job>,
     /// What is there and cannot be used.
     pub damaged: Vec<Damaged>,
+}
+
+impl Listing {
+    /// Leaves out the jobs whose labels do not meet all of these conditions.
+    pub fn with_labels(mut self, filters: &[LabelFilter]) -> Self {
+        let none = Labels::new();
+        self.jobs.retain(|job| {
+            let labels = job.spec().labels.as_ref().unwrap_or(&none);
+            filters.iter().all(|filter| filter.matches(labels))
+        });
+        self
+    }
 }
 
 /// A directory that cannot be used.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use outlive_core::containment::{Enforcement, Kept, Level};
 use outlive_core::duration::format_size;
 use outlive_core::id::JobId;
+use outlive_core::label::Labels;
 use outlive_core::options::JobLimits;
 use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
 use outlive_core::spec::Mode;
@@ -27,6 +28,8 @@ pub struct JobObject {
     pub session: String,
     /// The group it was started in.
     pub group: Option<String>,
+    /// What else it belongs to.
+    pub labels: Labels,
     /// The command for people.
     pub command: String,
     /// Its directory.
@@ -154,10 +157,9 @@ impl JobObject {
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
         };
         let meta = state.meta.as_ref();
-        let (exit_code, signal) = match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
-            Some(WaitStatus::Exited { code }) => (Some(code), None),
-            Some(WaitStatus::Signaled { signal, .. }) => (None, Some(signal_name(signal))),
-            Some(WaitStatus::Unknown) | None => (None, None),
+        let signal = match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
+            Some(WaitStatus::Signaled { signal, .. }) => Some(signal_name(signal)),
+            _ => None,
         };
         let ready = job.ready_record();
         Self {
@@ -165,6 +167,7 @@ impl JobObject {
             name: job.name().map(str::to_owned),
             session: job.session().to_string(),
             group: spec.options.group.clone(),
+            labels: spec.labels.clone().unwrap_or_default(),
             command: spec.command_line(),
             cwd: spec.cwd.to_lossy(),
             mode: spec.mode,
@@ -177,7 +180,7 @@ impl JobObject {
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
             ready_url: ready.and_then(|ready| ready.url),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
-            exit_code,
+            exit_code: state.exit_code(),
             signal,
             cause: state.outcome.as_ref().map(|outcome| cause_word(&outcome.cause)),
             reason: reason(state),

@@ -72,6 +72,14 @@ impl State {
         !self.is_abandoned && (!self.status.has_ended() || self.is_lingering || self.is_orphaned)
     }
 
+    /// Returns the code that its main process exited with; none while it runs, and of one that a signal ended.
+    pub fn exit_code(&self) -> Option<i32> {
+        match self.outcome.as_ref()?.wait_status {
+            WaitStatus::Exited { code } => Some(code),
+            WaitStatus::Signaled { .. } | WaitStatus::Unknown => None,
+        }
+    }
+
     /// Returns how long it has run, or ran.
     pub fn runtime_ms(&self) -> Option<u64> {
         match &self.outcome {

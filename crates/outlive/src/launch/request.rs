@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use outlive_core::containment::{Level, Survivors};
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::job_option_setters;
+use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::options::kinds::*;
 use outlive_core::options::{JobChoices, JobOptions, Ready};
 use outlive_core::rawtext::RawText;
@@ -34,6 +35,8 @@ pub struct Request {
     pub(crate) env_unset: Vec<String>,
     pub(crate) shell: Option<PathBuf>,
     pub(crate) reader: Option<SessionName>,
+    pub(crate) labels: Labels,
+    pub(crate) own_labels: Labels,
 }
 
 #[derive(Debug, Clone)]
@@ -57,6 +60,8 @@ impl Request {
             env_unset: Vec::new(),
             shell: None,
             reader: None,
+            labels: Labels::new(),
+            own_labels: Labels::new(),
         }
     }
 
@@ -141,6 +146,19 @@ impl Request {
         self
     }
 
+    /// Says by a name and a value what else it belongs to.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets a label of outlive's own; one whose value cannot be shown in a line is left out.
+    pub fn own_label(mut self, label: OwnLabel, value: impl Into<String>) -> Self {
+        let value = Some(value.into()).filter(|value| label::is_value(value));
+        self.own_labels.extend(value.map(|value| (label.name().to_owned(), value)));
+        self
+    }
+
     job_option_setters! {}
 }
 
@@ -171,6 +189,9 @@ pub enum RequestError {
     /// The same of a group.
     #[error("the group must be 1 to 100 characters without control characters")]
     Group,
+    /// A label that it cannot have.
+    #[error(transparent)]
+    Label(#[from] LabelError),
     /// Nobody could look for this.
     #[error("{0:?} is no regular expression: {1}")]
     Pattern(String, String),
@@ -278,6 +299,7 @@ impl Request {
         if self.env_set.values().any(|value| has_nul(value)) {
             return Err(RequestError::Nul("the value of a variable"));
         }
+        label::check(&self.labels)?;
         if self.cwd.as_ref().is_some_and(|cwd| has_nul(cwd.as_os_str())) {
             return Err(RequestError::Nul("the directory"));
         }

@@ -271,6 +271,14 @@ impl Store {
             nonce,
             session: request.session.clone(),
             reader: request.reader.clone(),
+            labels: Some(
+                request
+                    .labels
+                    .iter()
+                    .chain(&request.own_labels)
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect(),
+            ),
             argv: resolved.argv.clone(),
             shell_line: resolved.shell_line.clone(),
             words: request.words.iter().map(|word| RawText::from(word.as_bytes())).collect(),

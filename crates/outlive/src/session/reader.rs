@@ -8,8 +8,14 @@ const CONVERSATIONS: [&str; 4] =
 
 /// Returns the reader that this program speaks for: the conversation that its environment names, else `default`.
 pub fn reader_of_environment() -> SessionName {
+    conversation_of_environment().unwrap_or_default()
+}
+
+/// Returns the conversation that this program's environment names, if it names one.
+pub fn conversation_of_environment() -> Option<SessionName> {
     let named = |variable: &&str| std::env::var(variable).ok().filter(|value| !value.is_empty());
-    CONVERSATIONS.iter().find_map(named).map_or_else(SessionName::default, |text| reader_name(&text))
+    let name = reader_name(&CONVERSATIONS.iter().find_map(named)?);
+    Some(name).filter(|name| *name != SessionName::default())
 }
 
 /// Makes a reader's name of whatever a client calls a conversation: the same, where it can be one, else one that no other

@@ -3,8 +3,8 @@
 use outlive::{Agent, AgentError};
 use serde_json::{Value, json};
 
-use super::super::epoch_ms;
 use super::done;
+use crate::profiles::epoch_ms;
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 

@@ -5,7 +5,7 @@ use std::io;
 use outlive::{Blank, Job, Line, State, Stream, Unread, UnreadLines};
 use serde_json::json;
 
-use super::{BYTES, LINES, exit_code, last_words, reader, roughly, word};
+use super::{BYTES, LINES, last_words, reader, roughly, word};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -55,7 +55,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         "newOutput": stdout.join("\n"),
         "newErrors": stderr.join("\n"),
     });
-    if let Some(code) = exit_code(&state) {
+    if let Some(code) = state.exit_code() {
         object["exitCode"] = code.into();
     }
     let told_to = call.scope.reader.clone();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive::{ControlError, Kill};
 
-use super::{BY, done, exactly, word};
+use super::{BY, done, exactly, told, word};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -48,10 +48,5 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
         Err(error) => done(false, format!("Process {id} not killed: {}", chain(&error))),
     };
-    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
-    Ok(reply.tells(&job, &state).after(move || {
-        if has_ended {
-            job.mark_told(&reader);
-        }
-    }))
+    Ok(told(call, reply, job, &state))
 }

@@ -3,8 +3,8 @@
 use outlive::{Blank, Job, State, Timestamp};
 use serde_json::{Value, json};
 
-use super::super::{command, pid, started};
-use super::{LINES, last_words, processes, word};
+use super::{LINES, last_words, processes, told, word};
+use crate::profiles::{command, pid, started};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Tool};
 
@@ -25,16 +25,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let now = Timestamp(outlive_sys::clock::wall_us());
     let processes = processes(call)?;
     let rows: Vec<Value> = processes.iter().map(|(job, state)| row(job, state, now)).collect();
-    let mut reply = Reply::json(&rows.into());
-    let mut ended = Vec::new();
-    for (job, state) in processes {
-        reply = reply.tells(&job, &state);
-        if state.status.has_ended() {
-            ended.push(job);
-        }
-    }
-    let reader = call.scope.reader.clone();
-    Ok(reply.after(move || ended.iter().for_each(|job| job.mark_told(&reader))))
+    let reply = Reply::json(&rows.into());
+    Ok(processes.into_iter().fold(reply, |reply, (job, state)| told(call, reply, job, &state)))
 }
 
 fn row(job: &Job, state: &State, now: Timestamp) -> Value {

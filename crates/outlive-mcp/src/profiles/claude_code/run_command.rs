@@ -4,14 +4,15 @@ use std::io;
 use std::time::Duration;
 
 use outlive::{
-    Blank, Job, Output, Piece, Place, Request, StartError, State, Status, Stdin, Stream, Timestamp, Unread,
+    Blank, Job, Output, OwnLabel, Piece, Place, Request, StartError, State, Status, Stdin, Stream, Timestamp,
+    Unread,
 };
 
-use super::super::{epoch_ms, known_pid, random_digits};
 use super::bash_output::texts;
 use super::kill_shell::GRACE;
-use super::{BYTES, LINES, MOST, PREFIX, exit_code, foreground, last_words, processes};
-use crate::jobs;
+use super::{BYTES, LINES, MOST, PREFIX, last_words, processes, told};
+use crate::jobs::{self, LONGEST_WAIT};
+use crate::profiles::{epoch_ms, is_own, known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -47,9 +48,6 @@ const LONGEST_FOREGROUND_LIMIT: u64 = 300_000;
 /// How long a command in the foreground has to end once its time is over.
 const FOREGROUND_GRACE: Duration = Duration::from_secs(3);
 
-/// How long one call waits for a command in the foreground: clients wait for a minute at the most.
-const FOREGROUND_WAIT: Duration = Duration::from_secs(45);
-
 /// The time in which a process that cannot start fails.
 const START_CHECK: Duration = Duration::from_millis(1500);
 
@@ -76,6 +74,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         background(call, &command, request.timeout(Some(BACKGROUND_LIMIT)).grace(GRACE))
     } else {
         let limit = Duration::from_millis(timeout);
+        let request = request.own_label(OwnLabel::Foreground, TOOL.name);
         run(call, &command, request.timeout(Some(limit)).grace(FOREGROUND_GRACE))
     }
 }
@@ -83,7 +82,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 /// Removes the oldest that have ended while there are too many; what runs is never touched.
 fn make_room(call: &Call<'_>) -> Result<(), Failure> {
     let mut mine = processes(call)?;
-    mine.retain(|(job, _)| job.id().as_str().starts_with(PREFIX) && *job.session() == call.scope.session);
+    mine.retain(|(job, _)| is_own(call, job) && *job.session() == call.scope.session);
     let mut left = mine.len();
     for (job, state) in mine {
         if left < MOST {
@@ -107,7 +106,7 @@ fn start(call: &Call<'_>, request: &Request) -> Result<Job, StartError> {
 fn not_started(call: &Call<'_>, what: &str, error: &StartError) -> Reply {
     let reply = Reply::refusal(format!("{what}: {}", chain(error)));
     let StartError::NeverStarted { job, .. } = error else { return reply };
-    let Some(job) = super::super::find(call, job.as_str()) else { return reply };
+    let Some(job) = crate::profiles::find(call, job.as_str()) else { return reply };
     let reader = call.scope.reader.clone();
     let state = job.state(call.store);
     reply.tells(&job, &state).after(move || jobs::note_told(&job, &reader))
@@ -141,7 +140,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
         if !errors.is_empty() {
             lines.push(format!("  Error: {}", errors.join("\n  ")));
         }
-        lines.extend(exit_code(state).map(|code| format!("  Exit code: {code}")));
+        lines.extend(state.exit_code().map(|code| format!("  Exit code: {code}")));
         return Ok(lines.join("\n"));
     }
     let has_ended = state.status.has_ended();
@@ -153,7 +152,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
         format!("  Not done after {}s in the foreground: it goes on in the background.", waited.as_secs())
     }));
     if has_ended {
-        lines.extend(exit_code(state).map(|code| format!("  Exit code: {code}")));
+        lines.extend(state.exit_code().map(|code| format!("  Exit code: {code}")));
     }
     let (output, count) = first(job, state, Stream::Stdout, FIRST_OUTPUT)?;
     if count > 0 {
@@ -205,14 +204,14 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
         Ok(job) => job,
         Err(error) => return Ok(not_started(call, "Spawn error", &error)),
     };
-    jobs::wait_for_start(call, &job, FOREGROUND_WAIT).ok();
+    jobs::wait_for_start(call, &job, LONGEST_WAIT).ok();
     let state = job.state(call.store);
     if !state.status.has_ended() {
-        let text = report(&job, &state, command, Some(FOREGROUND_WAIT)).map_err(unreadable)?;
+        let text = report(&job, &state, command, Some(LONGEST_WAIT)).map_err(unreadable)?;
         return Ok(Reply::plain(text));
     }
     let printed = printed(&job).map_err(unreadable)?;
-    let reply = match (state.status, exit_code(&state)) {
+    let reply = match (state.status, state.exit_code()) {
         (Status::Completed, _) if printed.is_empty() => Reply::plain("(no output)"),
         (Status::Completed, _) => Reply::plain(fitted(&printed, BYTES)),
         (Status::TimedOut, _) => {
@@ -228,21 +227,7 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
             Reply::refusal(fitted(&text, FAILED_OUTPUT))
         }
     };
-    let reader = call.scope.reader.clone();
-    Ok(reply.tells(&job, &state).after(move || {
-        job.mark_told(&foreground());
-        jobs::note_told(&job, &reader);
-    }))
-}
-
-/// Notes that the end was told. It does not count as seen: the design forgets a process only to make room.
-fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
-    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
-    reply.tells(&job, state).after(move || {
-        if has_ended {
-            job.mark_told(&reader);
-        }
-    })
+    Ok(jobs::told(call, reply, job, &state))
 }
 
 /// Returns all that a command printed: standard output, then standard error.

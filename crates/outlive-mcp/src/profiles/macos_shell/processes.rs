@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{content, find, in_sight, line_object, sessions, telling, total_lines, window, word};
 use crate::arguments::shown;
-use crate::profiles::{known_pid, started};
+use crate::jobs::LONGEST_WAIT_MS;
+use crate::profiles::{BY, known_pid, started};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -87,12 +88,6 @@ const RECENT: usize = 10;
 
 /// Far beyond any line number.
 const NO_LINE: u64 = 1 << 50;
-
-/// The longest wait, in milliseconds: under what the most impatient client allows.
-const LONGEST_WAIT: u64 = 45_000;
-
-/// Who asks, for the record.
-const BY: &str = "outlive mcp";
 
 /// How long a process has to end before it is told that it goes on.
 const EFFECT: Duration = Duration::from_secs(5);
@@ -203,7 +198,7 @@ fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let after = call.arguments.number("afterLine", 0..=NO_LINE)?.unwrap_or(0);
-    let timeout = call.arguments.number("timeout", 0..=LONGEST_WAIT)?.unwrap_or(30_000);
+    let timeout = call.arguments.number("timeout", 0..=LONGEST_WAIT_MS)?.unwrap_or(30_000);
     let most = call.arguments.number("maxLines", 1..=NO_LINE)?.unwrap_or(100);
     let job = find(call)?;
     let deadline = Instant::now() + Duration::from_millis(timeout);

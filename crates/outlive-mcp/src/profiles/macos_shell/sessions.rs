@@ -338,7 +338,7 @@ fn question(call: &Call<'_>, session: &Session) -> Failure {
     };
     let mut text = format!("Session '{}' has {count}:\n", called(call.scope, &session.name));
     for job in &session.live {
-        text.push_str(&format!("- {}: {}\n", job.id(), shown(&super::super::command(job))));
+        text.push_str(&format!("- {}: {}\n", job.id(), shown(&crate::profiles::command(job))));
     }
     text.push_str(
         "Kill all of them, or transfer them to the default session? Call close_shell_session again with running \"kill\" or \"transfer\".",

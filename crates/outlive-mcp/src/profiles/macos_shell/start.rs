@@ -6,15 +6,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use outlive::{
-    Cause, Job, LimitError, Line, Output, Piece, Request, SessionName, StartError, Started, State, Stdin,
-    Stream, WaitStatus,
+    Cause, Job, LimitError, Line, Output, OwnLabel, Piece, Request, SessionName, StartError, Started, State,
+    Stdin, Stream, WaitStatus,
 };
 use serde_json::{Map, Value, json};
 
-use super::{FOREGROUND, FOREGROUND_MS, LONGEST_LINE, new_id, sessions, telling};
-use crate::jobs;
+use super::{LONGEST_LINE, new_id, sessions, telling};
+use crate::jobs::{self, LONGEST_WAIT};
 use crate::reply::{Failure, Reply, chain};
-use crate::starting;
+use crate::starting::{self, YEAR_MS};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(super) static RUN_BACKGROUND: Tool = Tool {
@@ -67,9 +67,6 @@ const SHELL: &str = "/bin/zsh";
 
 /// The largest window: what is held in memory to answer is this many lines.
 const MOST_LINES: u64 = 100_000;
-
-/// A year, in milliseconds.
-const YEAR: u64 = 366 * 86_400_000;
 
 /// How much of an output is looked at to see whether it is text.
 const SAMPLE: usize = 1000;
@@ -164,7 +161,7 @@ fn start(call: &Call<'_>, request: &Request) -> Result<Started, Failure> {
 }
 
 fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let timeout = call.arguments.number("timeout", 1..=YEAR)?.unwrap_or(30_000);
+    let timeout = call.arguments.number("timeout", 1..=YEAR_MS)?.unwrap_or(30_000);
     let most = [
         call.arguments.number("maxOutputLines", 1..=MOST_LINES)?.unwrap_or(100),
         call.arguments.number("maxErrorLines", 1..=MOST_LINES)?.unwrap_or(50),
@@ -175,10 +172,12 @@ fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
         // The time is for whoever waits: nobody does.
         return Ok(Reply::json(&announced(&start(call, &request.timeout(None))?)));
     }
-    let request = request.group(FOREGROUND).timeout(Some(Duration::from_millis(timeout)));
+    let request = request
+        .own_label(OwnLabel::Foreground, RUN_COMMAND.name)
+        .timeout(Some(Duration::from_millis(timeout)));
     let started = start(call, &request)?;
     // Where it cannot be waited for, how it is doing is told all the same.
-    jobs::wait_for_start(call, &started.job, Duration::from_millis(FOREGROUND_MS)).ok();
+    jobs::wait_for_start(call, &started.job, LONGEST_WAIT).ok();
     let state = started.job.state(call.store);
     if !state.status.has_ended() {
         return Ok(Reply::json(&announced(&started)));

@@ -7,8 +7,8 @@ use outlive::{
 };
 
 use super::output::{initial, merged, streams};
-use super::task::{GRACE, exit_code};
-use crate::jobs::{await_leftovers, told};
+use super::task::GRACE;
+use crate::jobs::{LONGEST_WAIT, await_leftovers, told};
 use crate::profiles::{command, known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
@@ -16,9 +16,6 @@ use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 /// The longest that a command may take in the foreground, and what it may take if nothing is said.
 const MAX_TIMEOUT: u64 = 600_000;
-
-/// The longest that a call waits: under what the most impatient client allows.
-const LONGEST_WAIT: Duration = Duration::from_secs(45);
 
 /// How much of a command's output is kept.
 const OUTPUT_CAP: u64 = 100 << 20;
@@ -222,7 +219,7 @@ fn result(call: &Call<'_>, job: &Job, state: &State) -> std::io::Result<String> 
         format!("Stdout: {}", or(full(printed.stdout), "(empty)")),
         format!("Stderr: {}", or(full(printed.stderr), "(empty)")),
         format!("Error: {}", or(error, "(none)")),
-        format!("Exit Code: {}", or(exit_code(state).map(|code| code.to_string()), "(none)")),
+        format!("Exit Code: {}", or(state.exit_code().map(|code| code.to_string()), "(none)")),
         format!("Signal: {}", or(signal, "(none)")),
         format!("Background PIDs: {}", or(full(left.join(", ")), "(none)")),
         format!("Process Group PGID: {}", or(known_pid(state).map(|pid| pid.to_string()), "(none)")),

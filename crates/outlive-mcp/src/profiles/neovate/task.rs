@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::{Job, Kill, Signal, State, Status, WaitStatus};
+use outlive::{Job, Kill, Signal, Status};
 
 use super::output::merged;
 use crate::jobs::told;
@@ -65,7 +65,7 @@ fn bash_output(call: &mut Call<'_>) -> Result<Reply, Failure> {
         "Output:".to_owned(),
         if output.is_empty() { "(no output yet)".to_owned() } else { output },
     ];
-    if let Some(code) = exit_code(&state) {
+    if let Some(code) = state.exit_code() {
         lines.extend([String::new(), format!("Exit Code: {code}")]);
     }
     Ok(told(call, Reply::plain(lines.join("\n")), job, &state))
@@ -112,14 +112,6 @@ pub(super) fn status(status: Status) -> &'static str {
         Status::Completed => "completed",
         Status::Killed | Status::TimedOut => "killed",
         Status::Failed | Status::Lost => "failed",
-    }
-}
-
-/// Returns the code that the main process exited with.
-pub(super) fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        WaitStatus::Exited { code } => Some(code),
-        WaitStatus::Signaled { .. } | WaitStatus::Unknown => None,
     }
 }
 

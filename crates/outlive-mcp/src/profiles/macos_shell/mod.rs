@@ -11,12 +11,12 @@ mod start;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use outlive::{Job, JobId, Line, Nonblank, Nonce, State, Status, Stream, Tally};
 use serde_json::{Value, json};
 
-use super::{Isolation, News, Profile, random_digits};
+use super::own::{discard, is_expired, is_past};
+use super::{Choices, Expiry, Isolation, News, Profile, is_answered, random_digits};
 use crate::jobs;
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
@@ -40,47 +40,51 @@ stream_process_output and kill_process look after it. Without a session, \"defau
     ],
     isolation: Isolation::Project,
     news: News::None,
-    choices: [
-        "`run_background`; `run_command` with `runInBackground`",
-        "not there: `get_process_output`",
-        "not there: `list_processes`, `kill_process`",
-        "in the foreground, a command and `args`",
-        "UUID",
-        "`processId`",
-        "starting, running, stopped, failed, killed",
-        "stopped",
-        "`killed`",
-        "none; `run_command` 30 s",
-        "none: one signal",
-        "the whole tree",
-        "an error that says its status",
-        "any, or `force`",
-        "lines by number, as often as one likes",
-        "both, each line with its stream; or one",
-        "empty ones are passed over",
-        "the last 300 lines, or `bufferSize`; all is on disk",
-        "by stream",
-        "at once",
-        "a command and `args`, which are quoted",
-        "/bin/zsh, else bash, else sh",
-        "the session's, then the call's",
-        "closed",
-        "pipes",
-        "everything; processes go on",
-        "an hour, once told",
-        "50 a session, 200 in all",
-        "the project's sessions",
-        "a shell's directory and environment",
-        "none: asked for",
-        "`{processes: […]}`",
-        "milliseconds; start in ISO 8601",
-        "annotations",
-        "none",
-        "whole id",
-        "Linux",
-        "in scope",
-        "none",
-    ],
+    expiry: Some(Expiry {
+        is_due: |call, job, ended| job.is_seen() && is_past(ended, call.store.config().retention.keep),
+        remove_files: |_, _| {},
+    }),
+    choices: Choices {
+        start_tool: "`run_background`; `run_command` with `runInBackground`",
+        bash_output: "not there: `get_process_output`",
+        process: "not there: `list_processes`, `kill_process`",
+        run_command: "in the foreground, a command and `args`",
+        id_form: "UUID",
+        id_parameter: "`processId`",
+        status_words: "starting, running, stopped, failed, killed",
+        exit_zero: "stopped",
+        timed_out: "`killed`",
+        default_timeout: "none; `run_command` 30 s",
+        kill_grace: "none: one signal",
+        kill_reach: "the whole tree",
+        kill_after_end: "an error that says its status",
+        kill_signal: "any, or `force`",
+        read_result: "lines by number, as often as one likes",
+        streams: "both, each line with its stream; or one",
+        blank_lines: "empty ones are passed over",
+        readable_output: "the last 300 lines, or `bufferSize`; all is on disk",
+        filter: "by stream",
+        start_answer: "at once",
+        command_form: "a command and `args`, which are quoted",
+        shell: "/bin/zsh, else bash, else sh",
+        environment: "the session's, then the call's",
+        stdin: "closed",
+        terminal: "pipes",
+        survives: "everything; processes go on",
+        retention: "an hour, once told",
+        limits: "50 a session, 200 in all",
+        visibility: "the project's sessions",
+        session_meaning: "a shell's directory and environment",
+        end_news: "none: asked for",
+        list_form: "`{processes: […]}`",
+        time_form: "milliseconds; start in ISO 8601",
+        approval: "annotations",
+        refused_commands: "none",
+        id_matching: "whole id",
+        platform: "Linux",
+        extra_scope: "in scope",
+        description: "none",
+    },
 };
 
 /// How many lines one can look back on, unless it was said at the start.
@@ -88,12 +92,6 @@ const WINDOW: u64 = 300;
 
 /// The longest part of a line that is shown: one line must not fill an answer.
 const LONGEST_LINE: usize = 10_000;
-
-/// The group of what `run_command` runs.
-const FOREGROUND: &str = "run_command";
-
-/// How long `run_command` waits, in milliseconds: under what the most impatient client allows.
-const FOREGROUND_MS: u64 = 45_000;
 
 /// Chooses the word for how a job is doing. Whom a deadline ended was killed; of whom nobody knows how it ended, it
 /// failed.
@@ -128,16 +126,6 @@ fn new_id() -> Result<JobId, Failure> {
     JobId::parse(&id).map_err(|error| Failure::of("no id could be made", &error))
 }
 
-/// Tells whether an id is one that this profile made.
-fn is_own(id: &JobId) -> bool {
-    let id = id.as_str();
-    let is_right = |(place, byte): (usize, u8)| match place {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    id.len() == 36 && id.bytes().enumerate().all(is_right)
-}
-
 /// Lists the jobs in sight, the newest first. Own ones that have ended go once their time is over.
 fn in_sight(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     let listing =
@@ -148,31 +136,14 @@ fn in_sight(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
             continue;
         }
         let state = job.state(call.store);
-        if is_over(call, &job, &state) {
+        if is_expired(call, &job, &state) {
             // Where it cannot be removed it is gone from sight all the same.
-            call.store.remove(&job).ok();
-        } else if !state.is_removed && !is_answered(&job, &state) {
+            discard(call, &job);
+        } else if !state.is_removed && !is_answered(call, &job, &state) {
             jobs.push((job, state));
         }
     }
     Ok(jobs)
-}
-
-/// Tells whether an own job has ended so long ago that it goes. One whose end nobody has heard of stays.
-fn is_over(call: &Call<'_>, job: &Job, state: &State) -> bool {
-    let Some(outcome) = state.outcome.as_ref().filter(|_| !state.is_live()) else { return false };
-    let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(outcome.ended.0);
-    is_own(job.id())
-        && ended.elapsed().is_ok_and(|age| age >= call.store.config().retention.keep)
-        && job.is_seen()
-}
-
-/// Tells whether a job was a foreground command whose answer said everything: it never was a background process.
-fn is_answered(job: &Job, state: &State) -> bool {
-    job.spec().options.group.as_deref() == Some(FOREGROUND)
-        && !state.is_live()
-        && state.runtime_ms().is_some_and(|runtime| runtime < FOREGROUND_MS)
-        && job.is_seen()
 }
 
 /// Finds the job that `processId` names.
@@ -254,12 +225,8 @@ mod tests {
     fn ids_are_uuids_of_version_4() {
         for _ in 0..200 {
             let id = new_id().unwrap();
-            assert!(is_own(&id), "{id}");
             assert_eq!(&id.as_str()[14..15], "4", "{id}");
             assert!("89ab".contains(&id.as_str()[19..20]), "{id}");
-        }
-        for other in ["vite-3f9c", "proc-abc", "0f0f0f0f-0f0f-0f0f-0f0f-0f0f0f0f0f0g"] {
-            assert!(!is_own(&JobId::parse(other).unwrap()), "{other}");
         }
     }
 

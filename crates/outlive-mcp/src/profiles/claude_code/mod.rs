@@ -10,10 +10,10 @@ mod kill_shell;
 mod list_shells;
 mod run_command;
 
-use outlive::{Cause, Job, SessionName, State, Status, WaitStatus};
+use outlive::{Cause, Job, SessionName, State, Status};
 use serde_json::json;
 
-use super::{Isolation, News, Profile};
+use super::{Choices, Isolation, News, Profile, is_answered, is_own};
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
 
@@ -38,47 +38,48 @@ They go on when this server or the client ends, and are there again afterwards."
     ],
     isolation: Isolation::Project,
     news: News::None,
-    choices: [
-        "`run_command` with `run_in_background`",
-        "`bash_id`, `filter`; what is new",
-        "not there: `bash_output`, `kill_shell`, `list_shells`",
-        "foreground and background, by `run_in_background`",
-        "`shell-<ms>-<4 base36>`",
-        "`bash_id` to read, `shell_id` to kill (or `bash_id`)",
-        "running, completed, failed, killed",
-        "completed",
-        "`killed`, and a line in the errors",
-        "10 minutes; 30 s in the foreground",
-        "5 s; 3 s after a timeout in the foreground",
-        "the whole tree",
-        "an error: `Process already …`",
-        "none",
-        "what is new, once for all readers",
-        "two texts",
-        "left out, also those of spaces alone",
-        "the newest 10,000 lines a stream",
-        "regular expression without regard to case; an invalid one is passed over",
-        "1.5 s, or its end",
-        "a line for the shell",
-        "`/bin/sh`",
-        "inherited, and `FORCE_COLOR=0`",
-        "closed",
-        "none",
-        "everything",
-        "until 20 are there; then the oldest ended go",
-        "20, running ones not counted out; 50 live ones",
-        "the project's own",
-        "whose jobs they are",
-        "none: ask with `bash_output`",
-        "an array",
-        "`1m 5s`, to now",
-        "annotations",
-        "none",
-        "part of an id to read, the whole to kill",
-        "Linux",
-        "in scope",
-        "taken and not used",
-    ],
+    expiry: None,
+    choices: Choices {
+        start_tool: "`run_command` with `run_in_background`",
+        bash_output: "`bash_id`, `filter`; what is new",
+        process: "not there: `bash_output`, `kill_shell`, `list_shells`",
+        run_command: "foreground and background, by `run_in_background`",
+        id_form: "`shell-<ms>-<4 base36>`",
+        id_parameter: "`bash_id` to read, `shell_id` to kill (or `bash_id`)",
+        status_words: "running, completed, failed, killed",
+        exit_zero: "completed",
+        timed_out: "`killed`, and a line in the errors",
+        default_timeout: "10 minutes; 30 s in the foreground",
+        kill_grace: "5 s; 3 s after a timeout in the foreground",
+        kill_reach: "the whole tree",
+        kill_after_end: "an error: `Process already …`",
+        kill_signal: "none",
+        read_result: "what is new, once for all readers",
+        streams: "two texts",
+        blank_lines: "left out, also those of spaces alone",
+        readable_output: "the newest 10,000 lines a stream",
+        filter: "regular expression without regard to case; an invalid one is passed over",
+        start_answer: "1.5 s, or its end",
+        command_form: "a line for the shell",
+        shell: "`/bin/sh`",
+        environment: "inherited, and `FORCE_COLOR=0`",
+        stdin: "closed",
+        terminal: "none",
+        survives: "everything",
+        retention: "until 20 are there; then the oldest ended go",
+        limits: "20, running ones not counted out; 50 live ones",
+        visibility: "the project's own",
+        session_meaning: "whose jobs they are",
+        end_news: "none: ask with `bash_output`",
+        list_form: "an array",
+        time_form: "`1m 5s`, to now",
+        approval: "annotations",
+        refused_commands: "none",
+        id_matching: "part of an id to read, the whole to kill",
+        platform: "Linux",
+        extra_scope: "in scope",
+        description: "taken and not used",
+    },
 };
 
 /// How ids begin that are made here.
@@ -102,11 +103,6 @@ fn reader() -> SessionName {
     outlive::reader_name("claude-code")
 }
 
-/// The reader of commands in the foreground: one that was told to this one is not in the list.
-fn foreground() -> SessionName {
-    outlive::reader_name("claude-code-foreground")
-}
-
 /// Chooses the design's word for a status.
 fn word(state: &State) -> &'static str {
     match state.status {
@@ -115,14 +111,6 @@ fn word(state: &State) -> &'static str {
         Status::Killed | Status::TimedOut => "killed",
         // Nobody knows how it ended; it did not end as it should.
         Status::Failed | Status::Lost => "failed",
-    }
-}
-
-/// Returns the exit code; none of one that a signal ended.
-fn exit_code(state: &State) -> Option<i32> {
-    match state.outcome.as_ref()?.wait_status {
-        WaitStatus::Exited { code } => Some(code),
-        WaitStatus::Signaled { .. } | WaitStatus::Unknown => None,
     }
 }
 
@@ -143,17 +131,26 @@ fn last_words(job: &Job, state: &State) -> Option<String> {
 
 /// Tells whether the design would not have it in its list: a command in the foreground that was answered and has left nothing
 /// running, or one that never began.
-fn is_hidden(job: &Job, state: &State) -> bool {
+fn is_hidden(call: &Call<'_>, job: &Job, state: &State) -> bool {
     let never_began =
         || state.outcome.as_ref().is_some_and(|outcome| matches!(outcome.cause, Cause::NeverStarted(_)));
-    (job.is_told(&foreground()) && !state.is_live())
-        || (job.id().as_str().starts_with(PREFIX) && never_began())
+    is_answered(call, job, state) || (is_own(call, job) && never_began())
+}
+
+/// Notes that the end was told. It does not count as seen: the design forgets a process only to make room.
+fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
+    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
+    reply.tells(&job, state).after(move || {
+        if has_ended {
+            job.mark_told(&reader);
+        }
+    })
 }
 
 /// Lists what the caller sees, the oldest first.
 fn processes(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
     let mut jobs = super::jobs(call)?;
-    jobs.retain(|(job, state)| !is_hidden(job, state));
+    jobs.retain(|(job, state)| !is_hidden(call, job, state));
     Ok(jobs)
 }
 
@@ -161,7 +158,7 @@ fn processes(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
 fn exactly(call: &Call<'_>, id: &str) -> Option<(Job, State)> {
     let job = super::find(call, id)?;
     let state = job.state(call.store);
-    (!is_hidden(&job, &state)).then_some((job, state))
+    (!is_hidden(call, &job, &state)).then_some((job, state))
 }
 
 /// Finds one by its id, else the oldest whose id has this in it.

@@ -1,0 +1,118 @@
+//! The tools of DeepChat: `execute_command`, in the foreground for a while or in the background, and `process`.
+//!
+//! What that design calls a session is a job here, and its conversation is a session. Of what a job printed, a poll
+//! shows the end and a log a range of characters; what is long has a file, which is a link into the store.
+
+mod execute_command;
+mod files;
+mod process;
+
+use std::time::{Duration, SystemTime};
+
+use outlive::{Job, State, Status};
+use serde_json::Value;
+
+use super::own::is_past;
+use super::{Choices, Expiry, Isolation, News, Profile};
+use crate::reply::Failure;
+use crate::tools::Call;
+
+pub(crate) static PROFILE: Profile = Profile {
+    name: "deepchat",
+    about: "DeepChat's `execute_command` and `process`",
+    instructions: "Use execute_command to run shell commands. One that takes longer than yieldMs (10 seconds by default), or \
+        that is started with background: true, goes on as a session: use process with its sessionId to poll its output and \
+        status, read its log, write to its stdin, kill it or remove it. Sessions survive this conversation's restarts.",
+    tools: &[&execute_command::EXECUTE_COMMAND, &process::PROCESS],
+    isolation: Isolation::Conversation,
+    news: News::None,
+    expiry: Some(Expiry { is_due, remove_files: files::forget_file }),
+    choices: Choices {
+        start_tool: "`execute_command` with `background: true`",
+        bash_output: "not there: `process` with `action: \"poll\"`",
+        process: "`action`: list, poll, log, write, kill, clear, remove",
+        run_command: "not there: `execute_command`",
+        id_form: "`bg_` and 12 digits of 36",
+        id_parameter: "`sessionId`",
+        status_words: "running, done, error, killed",
+        exit_zero: "done",
+        timed_out: "`killed`, with `timedOut: true`",
+        default_timeout: "none",
+        kill_grace: "2 s",
+        kill_reach: "the whole tree",
+        kill_after_end: "nothing happens, and that is a success",
+        kill_signal: "none",
+        read_result: "poll: the last 500 characters; log: a range of characters",
+        streams: "merged, in the order in which they came",
+        blank_lines: "kept",
+        readable_output: "100 MiB on disk; more than 10,000 characters are reported as offloaded, with their file",
+        filter: "none",
+        start_answer: "at once, or after `yieldMs` (10 s; at most 45 s)",
+        command_form: "a line for the shell",
+        shell: "the user's",
+        environment: "inherited, login or clean",
+        stdin: "a pipe, with `write` and `eof`; also of a command that was yielded",
+        terminal: "pipes",
+        survives: "everything",
+        retention: "30 minutes after the last look",
+        limits: "as configured: 50 a session, 200 in all",
+        visibility: "the conversation's own, else the project's",
+        session_meaning: "one background command",
+        end_news: "none: poll",
+        list_form: "`{status, sessions: [SessionMeta]}`",
+        time_form: "milliseconds since 1970",
+        approval: "annotations",
+        refused_commands: "none",
+        id_matching: "the whole id",
+        platform: "Linux",
+        extra_scope: "in scope, by the other front ends",
+        description: "required, 5 to 100 characters; it is the job's name",
+    },
+};
+
+/// How the ids of its own jobs begin.
+const PREFIX: &str = "bg_";
+
+/// The time between the signals of a kill.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long an ended session stays after the last look at it.
+const TTL: Duration = Duration::from_secs(30 * 60);
+
+/// Tells whether no client has looked at an ended session for too long.
+fn is_due(_: &Call<'_>, job: &Job, ended: SystemTime) -> bool {
+    is_past(job.last_look().filter(|_| job.is_seen()).unwrap_or(ended), TTL)
+}
+
+fn status(state: &State) -> &'static str {
+    match state.status {
+        Status::Starting | Status::Running => "running",
+        Status::Completed => "done",
+        Status::Failed | Status::Lost => "error",
+        Status::Killed | Status::TimedOut => "killed",
+    }
+}
+
+fn invalid(what: impl std::fmt::Display) -> Failure {
+    Failure::new(format!("Invalid arguments: {what}"))
+}
+
+/// Returns a number that is at least this, if there is one. One as a text is taken, too.
+fn number(call: &Call<'_>, name: &str, least: u64) -> Result<Option<u64>, Failure> {
+    let given = match call.arguments.value(name) {
+        None => return Ok(None),
+        Some(Value::Number(number)) => number.as_f64(),
+        Some(Value::String(text)) => text.trim().parse::<f64>().ok(),
+        Some(_) => None,
+    };
+    match given.filter(|given| given.is_finite()) {
+        None => Err(invalid(format!("{name} must be a number"))),
+        Some(given) if given < least as f64 => Err(invalid(format!("{name} must be at least {least}"))),
+        // Numbers here are far below what a float holds exactly.
+        Some(given) => Ok(Some(given.round().min(9e15) as u64)),
+    }
+}
+
+fn flag(call: &Call<'_>, name: &str) -> Result<bool, Failure> {
+    call.arguments.flag(name).map_err(|failure| invalid(failure.into_words()))
+}

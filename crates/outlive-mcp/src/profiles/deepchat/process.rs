@@ -1,0 +1,253 @@
+//! `process`: what there is, what it printed, its input and its end.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use outlive::{ControlError, Job, Kill, Output, State, Status, Stdin};
+use serde_json::{Map, Value, json};
+
+use super::files::{OFFLOADED, file, forget_file, offloaded};
+use super::{GRACE, flag, invalid, number, status};
+use crate::arguments::shown;
+use crate::jobs;
+use crate::profiles::{BY, UNREAD, command, epoch_ms, find, pid, read, sweep};
+use crate::reply::{Failure, Reply};
+use crate::tools::{Call, Hints, Kind, Parameter, Tool};
+
+pub(super) static PROCESS: Tool = Tool {
+    name: "process",
+    title: "Manage background sessions",
+    description: "Manage background sessions created by execute_command with background: true, or by foreground commands that yielded a sessionId. Use poll to check output and status, log to get full output with pagination, write to send input to stdin, kill to terminate, clear to empty the output, and remove to clean up sessions.",
+    parameters: &[
+        Parameter::required("action", Kind::Word(&ACTIONS), "The action to perform"),
+        Parameter::new("sessionId", Kind::Text, "Session ID (required for all actions except list)"),
+        Parameter::new("offset", Kind::Number, "Starting character for log action (default 0)")
+            .with(r#"{"minimum": 0}"#),
+        Parameter::new("limit", Kind::Number, "Maximum characters to return for log action (default 1000)")
+            .with(r#"{"minimum": 1}"#),
+        Parameter::new("data", Kind::Text, "Text to write to stdin (write action only)"),
+        Parameter::new("eof", Kind::Flag, "Close stdin after writing (write action only)"),
+    ],
+    hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
+    waits: false,
+    call: process,
+};
+
+const ACTIONS: [&str; 7] = ["list", "poll", "log", "write", "kill", "clear", "remove"];
+
+/// How many characters a poll shows.
+const POLLED: usize = 500;
+
+/// How many a log shows if nothing is said.
+const LOGGED: u64 = 1000;
+
+/// The most that one log shows, whatever is asked for: a client has to hold it in memory, and `totalLength` says that
+/// there is more.
+const MOST_LOGGED: u64 = 1_000_000;
+
+fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    let wrong = || invalid(format!("action must be one of {}", ACTIONS.join(", ")));
+    let action = match call.arguments.value("action") {
+        Some(Value::String(action)) => ACTIONS.into_iter().find(|word| word == action).ok_or_else(wrong)?,
+        _ => return Err(wrong()),
+    };
+    if action == "list" {
+        return list(call);
+    }
+    let id = match call.arguments.value("sessionId") {
+        Some(Value::String(id)) if !id.is_empty() => id.clone(),
+        None | Some(Value::String(_)) => {
+            return Err(Failure::new(format!("sessionId is required for {action} action")));
+        }
+        Some(_) => return Err(invalid("sessionId must be a string")),
+    };
+    let missing = || Failure::new(format!("Session {} not found", shown(&id)));
+    let job = find(call, &id).ok_or_else(missing)?;
+    match action {
+        "poll" => Ok(poll(call, job)),
+        "log" => log(call, job),
+        "write" => write(call, job),
+        "kill" => kill(call, job),
+        "clear" => clear(call, job),
+        _ => remove(call, job),
+    }
+}
+
+/// Lists the sessions of the conversation. Being listed is no look at any of them.
+fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    sweep(call);
+    let sessions: Vec<Value> =
+        crate::profiles::jobs(call)?.iter().map(|(job, state)| meta(call, job, state)).collect();
+    Ok(Reply::json(&json!({"status": "ok", "sessions": sessions})))
+}
+
+/// What the list says of a session.
+fn meta(call: &Call<'_>, job: &Job, state: &State) -> Value {
+    let created = epoch_ms(job.spec().created);
+    let since_1970 = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok();
+    let looked = job.last_look().and_then(since_1970).map(|time| time.as_millis() as u64);
+    let length = count(job);
+    let mut meta = Map::new();
+    meta.insert("sessionId".to_owned(), job.id().as_str().into());
+    meta.insert("command".to_owned(), command(job).into());
+    meta.insert("status".to_owned(), status(state).into());
+    meta.insert("createdAt".to_owned(), created.into());
+    meta.insert("lastAccessedAt".to_owned(), looked.map_or(created, |looked| looked.max(created)).into());
+    if let Some(pid) = pid(state) {
+        meta.insert("pid".to_owned(), pid.into());
+    }
+    meta.insert("outputLength".to_owned(), length.into());
+    meta.insert("offloaded".to_owned(), (length > OFFLOADED).into());
+    if length > OFFLOADED {
+        // So that the file is there for whoever knows where it has to be.
+        file(call, job);
+    }
+    add_end(&mut meta, state);
+    meta.into()
+}
+
+fn poll(call: &Call<'_>, job: Job) -> Reply {
+    let state = job.state(call.store);
+    let mut answer = Map::new();
+    answer.insert("status".to_owned(), status(&state).into());
+    answer.insert("output".to_owned(), read(&job, |output| output.last_characters(POLLED)).into());
+    add_file(&mut answer, offloaded(call, &job));
+    add_end(&mut answer, &state);
+    looked(call, job, &state, &answer.into())
+}
+
+fn log(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
+    let offset = number(call, "offset", 0)?.unwrap_or(0);
+    let limit = number(call, "limit", 1)?.unwrap_or(LOGGED).min(MOST_LOGGED);
+    // First how it is, then what it printed: of one that has ended that is all.
+    let state = job.state(call.store);
+    let mut answer = Map::new();
+    answer.insert("status".to_owned(), status(&state).into());
+    answer.insert("output".to_owned(), read(&job, |output| output.characters(offset, limit, None)).into());
+    answer.insert("totalLength".to_owned(), count(&job).into());
+    add_file(&mut answer, offloaded(call, &job));
+    add_end(&mut answer, &state);
+    Ok(looked(call, job, &state, &answer.into()))
+}
+
+fn write(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
+    let data = match call.arguments.value("data") {
+        None => String::new(),
+        Some(Value::String(data)) => data.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        Some(Value::Bool(is_true)) => is_true.to_string(),
+        Some(_) => return Err(invalid("data must be a string")),
+    };
+    let eof = flag(call, "eof")?;
+    let state = job.state(call.store);
+    let id = job.id();
+    if state.status.has_ended() {
+        return Err(Failure::new(format!("Session {id} is not running")));
+    }
+    let refused = |error: ControlError| match &error {
+        ControlError::Ended(_) => Failure::new(format!("Session {id} is not running")),
+        ControlError::Orphaned(_) => Failure::new(format!("Session {id} stdin is not available")),
+        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => {
+            Failure::new(format!("Session {id} stdin is not available"))
+        }
+        // It may have ended a moment ago.
+        _ if job.state(call.store).status.has_ended() => Failure::new(format!("Session {id} is not running")),
+        _ => Failure::of(&format!("Session {id} stdin was not written"), &error),
+    };
+    if job.spec().options.stdin == Stdin::Null {
+        return Err(Failure::new(format!("Session {id} stdin is not available")));
+    }
+    if !data.is_empty() {
+        call.store.write_stdin(&job, data.as_bytes(), UNREAD).map_err(refused)?;
+    }
+    if eof {
+        call.store.close_stdin(&job).map_err(refused)?;
+    }
+    Ok(done(call, job, &state))
+}
+
+fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
+    end(call, &job)?;
+    let state = job.state(call.store);
+    Ok(done(call, job, &state))
+}
+
+/// Ends all of it; one that has ended is left as it is.
+fn end(call: &Call<'_>, job: &Job) -> Result<(), Failure> {
+    let id = job.id();
+    let how = Kill { grace: Some(GRACE), by: BY.to_owned(), ..Kill::default() };
+    let killed = match call.store.kill(job, &how) {
+        Ok(killed) => killed,
+        Err(ControlError::Ended(_)) => return Ok(()),
+        Err(error) => return Err(Failure::of(&format!("Session {id} was not killed"), &error)),
+    };
+    match killed.survivors.first() {
+        None => Ok(()),
+        Some(left) => Err(Failure::new(format!(
+            "Session {id} was not killed: pid {} {} is left, {}",
+            left.pid,
+            shown(&left.command),
+            left.why
+        ))),
+    }
+}
+
+fn clear(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
+    let cleared = call.store.clear(&job);
+    cleared.map_err(|error| Failure::of(&format!("Session {} was not cleared", job.id()), &error))?;
+    forget_file(call, &job);
+    let state = job.state(call.store);
+    Ok(done(call, job, &state))
+}
+
+fn remove(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
+    end(call, &job)?;
+    forget_file(call, &job);
+    // Whoever asks for its removal need not be told of its end.
+    jobs::note_told(&job, &call.scope.reader);
+    let removed = call.store.remove(&job);
+    removed.map_err(|error| Failure::of(&format!("Session {} was not removed", job.id()), &error))?;
+    Ok(Reply::json(&json!({"status": "ok", "sessionId": job.id().as_str()})))
+}
+
+/// Answers that what was asked for is done.
+fn done(call: &Call<'_>, job: Job, state: &State) -> Reply {
+    let answer = json!({"status": "ok", "sessionId": job.id().as_str()});
+    looked(call, job, state, &answer)
+}
+
+/// Answers, and notes that the session was looked at once the client has it.
+fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
+    let reader = call.scope.reader.clone();
+    let has_ended = state.status.has_ended();
+    Reply::json(answer).tells(&job, state).after(move || {
+        if has_ended {
+            jobs::note_told(&job, &reader);
+        } else {
+            // Where the reader was stays where it was: only the time is new.
+            let place = job.cursor(&reader, None).unwrap_or(0);
+            job.set_cursor(&reader, None, place).ok();
+        }
+    })
+}
+
+/// Says with what code it exited, and whether its time was over.
+fn add_end(object: &mut Map<String, Value>, state: &State) {
+    if let Some(code) = state.exit_code() {
+        object.insert("exitCode".to_owned(), code.into());
+    }
+    if state.status == Status::TimedOut {
+        object.insert("timedOut".to_owned(), true.into());
+    }
+}
+
+fn add_file(object: &mut Map<String, Value>, file: Option<PathBuf>) {
+    if let Some(file) = file {
+        object.insert("offloaded".to_owned(), true.into());
+        object.insert("outputFilePath".to_owned(), file.to_string_lossy().into());
+    }
+}
+
+fn count(job: &Job) -> u64 {
+    read(job, Output::character_count)
+}
