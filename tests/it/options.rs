@@ -47,3 +47,21 @@ fn show_tells_what_was_decided() {
     assert!(text.contains("until=2"), "{text}");
     home.wait(&job);
 }
+
+#[test]
+fn merged_streams_keep_their_order() {
+    let home = Home::new();
+    let line = "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done";
+    let job = home.start_with(&["--merge"], ["sh", "-c", line]);
+    home.wait(&job);
+    let all: String = (1..=5).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    assert_eq!(String::from_utf8(home.logs(&job)).unwrap(), all);
+    assert_eq!(home.run(["logs", "--stream", "stdout", &job]).ok().text(), all);
+    assert_eq!(home.run(["logs", "--stream", "stderr", &job]).ok().text(), "");
+    assert_eq!((&home.show(&job)["merge"], &spec(&home, &job)["merge"]), (&true.into(), &true.into()));
+
+    home.configure("[job]\nmerge = true\n");
+    let apart = home.start_with(&["--merge=false"], ["sh", "-c", line]);
+    assert_eq!(home.wait(&apart)["output"]["stderr_lines"], 5);
+    assert_eq!(home.show(&apart)["merge"], false);
+}
