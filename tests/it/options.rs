@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
-use outlive_tests::Home;
+use outlive_tests::{Home, User};
 use serde_json::Value;
 
 /// Returns what was decided, as it is on disk.
@@ -64,4 +64,19 @@ fn merged_streams_keep_their_order() {
     let apart = home.start_with(&["--merge=false"], ["sh", "-c", line]);
     assert_eq!(home.wait(&apart)["output"]["stderr_lines"], 5);
     assert_eq!(home.show(&apart)["merge"], false);
+}
+
+#[test]
+fn nice_is_set_or_it_is_told_why_not() {
+    // An ordinary user: the last one there is.
+    let home = Home::of(*User::all().last().unwrap());
+    let job = home.start_with(&["--nice", "19"], ["nice"]);
+    home.wait(&job);
+    assert_eq!(home.logs(&job), b"19\n");
+    assert_eq!((&home.show(&job)["nice"], &spec(&home, &job)["nice"]), (&19.into(), &19.into()));
+
+    let refused = home.run(["--json", "run", "--nice", "-20", "--", "true"]).code(126).error_json();
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("priority") && message.contains("--nice"), "{refused}");
+    assert!(home.run(["run", "--nice", "20", "true"]).code(2).error().contains("from -20 to 19"));
 }

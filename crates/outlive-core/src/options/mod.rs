@@ -44,6 +44,9 @@ job_options! {
         /// How much of its output is kept, such as 100M; `off` for all
         output_cap: OrOff<Size> as output_cap_bytes = Some(100 << 20), "SIZE", RUN.config();
 
+        /// How nice it is to others when processors are short, from -20 to 19; less than its starter's needs the right to
+        nice: OrOff<Whole<i32, -20, 19>> as nice = None, "NUMBER", RUN.config().show();
+
         /// What becomes of processes that the main one leaves behind: keep, kill or kill-after=DURATION
         survivors: Survivors as survivors = Survivors::Keep, "CHOICE", RUN.config();
 
