@@ -1,4 +1,6 @@
 //! Options of a job: each is declared once, and every surface has it from there.
+//!
+//! What `run` says counts before `config.toml`, and that before the default; what was decided is in `spec.json` and in `show`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
