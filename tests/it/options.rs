@@ -1,8 +1,10 @@
 //! Options of a job: each is declared once, and every surface has it from there.
+//!
+//! What `run` says counts before `config.toml`, and that before the default; what was decided is in `spec.json` and in `show`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
-use outlive_tests::Home;
+use outlive_tests::{Home, User};
 use serde_json::Value;
 
 /// Returns what was decided, as it is on disk.
@@ -46,4 +48,37 @@ fn show_tells_what_was_decided() {
     let text = home.run(["show", &job]).ok().text();
     assert!(text.contains("until=2"), "{text}");
     home.wait(&job);
+}
+
+#[test]
+fn merged_streams_keep_their_order() {
+    let home = Home::new();
+    let line = "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done";
+    let job = home.start_with(&["--merge"], ["sh", "-c", line]);
+    home.wait(&job);
+    let all: String = (1..=5).map(|i| format!("out {i}\nerr {i}\n")).collect();
+    assert_eq!(String::from_utf8(home.logs(&job)).unwrap(), all);
+    assert_eq!(home.run(["logs", "--stream", "stdout", &job]).ok().text(), all);
+    assert_eq!(home.run(["logs", "--stream", "stderr", &job]).ok().text(), "");
+    assert_eq!((&home.show(&job)["merge"], &spec(&home, &job)["merge"]), (&true.into(), &true.into()));
+
+    home.configure("[job]\nmerge = true\n");
+    let apart = home.start_with(&["--merge=false"], ["sh", "-c", line]);
+    assert_eq!(home.wait(&apart)["output"]["stderr_lines"], 5);
+    assert_eq!(home.show(&apart)["merge"], false);
+}
+
+#[test]
+fn nice_is_set_or_it_is_told_why_not() {
+    // An ordinary user: the last one there is.
+    let home = Home::of(*User::all().last().unwrap());
+    let job = home.start_with(&["--nice", "19"], ["nice"]);
+    home.wait(&job);
+    assert_eq!(home.logs(&job), b"19\n");
+    assert_eq!((&home.show(&job)["nice"], &spec(&home, &job)["nice"]), (&19.into(), &19.into()));
+
+    let refused = home.run(["--json", "run", "--nice", "-20", "--", "true"]).code(126).error_json();
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("priority") && message.contains("--nice"), "{refused}");
+    assert!(home.run(["run", "--nice", "20", "true"]).code(2).error().contains("from -20 to 19"));
 }

@@ -35,10 +35,17 @@ pub(crate) struct Ends {
 
 /// Makes the connection; an error comes with what could not be made.
 pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)> {
-    let Endpoint::Pipes { stdin } = endpoint;
+    let Endpoint::Pipes { stdin, merge } = endpoint;
     let a_pipe = |error| ("a pipe", error);
     let (stdout, stdout_end) = Output::pipe(Stream::Stdout).map_err(a_pipe)?;
-    let (stderr, stderr_end) = Output::pipe(Stream::Stderr).map_err(a_pipe)?;
+    let mut outputs = vec![stdout];
+    let stderr_end = if merge {
+        stdout_end.try_clone().map_err(a_pipe)?
+    } else {
+        let (stderr, stderr_end) = Output::pipe(Stream::Stderr).map_err(a_pipe)?;
+        outputs.push(stderr);
+        stderr_end
+    };
     let (input, stdin_end) = match stdin {
         Stdin::Null => (None, File::open("/dev/null").map_err(|error| ("/dev/null", error))?.into()),
         Stdin::Open => {
@@ -47,11 +54,7 @@ pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)
             (Some(writing), reading)
         }
     };
-    Ok(Ends {
-        outputs: vec![stdout, stderr],
-        input: Input::new(input),
-        stdio: [stdin_end, stdout_end, stderr_end],
-    })
+    Ok(Ends { outputs, input: Input::new(input), stdio: [stdin_end, stdout_end, stderr_end] })
 }
 
 impl Output {

@@ -296,6 +296,7 @@ fn execute(
         group: cgroup_fds.directory(),
         cgroup_procs: &cgroup_fds.procs(),
         open_files: launch.options.limits.open_files,
+        nice: launch.options.nice,
     };
     let started = fault::step(Point::CommandExec, || Ok(spawn::start(&command))).unwrap_or_else(|error| {
         Err(Failure { step: Step::Fork, errno: error.raw_os_error().unwrap_or(0), candidate: 0 })
@@ -319,6 +320,10 @@ fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
         Step::Group => NeverStarted { path: None, ..never("group", b"") },
         Step::Session => NeverStarted { path: None, ..never("session", b"") },
         Step::Stdio => NeverStarted { path: None, ..never("stdio", b"") },
+        Step::Priority => {
+            let detail = "a nice value below the starter's needs CAP_SYS_NICE or `ulimit -e`; leave --nice out or raise it";
+            NeverStarted { path: None, detail: Some(detail.to_owned()), ..never("priority", b"") }
+        }
         Step::Directory => never("directory", launch.cwd),
         Step::Exec => {
             let candidates = launch.candidates.iter().copied();

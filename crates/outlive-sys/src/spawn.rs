@@ -33,6 +33,8 @@ pub struct Command<'a> {
     pub cgroup_procs: &'a [BorrowedFd<'a>],
     /// At most so many open files, in place of the user's limit.
     pub open_files: Option<u64>,
+    /// Its nice value, in place of the caller's.
+    pub nice: Option<i32>,
 }
 
 /// Limits of this program that would end it or keep it from its work, as they were.
@@ -78,6 +80,8 @@ pub enum Step {
     Session,
     /// Standard input, output and error.
     Stdio,
+    /// Its nice value.
+    Priority,
     /// The working directory.
     Directory,
     /// Executing the program.
@@ -118,6 +122,7 @@ struct Plan {
     limits: *const Limits,
     cgroup_procs: [RawFd; MAX_CGROUP_PROCS],
     open_files: Option<u64>,
+    nice: Option<i32>,
     failure: Option<Failure>,
 }
 
@@ -153,6 +158,7 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
         limits: command.limits,
         cgroup_procs,
         open_files: command.open_files,
+        nice: command.nice,
         failure: None,
     };
     let blocked = SignalsBlocked::new();
@@ -209,6 +215,11 @@ extern "C" fn become_command(plan: *mut c_void) -> c_int {
             limit.rlim_max = limit.rlim_max.min(count);
             limit.rlim_cur = limit.rlim_max;
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+        if let Some(nice) = (*plan).nice
+            && libc::setpriority(libc::PRIO_PROCESS, 0, nice) < 0
+        {
+            fail(plan, Step::Priority, 0)
         }
         if libc::chdir((*plan).directory) < 0 {
             fail(plan, Step::Directory, 0)

@@ -129,7 +129,7 @@ macro_rules! job_options {
                 pub $field: <$kind as kinds::Kind>::Value,
             )*
             $(
-                #[allow(missing_docs, reason = "its type says it")]
+                #[doc = concat!("See [`", stringify!($Group), "`].")]
                 #[serde(default, rename = $key, skip_serializing_if = "Field::is_left_out")]
                 pub $group: $Group,
             )*

@@ -15,7 +15,7 @@ pub use declare::{JobOption, Surfaces};
 pub use field::Field;
 
 use declare::RUN;
-use kinds::{Cpus, Line, Maybe, Memory, Millis, OrOff, Size, Text, Whole};
+use kinds::{Cpus, Flag, Line, Maybe, Memory, Millis, OrOff, Size, Text, Whole};
 
 use crate::containment::{Level, Survivors};
 use crate::spec::{Lifetime, Stdin};
@@ -38,8 +38,14 @@ job_options! {
         /// What it reads: nothing (this is the default), or what `outlive send` writes
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
 
+        /// Join standard error to standard output in one pipe, so that their order is exact; all of it counts as standard output
+        merge: Flag as merge = false, "true|false", RUN.config().show();
+
         /// How much of its output is kept, such as 100M; `off` for all
         output_cap: OrOff<Size> as output_cap_bytes = Some(100 << 20), "SIZE", RUN.config();
+
+        /// How nice it is to others when processors are short, from -20 to 19; less than its starter's needs the right to
+        nice: OrOff<Whole<i32, -20, 19>> as nice = None, "NUMBER", RUN.config().show();
 
         /// What becomes of processes that the main one leaves behind: keep, kill or kill-after=DURATION
         survivors: Survivors as survivors = Survivors::Keep, "CHOICE", RUN.config();
@@ -102,6 +108,8 @@ pub enum Endpoint {
     Pipes {
         /// What it reads.
         stdin: Stdin,
+        /// Standard error goes into the pipe of standard output.
+        merge: bool,
     },
 }
 
@@ -115,6 +123,6 @@ impl Completion {
 impl JobOptions {
     /// Returns how the command is connected.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::Pipes { stdin: self.stdin }
+        Endpoint::Pipes { stdin: self.stdin, merge: self.merge }
     }
 }
