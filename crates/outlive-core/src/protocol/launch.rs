@@ -1,4 +1,4 @@
-//! What a starter tells a new keeper, and what it hears back.
+//! The request with which a starter hands a job to a new keeper, and the answer.
 //!
 //! It goes through a socket pair and is never on disk: the environment is in it.
 
@@ -47,7 +47,7 @@ pub struct Launch<'a> {
     pub containment: Option<Level>,
     /// What it may use.
     pub limits: JobLimits,
-    /// What becomes of those that the main process leaves behind.
+    /// What happens to processes that outlive the main one.
     pub survivors: Survivors,
     /// How long it may live.
     pub lifetime: Lifetime,
