@@ -167,7 +167,12 @@ impl Job {
     /// Returns a state with nothing special about it.
     fn state_of(&self, status: Status, meta: Option<Meta>, outcome: Option<Outcome>) -> State {
         let mut newer = self.spec().newer();
-        newer.extend(meta.iter().flat_map(Meta::newer));
+        // Both files have a containment: what was asked for, and what there is.
+        for name in meta.iter().flat_map(Meta::newer) {
+            if !newer.contains(&name) {
+                newer.push(name);
+            }
+        }
         newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome"));
         State {
             status,
