@@ -50,18 +50,8 @@ fn words_of_a_later_version_are_listed_and_shown() {
     assert!(home.run(["list"]).ok().text().contains("lost, newer"));
 
     let words = home.show("words");
-    let fields = [
-        "mode",
-        "stdin",
-        "containment",
-        "survivors",
-        "lifetime",
-        "ready",
-        "status",
-        "containment",
-        "kept",
-        "outcome",
-    ];
+    let fields =
+        ["mode", "stdin", "containment", "survivors", "lifetime", "ready", "status", "kept", "outcome"];
     assert_eq!(words["newer"], json!(fields));
     assert_eq!((&words["mode"], &words["stdin"]), (&json!("hologram"), &json!({ "file": "/fixture/input" })));
     assert_eq!((&words["containment"], &words["ready"]), (&json!("microvm"), &json!(false)));

@@ -151,7 +151,7 @@ impl SessionName {
 }
 
 impl Default for SessionName {
-    /// Whose jobs they are that a person starts outside any session.
+    /// The session of jobs that are started without naming one.
     fn default() -> Self {
         Self("default".to_owned())
     }
@@ -176,7 +176,7 @@ impl From<SessionName> for String {
     }
 }
 
-/// 128 random bits that no other job ever has.
+/// 128 random bits: unlike an id, never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Nonce(pub [u8; 16]);

@@ -27,7 +27,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Names of the files in a job's directory.
 pub mod file {
-    /// What was asked.
+    /// What was asked for; never changes.
     pub const SPEC: &str = "spec.json";
     /// The snapshot for people and tools.
     pub const META: &str = "meta.json";
@@ -41,19 +41,19 @@ pub mod file {
     pub const DONE: &str = "done";
     /// The keeper's socket.
     pub const CONTROL: &str = "ctl";
-    /// There once somebody was told the outcome.
+    /// There once a front end has shown the outcome; its time is the last look.
     pub const SEEN: &str = "seen";
-    /// There once it was told that the keeper died and the command goes on.
+    /// There once the event was written that the keeper died and the command goes on.
     pub const ORPHANED: &str = "orphaned";
-    /// There once somebody asked for the end of a job that no keeper keeps: who, and with what.
+    /// There once a front end was asked to end a job without a keeper: on whose behalf, and with which signal.
     pub const ASKED: &str = "asked";
-    /// There once it is ready: when, and how that was seen.
+    /// There once the job is ready: since when, and by which sign.
     pub const READY: &str = "ready";
-    /// Held by whoever looks whether it is ready.
+    /// Held by the process that checks in the background whether the job is ready.
     pub const PROBE: &str = "probe";
-    /// What the job is called since it was renamed.
+    /// The name of a job that was renamed.
     pub const NAME: &str = "name";
-    /// There once it was given to another session: which.
+    /// The session that the job was given to.
     pub const SESSION: &str = "session";
     /// What became of the command at its end, and of the notice that was to be sent.
     pub const COMPLETION: &str = "parting.json";

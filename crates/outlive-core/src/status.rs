@@ -1,6 +1,6 @@
 //! The native words for how a job is doing.
 //!
-//! Facts are stored, words are chosen: these are chosen from an outcome's two facts, and each profile chooses its own.
+//! Files hold facts. Words are derived from them: these from an outcome's two facts, and each profile has its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +18,11 @@ pub enum Status {
     Completed,
     /// It ended by itself in any other way, or never started.
     Failed,
-    /// Somebody stopped it.
+    /// A front end was asked to stop it.
     Killed,
     /// Its deadline stopped it.
     TimedOut,
-    /// Nobody kept it to its end, or a later version knows why it ended. How is known only where the kernel could tell.
+    /// Its keeper died before its end, or only a later version knows why it ended. The exit status may be unknown.
     Lost,
 }
 

@@ -1,4 +1,4 @@
-//! How a job is held together, what it may use, and what becomes of those that its main process leaves behind.
+//! How a job's processes are held together, what they may use, and what happens to those that outlive the main one.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +14,9 @@ pub enum Level {
     Hybrid,
     /// The freezer of version 1 holds the tree.
     Freezer,
-    /// The keeper adopts orphans and sweeps what is below it.
+    /// The keeper adopts orphans, and looks for processes below itself.
     Sweep,
-    /// The process group; whoever leaves it is not reached.
+    /// The process group; a process that leaves it is not reached.
     Group,
 }
 
@@ -44,7 +44,7 @@ impl Level {
 /// What holds one job together; written by its keeper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Containment {
-    /// By what.
+    /// The means.
     pub level: OrNewer<Level>,
     /// The directory of the control group that holds the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,7 +66,7 @@ pub struct Containment {
 pub enum Enforcement {
     /// By the kernel, at every moment.
     Enforced,
-    /// By the keeper, which looks now and then and ends a job that is over it.
+    /// By the keeper, which measures at intervals and ends a job that is over it.
     Polled,
     /// Not at all.
     None,
@@ -100,11 +100,11 @@ pub struct Kept {
     pub open_files: Option<Enforcement>,
 }
 
-/// What becomes of processes that are left when the main one has ended.
+/// What happens to processes that outlive the main one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Survivors {
-    /// They go on, and the job lingers.
+    /// They continue, and the job lingers.
     #[default]
     Keep,
     /// They are ended as by `kill`, after this time.
@@ -117,7 +117,7 @@ pub enum Survivors {
 /// A limit is near when this share of it is used.
 pub const NEAR_PERCENT: u64 = 80;
 
-/// Tells whether so much of a limit is used that somebody should know.
+/// Tells whether enough of a limit is used for a warning.
 pub fn is_near(used: u64, limit: u64) -> bool {
     u128::from(used) * 100 >= u128::from(limit) * u128::from(NEAR_PERCENT)
 }

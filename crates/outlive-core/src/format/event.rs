@@ -1,8 +1,8 @@
 //! What happened to a session's jobs: the records of `sessions/<name>/events`.
 //!
 //! Every writer appends whole records with one write, so that none is cut by another. A record begins and ends with a newline:
-//! whatever a full disk or a crash left of the one before, the next one stands alone. A fact has a key, and whoever reads
-//! drops repeats. The sequence of an event is the offset of its record, which never changes; the front of a long file is
+//! whatever a full disk or a crash left of the one before, the next one stands alone. A fact has a key, and readers drop
+//! repeats. The sequence of an event is the offset of its record, which never changes; the front of a long file is
 //! given back to the disk and reads as zeros.
 
 use serde::{Deserialize, Serialize};
@@ -19,19 +19,19 @@ use crate::timestamp::Timestamp;
 pub enum Kind {
     /// Its command runs.
     Started,
-    /// What was to hold before it counts as ready does.
+    /// All conditions hold under which it counts as ready.
     Ready,
-    /// It prints so much that the first of it is no longer kept.
+    /// It printed more than its cap, and the oldest output was dropped.
     OutputFlood,
-    /// So much of a limit is used that somebody should know.
+    /// A limit is nearly reached.
     LimitNear,
     /// Its main process has ended, or never started.
     Exited,
-    /// Its keeper died, and it goes on.
+    /// Its keeper died, and the command continues.
     Orphaned,
-    /// It ended, and nobody knows how.
+    /// It ended without a keeper; how may be unknown.
     Lost,
-    /// It was given to another session, which tells of it from now on.
+    /// It was given to another session, where its later events are.
     Transferred,
     /// It is no longer in the store.
     Removed,
@@ -59,14 +59,14 @@ impl Kind {
 pub struct Event {
     /// What happened.
     pub event: OrNewer<Kind>,
-    /// To which job.
+    /// The job.
     pub job: JobId,
     /// As in its spec: an id may be used again.
     pub nonce: Nonce,
-    /// When.
+    /// When it happened, by the wall clock.
     #[serde(rename = "at_us")]
     pub at: Timestamp,
-    /// How the job was doing then.
+    /// The job's status right after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<OrNewer<Status>>,
     /// The code that it exited with.
@@ -78,7 +78,7 @@ pub struct Event {
     /// Which limit is near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// Of a job that was removed: the reader that started it, if that was not told of its end.
+    /// Of a job that was removed: the reader that started it, if its end was not delivered to that reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<SessionName>,
 }
@@ -92,13 +92,13 @@ pub struct Fact {
 }
 
 impl Event {
-    /// An event about which there is no more to say.
+    /// Makes an event without optional fields.
     pub fn new(event: Kind, job: &JobId, nonce: Nonce, at: Timestamp) -> Self {
         let (status, exit_code, signal, limit, untold) = Default::default();
         Self { event: event.into(), job: job.clone(), nonce, at, status, exit_code, signal, limit, untold }
     }
 
-    /// The end of a job.
+    /// Makes the event of a job's end.
     pub fn of_outcome(job: &JobId, nonce: Nonce, outcome: &Outcome) -> Self {
         let status = Status::of(outcome);
         let kind = if status == Status::Lost { Kind::Lost } else { Kind::Exited };

@@ -12,10 +12,10 @@ use crate::timestamp::Timestamp;
 /// Size of a record.
 pub const RECORD_BYTES: usize = 64;
 
-/// A chunk is closed after so long, which is how exact the time of a byte is.
+/// A chunk spans at most this time, so the time of a byte is exact to this.
 pub const CHUNK_MICROS: u64 = 10_000;
 
-/// A chunk is closed after so many bytes, which is how much a reader scans at most to find a line.
+/// A chunk has at most this many bytes, which bounds what a reader scans to find a line.
 pub const CHUNK_BYTES: u64 = 1 << 20;
 
 /// One of the two streams of a command.

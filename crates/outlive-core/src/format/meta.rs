@@ -24,7 +24,7 @@ pub struct Meta {
     pub nonce: Nonce,
     /// The word at the time of writing.
     pub status: OrNewer<Status>,
-    /// The keeper; none if it never came to write this.
+    /// The keeper; none in a snapshot that no keeper wrote.
     pub keeper: Option<Process>,
     /// The main process; none if the command was never executed.
     pub command: Option<Process>,
@@ -33,21 +33,21 @@ pub struct Meta {
     pub started: Option<Timestamp>,
     /// The same by the boot clock.
     pub started_boot_us: Option<u64>,
-    /// What the keeper speaks.
+    /// The versions of the control protocol that the keeper speaks.
     pub protocol: Versions,
-    /// What holds it together.
+    /// What holds its processes together.
     #[serde(default)]
     pub containment: Option<Containment>,
-    /// How each of its limits is kept.
+    /// How each of its limits is enforced.
     #[serde(default)]
     pub kept: OrNewer<Kept>,
-    /// It is paused.
+    /// Whether it is paused.
     #[serde(default)]
     pub paused: bool,
-    /// Its timeout was lifted: what the spec says of it no longer counts.
+    /// Its timeout was lifted: that of the spec no longer counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untimed: bool,
-    /// When so much of a limit was first seen used that somebody should know, and of which.
+    /// The first limit that was nearly reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<Near>,
     /// How it ended.
@@ -62,9 +62,9 @@ pub struct Meta {
 /// A limit that was nearly reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Near {
-    /// Which: `memory` or `pids`.
+    /// `memory` or `pids`.
     pub limit: String,
-    /// When that was seen.
+    /// When the keeper saw it.
     #[serde(rename = "at_us")]
     pub at: Timestamp,
 }

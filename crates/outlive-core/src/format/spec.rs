@@ -28,11 +28,11 @@ pub enum Stdin {
     /// `/dev/null`: it ends at once.
     #[default]
     Null,
-    /// A pipe that the keeper owns; it ends when somebody says so.
+    /// A pipe that the keeper owns; it ends when a front end asks for it.
     Open,
 }
 
-/// Where a pid means something.
+/// The scope in which a pid names one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// The machine.
@@ -52,7 +52,7 @@ pub struct Process {
     pub start_time: u64,
 }
 
-/// Who asked.
+/// The process that asked for the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Starter {
     /// The process.
@@ -67,18 +67,18 @@ pub struct Starter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetime {
-    /// Until it ends by itself or somebody ends it.
+    /// Until it ends by itself or is killed.
     #[default]
     Forever,
     /// Until this time of the wall clock.
     Until {
-        /// When.
+        /// The end of its time.
         #[serde(rename = "at_us")]
         at: Timestamp,
     },
-    /// Until some time after the last front end of its session is gone.
+    /// Until the last front end of its session is gone, and some time more.
     Session {
-        /// How long after that.
+        /// Time for another front end to come.
         lease_ms: u64,
     },
 }
@@ -95,11 +95,11 @@ pub struct Spec {
     pub format: u32,
     /// The id.
     pub job: JobId,
-    /// What no other job ever has.
+    /// Unlike the id, never used again.
     pub nonce: Nonce,
-    /// Whose it is; a job that was given to another session says so in its file `session`.
+    /// The session it was started in; its file `session` names another that it was given to.
     pub session: SessionName,
-    /// Who started it, and is to be told of its end.
+    /// The reader that started it and gets the notice of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reader: Option<SessionName>,
     /// What else it belongs to; none: a version without labels wrote this.
@@ -112,7 +112,7 @@ pub struct Spec {
     /// The words that the line was made of, where it was given so: the command as it stands, then arguments that were quoted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<RawText>,
-    /// How many of its last lines its starter wants to look back on; all of them are kept all the same.
+    /// How many of its last lines its starter wants to be shown; it does not limit what is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_lines: Option<u64>,
     /// The directory, absolute.
@@ -135,9 +135,9 @@ pub struct Spec {
     /// When it was asked for.
     #[serde(rename = "created_us")]
     pub created: Timestamp,
-    /// Where its pids mean something.
+    /// Where its pids are valid.
     pub host: Host,
-    /// Who asked.
+    /// The process that asked for it.
     pub starter: Starter,
     /// The job that it was started from.
     pub parent: Option<JobId>,
@@ -154,7 +154,7 @@ pub enum SpecError {
     /// Of another format version, and not even what belongs to every format can be read.
     #[error("spec.json has format {0}, and this version reads {format}", format = crate::FORMAT)]
     Format(u32),
-    /// Copied or renamed by somebody else.
+    /// Of another job: the directory was copied or renamed.
     #[error("spec.json is of job {0}, not of this directory")]
     Foreign(JobId),
 }
@@ -240,7 +240,7 @@ impl Spec {
 /// Quotes a word for a shell where it needs it.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+^".contains(c);
-    // Of a word that begins with = zsh makes the path of a program.
+    // zsh replaces a word that begins with = by the path of a program.
     if !word.is_empty() && !word.starts_with('=') && word.chars().all(plain) {
         word.to_owned()
     } else {

@@ -31,12 +31,12 @@ impl Versions {
     }
 }
 
-/// The keeper's first word.
+/// The keeper's first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// What it speaks.
     pub versions: Versions,
-    /// Whose keeper it is.
+    /// The nonce of the job that it keeps.
     pub nonce: Nonce,
 }
 
@@ -82,29 +82,29 @@ pub enum Request {
     Signal {
         /// Its number.
         signal: i32,
-        /// Who asks, in words.
+        /// On whose behalf, in words for the outcome.
         by: String,
     },
-    /// End the job: a signal, a grace, then SIGKILL until nothing is left. Answered when that is so.
+    /// End the job: a signal, a grace, then SIGKILL until nothing is left. The answer comes then.
     Kill {
         /// The first signal; SIGKILL ends it at once.
         signal: i32,
-        /// How long it has; none: the job's own grace.
+        /// Time between the signal and SIGKILL; none: the job's own grace.
         grace_ms: Option<u64>,
-        /// Who asks, in words.
+        /// On whose behalf, in words for the outcome.
         by: String,
     },
-    /// Write this to the command's standard input. Answered when the keeper has it; it waits while its buffer is full.
+    /// Write this to the command's standard input. The answer comes when the keeper has it in its bounded buffer.
     Input(Vec<u8>),
-    /// Close the command's standard input when what was written before is through.
+    /// Close the command's standard input once it has read what was written before.
     Eof,
-    /// Forget the output so far. Offsets and line numbers go on from where they are.
+    /// Drop the output so far. Offsets and line numbers continue.
     Clear,
-    /// Stop every process of the job where it is. Answered when all are.
+    /// Suspend every process of the job. The answer comes when all are stopped.
     Pause,
-    /// Let them go on.
+    /// Let them continue.
     Resume,
-    /// Forget the deadline that the job was started with. Refused if the job is being ended.
+    /// Drop the deadline that the job was started with. Refused if the job is being ended.
     LiftTimeout,
 }
 
@@ -146,7 +146,7 @@ impl Request {
     }
 }
 
-/// A process that was not, or not yet, ended.
+/// A process that is still there after a kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survivor {
     /// Its pid.
@@ -168,11 +168,11 @@ impl Survivor {
 /// What the keeper answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// So many processes were signalled, and these are left of those that should be gone.
+    /// Processes were signalled.
     Signalled {
-        /// How many.
+        /// How many of them.
         count: u32,
-        /// What is left.
+        /// Those that should be gone and are not.
         survivors: Vec<Survivor>,
     },
     /// Done.

@@ -1,4 +1,4 @@
-//! What a starter tells a new keeper, and what it hears back.
+//! The request with which a starter hands a job to a new keeper, and the answer.
 //!
 //! It goes through a socket pair and is never on disk: the environment is in it.
 
@@ -36,8 +36,8 @@ pub struct Launch<'a> {
     pub cwd: &'a [u8],
     /// What was decided of every option.
     pub options: JobOptions,
-    /// The arguments of the program that tells others of its end, if there is anybody to tell; the program itself is the last
-    /// descriptor that comes with this request.
+    /// The arguments of the program that the keeper becomes at the end of the job; empty: none. The program itself is the
+    /// last descriptor that comes with this request.
     pub completion: Vec<&'a [u8]>,
 }
 

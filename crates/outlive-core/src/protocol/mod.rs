@@ -1,4 +1,4 @@
-//! What is said to a keeper: the launch request, and the conversation over its socket.
+//! Messages to and from a keeper: the launch request, and the conversation over its socket.
 
 pub mod control;
 pub mod launch;

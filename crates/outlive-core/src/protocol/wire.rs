@@ -1,7 +1,7 @@
 //! Frames and fields on the keeper's sockets.
 //!
 //! A frame is a length (four bytes, little endian), a type (one byte) and fields. Fields are only ever added at the end:
-//! whoever reads a known message ignores what follows the fields that it knows.
+//! a reader of a known message ignores what follows the fields that it knows.
 
 /// The longest frame's contents: enough for the largest environment the kernel takes, and no way to fill a keeper's memory.
 pub const MAX_FRAME: usize = 16 << 20;
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// If the message ends before it, as for all readings here.
+    /// If the message ends before it.
     pub fn u8(&mut self) -> Result<u8, WireError> {
         Ok(self.array::<1>()?[0])
     }
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
     /// If the message ends before all of them.
     pub fn list(&mut self) -> Result<Vec<&'a [u8]>, WireError> {
         let count = self.u32()?;
-        // No allocation by a length that somebody claims: the list grows with what is really there.
+        // The claimed length allocates nothing: the list grows with the elements that are read.
         (0..count).map(|_| self.bytes()).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The beginning and the end of something long, within a budget, and what was left out between.
 //!
 //! A reader with little room (a model, a small screen) mostly wants how it began and how it ended, and the errors in
-//! between. What is left out is told exactly, so that it can be asked for.
+//! between. What is left out is counted exactly, so that a reader can ask for it.
 
 use std::collections::VecDeque;
 
@@ -108,7 +108,7 @@ pub struct Omitted<T> {
     pub first: T,
     /// The last of them.
     pub last: T,
-    /// Lines from it that tell of errors.
+    /// Error messages among them.
     pub rescued: Vec<T>,
 }
 
@@ -160,7 +160,7 @@ impl<T: Clone> Fitter<T> {
         }
     }
 
-    /// Takes the next line, of so many bytes, and whether it tells of an error.
+    /// Takes the next line, of so many bytes, and whether it is an error message.
     pub fn push(&mut self, line: T, bytes: u64, is_error: bool) {
         let used = self.head_used.plus(bytes);
         if !self.is_head_full && self.head_budget.takes(&used) {
@@ -209,7 +209,7 @@ impl<T: Clone> Fitter<T> {
     }
 }
 
-/// Tells whether a line looks as if it told of an error.
+/// Tells whether a line looks like an error message.
 pub fn looks_like_error(line: &[u8]) -> bool {
     const WORDS: &[&[u8]] =
         &[b"error", b"fail", b"panic", b"exception", b"fatal", b"traceback", b"cannot", b"denied"];

@@ -11,7 +11,7 @@ use crate::id::Nonce;
 /// A place in a job's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
-    /// Whose output.
+    /// The nonce of the job.
     pub nonce: Nonce,
     /// The offset of the next byte.
     pub offset: u64,

@@ -16,7 +16,7 @@ pub const MAX_LINE: usize = 1 << 20;
 pub struct Line {
     /// From 1, never shifting. An unfinished line has the number that it would get if it were ended next.
     pub number: u64,
-    /// Whose it is; unknown where the index is lost.
+    /// The stream; unknown where the index is lost, or a later version wrote it.
     pub stream: Option<Stream>,
     /// When its end was read; unknown where the index is lost.
     pub time: Option<Timestamp>,
@@ -36,7 +36,7 @@ pub struct Assembler {
     open: [Open; LANES.len()],
 }
 
-/// The order in which unfinished lines are told.
+/// The order in which unfinished lines are handed on.
 const LANES: [Option<Stream>; 3] = [Some(Stream::Stdout), Some(Stream::Stderr), None];
 
 fn lane(stream: Option<Stream>) -> usize {
@@ -115,7 +115,7 @@ impl Assembler {
         self.number
     }
 
-    /// Counts lines that somebody else has looked at; there must be no unfinished line of their stream.
+    /// Counts lines that were looked at by other means; there must be no unfinished line of their stream.
     pub fn skip(&mut self, lines: u64) {
         self.number += lines;
     }

@@ -175,7 +175,12 @@ impl Job {
     /// Returns a state with nothing special about it.
     fn state_of(&self, status: Status, meta: Option<Meta>, outcome: Option<Outcome>) -> State {
         let mut newer = self.spec().newer();
-        newer.extend(meta.iter().flat_map(Meta::newer).map(str::to_owned));
+        // Both files have a containment: what was asked for, and what there is.
+        for name in meta.iter().flat_map(Meta::newer) {
+            if !newer.iter().any(|known| known == name) {
+                newer.push(name.to_owned());
+            }
+        }
         newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome".to_owned()));
         State {
             status,

@@ -192,7 +192,7 @@ impl Store {
         let (action, is_handled) = if !damaged.error.is_certain() {
             ("left alone: it could not be read just now".to_owned(), false)
         } else if damaged.error.is_newer() {
-            (LEFT_TO_NEWER.to_owned(), true)
+            ("left alone: a newer outlive wrote it".to_owned(), true)
         } else if durable::is_held(&path, file::LOCK) {
             ("left alone: a keeper still holds it".to_owned(), false)
         } else if !fixes {

@@ -25,20 +25,20 @@ pub enum WaitStatus {
         /// Whether a core was dumped.
         core: bool,
     },
-    /// Nobody knows. Never to be read as 0.
+    /// Not known. Never to be read as 0.
     Unknown,
 }
 
 /// Why it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// By itself.
+    /// It ended by itself.
     Natural,
     /// Its deadline was over.
     Timeout,
-    /// Somebody asked for it.
+    /// A kill was asked for.
     Kill {
-        /// Who, in words.
+        /// On whose behalf, in words.
         by: String,
     },
     /// The kernel ended it for want of memory.
@@ -125,7 +125,7 @@ pub struct Totals {
     pub stderr_lines: u64,
     /// Bytes that could not be kept.
     pub dropped_bytes: u64,
-    /// Records in the index: whoever finds fewer knows that it is damaged.
+    /// Records in the index: if there are fewer, the index is damaged.
     #[serde(default)]
     pub index_records: u64,
 }
@@ -151,13 +151,13 @@ pub struct Usage {
 pub struct Outcome {
     /// What the kernel said.
     pub wait_status: WaitStatus,
-    /// Why.
+    /// Why it ended.
     pub cause: Cause,
-    /// When.
+    /// When its main process ended; of a lost job, when that was found out.
     pub ended: Timestamp,
-    /// How long it ran, by a clock that does not jump; unknown for a job whose end nobody saw.
+    /// How long it ran, by a clock that does not jump; none if no process of outlive saw its end.
     pub runtime_ms: Option<u64>,
-    /// What it used, where somebody could ask.
+    /// What it used; none if the keeper was gone.
     pub usage: Option<Usage>,
     /// What it had printed by then.
     pub totals: Totals,
@@ -173,10 +173,10 @@ impl Outcome {
 /// The second record: the last process of the job is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closed {
-    /// When.
+    /// When the last process was found gone.
     #[serde(rename = "closed_us")]
     pub closed: Timestamp,
-    /// All it ever used, those that outlived the main process too, where somebody could ask.
+    /// All it ever used, with the processes that outlived the main one; none if there were none, or the keeper was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// All it ever printed.

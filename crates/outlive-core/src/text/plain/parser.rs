@@ -13,7 +13,7 @@
 
 use memchr::{memchr, memchr3};
 
-/// The most bytes of one sequence; longer than any title, link or colour, shorter than what somebody would miss.
+/// The most bytes of one sequence; longer than any title, link or colour, and short enough that little text is hidden.
 pub(crate) const MAX_SEQUENCE: usize = 64 << 10;
 
 /// Parameters that are kept; nothing that moves a cursor has more than two, colours seldom more than ten.
@@ -143,7 +143,7 @@ fn decode(bytes: &[u8]) -> Decoded {
 }
 
 /// Whether a character makes text look like what it is not: the controls of writing direction (with which code reads
-/// other than it runs) and tags, which nobody sees and a model reads. The zero-width joiner, which emoji and scripts
+/// other than it runs) and tags, which a terminal does not show and a model reads. The zero-width joiner, which emoji and scripts
 /// need, is none.
 fn deceives(character: char) -> bool {
     matches!(

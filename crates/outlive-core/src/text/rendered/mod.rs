@@ -42,7 +42,7 @@ pub const MAX_COLUMNS: usize = 4096;
 /// The most rows that can still change; no screen has more.
 pub const MAX_ROWS: usize = 500;
 
-/// The rows that can still change if nobody says how high the terminal was: more than most screens have, so that a
+/// The rows that can still change where the height of the terminal is not given: more than most screens have, so that a
 /// display that went up to its top finds it.
 pub const DEFAULT_ROWS: usize = 200;
 

@@ -244,7 +244,7 @@ impl Row {
         let mut marks = self.marks.iter().peekable();
         let mut at = 0;
         while at < kept {
-            // Rows may be mostly blank, and then come cheap to whoever asks for them.
+            // Rows are often blank, and a program can make many of them with few bytes.
             let cell = self.cells[at];
             if cell == ' ' && self.marks.is_empty() && self.cells[at..kept].starts_with(&[' '; BLANKS.len()])
             {
