@@ -23,8 +23,8 @@ pub struct Failure {
     /// What was being done; stands before the message.
     during: String,
     message: String,
-    hint: Option<String>,
-    tool_hint: Option<String>,
+    hint: Option<Box<str>>,
+    tool_hint: Option<Box<str>>,
     lists_live_jobs: bool,
     job: Option<JobId>,
 }
@@ -54,17 +54,17 @@ impl Failure {
     }
 
     /// A request that makes no sense.
-    pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>, hint: impl Into<Box<str>>) -> Self {
         Self::new(Code::Usage, message).hint(hint)
     }
 
     /// A wait whose time was over.
-    pub fn timed_out(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn timed_out(message: impl Into<String>, hint: impl Into<Box<str>>) -> Self {
         Self::new(Code::TimedOut, message).hint(hint)
     }
 
     /// A wait for what can no longer come.
-    pub fn not_reached(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub fn not_reached(message: impl Into<String>, hint: impl Into<Box<str>>) -> Self {
         Self::new(Code::NotReached, message).hint(hint)
     }
 
@@ -84,14 +84,14 @@ impl Failure {
 
     /// Says what to do next, in words for people at a command line.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// Says what to do next, in words for an agent that calls tools.
     #[must_use]
-    pub fn tool_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn tool_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.tool_hint = Some(hint.into());
         self
     }

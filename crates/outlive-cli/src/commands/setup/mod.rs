@@ -234,7 +234,7 @@ fn indented(text: &str) -> String {
 }
 
 /// What keeps a client's settings from being changed.
-fn failure(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+fn failure(message: impl Into<String>, hint: impl Into<Box<str>>) -> Failure {
     Failure::new(Code::Setup, message).during("setup").hint(hint)
 }
 
