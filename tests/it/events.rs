@@ -50,6 +50,36 @@ fn what_comes_after_a_sequence_is_told_alone() {
     assert!(events(&home, &["--session", "default", "--since", &last]).is_empty());
 }
 
+/// A record of a session's log, as a keeper would have written it.
+fn record(job: &str, at_us: u64) -> String {
+    let nonce = "03".repeat(16);
+    format!(
+        "\n{{\"event\":\"limit_near\",\"job\":\"{job}\",\"nonce\":\"{nonce}\",\"at_us\":{at_us},\"limit\":\"{at_us}\"}}\n"
+    )
+}
+
+#[test]
+fn a_session_comes_in_the_order_of_its_sequences_whatever_its_times_say() {
+    let home = Home::new();
+    home.open();
+    for (session, times) in [("one", [10, 30, 20, 50]), ("two", [40, 15, 25, 60])] {
+        let directory = home.store().join("sessions").join(session);
+        std::fs::create_dir_all(&directory).expect("it is made");
+        let records: String = times.iter().map(|&at| record(session, at)).collect();
+        std::fs::write(directory.join("events"), records).expect("it is written");
+    }
+    let told = events(&home, &[]);
+    let times: Vec<u64> = told.iter().filter_map(|event| event["limit"].as_str()?.parse().ok()).collect();
+    assert_eq!(times, [10, 30, 20, 40, 15, 25, 50, 60], "each session in its order, and else by time");
+    let one = ["--session", "one"];
+    let told = events(&home, &one);
+    assert!(told.is_sorted_by_key(|event| event["seq"].as_u64()), "{told:?}");
+    for (at, event) in told.iter().enumerate() {
+        let since = event["seq"].to_string();
+        assert_eq!(events(&home, &[&one[..], &["--since", &since]].concat()), told[at + 1..]);
+    }
+}
+
 #[test]
 fn a_command_that_never_started_is_an_event_and_so_is_a_limit_that_is_near() {
     let home = Home::new();

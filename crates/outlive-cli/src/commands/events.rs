@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{EventKind, Events, Excerpt, JobObject, Numbered, SessionName, Status, signal_name};
+use outlive::{EventKind, Events, Excerpt, JobObject, Numbered, SessionName, Status, Timestamp, signal_name};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
@@ -94,7 +94,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 readings.push(Reading { session, events, watch, tells_gap: arguments.since.is_some() });
             }
         }
-        let mut unread: Vec<(SessionName, Numbered)> = Vec::new();
+        let mut unread: Vec<(Timestamp, SessionName, Numbered)> = Vec::new();
         for reading in &mut readings {
             if let Some(watch) = &reading.watch {
                 watch.clear();
@@ -104,11 +104,16 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 tell_gap(context, &reading.session, Gap { from, to })?;
             }
             reading.tells_gap = true;
-            unread.extend(events.into_iter().map(|event| (reading.session.clone(), event)));
+            // Within a session the sequence decides: an event counts as no earlier than those before it.
+            let mut latest = Timestamp(0);
+            unread.extend(events.into_iter().map(|numbered| {
+                latest = latest.max(numbered.event.at);
+                (latest, reading.session.clone(), numbered)
+            }));
         }
-        // Sessions have no common order but time.
-        unread.sort_by_key(|(_, numbered)| numbered.event.at);
-        for (session, numbered) in &unread {
+        // Sessions have no common order but time. The sort is stable, so each keeps its own.
+        unread.sort_by_key(|(latest, ..)| *latest);
+        for (_, session, numbered) in &unread {
             print(&line(context, session, numbered)?);
         }
         if !arguments.follow {
