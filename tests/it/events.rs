@@ -230,3 +230,59 @@ fn what_a_crash_left_of_a_record_costs_no_other_even_while_it_is_followed() {
         }
     }
 }
+
+/// Writes over a part of the log.
+fn overwrite(home: &Home, at: u64, bytes: &[u8]) {
+    let file = std::fs::OpenOptions::new().write(true).open(events_file(home)).expect("it is there");
+    std::os::unix::fs::FileExt::write_all_at(&file, bytes, at).expect("it is written");
+}
+
+/// As a restored store or a loss of power leaves it: longer than what is read at a time, at the end and then in the middle.
+#[test]
+fn zeros_or_garbage_cost_what_they_cover_and_are_told() {
+    let mut random = outlive_tests::Random::new(7);
+    let garbage: Vec<u8> = (0..200_000).map(|_| u8::try_from(random.below(256)).unwrap_or(0)).collect();
+    let no_line: Vec<u8> = garbage.iter().map(|byte| byte | 128).collect();
+    // A line of garbage that has no end yet could be one that is being written.
+    let [garbage, no_line] = [garbage, no_line].map(|bytes| [&bytes[..], b"\n"].concat());
+    for damage in [vec![0; 64 << 10], vec![0; 200_000], vec![0; 100], garbage, no_line] {
+        let home = Home::new();
+        let session = ["--session", "default"];
+        let first = home.start(["true"]);
+        home.wait(&first);
+        told(&home, 2, &session);
+        let from = std::fs::metadata(events_file(&home)).expect("it is there").len();
+        append(&home, &damage);
+        let gap = |events: &[Value]| events.iter().find(|event| !event["gap"].is_null()).cloned();
+        let to = from + damage.len() as u64;
+        let is_told = |gap: Option<Value>| {
+            let gap = gap.unwrap_or_default();
+            // What happens to be a newline belongs to no damage.
+            let at = ["from", "to"].map(|end| gap["gap"][end].as_u64().unwrap_or_default());
+            assert!(at[0].abs_diff(from) < 10 && at[1].abs_diff(to) < 10, "{gap} of {from} to {to}");
+        };
+        is_told(gap(&events(&home, &session)));
+        let second = home.start(["true"]);
+        home.wait(&second);
+        let all = told(&home, 5, &session);
+        is_told(gap(&all));
+        for job in [&first, &second] {
+            assert_eq!(words(&all, job), ["started", "exited"], "{} bytes", damage.len());
+        }
+    }
+}
+
+/// An ending that was lost with the part of the log that it stood in is told all the same.
+#[test]
+fn an_ending_that_zeros_cover_reaches_its_reader() {
+    let home = Home::new();
+    let job = home.start_with(&["--reader", "me"], ["true"]);
+    home.wait(&job);
+    told(&home, 2, &[]);
+    let length = std::fs::metadata(events_file(&home)).expect("it is there").len();
+    overwrite(&home, 0, &vec![0; usize::try_from(length).expect("it is short")]);
+    append(&home, &[0; 70_000]);
+    let inbox = home.json(["inbox", "--reader", "me"]);
+    assert_eq!(inbox["notices"][0]["job"], job.as_str(), "{inbox}");
+    assert_eq!(home.json(["inbox", "--reader", "me"])["notices"], serde_json::json!([]));
+}

@@ -41,7 +41,7 @@ struct EventObject<'a> {
     tail: Option<String>,
 }
 
-/// Says that some are no longer kept.
+/// Says that some are no longer kept, or damaged.
 #[derive(Serialize)]
 struct GapObject<'a> {
     session: &'a SessionName,
@@ -59,8 +59,6 @@ struct Reading {
     session: SessionName,
     events: Events,
     watch: Option<Watch>,
-    /// What is missing was asked for.
-    tells_gap: bool,
 }
 
 pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCode, Failure> {
@@ -91,7 +89,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 let events = context.store.events(&session, arguments.since.unwrap_or(0));
                 // Watching begins before the first look, so that nothing is missed between the two.
                 let watch = arguments.follow.then(|| events.watch());
-                readings.push(Reading { session, events, watch, tells_gap: arguments.since.is_some() });
+                readings.push(Reading { session, events, watch });
             }
         }
         let mut unread: Vec<(Timestamp, SessionName, Numbered)> = Vec::new();
@@ -100,10 +98,12 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 watch.clear();
             }
             let events = reading.events.read().map_err(failed)?;
-            if let Some((from, to)) = reading.events.take_gap().filter(|_| reading.tells_gap) {
-                tell_gap(context, &reading.session, Gap { from, to })?;
+            while let Some((from, to)) = reading.events.take_gap() {
+                // That the front is given back in time is told to a reader that asked for it.
+                if from > 0 || arguments.since.is_some() {
+                    tell_gap(context, &reading.session, Gap { from, to })?;
+                }
             }
-            reading.tells_gap = true;
             // Within a session the sequence decides: an event counts as no earlier than those before it.
             let mut latest = Timestamp(0);
             unread.extend(events.into_iter().map(|numbered| {
@@ -128,7 +128,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
 
 fn tell_gap(context: &Context, session: &SessionName, gap: Gap) -> Result<(), Failure> {
     let Gap { from, to } = gap;
-    note(&format!("outlive: events {from} to {to} of {session} are no longer kept"));
+    note(&format!("outlive: events {from} to {to} of {session} are no longer kept or damaged"));
     if context.is_json {
         print(&json(&GapObject { session, gap })?);
     }
