@@ -13,7 +13,7 @@ mod run_command;
 use outlive::{Cause, Job, SessionName, State, Status, WaitStatus};
 use serde_json::json;
 
-use super::{Isolation, News, Profile};
+use super::{Isolation, NoticeStyle, Profile};
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
 
@@ -37,7 +37,7 @@ They go on when this server or the client ends, and are there again afterwards."
         &agents::STOP,
     ],
     isolation: Isolation::Project,
-    news: News::None,
+    notices: NoticeStyle::None,
     choices: [
         "`run_command` with `run_in_background`",
         "`bash_id`, `filter`; what is new",

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use outlive::{ControlError, Job, Kill, Output, Request, State, Status, Stdin};
 use serde_json::{Map, Value, json};
 
-use super::{Isolation, News, Profile, command, epoch_ms, links, pid, random_digits};
+use super::{Isolation, NoticeStyle, Profile, command, epoch_ms, links, pid, random_digits};
 use crate::arguments::shown;
 use crate::jobs;
 use crate::reply::{Failure, Reply, chain};
@@ -24,7 +24,7 @@ pub(crate) static PROFILE: Profile = Profile {
         status, read its log, write to its stdin, kill it or remove it. Sessions survive this conversation's restarts.",
     tools: &[&EXECUTE_COMMAND, &PROCESS],
     isolation: Isolation::Conversation,
-    news: News::None,
+    notices: NoticeStyle::None,
     choices: [
         "`execute_command` with `background: true`",
         "not there: `process` with `action: \"poll\"`",

@@ -9,10 +9,9 @@ use std::time::{Duration, SystemTime};
 use outlive::{ControlError, Job, JobId, Kill, Output, Piece, Request, State, Status, Stdin, WaitStatus};
 use serde_json::{Map, Value, json};
 
-use super::{Isolation, News, Profile, command, known_pid, links, pid, random_digits, started};
+use super::{Isolation, NoticeStyle, Profile, command, known_pid, links, pid, random_digits, started};
 use crate::arguments::shown;
 use crate::jobs;
-use crate::notices::Left;
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -26,7 +25,7 @@ pub(crate) static PROFILE: Profile = Profile {
         log, writes to their stdin and kills them. Processes survive restarts.",
     tools: &[&SPAWN_PROCESS, &PROCESS],
     isolation: Isolation::Conversation,
-    news: News::Messages,
+    notices: NoticeStyle::Messages,
     choices: [
         "`spawn_process`",
         "not there: `process` with `action: \"log\"`",
@@ -188,7 +187,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if let Some(label) = label.as_deref().and_then(starting::name) {
         request = request.name(label);
     }
-    let left = JobId::parse(&handle).ok().filter(|_| is_waited_for).map(|job| call.notices.leave(job));
+    let claim = JobId::parse(&handle).ok().filter(|_| is_waited_for).map(|job| call.claims.claim(job));
     let job = starting::start(call, "spawn failed", &request)?;
     if let Err(error) = show(call, &job) {
         crate::log(&format!("the files of {handle} cannot be made: {}", chain(&error)));
@@ -199,8 +198,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let state = job.state(call.store);
     if is_waited_for && state.status.has_ended() {
-        let reply = result(call, job, &state);
-        return Ok(reply.after(move || left.into_iter().for_each(Left::told)));
+        return Ok(result(call, job, &state).after(move || drop(claim)));
     }
     let mut answer = json!({"handle": handle, "status": "running", "pid": known_pid(&state)});
     if is_waited_for {

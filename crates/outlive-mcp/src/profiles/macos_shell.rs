@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use outlive::{Job, JobId, Line, Nonblank, Nonce, State, Status, Stream, Tally};
 use serde_json::{Value, json};
 
-use super::{Isolation, News, Profile, random_digits};
+use super::{Isolation, NoticeStyle, Profile, random_digits};
 use crate::jobs;
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
@@ -39,7 +39,7 @@ stream_process_output and kill_process look after it. Without a session, \"defau
         &sessions::CLOSE,
     ],
     isolation: Isolation::Project,
-    news: News::None,
+    notices: NoticeStyle::None,
     choices: [
         "`run_background`; `run_command` with `runInBackground`",
         "not there: `get_process_output`",

@@ -26,7 +26,7 @@ pub struct Profile {
     pub(crate) instructions: &'static str,
     pub(crate) tools: &'static [&'static Tool],
     pub(crate) isolation: Isolation,
-    pub(crate) news: News,
+    pub(crate) notices: NoticeStyle,
     /// What it does where the designs differ, in the order of [`CONFLICTS`].
     pub(crate) choices: [&'static str; CONFLICTS.len()],
 }
@@ -42,7 +42,7 @@ pub(crate) enum Isolation {
 
 /// How endings that the reader has not heard of are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum NoticeStyle {
     /// Not at all: whoever wants to know asks.
     None,
     /// In lines of the server's own, at the end of an answer.
@@ -150,9 +150,9 @@ impl Profile {
 
     /// Tells of a failure in the profile's own form.
     pub(crate) fn failed(&self, failure: Failure) -> Reply {
-        match self.news {
-            News::Lines => failure.into(),
-            News::None | News::Messages => Reply::refusal(failure.into_words()),
+        match self.notices {
+            NoticeStyle::Lines => failure.into(),
+            NoticeStyle::None | NoticeStyle::Messages => Reply::refusal(failure.into_words()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! outlive's own tools.
 
-use super::{Isolation, News, Profile};
+use super::{Isolation, NoticeStyle, Profile};
 use crate::tools::{INSTRUCTIONS, TOOLS};
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -9,7 +9,7 @@ pub(crate) static PROFILE: Profile = Profile {
     instructions: INSTRUCTIONS,
     tools: &TOOLS,
     isolation: Isolation::Project,
-    news: News::Lines,
+    notices: NoticeStyle::Lines,
     choices: [
         "`run`",
         "not there: `read_output`",
