@@ -50,6 +50,36 @@ fn what_comes_after_a_sequence_is_told_alone() {
     assert!(events(&home, &["--session", "default", "--since", &last]).is_empty());
 }
 
+/// A record of a session's log, as a keeper would have written it.
+fn record(job: &str, at_us: u64) -> String {
+    let nonce = "03".repeat(16);
+    format!(
+        "\n{{\"event\":\"limit_near\",\"job\":\"{job}\",\"nonce\":\"{nonce}\",\"at_us\":{at_us},\"limit\":\"{at_us}\"}}\n"
+    )
+}
+
+#[test]
+fn a_session_comes_in_the_order_of_its_sequences_whatever_its_times_say() {
+    let home = Home::new();
+    home.open();
+    for (session, times) in [("one", [10, 30, 20, 50]), ("two", [40, 15, 25, 60])] {
+        let directory = home.store().join("sessions").join(session);
+        std::fs::create_dir_all(&directory).expect("it is made");
+        let records: String = times.iter().map(|&at| record(session, at)).collect();
+        std::fs::write(directory.join("events"), records).expect("it is written");
+    }
+    let told = events(&home, &[]);
+    let times: Vec<u64> = told.iter().filter_map(|event| event["limit"].as_str()?.parse().ok()).collect();
+    assert_eq!(times, [10, 30, 20, 40, 15, 25, 50, 60], "each session in its order, and else by time");
+    let one = ["--session", "one"];
+    let told = events(&home, &one);
+    assert!(told.is_sorted_by_key(|event| event["seq"].as_u64()), "{told:?}");
+    for (at, event) in told.iter().enumerate() {
+        let since = event["seq"].to_string();
+        assert_eq!(events(&home, &[&one[..], &["--since", &since]].concat()), told[at + 1..]);
+    }
+}
+
 #[test]
 fn a_command_that_never_started_is_an_event_and_so_is_a_limit_that_is_near() {
     let home = Home::new();
@@ -199,4 +229,60 @@ fn what_a_crash_left_of_a_record_costs_no_other_even_while_it_is_followed() {
             assert_eq!(words(&told, job), ["started", "exited"]);
         }
     }
+}
+
+/// Writes over a part of the log.
+fn overwrite(home: &Home, at: u64, bytes: &[u8]) {
+    let file = std::fs::OpenOptions::new().write(true).open(events_file(home)).expect("it is there");
+    std::os::unix::fs::FileExt::write_all_at(&file, bytes, at).expect("it is written");
+}
+
+/// As a restored store or a loss of power leaves it: longer than what is read at a time, at the end and then in the middle.
+#[test]
+fn zeros_or_garbage_cost_what_they_cover_and_are_told() {
+    let mut random = outlive_tests::Random::new(7);
+    let garbage: Vec<u8> = (0..200_000).map(|_| u8::try_from(random.below(256)).unwrap_or(0)).collect();
+    let no_line: Vec<u8> = garbage.iter().map(|byte| byte | 128).collect();
+    // A line of garbage that has no end yet could be one that is being written.
+    let [garbage, no_line] = [garbage, no_line].map(|bytes| [&bytes[..], b"\n"].concat());
+    for damage in [vec![0; 64 << 10], vec![0; 200_000], vec![0; 100], garbage, no_line] {
+        let home = Home::new();
+        let session = ["--session", "default"];
+        let first = home.start(["true"]);
+        home.wait(&first);
+        told(&home, 2, &session);
+        let from = std::fs::metadata(events_file(&home)).expect("it is there").len();
+        append(&home, &damage);
+        let gap = |events: &[Value]| events.iter().find(|event| !event["gap"].is_null()).cloned();
+        let to = from + damage.len() as u64;
+        let is_told = |gap: Option<Value>| {
+            let gap = gap.unwrap_or_default();
+            // What happens to be a newline belongs to no damage.
+            let at = ["from", "to"].map(|end| gap["gap"][end].as_u64().unwrap_or_default());
+            assert!(at[0].abs_diff(from) < 10 && at[1].abs_diff(to) < 10, "{gap} of {from} to {to}");
+        };
+        is_told(gap(&events(&home, &session)));
+        let second = home.start(["true"]);
+        home.wait(&second);
+        let all = told(&home, 5, &session);
+        is_told(gap(&all));
+        for job in [&first, &second] {
+            assert_eq!(words(&all, job), ["started", "exited"], "{} bytes", damage.len());
+        }
+    }
+}
+
+/// An ending that was lost with the part of the log that it stood in is told all the same.
+#[test]
+fn an_ending_that_zeros_cover_reaches_its_reader() {
+    let home = Home::new();
+    let job = home.start_with(&["--reader", "me"], ["true"]);
+    home.wait(&job);
+    told(&home, 2, &[]);
+    let length = std::fs::metadata(events_file(&home)).expect("it is there").len();
+    overwrite(&home, 0, &vec![0; usize::try_from(length).expect("it is short")]);
+    append(&home, &[0; 70_000]);
+    let inbox = home.json(["inbox", "--reader", "me"]);
+    assert_eq!(inbox["notices"][0]["job"], job.as_str(), "{inbox}");
+    assert_eq!(home.json(["inbox", "--reader", "me"])["notices"], serde_json::json!([]));
 }

@@ -3,15 +3,15 @@
 //! Telling comes before noting: what was put into an answer is noted when that was handed to the client, and comes again in another
 //! answer if it never was.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use outlive::{Events, JobId, Nonce, Notice, SessionName, Started, Status, Store};
+use outlive::{Inbox, JobId, Nonce, Notice, Started, Status, Store};
 
 use crate::jobs::exit_words;
-use crate::profiles::News;
+use crate::profiles::NoticeStyle;
 use crate::reply::{After, MARK, push_line};
+use crate::scope::Scope;
 
 /// How much endings may take of an answer.
 pub(crate) const ROOM: usize = 2 << 10;
@@ -22,185 +22,128 @@ const FAILED: usize = 700;
 /// How much of one that did not.
 const SUCCEEDED: usize = 200;
 
-/// Endings of jobs whose reader stays away come with time alone: so often it is looked for them.
-const OFTEN: Duration = Duration::from_secs(20);
-
-/// How long another program that tells the same reader is waited for.
+/// How long another answer, or another program, that tells the same reader is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a connection has to tell.
+/// Jobs whose end the answer of a call in progress tells: no other answer of the connection does meanwhile.
 #[derive(Debug, Default)]
-pub(crate) struct Notices {
-    known: Mutex<Known>,
-    /// Held, shared, while a job is started whose end is left to its call: until that is noted nobody may tell it.
-    starting: RwLock<()>,
-}
+pub(crate) struct Claims(Mutex<Claimed>);
 
 #[derive(Debug, Default)]
-struct Known {
-    events: Option<Events>,
-    /// When it was last looked.
-    looked: Option<Instant>,
-    /// What was found then and is not noted yet.
-    found: Vec<Notice>,
-    /// What is in an answer that is under way.
-    offered: HashSet<Nonce>,
-    /// Jobs whose end a call waits for: its own answer tells it.
-    awaited: HashSet<JobId>,
+struct Claimed {
+    /// Calls that are starting a job, whose id is not known yet.
+    starting: usize,
+    jobs: Vec<JobId>,
 }
 
-impl Notices {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+/// A job whose end is left to a call. Dropped once the client has that call's answer, or never will: then the end is a notice.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    claims: Arc<Claims>,
+    job: Option<JobId>,
+}
+
+impl Claims {
+    /// Held for a moment only: never over a lock, a sync or a look into the store.
+    fn claimed(&self) -> MutexGuard<'_, Claimed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds out what there is to tell.
-    pub(crate) fn look(&self, store: &Store, session: &SessionName, reader: &SessionName) -> Vec<Notice> {
-        let mut known = self.known();
-        // An inbox is read from the beginning of the events; most calls come when there are no new ones.
-        let events = known.events.get_or_insert_with(|| store.events(session, 0));
-        let has_new = events.read().map_or(true, |new| !new.is_empty());
-        if has_new || known.looked.is_none_or(|looked| looked.elapsed() >= OFTEN) {
-            known.looked = Some(Instant::now());
-            let pending =
-                store.inbox(session, reader, PATIENCE).ok().and_then(|mut inbox| inbox.pending().ok());
-            // Where another is telling them, or they cannot be read, they come with the next answer.
-            match pending {
-                Some(pending) => known.found = pending.notices,
-                None => known.looked = None,
-            }
-        }
-        let is_free =
-            |notice: &&Notice| !known.offered.contains(&notice.nonce) && !known.awaited.contains(&notice.job);
-        known.found.iter().filter(is_free).cloned().collect()
-    }
-
-    /// Leaves the end of a job to the call that waits for it: no other answer tells it meanwhile.
-    pub(crate) fn leave(self: &Arc<Self>, job: JobId) -> Left {
-        self.known().awaited.insert(job.clone());
-        Left { notices: Arc::clone(self), job }
+    /// Leaves the end of a job to the call that tells it.
+    pub(crate) fn claim(self: &Arc<Self>, job: JobId) -> Claim {
+        self.claimed().jobs.push(job.clone());
+        Claim { claims: Arc::clone(self), job: Some(job) }
     }
 
     /// Starts a job, and leaves its end to the call that does.
-    pub(crate) fn leave_started<E>(
+    pub(crate) fn claim_started<E>(
         self: &Arc<Self>,
         start: impl FnOnce() -> Result<Started, E>,
-    ) -> Result<(Started, Left), E> {
-        let _starting = self.starting.read().unwrap_or_else(PoisonError::into_inner);
+    ) -> Result<(Started, Claim), E> {
+        self.claimed().starting += 1;
+        let any = Claim { claims: Arc::clone(self), job: None };
         let started = start()?;
-        let left = self.leave(started.job.id().clone());
-        Ok((started, left))
+        // The job's own claim comes before the other goes.
+        let claim = self.claim(started.job.id().clone());
+        drop(any);
+        Ok((started, claim))
     }
 
-    /// Writes what fits into an answer; returns it, and what is to be done once the client has it.
+    /// Tells whether a job is claimed. While a job is being started, it may be any.
+    fn holds(&self, job: &JobId) -> bool {
+        let claimed = self.claimed();
+        claimed.starting > 0 || claimed.jobs.contains(job)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut claimed = self.claims.claimed();
+        match &self.job {
+            None => claimed.starting -= 1,
+            Some(job) => {
+                if let Some(at) = claimed.jobs.iter().position(|claimed| claimed == job) {
+                    claimed.jobs.swap_remove(at);
+                }
+            }
+        }
+    }
+}
+
+/// The endings that the reader is to be told, with its inbox. The inbox is held until the client has the answer, so that no other
+/// answer or program tells the same; if the client never has it, they stay pending.
+#[derive(Debug)]
+pub(crate) struct Due {
+    inbox: Inbox,
+    notices: Vec<Notice>,
+}
+
+impl Due {
+    /// Looks up what is pending, from the reader's position on; none if there is nothing. While another tells the reader, or where
+    /// the inbox cannot be read, it comes with the next answer.
+    pub(crate) fn look_up(store: &Store, scope: &Scope, claims: &Claims) -> Option<Self> {
+        let mut inbox = store.inbox(&scope.session, &scope.reader, PATIENCE).ok()?;
+        let pending = inbox.pending_unless(|job| claims.holds(job)).ok()?;
+        if pending.notices.is_empty() {
+            if inbox.is_far_behind(pending.up_to) {
+                // Where it cannot be noted, it is read again.
+                inbox.acknowledge(pending.up_to).ok();
+            }
+            return None;
+        }
+        Some(Self { inbox, notices: pending.notices })
+    }
+
+    /// Writes what fits into an answer, which tells the end of the `delivered` jobs itself; returns it, and what is to be done once
+    /// the client has it.
     pub(crate) fn tell(
-        self: &Arc<Self>,
-        store: &Arc<Store>,
-        session: &SessionName,
-        reader: &SessionName,
-        found: Vec<Notice>,
-        told: &[Nonce],
-        news: News,
+        mut self,
+        store: &Store,
+        delivered: &[Nonce],
+        style: NoticeStyle,
     ) -> (Vec<String>, Option<After>) {
-        let (mut texts, mut length, mut offer) = (Vec::new(), 0, Offer::new(self));
-        let mut sequences = Vec::new();
-        // It may be the end of what is being started: then it comes with the next answer.
-        let Ok(quiet) = self.starting.try_write() else { return (texts, None) };
-        for notice in found {
-            // What this very answer is about is told by it.
-            let text = match news {
-                _ if told.contains(&notice.nonce) => String::new(),
-                News::Messages => notice.to_message(store),
-                News::Lines | News::None => lines(&notice),
+        let (mut texts, mut length, mut sequences) = (Vec::new(), 0, Vec::new());
+        for notice in self.notices.iter().filter(|notice| !delivered.contains(&notice.nonce)) {
+            let text = match style {
+                NoticeStyle::Messages => notice.to_message(store),
+                NoticeStyle::Lines | NoticeStyle::None => lines(notice),
             };
             if length > 0 && length + text.len() > ROOM {
-                if news == News::Lines {
+                if style == NoticeStyle::Lines {
                     texts.push(format!("{MARK} more endings come with the next result\n"));
                 }
                 break;
             }
-            if offer.add(&notice) {
-                length += text.len();
-                texts.extend(Some(text).filter(|text| !text.is_empty()));
-                sequences.push(notice.seq);
-            }
+            length += text.len();
+            texts.push(text);
+            sequences.push(notice.seq);
         }
-        drop(quiet);
         if sequences.is_empty() {
             return (texts, None);
         }
-        let (store, session, reader) = (Arc::clone(store), session.clone(), reader.clone());
-        let has_news = !texts.is_empty();
-        let after = move || {
-            // Where it cannot be noted it is told again.
-            if has_news
-                && let Ok(mut inbox) = store.inbox(&session, &reader, PATIENCE)
-                && inbox.pending().is_ok()
-            {
-                inbox.acknowledge_these(&sequences).ok();
-            }
-            offer.noted();
-        };
+        // Where it cannot be noted it is told again.
+        let after = move || drop(self.inbox.acknowledge_these(&sequences));
         (texts, Some(Box::new(after)))
-    }
-}
-
-/// A job whose end is left to a call: without that call's answer it is told like any other.
-pub(crate) struct Left {
-    notices: Arc<Notices>,
-    job: JobId,
-}
-
-impl Left {
-    /// The client has it, and the store says so.
-    pub(crate) fn told(self) {
-        self.notices.known().found.retain(|notice| notice.job != self.job);
-    }
-}
-
-impl Drop for Left {
-    fn drop(&mut self) {
-        self.notices.known().awaited.remove(&self.job);
-    }
-}
-
-/// What is in an answer: it is free again if that is never given.
-struct Offer {
-    notices: Arc<Notices>,
-    nonces: Vec<Nonce>,
-}
-
-impl Offer {
-    fn new(notices: &Arc<Notices>) -> Self {
-        Self { notices: Arc::clone(notices), nonces: Vec::new() }
-    }
-
-    /// Takes one; false if another answer has it, or had it since it was found.
-    fn add(&mut self, notice: &Notice) -> bool {
-        let mut known = self.notices.known();
-        let is_free = known.found.iter().any(|found| found.nonce == notice.nonce)
-            && !known.awaited.contains(&notice.job)
-            && known.offered.insert(notice.nonce);
-        drop(known);
-        if is_free {
-            self.nonces.push(notice.nonce);
-        }
-        is_free
-    }
-
-    /// The client has them.
-    fn noted(self) {
-        let mut known = self.notices.known();
-        known.found.retain(|notice| !self.nonces.contains(&notice.nonce));
-    }
-}
-
-impl Drop for Offer {
-    fn drop(&mut self) {
-        let mut known = self.notices.known();
-        for nonce in &self.nonces {
-            known.offered.remove(nonce);
-        }
     }
 }
 

@@ -32,9 +32,9 @@ pub(crate) struct Reply {
     pub(crate) is_pending: bool,
     /// What is to be done once the client has it.
     pub(crate) after: Vec<After>,
-    /// Jobs whose end it tells.
-    pub(crate) told: Vec<Nonce>,
-    /// Endings of others, in lines that are harmless.
+    /// Jobs whose end it tells: no notice beside it does.
+    pub(crate) delivered: Vec<Nonce>,
+    /// Endings of other jobs, in lines that are harmless.
     pub(crate) notices: String,
     /// The whole text, where a profile has a form of its own.
     plain: Option<String>,
@@ -75,7 +75,7 @@ impl Reply {
     /// Says that it tells the end of a job, if that has ended.
     pub(crate) fn tells(mut self, job: &Job, state: &State) -> Self {
         if state.status.has_ended() {
-            self.told.push(job.spec().nonce);
+            self.delivered.push(job.spec().nonce);
         }
         self
     }

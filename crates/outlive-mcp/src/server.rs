@@ -318,7 +318,7 @@ impl ServerHandler for Server {
         }
         let arguments = Arguments::new(tool, given);
         let reply = self.call(tool, arguments, &context).await;
-        Ok(self.answer(reply, &context.id, context.ct.is_cancelled()).into())
+        Ok(self.answer(reply, &context.id).into())
     }
 }
 
@@ -331,18 +331,14 @@ impl Server {
     ) -> Result<CallToolResponse, ErrorData> {
         match self.work_on(context, move |work, scope| tasks::begin(work, arguments, scope)).await? {
             Begun::Task(task) => Ok(task.into()),
-            Begun::Answer(reply) => Ok(self.answer(reply, &context.id, context.ct.is_cancelled()).into()),
+            Begun::Answer(reply) => Ok(self.answer(reply, &context.id).into()),
         }
     }
 
     /// Makes a result of a reply; what comes after it is done once the client has it.
-    fn answer(&self, reply: Reply, request: &RequestId, is_cancelled: bool) -> CallToolResult {
+    fn answer(&self, reply: Reply, request: &RequestId) -> CallToolResult {
         let result = result_of(&reply);
-        if is_cancelled {
-            self.outgoing.forget(request);
-        } else {
-            self.outgoing.after(request, reply.after);
-        }
+        self.outgoing.after(request, reply.after);
         result
     }
 }

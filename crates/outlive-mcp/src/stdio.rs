@@ -112,15 +112,18 @@ impl Stdio {
 }
 
 impl Outgoing {
-    /// Does this once the request is answered.
+    /// Does this once the request is answered. After an answer that will not be given, because the client has cancelled the request,
+    /// nothing is done.
     pub(crate) fn after(&self, request: &RequestId, after: Vec<After>) {
         if !after.is_empty() {
             lock(&self.shared.after).insert(request.clone(), after);
+            if !lock(&self.shared.pending).requests.contains_key(request) {
+                self.forget(request);
+            }
         }
     }
 
-    /// Forgets what was to be done after an answer that will not be given.
-    pub(crate) fn forget(&self, request: &RequestId) {
+    fn forget(&self, request: &RequestId) {
         lock(&self.shared.after).remove(request);
     }
 
@@ -192,6 +195,7 @@ impl Transport<RoleServer> for Stdio {
                         && let Some(id) = &cancelled.params.request_id
                     {
                         self.outgoing.shared.release(id);
+                        self.outgoing.forget(id);
                     }
                     return Some(*message);
                 }

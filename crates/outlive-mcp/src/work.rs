@@ -1,17 +1,18 @@
 //! What a call does, in a thread of its own.
 
+use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
 use outlive::{Cancel, JobEnvironment, Lease, Presence, Store};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
-use crate::notices::{self, Notices};
-use crate::profiles::{News, Profile};
+use crate::notices::Claims;
+use crate::profiles::{NoticeStyle, Profile};
 use crate::reply::Reply;
 use crate::scope::Scope;
 use crate::stdio::Outgoing;
-use crate::tools::{AROUND, Call, ROOM, Tool};
+use crate::tools::{Call, Tool};
 
 /// What all calls of a connection share.
 pub(crate) struct Work {
@@ -22,7 +23,7 @@ pub(crate) struct Work {
     lease: OnceLock<Option<Lease>>,
     /// While it is held, this reader's endings are told to nobody else.
     presence: OnceLock<Option<Presence>>,
-    notices: Arc<Notices>,
+    claims: Arc<Claims>,
     profile: &'static Profile,
 }
 
@@ -39,7 +40,7 @@ impl Work {
             outgoing,
             lease: OnceLock::new(),
             presence: OnceLock::new(),
-            notices: Arc::default(),
+            claims: Arc::default(),
             profile,
         }
     }
@@ -53,21 +54,21 @@ impl Work {
         look: impl FnOnce(&mut Call<'_>) -> T,
     ) -> T {
         self.outgoing.finish_writes();
-        let (store, environment) = (&self.store, &self.environment);
-        let (has_news, room) = (false, ROOM - AROUND);
-        let (notices, profile, cancel) = (&self.notices, self.profile, None);
-        look(&mut Call {
-            store,
-            scope,
-            environment,
-            profile,
-            notices,
-            arguments,
-            cancel,
-            since,
-            has_news,
-            room,
-        })
+        look(&mut self.new_call(arguments, scope, None, since, NoticeStyle::None))
+    }
+
+    fn new_call<'a>(
+        &'a self,
+        arguments: Arguments,
+        scope: &'a Scope,
+        cancel: Option<&'a Cancel>,
+        since: Option<u64>,
+        notices: NoticeStyle,
+    ) -> Call<'a> {
+        let (store, environment, claims) = (&self.store, &self.environment, &self.claims);
+        let due = OnceCell::new();
+        let profile = self.profile;
+        Call { store, scope, environment, profile, claims, arguments, cancel, since, notices, due }
     }
 
     /// Calls a tool, and adds to its answer what the reader has not heard of.
@@ -83,26 +84,15 @@ impl Work {
         self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
         // What the client has heard is noted before what it asks next is answered.
         self.outgoing.finish_writes();
-        let look = || match self.profile.news {
-            News::None => Vec::new(),
-            News::Lines | News::Messages => self.notices.look(&self.store, session, reader),
-        };
-        let mut news = look();
-        let has_news = !news.is_empty();
-        let room = ROOM - AROUND - if has_news { notices::ROOM } else { 0 };
-        let (store, environment) = (&self.store, &self.environment);
-        let (notices, profile, cancel, since) = (&self.notices, self.profile, Some(cancel), None);
-        let mut call =
-            Call { store, scope, environment, profile, notices, arguments, cancel, since, has_news, room };
+        let style = self.profile.notices;
+        let mut call = self.new_call(arguments, scope, Some(cancel), None, style);
         let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
-        if tool.waits {
-            news = look();
-        }
+        let due = call.take_due();
         let (texts, after) =
-            self.notices.tell(&self.store, session, reader, news, &reply.told, self.profile.news);
-        match self.profile.news {
-            News::Messages => reply.messages = texts,
-            News::Lines | News::None => reply.notices = texts.concat(),
+            due.map(|due| due.tell(&self.store, &reply.delivered, style)).unwrap_or_default();
+        match style {
+            NoticeStyle::Messages => reply.messages = texts,
+            NoticeStyle::Lines | NoticeStyle::None => reply.notices = texts.concat(),
         }
         reply.after.extend(after);
         reply.footers.extend(call.arguments.take_notes().into_iter().map(|note| format!("note: {note}")));

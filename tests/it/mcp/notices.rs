@@ -161,3 +161,35 @@ fn calls_at_the_same_time_tell_each_ending_once() {
         assert_eq!(told(&texts, job), 1, "{job}: {texts:?}");
     }
 }
+
+/// What a server reads for an answer does not grow with what happened before in its session.
+#[test]
+fn an_answer_costs_what_is_new_and_not_all_that_ever_happened() {
+    let home = Home::new();
+    let mut client = start(&home, "one", Era::Handshake);
+    let job = start_job(&mut client, "test", 1);
+    let mut sessions = std::fs::read_dir(home.store().join("sessions")).expect("it is there").flatten();
+    let log = sessions.next().expect("there is one session").path().join("events");
+    let other = |number: u32| {
+        format!(
+            "\n{{\"event\":\"limit_near\",\"job\":\"a-1\",\"nonce\":\"{number:032x}\",\"at_us\":1,\"limit\":\"l\"}}\n"
+        )
+    };
+    let filling: String = (0..10_000).map(other).collect();
+    let mut file = std::fs::OpenOptions::new().append(true).open(log).expect("it is there");
+    std::io::Write::write_all(&mut file, filling.as_bytes()).expect("it is written");
+    client.call("list_jobs", json!({"status": "live"})).ok();
+    let account = format!("/proc/{}/io", client.pid());
+    let read = || -> usize {
+        let text = std::fs::read_to_string(&account).expect("the server lives");
+        let line = text.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("it is counted");
+        line.parse().expect("a number")
+    };
+    end_job(&home, &job);
+    let before = read();
+    let told = client.call("list_jobs", json!({"status": "live"})).ok().text;
+    assert!(told.contains(&format!("call: {job} ")), "{told}");
+    client.call("list_jobs", json!({"status": "live"})).ok();
+    let cost = read() - before;
+    assert!(cost < filling.len() / 4, "{cost} bytes were read, and there are {} of events", filling.len());
+}

@@ -4,7 +4,9 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{EventKind, Events, Excerpt, JobObject, Numbered, OrNewer, SessionName, Status, signal_name};
+use outlive::{
+    EventKind, Events, Excerpt, JobObject, Numbered, OrNewer, SessionName, Status, Timestamp, signal_name,
+};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
@@ -41,7 +43,7 @@ struct EventObject<'a> {
     tail: Option<String>,
 }
 
-/// Stands for events that are no longer kept.
+/// Stands for events that are no longer kept, or damaged.
 #[derive(Serialize)]
 struct GapObject<'a> {
     session: &'a SessionName,
@@ -59,8 +61,6 @@ struct Reading {
     session: SessionName,
     events: Events,
     watch: Option<Watch>,
-    /// What is missing was asked for.
-    tells_gap: bool,
 }
 
 pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCode, Failure> {
@@ -91,24 +91,31 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 let events = context.store.events(&session, arguments.since.unwrap_or(0));
                 // Watching begins before the first look, so that nothing is missed between the two.
                 let watch = arguments.follow.then(|| events.watch());
-                readings.push(Reading { session, events, watch, tells_gap: arguments.since.is_some() });
+                readings.push(Reading { session, events, watch });
             }
         }
-        let mut unread: Vec<(SessionName, Numbered)> = Vec::new();
+        let mut unread: Vec<(Timestamp, SessionName, Numbered)> = Vec::new();
         for reading in &mut readings {
             if let Some(watch) = &reading.watch {
                 watch.clear();
             }
             let events = reading.events.read().map_err(failed)?;
-            if let Some((from, to)) = reading.events.take_gap().filter(|_| reading.tells_gap) {
-                tell_gap(context, &reading.session, Gap { from, to })?;
+            while let Some((from, to)) = reading.events.take_gap() {
+                // That the front is given back in time is told to a reader that asked for it.
+                if from > 0 || arguments.since.is_some() {
+                    tell_gap(context, &reading.session, Gap { from, to })?;
+                }
             }
-            reading.tells_gap = true;
-            unread.extend(events.into_iter().map(|event| (reading.session.clone(), event)));
+            // Within a session the sequence decides: an event counts as no earlier than those before it.
+            let mut latest = Timestamp(0);
+            unread.extend(events.into_iter().map(|numbered| {
+                latest = latest.max(numbered.event.at);
+                (latest, reading.session.clone(), numbered)
+            }));
         }
-        // Sessions have no common order but time.
-        unread.sort_by_key(|(_, numbered)| numbered.event.at);
-        for (session, numbered) in &unread {
+        // Sessions have no common order but time. The sort is stable, so each keeps its own.
+        unread.sort_by_key(|(latest, ..)| *latest);
+        for (_, session, numbered) in &unread {
             print(&line(context, session, numbered)?);
         }
         if !arguments.follow {
@@ -123,7 +130,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
 
 fn tell_gap(context: &Context, session: &SessionName, gap: Gap) -> Result<(), Failure> {
     let Gap { from, to } = gap;
-    note(&format!("outlive: events {from} to {to} of {session} are no longer kept"));
+    note(&format!("outlive: events {from} to {to} of {session} are no longer kept or damaged"));
     if context.is_json {
         print(&json(&GapObject { session, gap })?);
     }

@@ -1,9 +1,11 @@
 //! What happened to a session's jobs: the records of `sessions/<name>/events`.
 //!
 //! Every writer appends whole records with one write, so that none is cut by another. A record begins and ends with a newline:
-//! whatever a full disk or a crash left of the one before, the next one stands alone. A fact has a key, and readers drop
-//! repeats. The sequence of an event is the offset of its record, which never changes; the front of a long file is
-//! given back to the disk and reads as zeros.
+//! whatever a full disk or a crash left of the one before, the next one stands alone. A fact has a key, and readers
+//! drop repeats. The sequence of an event is the offset of its record, which never changes; the front of a long file is
+//! given back to the disk and reads as zeros. After zeros or garbage reading goes on with the next whole record.
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -134,20 +136,48 @@ impl Event {
     }
 }
 
-/// Reads the records in `bytes`, which begin at offset `from` of the file; each with its sequence. What is damaged, cut short or
-/// given back is passed over. Returns also where the last whole line ends: reading goes on from there.
-pub fn read_records(bytes: &[u8], from: u64) -> (Vec<(u64, Event)>, u64) {
-    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let mut events = Vec::new();
-    let mut at = from;
-    for line in bytes[..whole].split_inclusive(|&byte| byte == b'\n') {
-        let zeros = line.iter().take_while(|&&byte| byte == 0).count();
-        if let Ok(event) = serde_json::from_slice(&line[zeros..]) {
-            events.push((at + zeros as u64, event));
+/// The longest line that is read as a record; what is written is a fraction of it. Reading so much at a time gets past any damage.
+pub const LONGEST: usize = 64 << 10;
+
+/// The shortest record there is: damage of fewer bytes hides none.
+pub const SHORTEST: u64 = 79;
+
+/// What stands in a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// A record, with its sequence.
+    Record(u64, Event),
+    /// Bytes that were written as something else: zeros where a part was given back or lost, or garbage.
+    Damage(Range<u64>),
+}
+
+/// Reads the pieces in `bytes`, which begin at offset `from` of the file. The beginning of a record that was cut short is passed
+/// over: its writer knows of it. Returns also where reading goes on, which is where a line begins that has no end yet.
+pub fn read_pieces(bytes: &[u8], from: u64) -> (Vec<Piece>, u64) {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while let Some(&first) = bytes.get(at) {
+        let rest = &bytes[at..];
+        // Zeros end a line as well: what follows a hole may be whole.
+        let length = match first {
+            b'\n' => 1,
+            0 => rest.iter().take_while(|&&byte| byte == 0).count(),
+            _ => match rest.iter().position(|byte| matches!(byte, b'\n' | 0)) {
+                Some(length) => length,
+                None if rest.len() < LONGEST => break,
+                None => rest.len(),
+            },
+        };
+        let begin = from + at as u64;
+        match first {
+            b'\n' => {}
+            b'{' if length < LONGEST => pieces
+                .extend(serde_json::from_slice(&rest[..length]).map(|event| Piece::Record(begin, event))),
+            _ => pieces.push(Piece::Damage(begin..begin + length as u64)),
         }
-        at += line.len() as u64;
+        at += length;
     }
-    (events, from + whole as u64)
+    (pieces, from + at as u64)
 }
 
 #[cfg(test)]
@@ -160,14 +190,38 @@ mod tests {
         Event { exit_code: Some(7), ..Event::new(Kind::Exited, &job, Nonce([3; 16]), Timestamp(number)) }
     }
 
+    fn records(bytes: &[u8], from: u64) -> Vec<(u64, Event)> {
+        let record = |piece| match piece {
+            Piece::Record(seq, event) => Some((seq, event)),
+            Piece::Damage(_) => None,
+        };
+        read_pieces(bytes, from).0.into_iter().filter_map(record).collect()
+    }
+
     #[test]
     fn records_come_back_with_their_offsets() {
         let (first, second) = (event(1), event(2));
         let bytes = [first.to_record(), second.to_record()].concat();
-        let (events, end) = read_records(&bytes, 100);
         let at = 101 + first.to_record().len() as u64;
-        assert_eq!(events, [(101, first), (at, second)]);
-        assert_eq!(end, 100 + bytes.len() as u64);
+        assert_eq!(records(&bytes, 100), [(101, first), (at, second)]);
+        assert_eq!(read_pieces(&bytes, 100).1, 100 + bytes.len() as u64);
+    }
+
+    #[test]
+    fn no_record_is_shorter_than_the_shortest() {
+        let job = JobId::parse("a").unwrap();
+        let shortest = Event::new(Kind::Lost, &job, Nonce([3; 16]), Timestamp(0)).to_record();
+        assert_eq!(shortest.trim_ascii().len() as u64, SHORTEST);
+    }
+
+    #[test]
+    fn zeros_are_damage_and_the_beginning_of_a_record_is_not() {
+        let torn = &event(1).to_record()[..50];
+        let bytes = [torn, &[0; 100], b"rest}\n", &event(2).to_record()].concat();
+        let damage = [Piece::Damage(50..150), Piece::Damage(150..155)];
+        assert_eq!(read_pieces(&bytes, 0).0, [&damage[..], &[Piece::Record(157, event(2))]].concat());
+        let unfinished = [&[0; 100], torn.trim_ascii()].concat();
+        assert_eq!(read_pieces(&unfinished, 0), (vec![Piece::Damage(0..100)], 100));
     }
 
     #[test]
@@ -187,8 +241,8 @@ mod tests {
             let mut later = serde_json::to_value(event(1)).unwrap();
             later[field] = value.clone();
             let bytes = [later.to_string().as_bytes(), b"\n", &event(2).to_record()].concat();
-            let (events, end) = read_records(&bytes, 0);
-            prop_assert_eq!((events.len(), end), (2, bytes.len() as u64));
+            let events = records(&bytes, 0);
+            prop_assert_eq!((events.len(), read_pieces(&bytes, 0).1), (2, bytes.len() as u64));
             let read = &events[0].1;
             prop_assert_eq!(serde_json::to_value(read).unwrap(), later);
             prop_assert_eq!(read.fact().is_none(), field == "event", "two of a later kind need not be the same");
@@ -202,7 +256,7 @@ mod tests {
             bytes.extend(event(3).to_record());
             let zeros = zeros.min(bytes.len());
             bytes[..zeros].fill(0);
-            let (events, _) = read_records(&bytes, 0);
+            let events = records(&bytes, 0);
             let last = event(3).to_record().len();
             if zeros <= bytes.len() - last {
                 prop_assert_eq!(&events.last().unwrap().1, &event(3));
@@ -211,8 +265,31 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let (_, end) = read_records(&bytes, 5);
+            let (_, end) = read_pieces(&bytes, 5);
             prop_assert!(end <= 5 + bytes.len() as u64);
+        }
+
+        #[test]
+        fn whatever_stands_between_records_all_whole_ones_are_found(
+            garbage in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 1..6),
+            zeros in 0usize..200,
+        ) {
+            let (mut bytes, mut written) = (Vec::new(), Vec::new());
+            for (number, garbage) in garbage.iter().enumerate() {
+                bytes.extend(garbage);
+                bytes.resize(bytes.len() + zeros, 0);
+                let event = event(number as u64);
+                written.push((bytes.len() as u64 + 1, event.clone()));
+                bytes.extend(event.to_record());
+            }
+            prop_assert_eq!(records(&bytes, 0), written);
+        }
+
+        #[test]
+        fn a_line_that_no_record_can_be_is_passed(byte in 1u8..255) {
+            prop_assume!(byte != b'\n');
+            let end = LONGEST as u64;
+            prop_assert_eq!(read_pieces(&vec![byte; LONGEST], 0), (vec![Piece::Damage(0..end)], end));
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct Profile {
     pub(crate) instructions: &'static str,
     pub(crate) tools: &'static [&'static Tool],
     pub(crate) isolation: Isolation,
-    pub(crate) news: News,
+    pub(crate) notices: NoticeStyle,
     /// When it removes its ended jobs; none: the store does.
     pub(crate) expiry: Option<Expiry>,
     pub(crate) choices: Choices,
@@ -49,7 +49,7 @@ pub(crate) enum Isolation {
 
 /// How pending endings are told to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum NoticeStyle {
     /// Not at all: the client asks.
     None,
     /// In lines of the server's own, at the end of an answer.
@@ -118,9 +118,9 @@ impl Profile {
 
     /// Tells of a failure in the profile's own form.
     pub(crate) fn failed(&self, failure: Failure) -> Reply {
-        match self.news {
-            News::Lines => failure.into(),
-            News::None | News::Messages => Reply::refusal(failure.into_words()),
+        match self.notices {
+            NoticeStyle::Lines => failure.into(),
+            NoticeStyle::None | NoticeStyle::Messages => Reply::refusal(failure.into_words()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! outlive's own tools.
 
-use super::{Choices, Isolation, News, Profile};
+use super::{Choices, Isolation, NoticeStyle, Profile};
 use crate::tools::{INSTRUCTIONS, TOOLS};
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -9,7 +9,7 @@ pub(crate) static PROFILE: Profile = Profile {
     instructions: INSTRUCTIONS,
     tools: &TOOLS,
     isolation: Isolation::Project,
-    news: News::Lines,
+    notices: NoticeStyle::Lines,
     expiry: None,
     choices: Choices {
         start_tool: "`run`",

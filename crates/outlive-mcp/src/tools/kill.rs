@@ -126,7 +126,7 @@ fn tell(
     // Those that ended are told of by this.
     let mut ended = jobs;
     ended.retain(|job| job.state(call.store).status.has_ended());
-    reply.told.extend(ended.iter().map(|job| job.spec().nonce));
+    reply.delivered.extend(ended.iter().map(|job| job.spec().nonce));
     let reader = call.scope.reader.clone();
     Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_told(job, &reader))))
 }

@@ -47,11 +47,11 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let live = jobs.iter().filter(|(_, state)| state.is_live()).count();
     let mut listeners = Listeners::new();
-    let (mut body, mut listed) = (String::new(), 0);
+    let (mut body, mut listed, room) = (String::new(), 0, call.room());
     for (job, state) in jobs.iter().rev() {
         let mut line = String::new();
         push_line(&mut line, &row(call, job, state, ports.then_some(&mut listeners), usage));
-        if body.len() + line.len() > call.room {
+        if body.len() + line.len() > room {
             break;
         }
         body.push_str(&line);

@@ -9,6 +9,7 @@ mod run;
 mod send_input;
 pub(crate) mod wait;
 
+use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
-use crate::notices::Notices;
-use crate::profiles::Profile;
+use crate::notices::{self, Claims, Due};
+use crate::profiles::{NoticeStyle, Profile};
 use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
 
@@ -184,16 +185,47 @@ pub(crate) struct Call<'a> {
     pub(crate) scope: &'a Scope,
     pub(crate) environment: &'a Environment,
     pub(crate) profile: &'static Profile,
-    pub(crate) notices: &'a Arc<Notices>,
+    pub(crate) claims: &'a Arc<Claims>,
     pub(crate) arguments: Arguments,
     /// None where no client waits for the answer.
     pub(crate) cancel: Option<&'a Cancel>,
     /// Events after this one count; none: after now.
     pub(crate) since: Option<u64>,
-    /// There are endings that the caller has not heard of; they come with this answer.
-    pub(crate) has_news: bool,
-    /// The room that its body has, if nothing else is asked for.
-    pub(crate) room: usize,
+    /// How its answer tells endings that the reader has not heard of.
+    pub(crate) notices: NoticeStyle,
+    /// Those endings: looked up once, when they are first asked for.
+    pub(crate) due: OnceCell<Option<Due>>,
+}
+
+impl Call<'_> {
+    fn due(&self) -> Option<&Due> {
+        let look_up = || match self.notices {
+            NoticeStyle::None => None,
+            NoticeStyle::Lines | NoticeStyle::Messages => Due::look_up(self.store, self.scope, self.claims),
+        };
+        self.due.get_or_init(look_up).as_ref()
+    }
+
+    /// Tells whether endings come with the answer. Where there are none the call may wait, and asks anew when it answers.
+    pub(crate) fn has_due(&mut self) -> bool {
+        let has_due = self.due().is_some();
+        if !has_due {
+            self.due.take();
+        }
+        has_due
+    }
+
+    /// Returns the endings that come with the answer.
+    pub(crate) fn take_due(&mut self) -> Option<Due> {
+        self.due();
+        self.due.take().flatten()
+    }
+
+    /// Returns the room that its body has, if nothing else is asked for. To be asked after all waiting: what has ended by then
+    /// comes with the answer, too.
+    pub(crate) fn room(&self) -> usize {
+        ROOM - AROUND - self.due().map_or(0, |_| notices::ROOM)
+    }
 }
 
 impl Call<'_> {

@@ -75,8 +75,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         await_output(call, &job, from, Instant::now() + Duration::from_millis(wait), SETTLED)?;
     }
     let state = job.state(call.store);
-    let room = max_bytes.map_or(call.room, |bytes| {
-        (usize::try_from(bytes).unwrap_or(ROOM) + call.room).saturating_sub(ROOM).max(AROUND / 2)
+    let room = max_bytes.map_or(call.room(), |bytes| {
+        (usize::try_from(bytes).unwrap_or(ROOM) + call.room()).saturating_sub(ROOM).max(AROUND / 2)
     });
     let begin = match (from_line, since, lines) {
         (Some(line), ..) => Begin::Line(line),

@@ -80,15 +80,12 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wait = if call.arguments.flag("background")? { 0 } else { wait };
     let request = request(call)?;
     // Its end is for this answer to tell, not for another that is given meanwhile.
-    let started = call.notices.leave_started(|| call.store.start(&request));
-    let (started, left) = started.map_err(|error| jobs::failed(call, "not started", error))?;
+    let started = call.claims.claim_started(|| call.store.start(&request));
+    let (started, claim) = started.map_err(|error| jobs::failed(call, "not started", error))?;
     let job = started.job;
     // Where it cannot be waited for, how it is doing is told all the same.
     jobs::wait_for_start(call, &job, Duration::from_millis(wait)).ok();
-    let mut reply = report(call, job)?;
-    if !reply.told.is_empty() {
-        reply = reply.after(move || left.told());
-    }
+    let mut reply = report(call, job)?.after(move || drop(claim));
     reply.footers.extend(started.warning.map(|warning| format!("warning: {warning}")));
     Ok(reply)
 }
@@ -96,7 +93,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 /// Tells how a job that was just started is doing, with all that it has printed.
 fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     let state = job.state(call.store);
-    let selection = Selection::after(0, call.room, state.is_live());
+    let selection = Selection::after(0, call.room(), state.is_live());
     let shown = show(&job, &selection).map_err(|error| Failure::of("cannot read its output", &error))?;
     let has_ended = state.status.has_ended();
     let header = match (has_ended, shown.range.is_some()) {

@@ -76,7 +76,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let state = job.state(call.store);
     let reader = call.scope.reader.clone();
     let cursor = job.cursor(&reader, None).unwrap_or(0);
-    let selection = Selection::after(cursor, call.room, state.is_live());
+    let selection = Selection::after(cursor, call.room(), state.is_live());
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let sent = format!("{} bytes sent{}", bytes.len(), if eof { ", input closed" } else { "" });
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output yet".to_owned() };

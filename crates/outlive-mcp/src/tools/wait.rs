@@ -47,7 +47,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     for job in &jobs {
         call.store.probe_in_passing(job, &job.state(call.store));
     }
-    if goal == "event" && jobs.is_empty() && call.has_news {
+    if goal == "event" && jobs.is_empty() && call.has_due() {
         // What is waited for has happened already; it is told with this answer.
         return Ok(Reply::new("something happened since your last call"));
     }
@@ -59,17 +59,13 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout), stop: call.stop() };
     let began = Instant::now();
     // The end of a single one is for this answer to tell, not for another that is given meanwhile.
-    let left = match jobs.as_slice() {
-        [job] => Some(call.notices.leave(job.id().clone())),
+    let claim = match jobs.as_slice() {
+        [job] => Some(call.claims.claim(job.id().clone())),
         _ => None,
     };
     let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
     let waited = if timeout.is_zero() { timeout } else { began.elapsed() };
-    let reply = tell(call, jobs, &result, waited)?;
-    Ok(match left.filter(|_| !reply.told.is_empty()) {
-        Some(left) => reply.after(move || left.told()),
-        None => reply,
-    })
+    Ok(tell(call, jobs, &result, waited)?.after(move || drop(claim)))
 }
 
 /// Finds the jobs that are meant, and what is waited for.
@@ -218,7 +214,7 @@ fn tell(
     let ended: Vec<Job> =
         jobs.into_iter().enumerate().filter(|(at, _)| ended.contains(at)).map(|(_, job)| job).collect();
     let reader = call.scope.reader.clone();
-    reply.told.extend(ended.iter().map(|job| job.spec().nonce));
+    reply.delivered.extend(ended.iter().map(|job| job.spec().nonce));
     Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_told(job, &reader))))
 }
 
@@ -226,7 +222,7 @@ fn tell(
 fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure> {
     let reader = call.scope.reader.clone();
     let cursor = job.cursor(&reader, None).unwrap_or(0);
-    let room = call.room.saturating_sub(reply.body.len() + reply.header.len()).max(500);
+    let room = call.room().saturating_sub(reply.body.len() + reply.header.len()).max(500);
     let selection = Selection::after(cursor, room, false);
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
@@ -235,7 +231,7 @@ fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure
     let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
     with.body = reply.body + &with.body;
     with.footers.extend(reply.footers);
-    with.told.push(told);
+    with.delivered.push(told);
     Ok(with.after(move || {
         jobs::note_read(&job, &reader, None, end);
         jobs::note_told(&job, &reader);

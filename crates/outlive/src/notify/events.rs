@@ -1,12 +1,13 @@
 //! What happened to jobs, session by session, in the order in which it was written down.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use outlive_core::event::{Event, Fact, Kind, read_records};
+use outlive_core::event::{Event, Fact, Kind, LONGEST, Piece, SHORTEST, read_pieces};
 use outlive_core::id::{Nonce, SessionName};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point};
@@ -32,13 +33,16 @@ pub struct Numbered {
 #[derive(Debug)]
 pub struct Events {
     directory: PathBuf,
-    /// Only what comes after this.
+    /// Only events after this sequence are returned.
     after: u64,
+    /// The offset that reading goes on from.
     next: u64,
     /// What was read, to drop repeats; of what came before the first that is wanted, too.
     known: HashSet<Fact>,
-    /// What was asked for and is no longer kept.
-    gap: Option<(u64, u64)>,
+    /// Damage since the last whole record.
+    damage: Option<Range<u64>>,
+    /// What was asked for and is not there.
+    gaps: VecDeque<(u64, u64)>,
 }
 
 impl Store {
@@ -74,14 +78,20 @@ impl Store {
         Ok(names)
     }
 
-    /// Reads a session's events after a sequence; 0: all that are kept.
+    /// Reads a session's events after a sequence; 0: all that are kept. What stands before is read as well, to drop repeats.
     pub fn events(&self, session: &SessionName, since: u64) -> Events {
+        Events { next: 0, ..self.events_from(session, since) }
+    }
+
+    /// Reads a session's events after a sequence, and nothing before it: a repeat of an earlier event counts as new.
+    pub(crate) fn events_from(&self, session: &SessionName, after: u64) -> Events {
         Events {
             directory: self.session_dir(session),
-            after: since,
-            next: 0,
+            after,
+            next: after,
             known: HashSet::new(),
-            gap: None,
+            damage: None,
+            gaps: VecDeque::new(),
         }
     }
 
@@ -149,30 +159,51 @@ impl Events {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file?,
         };
+        if file.metadata()?.len() < self.next {
+            // The file was begun anew.
+            (self.after, self.next) = (0, 0);
+            self.known.clear();
+        }
         let mut unread = Vec::new();
         let kept_from = durable::first_data(&file, self.next).unwrap_or(self.next);
         if kept_from > self.next {
-            let wanted_from = self.next.max(self.after);
-            if kept_from > wanted_from {
-                self.gap = Some((wanted_from, kept_from));
-            }
+            self.damage = Some(self.next..kept_from);
             self.next = kept_from;
         }
-        let mut buffer = vec![0; 64 << 10];
+        let mut buffer = vec![0; LONGEST];
         loop {
             let count = file.read_at(&mut buffer, self.next)?;
-            let (records, end) = read_records(&buffer[..count], self.next);
-            for (seq, event) in records {
+            let (pieces, end) = read_pieces(&buffer[..count], self.next);
+            for piece in pieces {
+                let (seq, event) = match piece {
+                    Piece::Record(seq, event) => (seq, event),
+                    Piece::Damage(Range { start, end }) => {
+                        self.damage = Some(self.damage.take().map_or(start, |damage| damage.start)..end);
+                        continue;
+                    }
+                };
+                self.end_damage();
                 let is_new = event.fact().is_none_or(|fact| self.known.insert(fact));
                 if is_new && seq > self.after {
                     unread.push(Numbered { seq, event });
                 }
             }
-            if end == self.next {
-                // Either there is no more, or somebody is in the middle of a line.
+            self.next = end;
+            if count < LONGEST {
+                // There is no more, or a writer is in the middle of a line.
+                self.end_damage();
                 return Ok(unread);
             }
-            self.next = end;
+        }
+    }
+
+    /// Tells of damage that is long enough to hide a record.
+    fn end_damage(&mut self) {
+        if let Some(Range { start, end }) = self.damage.take()
+            && end - start >= SHORTEST
+            && end > self.after
+        {
+            self.gaps.push_back((start.max(self.after), end));
         }
     }
 
@@ -186,9 +217,9 @@ impl Events {
         self.next
     }
 
-    /// Returns the sequences that were asked for and are no longer kept, once.
+    /// Returns the next range of sequences that were asked for and are no longer kept or are damaged, once each.
     pub fn take_gap(&mut self) -> Option<(u64, u64)> {
-        self.gap.take()
+        self.gaps.pop_front()
     }
 
     /// Starts to watch, before a look that must not miss anything.

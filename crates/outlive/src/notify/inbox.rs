@@ -3,6 +3,7 @@
 //! An inbox is derived from the session's events; all that is stored is how far its reader is. Telling comes before noting: a
 //! crash between the two makes a repeat, with the same sequence, and nothing is ever missed.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
@@ -10,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use outlive_core::FORMAT;
 use outlive_core::event::{Event, Kind};
-use outlive_core::id::{Nonce, SessionName};
+use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::{durable, lock};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,9 @@ const AT_ONCE: usize = 100;
 
 /// So many endings of others' jobs are kept in mind, the newest.
 const MAX_DEFERRED: usize = 1000;
+
+/// So many bytes of events are looked at again rather than noted: a fraction of what one read takes.
+const FAR: u64 = 16 << 10;
 
 /// So long is waited for somebody who is about to write down how a job ended.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(1);
@@ -58,6 +62,14 @@ impl Default for Progress {
     }
 }
 
+impl Progress {
+    /// Returns the sequence that all events up to are done with.
+    fn position(&self) -> u64 {
+        let first = self.deferred.iter().min();
+        first.map_or(self.cursor, |first| self.cursor.min(first.saturating_sub(1)))
+    }
+}
+
 /// What a reader is to be told now.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Pending {
@@ -71,8 +83,8 @@ pub struct Pending {
 
 /// A reader's inbox, held for as long as it is being told: no other program tells the same meanwhile.
 #[derive(Debug)]
-pub struct Inbox<'a> {
-    store: &'a Store,
+pub struct Inbox {
+    store: Store,
     session: SessionName,
     reader: SessionName,
     progress: Progress,
@@ -118,7 +130,7 @@ impl Store {
         session: &SessionName,
         reader: &SessionName,
         patience: Duration,
-    ) -> Result<Inbox<'_>, InboxError> {
+    ) -> Result<Inbox, InboxError> {
         let mut held = None;
         // A session that nobody has used has nothing to tell, and looking does not make it.
         if self.session_dir(session).is_dir() {
@@ -134,14 +146,14 @@ impl Store {
     }
 
     /// Opens the inbox of a reader only to look: nothing is noted.
-    pub fn peek(&self, session: &SessionName, reader: &SessionName) -> Inbox<'_> {
+    pub fn peek(&self, session: &SessionName, reader: &SessionName) -> Inbox {
         self.look_into(session, reader, None)
     }
 
-    fn look_into(&self, session: &SessionName, reader: &SessionName, held: Option<File>) -> Inbox<'_> {
+    fn look_into(&self, session: &SessionName, reader: &SessionName, held: Option<File>) -> Inbox {
         let written = self.progress(session, reader);
         Inbox {
-            store: self,
+            store: self.reopen(),
             session: session.clone(),
             reader: reader.clone(),
             progress: written.clone().unwrap_or_default(),
@@ -158,24 +170,39 @@ impl Store {
     }
 }
 
-impl Inbox<'_> {
+impl Inbox {
     /// Returns what is to be told. Endings that are there at the same time come together.
     ///
     /// # Errors
     ///
     /// If the session's events cannot be read.
     pub fn pending(&mut self) -> io::Result<Pending> {
+        self.pending_unless(|_| false)
+    }
+
+    /// As [`Inbox::pending`], without the endings of jobs that are claimed: another answer is about to tell them. They stay pending.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inbox::pending`].
+    pub fn pending_unless(&mut self, is_claimed: impl Fn(&JobId) -> bool) -> io::Result<Pending> {
         self.store.reconcile(Some(&self.session));
-        let mut events = self.store.events(&self.session, 0);
+        let mut events = self.store.events_from(&self.session, self.progress.position());
         let mut known = events.read()?;
         if events.position() < self.progress.cursor {
-            // Somebody began the file anew.
+            // The file was begun anew.
             self.progress = Progress::default();
+            events = self.store.events_from(&self.session, 0);
+            known = events.read()?;
         }
-        if events.take_gap().is_some_and(|(_, to)| to > self.progress.cursor) && self.tell_again(&known) {
+        let mut has_gap = false;
+        while let Some((_, to)) = events.take_gap() {
+            has_gap |= to > self.progress.cursor;
+        }
+        if has_gap && self.tell_again(&known) {
             known.extend(events.read()?);
         }
-        self.sort_out(&known);
+        self.sort_out(&known, is_claimed);
         let left = self.found.mine.len().saturating_sub(AT_ONCE);
         let last = known.last().map_or(0, |last| last.seq).max(self.progress.cursor);
         let by_seq: HashMap<u64, &Event> = known.iter().map(|known| (known.seq, &known.event)).collect();
@@ -183,7 +210,7 @@ impl Inbox<'_> {
         let notices: Vec<Notice> = now
             .filter_map(|(seq, job)| {
                 Some(match job {
-                    Some((job, state)) => Notice::of(self.store, job, state, *seq),
+                    Some((job, state)) => Notice::of(&self.store, job, state, *seq),
                     None => Notice::of_event(&self.session, by_seq.get(seq)?, *seq),
                 })
             })
@@ -214,6 +241,11 @@ impl Inbox<'_> {
     pub fn acknowledge_these(&mut self, sequences: &[u64]) -> io::Result<()> {
         let last = sequences.iter().copied().max().unwrap_or(0);
         self.note(last, |seq| sequences.contains(&seq))
+    }
+
+    /// Tells whether so many events were looked at, up to this sequence, that it is worth noting without anything to tell.
+    pub fn is_far_behind(&self, up_to: u64) -> bool {
+        up_to.saturating_sub(self.progress.cursor) > FAR
     }
 
     fn note(&mut self, up_to: u64, is_told: impl Fn(u64) -> bool) -> io::Result<()> {
@@ -259,18 +291,26 @@ impl Inbox<'_> {
     }
 
     /// Finds out for whom each ending is that this reader has not looked at, or has put off.
-    fn sort_out(&mut self, known: &[Numbered]) {
+    fn sort_out(&mut self, known: &[Numbered], is_claimed: impl Fn(&JobId) -> bool) {
         let untold: HashMap<Nonce, Option<SessionName>> = known
             .iter()
             .filter(|known| known.event.event == Kind::Removed)
             .map(|known| (known.event.nonce, known.event.untold.clone()))
             .collect();
         let put_off: HashSet<u64> = self.progress.deferred.iter().copied().collect();
+        // Of a job that is gone without a word, the whole log tells whether its ending is a repeat.
+        let facts = LazyCell::new(|| self.store.events(&self.session, 0).read().unwrap_or_default());
+        let is_repeat = |seq: u64| !facts.iter().any(|known| known.seq == seq);
         let mut found = Found::default();
         let is_due = |known: &&Numbered| {
             known.event.is_end() && (known.seq > self.progress.cursor || put_off.contains(&known.seq))
         };
         for Numbered { seq, event } in known.iter().filter(is_due) {
+            // Asked first: a claim ends after its job is marked as delivered.
+            if is_claimed(&event.job) {
+                found.deferred.push(*seq);
+                continue;
+            }
             let job = self.store.find_exactly(&event.job, event.nonce);
             let whose = match (&job, untold.get(&event.nonce)) {
                 (Some(job), _) => self.whose(job.spec().reader.as_ref(), Some(job), *seq, event),
@@ -278,7 +318,8 @@ impl Inbox<'_> {
                     Some(owner) => self.whose(Some(owner), None, *seq, event),
                     None => Whose::Nobodys,
                 },
-                // Damaged, or removed by nobody who said so: better told to one too many.
+                (None, None) if is_repeat(*seq) => Whose::Nobodys,
+                // Damaged, or removed without an event: better told to one too many.
                 (None, None) => Whose::Mine,
             };
             match (whose, job) {
@@ -315,14 +356,14 @@ impl Inbox<'_> {
     /// Returns how a job ended. Whoever finds a job without keeper writes the event first and the outcome a moment later: that is
     /// waited for. `None` if it takes longer.
     fn final_state(&self, job: &Job) -> Option<State> {
-        let state = job.state(self.store);
+        let state = job.state(&self.store);
         if state.status.has_ended() {
             return Some(state);
         }
         let guard = durable::open_ro(job.dir(), outlive_core::file::LOCK).ok()?;
         lock::lock_within(&guard, RECOVERY_LIMIT).ok()?;
         drop(guard);
-        Some(job.state(self.store)).filter(|state| state.status.has_ended())
+        Some(job.state(&self.store)).filter(|state| state.status.has_ended())
     }
 
     /// Writes the endings of this reader's jobs down again whose events are no longer kept; `false` if there are none.
@@ -334,7 +375,7 @@ impl Inbox<'_> {
         let is_mine = |job: &Job| job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader);
         let mut has_told = false;
         for job in jobs.iter().filter(|job| is_mine(job) && !job.is_told(&self.reader) && !is_known(job)) {
-            if !job.is_kept() && job.state(self.store).status.has_ended() {
+            if !job.is_kept() && job.state(&self.store).status.has_ended() {
                 has_told |= self.store.tell_ending(job);
             }
         }

@@ -13,7 +13,7 @@ mod run_command;
 use outlive::{Cause, Job, SessionName, State, Status};
 use serde_json::json;
 
-use super::{Choices, Isolation, News, Profile, is_answered, is_own};
+use super::{Choices, Isolation, NoticeStyle, Profile, is_answered, is_own};
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
 
@@ -37,7 +37,7 @@ They go on when this server or the client ends, and are there again afterwards."
         &agents::STOP,
     ],
     isolation: Isolation::Project,
-    news: News::None,
+    notices: NoticeStyle::None,
     expiry: None,
     choices: Choices {
         start_tool: "`run_command` with `run_in_background`",

@@ -13,7 +13,7 @@ use outlive::{Job, State, Status};
 use serde_json::Value;
 
 use super::own::is_past;
-use super::{Choices, Expiry, Isolation, News, Profile};
+use super::{Choices, Expiry, Isolation, NoticeStyle, Profile};
 use crate::reply::Failure;
 use crate::tools::Call;
 
@@ -25,7 +25,7 @@ pub(crate) static PROFILE: Profile = Profile {
         status, read its log, write to its stdin, kill it or remove it. Sessions survive this conversation's restarts.",
     tools: &[&execute_command::EXECUTE_COMMAND, &process::PROCESS],
     isolation: Isolation::Conversation,
-    news: News::None,
+    notices: NoticeStyle::None,
     expiry: Some(Expiry { is_due, remove_files: files::forget_file }),
     choices: Choices {
         start_tool: "`execute_command` with `background: true`",

@@ -12,7 +12,7 @@ use std::time::Duration;
 use outlive::{State, Status};
 
 use super::own::is_past;
-use super::{Choices, Expiry, Isolation, News, Profile, links};
+use super::{Choices, Expiry, Isolation, NoticeStyle, Profile, links};
 use crate::tools::Call;
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -24,7 +24,7 @@ pub(crate) static PROFILE: Profile = Profile {
         log, writes to their stdin and kills them. Processes survive restarts.",
     tools: &[&spawn_process::SPAWN_PROCESS, &process::PROCESS],
     isolation: Isolation::Conversation,
-    news: News::Messages,
+    notices: NoticeStyle::Messages,
     expiry: Some(Expiry {
         is_due: |_, job, ended| job.is_seen() && is_past(ended, KEPT),
         remove_files: files::remove_links,

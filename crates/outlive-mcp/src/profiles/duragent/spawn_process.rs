@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::files::{project, show};
 use super::{GRACE, PREFIX, status, sweep};
 use crate::jobs::{self, LONGEST_WAIT};
-use crate::notices::Left;
 use crate::profiles::{known_pid, random_digits, read};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting::{self, YEAR_MS};
@@ -77,7 +76,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if let Some(label) = label.as_deref().and_then(starting::name) {
         request = request.name(label);
     }
-    let left = JobId::parse(&handle).ok().filter(|_| is_waited_for).map(|job| call.notices.leave(job));
+    let claim = JobId::parse(&handle).ok().filter(|_| is_waited_for).map(|job| call.claims.claim(job));
     let job = starting::start(call, "spawn failed", &request)?;
     if let Err(error) = show(call, &job) {
         crate::log(&format!("the files of {handle} cannot be made: {}", chain(&error)));
@@ -88,8 +87,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let state = job.state(call.store);
     if is_waited_for && state.status.has_ended() {
-        let reply = result(call, job, &state);
-        return Ok(reply.after(move || left.into_iter().for_each(Left::told)));
+        return Ok(result(call, job, &state).after(move || drop(claim)));
     }
     let mut answer = json!({"handle": handle, "status": "running", "pid": known_pid(&state)});
     if is_waited_for {

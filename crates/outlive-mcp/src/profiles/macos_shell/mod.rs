@@ -16,7 +16,7 @@ use outlive::{Job, JobId, Line, Nonblank, Nonce, State, Status, Stream, Tally};
 use serde_json::{Value, json};
 
 use super::own::{discard, is_expired, is_past};
-use super::{Choices, Expiry, Isolation, News, Profile, is_answered, random_digits};
+use super::{Choices, Expiry, Isolation, NoticeStyle, Profile, is_answered, random_digits};
 use crate::jobs;
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
@@ -39,7 +39,7 @@ stream_process_output and kill_process look after it. Without a session, \"defau
         &sessions::CLOSE,
     ],
     isolation: Isolation::Project,
-    news: News::None,
+    notices: NoticeStyle::None,
     expiry: Some(Expiry {
         is_due: |call, job, ended| job.is_seen() && is_past(ended, call.store.config().retention.keep),
         remove_files: |_, _| {},

@@ -7,7 +7,7 @@ mod bash;
 mod output;
 mod task;
 
-use super::{Choices, Isolation, News, Profile};
+use super::{Choices, Isolation, NoticeStyle, Profile};
 
 pub(crate) static PROFILE: Profile = Profile {
     name: "neovate",
@@ -15,7 +15,7 @@ pub(crate) static PROFILE: Profile = Profile {
     instructions: "",
     tools: &[&bash::BASH, &task::BASH_OUTPUT, &task::KILL_BASH],
     isolation: Isolation::Project,
-    news: News::None,
+    notices: NoticeStyle::None,
     expiry: None,
     choices: Choices {
         start_tool: "`bash` with `run_in_background`",
