@@ -338,7 +338,7 @@ fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, 
         note(&format!("outlive: {}", ending(&object)));
     }
     job.mark_seen();
-    job.mark_told(&context.reader);
+    job.mark_delivered(&context.reader);
     let is_lost = state.status == Status::Lost;
     let code = match state.outcome.map(|outcome| outcome.wait_status) {
         // Nobody recorded all of it: that is not the success that 0 would say.

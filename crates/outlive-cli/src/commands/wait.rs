@@ -69,7 +69,7 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     // Only now that it is told: whoever dies before is told by the inbox.
     for (job, _) in jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended()) {
         job.mark_seen();
-        job.mark_told(&context.reader);
+        job.mark_delivered(&context.reader);
     }
     if arrival.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &arrival)) }
 }

@@ -145,7 +145,7 @@ fn last_words(job: &Job, state: &State) -> Option<String> {
 fn is_hidden(job: &Job, state: &State) -> bool {
     let never_began =
         || state.outcome.as_ref().is_some_and(|outcome| matches!(outcome.cause, Cause::NeverStarted(_)));
-    (job.is_told(&foreground()) && !state.is_live())
+    (job.is_delivered(&foreground()) && !state.is_live())
         || (job.id().as_str().starts_with(PREFIX) && never_began())
 }
 

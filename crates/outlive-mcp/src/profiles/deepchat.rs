@@ -210,7 +210,7 @@ fn finished(call: &Call<'_>, job: Job, state: &State) -> Reply {
     lines.extend(file.as_ref().map(|file| format!("Output offloaded: {}", file.display())));
     let (store, reader) = (std::sync::Arc::clone(call.store), call.scope.reader.clone());
     Reply::plain(lines.join("\n")).tells(&job, state).after(move || {
-        jobs::note_told(&job, &reader);
+        jobs::note_delivered(&job, &reader);
         if file.is_none() {
             // One that left processes behind stays, so that they can be ended.
             store.remove(&job).ok();
@@ -375,7 +375,7 @@ fn remove(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     end(call, &job)?;
     forget_file(call, &job);
     // Whoever asks for its removal need not be told of its end.
-    jobs::note_told(&job, &call.scope.reader);
+    jobs::note_delivered(&job, &call.scope.reader);
     let removed = call.store.remove(&job);
     removed.map_err(|error| Failure::of(&format!("Session {} was not removed", job.id()), &error))?;
     Ok(Reply::json(&json!({"status": "ok", "sessionId": job.id().as_str()})))
@@ -393,7 +393,7 @@ fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
     let has_ended = state.status.has_ended();
     Reply::json(answer).tells(&job, state).after(move || {
         if has_ended {
-            jobs::note_told(&job, &reader);
+            jobs::note_delivered(&job, &reader);
         } else {
             // Where the reader was stays where it was: only the time is new.
             let place = job.cursor(&reader, None).unwrap_or(0);

@@ -226,7 +226,7 @@ fn result(call: &Call<'_>, job: Job, state: &State) -> Reply {
         "output": output,
         "duration_seconds": state.runtime_ms().unwrap_or(0) / 1000,
     });
-    jobs::told(call, Reply::json(&answer), job, state)
+    jobs::delivers(call, Reply::json(&answer), job, state)
 }
 
 fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -306,7 +306,7 @@ fn report(call: &Call<'_>, job: Job) -> Reply {
     add("completed_at", state.outcome.as_ref().map(|outcome| outcome.ended.to_string().into()));
     add("timeout_seconds", spec.timeout_ms.map(|millis| (millis / 1000).into()));
     add("duration_seconds", state.runtime_ms().map(|millis| (millis / 1000).into()));
-    jobs::told(call, Reply::json(&answer.into()), job, &state)
+    jobs::delivers(call, Reply::json(&answer.into()), job, &state)
 }
 
 fn log(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
@@ -421,7 +421,7 @@ fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     }
     let state = job.state(call.store);
     let reply = Reply::plain(format!("Killed process {}", job.id()));
-    Ok(jobs::told(call, reply, job, &state))
+    Ok(jobs::delivers(call, reply, job, &state))
 }
 
 /// Finds a process of the session; one whose time is over is gone.

@@ -187,7 +187,7 @@ fn find(call: &Call<'_>) -> Result<Job, Failure> {
 
 /// Says that an answer tells how jobs ended, and notes it once the client has it.
 fn telling(call: &Call<'_>, reply: Reply, jobs: Vec<(Job, State)>) -> Reply {
-    jobs.into_iter().fold(reply, |reply, (job, state)| jobs::told(call, reply, job, &state))
+    jobs.into_iter().fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, &state))
 }
 
 /// What was counted of each job: nothing that could not be counted again.

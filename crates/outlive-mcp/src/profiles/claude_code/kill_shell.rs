@@ -51,7 +51,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
     Ok(reply.tells(&job, &state).after(move || {
         if has_ended {
-            job.mark_told(&reader);
+            job.mark_delivered(&reader);
         }
     }))
 }

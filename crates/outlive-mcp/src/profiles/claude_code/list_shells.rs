@@ -34,7 +34,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
     }
     let reader = call.scope.reader.clone();
-    Ok(reply.after(move || ended.iter().for_each(|job| job.mark_told(&reader))))
+    Ok(reply.after(move || ended.iter().for_each(|job| job.mark_delivered(&reader))))
 }
 
 fn row(job: &Job, state: &State, now: Timestamp) -> Value {

@@ -110,7 +110,7 @@ fn not_started(call: &Call<'_>, what: &str, error: &StartError) -> Reply {
     let Some(job) = super::super::find(call, job.as_str()) else { return reply };
     let reader = call.scope.reader.clone();
     let state = job.state(call.store);
-    reply.tells(&job, &state).after(move || jobs::note_told(&job, &reader))
+    reply.tells(&job, &state).after(move || jobs::note_delivered(&job, &reader))
 }
 
 /// Starts a process, and waits long enough to see whether it fails at once.
@@ -230,8 +230,8 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
     };
     let reader = call.scope.reader.clone();
     Ok(reply.tells(&job, &state).after(move || {
-        job.mark_told(&foreground());
-        jobs::note_told(&job, &reader);
+        job.mark_delivered(&foreground());
+        jobs::note_delivered(&job, &reader);
     }))
 }
 
@@ -240,7 +240,7 @@ fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
     let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
     reply.tells(&job, state).after(move || {
         if has_ended {
-            job.mark_told(&reader);
+            job.mark_delivered(&reader);
         }
     })
 }
