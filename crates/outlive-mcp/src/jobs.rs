@@ -109,20 +109,20 @@ pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>,
     }
 }
 
-/// Says that an answer tells how a job ended, if it has, and notes it once the client has the answer.
-pub(crate) fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
+/// Says that an answer delivers the end of a job, if it has ended, and notes it once the client has the answer.
+pub(crate) fn delivers(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
     let reply = reply.tells(&job, state);
     if !state.status.has_ended() {
         return reply;
     }
     let reader = call.scope.reader.clone();
-    reply.after(move || note_told(&job, &reader))
+    reply.after(move || note_delivered(&job, &reader))
 }
 
 /// Notes that a reader was told how a job ended.
-pub(crate) fn note_told(job: &Job, reader: &SessionName) {
+pub(crate) fn note_delivered(job: &Job, reader: &SessionName) {
     job.mark_seen();
-    job.mark_told(reader);
+    job.mark_delivered(reader);
 }
 
 /// Waits for the end of a job that was just started, or until it is ready where something was said about that; until the deadline,

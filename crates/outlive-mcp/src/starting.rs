@@ -90,7 +90,7 @@ pub(crate) fn forget(call: &Call<'_>, error: &StartError) {
     if let StartError::NeverStarted { job, .. } = error
         && let Ok(job) = call.store.find(job.as_str(), None)
     {
-        jobs::note_told(&job, &call.scope.reader);
+        jobs::note_delivered(&job, &call.scope.reader);
         call.store.remove(&job).ok();
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
     for job in &jobs {
         let is_ended = |answer: &&Answer| answer.job == *job.id() && answer.status.has_ended();
         if tally.answers.iter().any(|answer| is_ended(&answer)) {
-            job.mark_told(&context.reader);
+            job.mark_delivered(&context.reader);
         }
     }
     Ok(if has_survivors { ExitCode::from(FAILED) } else { tally.failed.unwrap_or(ExitCode::SUCCESS) })

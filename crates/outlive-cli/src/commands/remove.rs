@@ -19,7 +19,7 @@ pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Fai
     let code = each(context, &arguments.jobs, |job| {
         // A reader that removes a job knows that it has ended.
         if !job.state(&context.store).is_live() {
-            job.mark_told(&context.reader);
+            job.mark_delivered(&context.reader);
         }
         context.store.remove(job).map_err(Failure::from)?;
         removed.push(job.id().clone());

@@ -295,7 +295,7 @@ fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, 
         note(&format!("outlive: {}", ending(&object)));
     }
     job.mark_seen();
-    job.mark_told(&context.reader);
+    job.mark_delivered(&context.reader);
     let is_lost = state.status == Status::Lost;
     let code = match state.outcome.map(|outcome| outcome.wait_status) {
         // The record of a lost job is incomplete: 0 would claim a success.

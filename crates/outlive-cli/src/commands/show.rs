@@ -73,7 +73,7 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
     if state.status.has_ended() {
         job.mark_seen();
         if context.is_json || !arguments.tree {
-            job.mark_told(&context.reader);
+            job.mark_delivered(&context.reader);
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -72,7 +72,7 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     // Marked only after the answer was printed: if this program dies before, the inbox has the ending.
     for (job, _) in jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended()) {
         job.mark_seen();
-        job.mark_told(&context.reader);
+        job.mark_delivered(&context.reader);
     }
     if result.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &result)) }
 }

@@ -47,7 +47,7 @@ fn origin_before_labels(job: &Job) -> Origin<'static> {
     let profile = forms.into_iter().find(|(_, form)| has_form(job.id(), form)).map(|(profile, _)| profile);
     let is_foreground = match profile {
         Some("macos-shell") => job.spec().options.group.as_deref() == Some("run_command"),
-        Some("claude-code") => job.is_told(&outlive::reader_name("claude-code-foreground")),
+        Some("claude-code") => job.is_delivered(&outlive::reader_name("claude-code-foreground")),
         _ => false,
     };
     Origin { profile, is_foreground }

@@ -128,7 +128,7 @@ fn tell(
     ended.retain(|job| job.state(call.store).status.has_ended());
     reply.delivered.extend(ended.iter().map(|job| job.spec().nonce));
     let reader = call.scope.reader.clone();
-    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_told(job, &reader))))
+    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_delivered(job, &reader))))
 }
 
 fn describe(job: &Job, killed: &Killed, sent: Option<Signal>, body: &mut String) {

@@ -108,7 +108,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             jobs::note_read(&job, &reader, stream, end);
         }
         if has_ended {
-            jobs::note_told(&job, &reader);
+            jobs::note_delivered(&job, &reader);
         }
     }))
 }

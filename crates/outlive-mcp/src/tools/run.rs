@@ -119,7 +119,7 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     Ok(reply.tells(&job, &state).after(move || {
         jobs::note_read(&job, &reader, None, end);
         if has_ended {
-            jobs::note_told(&job, &reader);
+            jobs::note_delivered(&job, &reader);
         }
     }))
 }

@@ -90,7 +90,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(reply.tells(&job, &state).after(move || {
         jobs::note_read(&job, &reader, None, end);
         if has_ended {
-            jobs::note_told(&job, &reader);
+            jobs::note_delivered(&job, &reader);
         }
     }))
 }

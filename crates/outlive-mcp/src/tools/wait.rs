@@ -215,7 +215,7 @@ fn tell(
         jobs.into_iter().enumerate().filter(|(at, _)| ended.contains(at)).map(|(_, job)| job).collect();
     let reader = call.scope.reader.clone();
     reply.delivered.extend(ended.iter().map(|job| job.spec().nonce));
-    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_told(job, &reader))))
+    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_delivered(job, &reader))))
 }
 
 /// Adds what a job that has ended has printed since it was read.
@@ -234,7 +234,7 @@ fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure
     with.delivered.push(told);
     Ok(with.after(move || {
         jobs::note_read(&job, &reader, None, end);
-        jobs::note_told(&job, &reader);
+        jobs::note_delivered(&job, &reader);
     }))
 }
 

@@ -75,7 +75,7 @@ impl Store {
     ///
     /// If the store cannot be read or written.
     pub fn deliver(&self, once: bool) -> io::Result<Option<Delivered>> {
-        self.take_up_owed();
+        self.spool_pending();
         let mut done = Delivered::default();
         let mut is_first = true;
         // Whoever comes while another one holds the lock leaves, and so that one looks again after he has let go of it.

@@ -113,8 +113,8 @@ impl Store {
 
     /// Puts a job's notice into the spool, once, if there is one to be sent, and starts somebody who sends it.
     pub(crate) fn spool_notice(&self, job: &Job, state: &State) -> io::Result<()> {
-        let owed = self.take_owed(job)?;
-        if owed.is_none() && job.completion_record().webhook.is_some() {
+        let mark = self.take_pending(job)?;
+        if mark.is_none() && job.completion_record().webhook.is_some() {
             return Ok(());
         }
         if let Some(url) = &job.spec().options.completion.webhook {
@@ -127,8 +127,8 @@ impl Store {
             spooled?;
             self.start_deliverer();
         }
-        if let Some(owed) = owed {
-            owed.clear();
+        if let Some(mark) = mark {
+            mark.clear();
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! Jobs whose end has to be told to somebody: one mark each in `spool/owed/`.
+//! Jobs whose on-exit command or webhook is pending: one mark each in `spool/owed/`.
 //!
-//! The mark is made before the job can be seen, and goes when what has to be sent is in the spool. So whoever finds a mark of a
-//! job that has ended and that nobody keeps knows that its keeper died on the way, and puts the notice into the spool. Who does
-//! that holds the mark's lock, and one whose mark is gone has nothing to do: a notice is put there once.
+//! The mark is made before the job can be seen, and goes when what has to be sent is in the spool. So a mark of a job that has ended
+//! and has no keeper says that the keeper died on the way, and the front end that finds it puts the notice into the spool. It holds the
+//! mark's lock meanwhile, and where the mark is gone there is nothing to do: a notice is put there once.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,43 +22,43 @@ use crate::job::state::State;
 use crate::store::Store;
 
 /// Below `spool/`.
-const OWED: &str = "owed";
+const PENDING: &str = "owed";
 
-/// How long whoever is about to tell of an end is given before somebody else does it.
+/// How long the process that a keeper has become may take before a front end does its work.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long somebody else who is at it is waited for.
+/// How long another process that holds the mark is waited for.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
 
 /// A mark that is held, and that is still where it belongs.
 #[derive(Debug)]
-pub(crate) struct Owed {
+pub(crate) struct PendingMark {
     path: PathBuf,
     _file: File,
 }
 
-impl Owed {
-    /// All that had to be done is done.
+impl PendingMark {
+    /// Removes the mark: what had to be sent is in the spool.
     pub(crate) fn clear(self) {
         fault::step(Point::OwedRemove, || fs::remove_file(self.path)).ok();
     }
 }
 
 impl Store {
-    fn owed_mark(&self, job: &JobId, nonce: Nonce) -> PathBuf {
-        self.spool().join(OWED).join(format!("{job}@{nonce}"))
+    fn pending_mark(&self, job: &JobId, nonce: Nonce) -> PathBuf {
+        self.spool().join(PENDING).join(format!("{job}@{nonce}"))
     }
 
-    /// Notes that the end of a job has to be told to somebody, if it has.
-    pub(crate) fn owe(&self, spec: &Spec) -> io::Result<()> {
+    /// Marks a job that is about to be made as one whose end has to be sent, if it has.
+    pub(crate) fn mark_pending(&self, spec: &Spec) -> io::Result<()> {
         if spec.options.completion.is_empty() {
             return Ok(());
         }
-        let path = self.owed_mark(&spec.job, spec.nonce);
+        let path = self.pending_mark(&spec.job, spec.nonce);
         let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         match fault::step(Point::OwedMake, make) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.make_spool(OWED)?;
+                self.make_spool(PENDING)?;
                 make().map(drop)
             }
             made => made.map(drop),
@@ -66,15 +66,15 @@ impl Store {
     }
 
     /// Takes that back: there will be no such job.
-    pub(crate) fn owes_nothing(&self, spec: &Spec) {
+    pub(crate) fn unmark_pending(&self, spec: &Spec) {
         if !spec.options.completion.is_empty() {
-            fs::remove_file(self.owed_mark(&spec.job, spec.nonce)).ok();
+            fs::remove_file(self.pending_mark(&spec.job, spec.nonce)).ok();
         }
     }
 
     /// Takes hold of a job's mark; `None` if it is gone, and so all is done.
-    pub(crate) fn take_owed(&self, job: &Job) -> io::Result<Option<Owed>> {
-        let path = self.owed_mark(job.id(), job.spec().nonce);
+    pub(crate) fn take_pending(&self, job: &Job) -> io::Result<Option<PendingMark>> {
+        let path = self.pending_mark(job.id(), job.spec().nonce);
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
@@ -82,15 +82,16 @@ impl Store {
         if !fault::step(Point::OwedLock, || lock::lock_within(&file, LOCK_LIMIT))? {
             return Err(io::Error::from(io::ErrorKind::WouldBlock));
         }
-        Ok((file.metadata()?.nlink() > 0).then_some(Owed { path, _file: file }))
+        Ok((file.metadata()?.nlink() > 0).then_some(PendingMark { path, _file: file }))
     }
 
-    /// Waits until whoever tells of a job's end has read all that it needs, before the job is removed; where nobody does, does it.
+    /// Waits, before a job is removed, until the process that sends its end has read all that it needs; where there is none, does its
+    /// work.
     pub(crate) fn await_completion(&self, job: &Job, state: &State) -> io::Result<()> {
         if job.spec().options.completion.is_empty() {
             return Ok(());
         }
-        let mark = self.owed_mark(job.id(), job.spec().nonce);
+        let mark = self.pending_mark(job.id(), job.spec().nonce);
         let until = Instant::now() + PATIENCE;
         while mark.exists() && Instant::now() < until && is_fresh(state) {
             std::thread::sleep(Duration::from_millis(2));
@@ -101,12 +102,12 @@ impl Store {
         }
     }
 
-    /// Does what is left over of telling of ends: what keepers that died had to put into the spool is put there, and where
-    /// something is due and nobody sends it, somebody is started who does. Without anything to send this is a system call or two.
+    /// Takes up pending notices: what keepers that died had to put into the spool is put there, and where something is due and no
+    /// process sends it, one is started. Without anything to send this is a system call or two.
     ///
     /// To be called by every front end when it starts. Returns what has to be said to people.
     pub fn take_up_notices(&self) -> Vec<String> {
-        let warnings = self.take_up_owed();
+        let warnings = self.spool_pending();
         let now = Timestamp(clock::wall_us());
         let is_due = |name: &String| match self.read_spooled(name) {
             Spooled::Entry(entry) => entry.is_due(now),
@@ -119,15 +120,15 @@ impl Store {
         warnings
     }
 
-    /// Starts somebody who sends what waits. Where that is not possible, the next front end tries.
+    /// Starts a process that sends what waits. Where that is not possible, the next front end tries.
     pub(crate) fn start_deliverer(&self) {
         self.start_helper(&["deliver"]).ok();
     }
 
     /// Puts into the spool what keepers that died did not.
-    pub(crate) fn take_up_owed(&self) -> Vec<String> {
+    pub(crate) fn spool_pending(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        for entry in fs::read_dir(self.spool().join(OWED)).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(self.spool().join(PENDING)).into_iter().flatten().flatten() {
             let name = entry.file_name();
             let parsed = name.to_str().and_then(|name| name.split_once('@')).and_then(|(id, nonce)| {
                 Some((JobId::parse(id).ok()?, Nonce::try_from(nonce.to_owned()).ok()?))
@@ -164,7 +165,7 @@ impl Store {
     }
 }
 
-/// Tells whether a job ended just now, so that whoever its keeper became may be about to tell of it.
+/// Tells whether a job ended just now, so that the process that its keeper became may be about to send its end.
 fn is_fresh(state: &State) -> bool {
     let closed = state.closed.map(|closed| closed.closed);
     let Some(ended) = closed.or(state.outcome.as_ref().map(|outcome| outcome.ended)) else { return false };

@@ -237,7 +237,7 @@ impl Store {
             Err(error) => return Err(error),
         }
         // Before the job can be seen: whatever becomes of its keeper, somebody finds that its end has to be told.
-        if let Err(error) = self.owe(&spec) {
+        if let Err(error) = self.mark_pending(&spec) {
             fs::remove_file(&mark).ok();
             return Err(error);
         }
@@ -257,7 +257,7 @@ impl Store {
             })),
             other => {
                 fs::remove_file(&mark).ok();
-                self.owes_nothing(&spec);
+                self.unmark_pending(&spec);
                 other.map(|_| None)
             }
         }
@@ -345,7 +345,7 @@ impl Store {
         // Nothing was started: the intent is taken back in one step, so that nobody finds half of it and calls it damaged.
         let mark = self.live().join(&prepared.live_mark);
         fault::step(Point::BackMark, || fs::remove_file(mark)).ok();
-        self.owes_nothing(spec);
+        self.unmark_pending(spec);
         let gone = self.new_dir().join(format!("{}.{}.gone", spec.job, spec.nonce));
         let moved = fault::step(Point::BackRename, || durable::rename_new(&prepared.path, &gone));
         if moved.is_ok_and(|is_moved| is_moved) {

@@ -25,13 +25,13 @@ use crate::store::Store;
 /// So many endings are told at a time; the rest come next.
 const AT_ONCE: usize = 100;
 
-/// So many endings of others' jobs are kept in mind, the newest.
+/// How many deferred endings are noted, the newest.
 const MAX_DEFERRED: usize = 1000;
 
 /// So many bytes of events are looked at again rather than noted: a fraction of what one read takes.
 const FAR: u64 = 16 << 10;
 
-/// So long is waited for somebody who is about to write down how a job ended.
+/// How long a front end that is about to write an outcome is waited for.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Why an inbox cannot be read.
@@ -102,7 +102,7 @@ struct Found {
     /// What is to be told, with its job as it was found.
     mine: Vec<(u64, Option<(Job, State)>)>,
     /// What this reader was told in another way.
-    told: Vec<Job>,
+    delivered: Vec<Job>,
     deferred: Vec<u64>,
 }
 
@@ -110,11 +110,11 @@ struct Found {
 enum Whose {
     /// For this reader.
     Mine,
-    /// It was told of it in another way.
-    Told,
-    /// For another, who may yet come.
+    /// For this reader, which was told in another way.
+    Delivered,
+    /// For another reader, which may yet look.
     Others,
-    /// For nobody any more.
+    /// For no reader any more.
     Nobodys,
 }
 
@@ -132,7 +132,7 @@ impl Store {
         patience: Duration,
     ) -> Result<Inbox, InboxError> {
         let mut held = None;
-        // A session that nobody has used has nothing to tell, and looking does not make it.
+        // A session that was never used has nothing to tell, and looking does not make it.
         if self.session_dir(session).is_dir() {
             let directory = self.readers_dir(session);
             fault::step(Point::ReadersMake, || make_dir(&directory))?;
@@ -233,7 +233,7 @@ impl Inbox {
         self.note(up_to, |seq| seq <= up_to)
     }
 
-    /// Notes that these were told, and no others: whoever tells several at the same time does not know of all the rest.
+    /// Notes that these were told, and no others: an answer may have had no room for the rest.
     ///
     /// # Errors
     ///
@@ -265,11 +265,13 @@ impl Inbox {
         deferred.drain(..surplus);
         self.progress = Progress { format: FORMAT, cursor, deferred };
         self.write()?;
-        // Last: a crash before leaves marks to be made by nobody, and the place above is what counts.
-        for job in
-            told.iter().filter_map(|(_, found)| found.as_ref().map(|(job, _)| job)).chain(&self.found.told)
+        // Last: a crash before this loses only the marks, and the position decides.
+        for job in told
+            .iter()
+            .filter_map(|(_, found)| found.as_ref().map(|(job, _)| job))
+            .chain(&self.found.delivered)
         {
-            job.mark_told(&self.reader);
+            job.mark_delivered(&self.reader);
             job.mark_seen();
         }
         self.found = Found { mine: later, ..Found::default() };
@@ -328,7 +330,7 @@ impl Inbox {
                     Some(state) => found.mine.push((*seq, Some((job, state)))),
                     None => found.deferred.push(*seq),
                 },
-                (Whose::Told, job) => found.told.extend(job),
+                (Whose::Delivered, job) => found.delivered.extend(job),
                 (Whose::Others, _) => found.deferred.push(*seq),
                 (Whose::Nobodys, _) => {}
             }
@@ -338,13 +340,13 @@ impl Inbox {
     }
 
     fn whose(&self, owner: Option<&SessionName>, job: Option<&Job>, seq: u64, event: &Event) -> Whose {
-        if job.is_some_and(|job| job.is_told(&self.reader)) {
-            return Whose::Told;
+        if job.is_some_and(|job| job.is_delivered(&self.reader)) {
+            return Whose::Delivered;
         }
         let Some(owner) = owner.filter(|owner| **owner != self.reader) else { return Whose::Mine };
         let progress = self.store.progress(&self.session, owner);
         let is_past = progress.is_some_and(|progress| progress.cursor >= seq);
-        if is_past || job.is_some_and(Job::is_told_to_any) {
+        if is_past || job.is_some_and(Job::is_delivered_to_any) {
             Whose::Nobodys
         } else if self.store.is_absent(&self.session, owner, event.at) {
             Whose::Mine
@@ -353,8 +355,8 @@ impl Inbox {
         }
     }
 
-    /// Returns how a job ended. Whoever finds a job without keeper writes the event first and the outcome a moment later: that is
-    /// waited for. `None` if it takes longer.
+    /// Returns how a job ended. The front end that recovers a job without a keeper writes the event first and the outcome a moment
+    /// later, which is waited for. `None` if it takes longer.
     fn final_state(&self, job: &Job) -> Option<State> {
         let state = job.state(&self.store);
         if state.status.has_ended() {
@@ -374,7 +376,8 @@ impl Inbox {
         };
         let is_mine = |job: &Job| job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader);
         let mut has_told = false;
-        for job in jobs.iter().filter(|job| is_mine(job) && !job.is_told(&self.reader) && !is_known(job)) {
+        for job in jobs.iter().filter(|job| is_mine(job) && !job.is_delivered(&self.reader) && !is_known(job))
+        {
             if !job.is_kept() && job.state(&self.store).status.has_ended() {
                 has_told |= self.store.tell_ending(job);
             }

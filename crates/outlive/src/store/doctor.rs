@@ -158,7 +158,7 @@ impl Store {
     /// Lists the notices that did not arrive.
     fn untold(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
-            self.take_up_owed().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
+            self.spool_pending().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
         for (path, entry, why) in self.set_aside_entries() {
             let problem = match &entry {
                 Some(entry) => format!(

@@ -53,7 +53,7 @@ impl Store {
         if self.live().join(job.live_mark()).exists() {
             self.reconcile_job(job, &state);
         }
-        let untold = job.untold();
+        let untold = job.undelivered();
         // The nonce makes the place new, even if an earlier attempt was cut short.
         let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce));
         let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };

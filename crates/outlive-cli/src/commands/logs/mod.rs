@@ -27,7 +27,7 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
         job.note_access();
     }
     if (had_ended || arguments.follow) && shows_end(arguments) {
-        job.mark_told(&context.reader);
+        job.mark_delivered(&context.reader);
     }
     Ok(ExitCode::SUCCESS)
 }

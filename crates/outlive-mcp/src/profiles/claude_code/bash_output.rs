@@ -67,7 +67,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             job.set_place(&reader(), stream, place).ok();
         }
         if has_ended {
-            job.mark_told(&told_to);
+            job.mark_delivered(&told_to);
         }
     }))
 }

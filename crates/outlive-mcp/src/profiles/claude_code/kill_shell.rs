@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outlive::{ControlError, Kill};
 
-use super::{BY, done, exactly, told, word};
+use super::{BY, delivers, done, exactly, word};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -48,5 +48,5 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
         Err(error) => done(false, format!("Process {id} not killed: {}", chain(&error))),
     };
-    Ok(told(call, reply, job, &state))
+    Ok(delivers(call, reply, job, &state))
 }

@@ -3,7 +3,7 @@
 use outlive::{Blank, Job, State, Timestamp};
 use serde_json::{Value, json};
 
-use super::{LINES, last_words, processes, told, word};
+use super::{LINES, delivers, last_words, processes, word};
 use crate::profiles::{command, pid, started};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Tool};
@@ -26,7 +26,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let processes = processes(call)?;
     let rows: Vec<Value> = processes.iter().map(|(job, state)| row(job, state, now)).collect();
     let reply = Reply::json(&rows.into());
-    Ok(processes.into_iter().fold(reply, |reply, (job, state)| told(call, reply, job, &state)))
+    Ok(processes.into_iter().fold(reply, |reply, (job, state)| delivers(call, reply, job, &state)))
 }
 
 fn row(job: &Job, state: &State, now: Timestamp) -> Value {

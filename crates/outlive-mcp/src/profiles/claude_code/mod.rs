@@ -138,11 +138,11 @@ fn is_hidden(call: &Call<'_>, job: &Job, state: &State) -> bool {
 }
 
 /// Notes that the end was told. It does not count as seen: the design forgets a process only to make room.
-fn told(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
+fn delivers(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
     let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
     reply.tells(&job, state).after(move || {
         if has_ended {
-            job.mark_told(&reader);
+            job.mark_delivered(&reader);
         }
     })
 }

@@ -10,7 +10,7 @@ use outlive::{
 
 use super::bash_output::texts;
 use super::kill_shell::GRACE;
-use super::{BYTES, LINES, MOST, PREFIX, last_words, processes, told};
+use super::{BYTES, LINES, MOST, PREFIX, delivers, last_words, processes};
 use crate::jobs::{self, LONGEST_WAIT};
 use crate::profiles::{epoch_ms, is_own, known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
@@ -109,7 +109,7 @@ fn not_started(call: &Call<'_>, what: &str, error: &StartError) -> Reply {
     let Some(job) = crate::profiles::find(call, job.as_str()) else { return reply };
     let reader = call.scope.reader.clone();
     let state = job.state(call.store);
-    reply.tells(&job, &state).after(move || jobs::note_told(&job, &reader))
+    reply.tells(&job, &state).after(move || jobs::note_delivered(&job, &reader))
 }
 
 /// Starts a process, and waits long enough to see whether it fails at once.
@@ -124,7 +124,7 @@ fn background(call: &Call<'_>, command: &str, request: Request) -> Result<Reply,
     let text = report(&job, &state, command, None).map_err(unreadable)?;
     let mut reply = Reply::plain(text);
     reply.is_error = state.status.has_ended() && state.status != Status::Completed;
-    Ok(told(call, reply, job, &state))
+    Ok(delivers(call, reply, job, &state))
 }
 
 /// Describes a process that was just started.
@@ -227,7 +227,7 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
             Reply::refusal(fitted(&text, FAILED_OUTPUT))
         }
     };
-    Ok(jobs::told(call, reply, job, &state))
+    Ok(jobs::delivers(call, reply, job, &state))
 }
 
 /// Returns all that a command printed: standard output, then standard error.

@@ -100,7 +100,7 @@ fn finished(call: &Call<'_>, job: Job, state: &State) -> Reply {
     lines.extend(file.as_ref().map(|file| format!("Output offloaded: {}", file.display())));
     let (store, reader) = (std::sync::Arc::clone(call.store), call.scope.reader.clone());
     Reply::plain(lines.join("\n")).tells(&job, state).after(move || {
-        jobs::note_told(&job, &reader);
+        jobs::note_delivered(&job, &reader);
         if file.is_none() {
             // A job with leftover children cannot be removed, so that they can be ended.
             store.remove(&job).ok();

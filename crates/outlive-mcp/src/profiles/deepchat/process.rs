@@ -203,7 +203,7 @@ fn remove(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     end(call, &job)?;
     forget_file(call, &job);
     // The caller that removes it need not be told of its end.
-    jobs::note_told(&job, &call.scope.reader);
+    jobs::note_delivered(&job, &call.scope.reader);
     let removed = call.store.remove(&job);
     removed.map_err(|error| Failure::of(&format!("Session {} was not removed", job.id()), &error))?;
     Ok(Reply::json(&json!({"status": "ok", "sessionId": job.id().as_str()})))
@@ -221,7 +221,7 @@ fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
     let has_ended = state.status.has_ended();
     Reply::json(answer).tells(&job, state).after(move || {
         if has_ended {
-            jobs::note_told(&job, &reader);
+            jobs::note_delivered(&job, &reader);
         } else {
             // The position stays; only the time of the look changes.
             let place = job.cursor(&reader, None).unwrap_or(0);

@@ -123,7 +123,7 @@ fn report(call: &Call<'_>, job: Job) -> Reply {
     add("completed_at", state.outcome.as_ref().map(|outcome| outcome.ended.to_string().into()));
     add("timeout_seconds", spec.options.timeout_ms.map(|millis| (millis / 1000).into()));
     add("duration_seconds", state.runtime_ms().map(|millis| (millis / 1000).into()));
-    jobs::told(call, Reply::json(&answer.into()), job, &state)
+    jobs::delivers(call, Reply::json(&answer.into()), job, &state)
 }
 
 fn log(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
@@ -237,7 +237,7 @@ fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     }
     let state = job.state(call.store);
     let reply = Reply::plain(format!("Killed process {}", job.id()));
-    Ok(jobs::told(call, reply, job, &state))
+    Ok(jobs::delivers(call, reply, job, &state))
 }
 
 #[cfg(test)]

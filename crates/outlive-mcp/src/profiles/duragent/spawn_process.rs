@@ -115,5 +115,5 @@ fn result(call: &Call<'_>, job: Job, state: &State) -> Reply {
         "output": output,
         "duration_seconds": state.runtime_ms().unwrap_or(0) / 1000,
     });
-    jobs::told(call, Reply::json(&answer), job, state)
+    jobs::delivers(call, Reply::json(&answer), job, state)
 }

@@ -157,7 +157,7 @@ fn find(call: &Call<'_>) -> Result<Job, Failure> {
 
 /// Notes, once the client has the answer, that it told how these jobs ended.
 fn telling(call: &Call<'_>, reply: Reply, jobs: Vec<(Job, State)>) -> Reply {
-    jobs.into_iter().fold(reply, |reply, (job, state)| jobs::told(call, reply, job, &state))
+    jobs.into_iter().fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, &state))
 }
 
 /// How far the lines of each job were counted: a cache, which may be dropped.

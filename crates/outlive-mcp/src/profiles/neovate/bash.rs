@@ -8,7 +8,7 @@ use outlive::{
 
 use super::output::{initial, merged, streams};
 use super::task::GRACE;
-use crate::jobs::{LONGEST_WAIT, await_leftovers, told};
+use crate::jobs::{LONGEST_WAIT, await_leftovers, delivers};
 use crate::profiles::{command, known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
@@ -155,7 +155,7 @@ fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, 
     await_leftovers(call, &job);
     let state = job.state(call.store);
     let text = result(call, &job, &state)?;
-    Ok(told(call, Reply::plain(text), job, &state))
+    Ok(delivers(call, Reply::plain(text), job, &state))
 }
 
 fn start(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Job, StartError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outlive::{Job, Kill, Signal, Status};
 
 use super::output::merged;
-use crate::jobs::told;
+use crate::jobs::delivers;
 use crate::profiles::{command, find, known_pid};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -68,7 +68,7 @@ fn bash_output(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if let Some(code) = state.exit_code() {
         lines.extend([String::new(), format!("Exit Code: {code}")]);
     }
-    Ok(told(call, Reply::plain(lines.join("\n")), job, &state))
+    Ok(delivers(call, Reply::plain(lines.join("\n")), job, &state))
 }
 
 fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -81,7 +81,7 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if !state.is_live() {
         let text =
             format!("Task {} is not running (status: {}). Cannot terminate.", job.id(), status(state.status));
-        return Ok(told(call, Reply::refusal(text), job, &state));
+        return Ok(delivers(call, Reply::refusal(text), job, &state));
     }
     let kill =
         Kill { signal: Some(Signal::TERM), grace: Some(GRACE), force: false, by: "kill_bash".to_owned() };
@@ -95,7 +95,7 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
     };
     let state = job.state(call.store);
-    Ok(told(call, reply, job, &state))
+    Ok(delivers(call, reply, job, &state))
 }
 
 /// Finds the task that is meant, or says that there is none.
