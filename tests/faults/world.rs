@@ -169,7 +169,7 @@ fn check_events(run: &mut Scenario<'_>, jobs: &[Value], id: Option<&str>) {
             return run.violation(format!("it is told that the keeper of {} died", job["job"]));
         }
         let is_told = |job: &&Value| events.iter().any(|event| told(event, job, &["exited", "lost"]));
-        let Some(untold) = jobs.iter().find(|job| !is_delivered(job)) else {
+        let Some(untold) = jobs.iter().find(|job| !is_told(job)) else {
             return;
         };
         // A keeper may be about to.
