@@ -261,11 +261,11 @@ fn zeros_or_garbage_cost_what_they_cover_and_are_told() {
             let at = ["from", "to"].map(|end| gap["gap"][end].as_u64().unwrap_or_default());
             assert!(at[0].abs_diff(from) < 10 && at[1].abs_diff(to) < 10, "{gap} of {from} to {to}");
         };
-        is_delivered(gap(&events(&home, &session)));
+        is_told(gap(&events(&home, &session)));
         let second = home.start(["true"]);
         home.wait(&second);
         let all = told(&home, 5, &session);
-        is_delivered(gap(&all));
+        is_told(gap(&all));
         for job in [&first, &second] {
             assert_eq!(words(&all, job), ["started", "exited"], "{} bytes", damage.len());
         }

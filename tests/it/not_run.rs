@@ -1,4 +1,5 @@
-//! What cannot be tested is said, and where nobody looks at what is said it fails: `tests/not-run`.
+//! What a machine cannot test is listed at the end of a run, and fails it in CI unless `tests/not-run-in-ci.txt` names it with
+//! its reason: `tests/not-run`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
