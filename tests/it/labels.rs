@@ -1,4 +1,6 @@
 //! Labels: given at the start, kept with the job, and asked for in a list.
+//!
+//! What a caller gives is in `spec.json`, in `show` and found by `list --label`; outlive's own names are refused.
 
 use outlive_tests::Home;
 use serde_json::json;

@@ -51,7 +51,7 @@ fn words_of_a_later_version_are_listed_and_shown() {
 
     let words = home.show("words");
     let fields =
-        ["mode", "stdin", "containment", "survivors", "lifetime", "ready", "status", "kept", "outcome"];
+        ["mode", "containment", "lifetime", "ready", "stdin", "survivors", "status", "kept", "outcome"];
     assert_eq!(words["newer"], json!(fields));
     assert_eq!((&words["mode"], &words["stdin"]), (&json!("hologram"), &json!({ "file": "/fixture/input" })));
     assert_eq!((&words["containment"], &words["ready"]), (&json!("microvm"), &json!(false)));
@@ -67,7 +67,7 @@ fn words_of_a_later_version_are_listed_and_shown() {
 
     // Of a later format, what is understood.
     let format = home.show("format");
-    assert_eq!(format["newer"], json!(["format", "snapshot", "outcome"]));
+    assert_eq!(format["newer"], json!(["format", "grace_ms", "snapshot", "outcome"]));
     assert_eq!(
         (&format["name"], &format["cwd"], &format["argv"]),
         (&json!("format"), &json!("/fixture"), &json!([]))

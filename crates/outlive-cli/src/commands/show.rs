@@ -22,7 +22,7 @@ struct Shown<'a> {
     #[serde(flatten)]
     job: &'a JobObject,
     argv: Vec<String>,
-    stdin: String,
+    stdin: OrNewer<Stdin>,
     timeout_ms: Option<u64>,
     grace_ms: u64,
     output_cap_bytes: Option<u64>,
@@ -96,7 +96,7 @@ fn shown<'a>(
     Shown {
         job: object,
         argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
-        stdin: spec.newer_word("stdin").unwrap_or_else(|| Stdin::format(&options.stdin)),
+        stdin: spec.newer.get("stdin").cloned().map_or(options.stdin.into(), OrNewer::Newer),
         timeout_ms: options.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
         grace_ms: options.grace_ms,
         output_cap_bytes: options.output_cap_bytes,
@@ -181,7 +181,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     }
     row("on exit", shown.on_exit.as_ref().map(on_exit_line));
     row("webhook", shown.webhook.as_ref().map(webhook_line));
-    row("stdin", Some(shown.stdin.clone()));
+    row("stdin", Some(shown.stdin.word()));
     for (name, value) in &shown.env_set {
         row("env", Some(format!("{name}={value}")));
     }
