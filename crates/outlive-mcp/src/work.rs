@@ -86,6 +86,10 @@ impl Work {
         self.outgoing.finish_writes();
         let style = self.profile.notices;
         let mut call = self.new_call(arguments, scope, Some(cancel), None, style);
+        // What a call brings about is told with the next answer, unless the call waits for it.
+        if !tool.waits {
+            call.due();
+        }
         let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
         let due = call.take_due();
         let (texts, after) =

@@ -168,8 +168,8 @@ fn an_answer_costs_what_is_new_and_not_all_that_ever_happened() {
     let home = Home::new();
     let mut client = start(&home, "one", Era::Handshake);
     let job = start_job(&mut client, "test", 1);
-    let mut sessions = std::fs::read_dir(home.store().join("sessions")).expect("it is there").flatten();
-    let log = sessions.next().expect("there is one session").path().join("events");
+    let session = home.show(&job)["session"].as_str().expect("it has one").to_owned();
+    let log = home.store().join("sessions").join(session).join("events");
     let other = |number: u32| {
         format!(
             "\n{{\"event\":\"limit_near\",\"job\":\"a-1\",\"nonce\":\"{number:032x}\",\"at_us\":1,\"limit\":\"l\"}}\n"

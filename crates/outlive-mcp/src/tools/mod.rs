@@ -198,7 +198,8 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn due(&self) -> Option<&Due> {
+    /// Looks up the endings that come with the answer, unless that was done.
+    pub(crate) fn due(&self) -> Option<&Due> {
         let look_up = || match self.notices {
             NoticeStyle::None => None,
             NoticeStyle::Lines | NoticeStyle::Messages => Due::look_up(self.store, self.scope, self.claims),
