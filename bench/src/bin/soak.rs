@@ -485,7 +485,7 @@ impl Soak<'_> {
         let store = &self.places[entry.place].store;
         let job = store.find(entry.id.as_deref().unwrap_or_default(), None)?;
         let state = job.state(store);
-        if state.is_live() || state.is_removed {
+        if state.is_live() || state.is_removed() {
             return Ok(());
         }
         let mut is_first = false;

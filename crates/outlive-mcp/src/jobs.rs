@@ -150,7 +150,7 @@ const LEFTOVERS: Duration = Duration::from_millis(500);
 /// the answer.
 pub(crate) fn await_leftovers(call: &Call<'_>, job: &Job) {
     let until = Instant::now() + LEFTOVERS;
-    while job.state(call.store).is_lingering && Instant::now() < until && !call.is_cancelled() {
+    while job.state(call.store).is_lingering() && Instant::now() < until && !call.is_cancelled() {
         std::thread::sleep(Duration::from_millis(5));
     }
 }

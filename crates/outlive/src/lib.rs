@@ -61,7 +61,7 @@ pub use failure::{Code, Failure, FailureObject, chain, exit};
 pub use job::find::{Damaged, FindError, Listing, NEWER};
 pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason, signal_name};
 pub use job::rename::RenameError;
-pub use job::state::State;
+pub use job::state::{Custody, State};
 pub use job::{DamageError, Job};
 pub use launch::containment::levels;
 pub use launch::keeper::SpareKeeper;

@@ -99,7 +99,7 @@ fn chosen(context: &Context, arguments: &Kill) -> Result<Vec<Job>, Failure> {
         if !state.is_live() {
             continue;
         }
-        if state.is_elsewhere {
+        if state.is_elsewhere() {
             note(&format!("outlive: {} is left: it belongs to another host or pid namespace", job.id()));
         } else if store.is_inside(&job) {
             note(&format!("outlive: {} is left: this command runs inside it", job.id()));

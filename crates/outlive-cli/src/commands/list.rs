@@ -56,7 +56,7 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         .filter_map(|job| {
             let state = job.state(&context.store);
             context.store.probe_in_passing(&job, &state);
-            let is_listed = !state.is_removed && (!arguments.live || state.is_live());
+            let is_listed = !state.is_removed() && (!arguments.live || state.is_live());
             is_listed.then(|| look_up(context, arguments, &mut listeners, job, state))
         })
         .collect();

@@ -104,7 +104,7 @@ fn shown<'a>(
         options: shown_options().map(|option| (option.name, option.json(options))).collect(),
         env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
         env_unset: &spec.env_unset,
-        keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned).map(|keeper| keeper.pid),
+        keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned()).map(|keeper| keeper.pid),
         closed_at: state.closed.map(|closed| closed.closed.to_string()),
         on_exit: job.on_exit(state),
         webhook: job.webhook(&context.store, state),

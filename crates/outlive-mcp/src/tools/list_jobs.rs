@@ -41,7 +41,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             "ended" => !state.is_live(),
             word => state.status.word() == word,
         };
-        if is_wanted && !state.is_removed {
+        if is_wanted && !state.is_removed() {
             jobs.push((job, state));
         }
     }

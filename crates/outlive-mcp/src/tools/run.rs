@@ -111,7 +111,7 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
         reply = reply.footer(format!(
             "it goes on: wait jobs=[\"{id}\"] for its end; read_output job={id} for what is new"
         ));
-    } else if state.is_lingering {
+    } else if state.is_lingering() {
         reply = reply.footer(format!("processes that it started go on: kill job={id} ends them"));
     }
     let reader = call.scope.reader.clone();

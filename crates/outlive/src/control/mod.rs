@@ -143,7 +143,7 @@ impl Store {
             return Ok(Killed::was_over());
         }
         self.refuse_own(job, &state)?;
-        if state.is_orphaned {
+        if state.is_orphaned() {
             return self.kill_orphan(job, &state, kill);
         }
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
@@ -164,7 +164,7 @@ impl Store {
             }
             // Its keeper died while it was being asked.
             Err(ControlError::Unreachable { source, .. })
-                if is_over_now(&source) && job.state(self).is_orphaned =>
+                if is_over_now(&source) && job.state(self).is_orphaned() =>
             {
                 self.kill_orphan(job, &job.state(self), kill)
             }
@@ -216,7 +216,7 @@ impl Store {
             return Err(ControlError::Ended(job.id().clone()));
         }
         self.refuse_own(job, &state)?;
-        let _keeper = if state.is_orphaned {
+        let _keeper = if state.is_orphaned() {
             self.signal_orphan(job, &state, signal, by)?;
             None
         } else {
@@ -250,7 +250,7 @@ impl Store {
             return Err(ControlError::Ended(job.id().clone()));
         }
         self.refuse_own(job, &state)?;
-        if state.is_orphaned {
+        if state.is_orphaned() {
             return self.signal_orphan(job, &state, signal, by);
         }
         let request = Request::Signal { signal: signal.number(), by: by.to_owned() };
@@ -285,7 +285,7 @@ impl Store {
         if !state.is_live() {
             return Err(ControlError::Ended(job.id().clone()));
         }
-        if state.is_orphaned {
+        if state.is_orphaned() {
             return self.freeze_orphan(job, &state, *request == Request::Pause);
         }
         self.ask_to_accept(job, &state, request)
@@ -406,10 +406,10 @@ struct Connection<'a> {
 
 impl<'a> Connection<'a> {
     fn open(store: &Store, job: &'a Job, state: &State) -> Result<Self, ControlError> {
-        if state.is_elsewhere || store.host().pid_namespace != job.spec().host.pid_namespace {
+        if state.is_elsewhere() || store.host().pid_namespace != job.spec().host.pid_namespace {
             return Err(ControlError::Elsewhere(job.id().clone()));
         }
-        if state.is_orphaned {
+        if state.is_orphaned() {
             return Err(ControlError::Orphaned(job.id().clone()));
         }
         let stream = connect(job).map_err(|error| unreachable(job, error))?;

@@ -90,7 +90,7 @@ impl Job {
         if !is_here(store, self.spec(), state) {
             return None;
         }
-        if state.is_orphaned {
+        if state.is_orphaned() {
             let members = Remnants::of(store, self, state.meta.as_ref()).members;
             return Some(Tree { members: in_order(members), keeper: None });
         }
@@ -187,7 +187,7 @@ fn keeps(keeper: i32, job: &Job) -> bool {
 
 /// Tells whether pids of a job mean something here.
 fn is_here(store: &Store, spec: &Spec, state: &State) -> bool {
-    !state.is_elsewhere && *store.host() == spec.host
+    !state.is_elsewhere() && *store.host() == spec.host
 }
 
 pub(crate) fn identity(process: spec::Process) -> ProcessId {

@@ -157,7 +157,7 @@ impl JobObject {
         let totals = match (&state.closed, &state.outcome) {
             // A record of a later format has no totals that are understood here.
             (Some(closed), _) if closed.closed.0 > 0 => closed.totals,
-            (None, Some(outcome)) if !state.is_lingering && !outcome.is_newer() => outcome.totals,
+            (None, Some(outcome)) if !state.is_lingering() && !outcome.is_newer() => outcome.totals,
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
         };
         let meta = state.meta.as_ref();
@@ -177,9 +177,9 @@ impl JobObject {
             cwd: spec.cwd.to_lossy(),
             mode: spec.mode.clone(),
             status: state.status,
-            lingering: state.is_lingering,
-            orphaned: state.is_orphaned,
-            elsewhere: state.is_elsewhere,
+            lingering: state.is_lingering(),
+            orphaned: state.is_orphaned(),
+            elsewhere: state.is_elsewhere(),
             paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
             newer: state.newer.clone(),
             ready: spec.can_be_ready().then_some(ready.is_some()),
@@ -219,7 +219,7 @@ fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
     let is_unkept = |outcome: &Outcome| {
         outcome.usage.is_none() && !matches!(outcome.cause, Cause::NeverStarted(_)) && outcome.ended.0 > 0
     };
-    if !state.is_orphaned && !state.outcome.as_ref().is_some_and(is_unkept) {
+    if !state.is_orphaned() && !state.outcome.as_ref().is_some_and(is_unkept) {
         return None;
     }
     let last = Output::open(job).ok().and_then(|output| output.last_time());
@@ -229,7 +229,7 @@ fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
 /// Tells in words how a job ended, or what is odd about one that has not.
 pub fn reason(state: &State) -> Option<String> {
     let Some(outcome) = &state.outcome else {
-        return match (state.is_orphaned, state.is_elsewhere) {
+        return match (state.is_orphaned(), state.is_elsewhere()) {
             (true, _) => {
                 Some("its keeper died; the command goes on, and its output is not recorded".to_owned())
             }
@@ -260,7 +260,7 @@ pub fn reason(state: &State) -> Option<String> {
         Cause::Lost { why } => format!("{status}; {why}"),
         Cause::Newer(word) => format!("{status}; its cause is {word:?}, which a newer outlive knows"),
     };
-    Some(match state.is_orphaned {
+    Some(match state.is_orphaned() {
         true => format!("{reason}; its keeper died, and other processes of it go on"),
         false => reason,
     })

@@ -25,6 +25,24 @@ use crate::store::Store;
 /// How long the job's lock is waited for by whoever has to write down its end.
 const LOCK_LIMIT: Duration = Duration::from_secs(1);
 
+/// Which process, if any, looks after what is left of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Custody {
+    /// Its keeper; or nothing is left.
+    #[default]
+    Keeper,
+    /// Its keeper; the main process has ended, and others of the job go on.
+    Lingering,
+    /// None: the keeper died, and the command, or others of the job where that has ended, go on without it.
+    Orphaned,
+    /// A process of another host or pid namespace: nothing can be recovered or signalled from here.
+    Elsewhere,
+    /// None: it is of another pid namespace, its keeper died, and its end was never recorded.
+    Abandoned,
+    /// None: it was removed while it was looked at, and the rest of its state says nothing.
+    Removed,
+}
+
 /// How a job is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
@@ -36,17 +54,8 @@ pub struct State {
     pub outcome: Option<Outcome>,
     /// When the last process was gone.
     pub closed: Option<Closed>,
-    /// The main process has ended, and others of the job go on under their keeper.
-    pub is_lingering: bool,
-    /// The keeper died, and the command goes on without it; or, where that has ended, others of the job.
-    pub is_orphaned: bool,
-    /// It was removed while it was looked at; the rest says nothing.
-    pub is_removed: bool,
-    /// Another host or pid namespace has it: nothing can be recovered or signalled from here.
-    pub is_elsewhere: bool,
-    /// Nobody keeps it any more. Of a job of another pid namespace that is all that can be said: its end was never
-    /// recorded, and whoever could has gone.
-    is_abandoned: bool,
+    /// Which process looks after what is left of it.
+    pub custody: Custody,
     /// What a newer outlive wrote of it that this one does not understand: names of fields.
     pub newer: Vec<String>,
 }
@@ -56,9 +65,9 @@ impl State {
     pub fn words(&self) -> String {
         let mut text = self.status.to_string();
         for (holds, word) in [
-            (self.is_lingering, "lingering"),
-            (self.is_orphaned, "orphaned"),
-            (self.is_elsewhere, "elsewhere"),
+            (self.is_lingering(), "lingering"),
+            (self.is_orphaned(), "orphaned"),
+            (self.is_elsewhere(), "elsewhere"),
             (self.is_live() && self.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
             (!self.newer.is_empty(), "newer"),
         ] {
@@ -72,7 +81,31 @@ impl State {
 
     /// Tells whether something of the job may still run, so that it counts against the limits and cannot be removed.
     pub fn is_live(&self) -> bool {
-        !self.is_abandoned && (!self.status.has_ended() || self.is_lingering || self.is_orphaned)
+        match self.custody {
+            Custody::Lingering | Custody::Orphaned => true,
+            Custody::Abandoned => false,
+            Custody::Keeper | Custody::Elsewhere | Custody::Removed => !self.status.has_ended(),
+        }
+    }
+
+    /// Tells whether the main process has ended, and others of the job go on under their keeper.
+    pub fn is_lingering(&self) -> bool {
+        self.custody == Custody::Lingering
+    }
+
+    /// Tells whether the keeper died, and something of the job goes on.
+    pub fn is_orphaned(&self) -> bool {
+        self.custody == Custody::Orphaned
+    }
+
+    /// Tells whether it belongs to another host or pid namespace.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.custody, Custody::Elsewhere | Custody::Abandoned)
+    }
+
+    /// Tells whether it was removed while it was looked at.
+    pub fn is_removed(&self) -> bool {
+        self.custody == Custody::Removed
     }
 
     /// Returns the code that its main process exited with; none while it runs, and of one that a signal ended.
@@ -88,7 +121,7 @@ impl State {
         match &self.outcome {
             Some(outcome) => outcome.runtime_ms,
             // Another machine's clock cannot be compared with ours.
-            None if self.is_elsewhere => None,
+            None if self.is_elsewhere() => None,
             None => {
                 let started = self.meta.as_ref()?.started_boot_us?;
                 Some(clock::boot_us().saturating_sub(started) / 1000)
@@ -127,10 +160,11 @@ impl Job {
         {
             // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
             let is_abandoned = here.machine == there.machine && !self.is_kept();
-            return State { is_elsewhere: true, is_abandoned, ..self.running() };
+            let custody = if is_abandoned { Custody::Abandoned } else { Custody::Elsewhere };
+            return State { custody, ..self.running() };
         }
         if self.is_removed() {
-            return State { status: Status::Lost, is_removed: true, ..self.running() };
+            return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
         if here.boot != there.boot {
             return self.recover(store, Found::lost("the machine was restarted while it ran"));
@@ -143,7 +177,7 @@ impl Job {
             return self.ended(store, outcome, closed);
         }
         if self.is_removed() {
-            return State { status: Status::Lost, is_removed: true, ..self.running() };
+            return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
         let meta = self.meta();
         let command = meta.as_ref().and_then(|meta| meta.command).map(identity);
@@ -154,7 +188,7 @@ impl Job {
         };
         if is_running {
             self.tell_orphaned(store);
-            return State { status: Status::Running, is_orphaned: true, ..self.running() };
+            return State { status: Status::Running, custody: Custody::Orphaned, ..self.running() };
         }
         self.end_unkept(store, meta.as_ref(), None)
     }
@@ -182,18 +216,7 @@ impl Job {
             }
         }
         newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome".to_owned()));
-        State {
-            status,
-            meta,
-            outcome,
-            newer,
-            closed: None,
-            is_lingering: false,
-            is_orphaned: false,
-            is_removed: false,
-            is_elsewhere: false,
-            is_abandoned: false,
-        }
+        State { status, meta, outcome, newer, closed: None, custody: Custody::default() }
     }
 
     /// Tells how a job is doing whose outcome is known.
@@ -211,9 +234,12 @@ impl Job {
             self.tell_orphaned(store);
         }
         let closed = if is_orphaned || is_lingering { closed } else { closed.or_else(|| self.close(store)) };
-        let is_lingering = is_lingering && closed.is_none();
-        let state = self.state_of(Status::of(&outcome), meta, Some(outcome));
-        State { is_lingering, closed, is_orphaned, ..state }
+        let custody = match (is_orphaned, is_lingering && closed.is_none()) {
+            (true, _) => Custody::Orphaned,
+            (false, true) => Custody::Lingering,
+            (false, false) => Custody::Keeper,
+        };
+        State { custody, closed, ..self.state_of(Status::of(&outcome), meta, Some(outcome)) }
     }
 
     /// Writes the outcome of a job that nobody keeps.
@@ -251,7 +277,8 @@ impl Job {
         } else {
             self.unmark(Point::RecoverMark, store);
         }
-        let state = State { closed, is_orphaned, ..self.state_of(status, meta, Some(outcome)) };
+        let custody = if is_orphaned { Custody::Orphaned } else { Custody::Keeper };
+        let state = State { closed, custody, ..self.state_of(status, meta, Some(outcome)) };
         if written {
             store.part_for_dead_keeper(self, &state);
         }

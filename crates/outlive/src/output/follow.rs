@@ -100,8 +100,8 @@ impl<'a> Follower<'a> {
                 return Ok(Followed::End);
             }
             // Nothing more of an orphan is recorded, but how it ends can still be known.
-            let is_awaited = state.is_orphaned && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
-            if !state.is_elsewhere && (!state.is_live() || state.is_orphaned) && !is_awaited {
+            let is_awaited = state.is_orphaned() && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
+            if !state.is_elsewhere() && (!state.is_live() || state.is_orphaned()) && !is_awaited {
                 return Ok(Followed::End);
             }
             let now = Instant::now();

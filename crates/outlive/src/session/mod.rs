@@ -272,7 +272,7 @@ impl Store {
         if job.session() == to {
             return Ok(());
         }
-        if job.state(self).is_elsewhere {
+        if job.state(self).is_elsewhere() {
             return Err(SessionError::Elsewhere(job.id().clone()));
         }
         let lock = self.lock()?;

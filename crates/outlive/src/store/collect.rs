@@ -95,7 +95,7 @@ impl Store {
     fn candidate(&self, job: Job) -> Option<Candidate> {
         let state = job.state(self);
         // How long a newer outlive wants its jobs kept is not known here: they are left to it.
-        if state.is_live() || state.is_elsewhere || !state.newer.is_empty() {
+        if state.is_live() || state.is_elsewhere() || !state.newer.is_empty() {
             return None;
         }
         let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(state.outcome?.ended.0);

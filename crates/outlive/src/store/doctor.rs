@@ -120,11 +120,11 @@ impl Store {
             // Before the state, which takes a torn record for none and writes down that its end is not known.
             let records = damaged_records(job);
             let state = job.state(self);
-            if !state.is_live() && !state.is_removed {
+            if !state.is_live() && !state.is_removed() {
                 findings.extend(records.into_iter().map(|problem| Finding::open(job.path(), problem)));
                 findings.extend(damaged_index(job, &state).map(|problem| Finding::open(job.path(), problem)));
             }
-            if state.is_live() && !state.is_elsewhere {
+            if state.is_live() && !state.is_elsewhere() {
                 findings.extend(unspoken(&state).map(|problem| Finding::open(job.path(), problem)));
             }
             if !state.newer.is_empty() {
@@ -132,12 +132,12 @@ impl Store {
                 findings.push(Finding::open(job.path(), problem).done(LEFT_TO_NEWER, true));
             }
             live += usize::from(state.is_live());
-            if state.is_orphaned {
+            if state.is_orphaned() {
                 let problem = "its keeper died; the command goes on, and its output is not recorded";
                 let finding = Finding::open(job.path(), problem);
                 findings.push(finding.done(format!("left alone: outlive kill {} ends it", job.id()), false));
             }
-            if state.is_elsewhere {
+            if state.is_elsewhere() {
                 findings.push(Finding::open(job.path(), "it belongs to another host or pid namespace"));
             }
         }

@@ -80,7 +80,7 @@ impl Store {
 
     /// Tells of the end of a job that nobody keeps any more, if nobody has, and then removes its mark.
     pub(crate) fn reconcile_job(&self, job: &Job, state: &State) {
-        if job.is_kept() || state.is_removed {
+        if job.is_kept() || state.is_removed() {
             return;
         }
         let is_told = !state.status.has_ended() || self.tell_ending(job);

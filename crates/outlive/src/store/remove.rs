@@ -40,7 +40,7 @@ impl Store {
     /// If something of it still runs, or the store cannot be written.
     pub fn remove(&self, job: &Job) -> Result<(), RemoveError> {
         let state = job.state(self);
-        if state.is_elsewhere && state.is_live() {
+        if state.is_elsewhere() && state.is_live() {
             return Err(RemoveError::Elsewhere(job.id().clone()));
         }
         if state.is_live() {

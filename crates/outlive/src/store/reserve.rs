@@ -49,7 +49,7 @@ impl Store {
         for job in self.list(None).map(|listing| listing.jobs).unwrap_or_default() {
             let state = job.state(self);
             let bytes = disk_bytes(job.path());
-            if state.is_live() || state.is_elsewhere {
+            if state.is_live() || state.is_elsewhere() {
                 let reserved = job.spec().options.output_cap_bytes.unwrap_or(0).max(bytes);
                 (used, live) = (used + reserved, live + reserved);
             } else {

@@ -79,14 +79,14 @@ impl ExitWatch {
 
     /// Decides, by the state that was seen, what tells of the end from here on.
     pub(crate) fn note(&mut self, store: &Store, job: &Job, state: &State, now: Instant) {
-        if state.is_orphaned && !state.status.has_ended() && self.held.is_none() {
+        if state.is_orphaned() && !state.status.has_ended() && self.held.is_none() {
             self.held = self.main.as_ref().map(|main| main.hold(store, job));
         }
         self.keeper = self.keeper.take().filter(|keeper| !keeper.has_ended());
         let is_running = self.main.as_ref().is_some_and(|main| !main.has_ended());
         let is_kept_or_held = self.keeper.is_some() || self.held.is_some();
         let is_here = store.host().machine == job.spec().host.machine;
-        let is_unknown = !self.is_known && is_here && !state.status.has_ended() && !state.is_orphaned;
+        let is_unknown = !self.is_known && is_here && !state.status.has_ended() && !state.is_orphaned();
         if (is_running && is_kept_or_held) || is_unknown {
             self.pause = None;
         } else {

@@ -96,7 +96,7 @@ impl<'a> JobWait<'a> {
         };
         // An end counts once it is announced: then it is synced, and its event is written.
         let is_over =
-            || state.status.has_ended() && (is_announced || state.is_removed || self.job.is_announced());
+            || state.status.has_ended() && (is_announced || state.is_removed() || self.job.is_announced());
         self.reason = found.or_else(|| is_over().then_some(WaitReason::Exit));
         if self.reason.is_some() {
             self.order = Some((now, state.outcome.as_ref().map(|outcome| outcome.ended)));

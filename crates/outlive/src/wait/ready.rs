@@ -118,7 +118,7 @@ impl Store {
             return;
         }
         let is_wanted = !state.status.has_ended()
-            && !state.is_elsewhere
+            && !state.is_elsewhere()
             && *self.host() == job.spec().host
             && job.ready_time_left(state).is_some()
             && job.ready_record().is_none()

@@ -138,7 +138,7 @@ fn in_sight(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
         if is_expired(call, &job, &state) {
             // It is not listed even where it cannot be removed.
             discard(call, &job);
-        } else if !state.is_removed && !is_answered(call, &job, &state) {
+        } else if !state.is_removed() && !is_answered(call, &job, &state) {
             jobs.push((job, state));
         }
     }
