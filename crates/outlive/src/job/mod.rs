@@ -171,6 +171,11 @@ impl Job {
         durable::open_ro(&self.dir, file::DONE)
     }
 
+    /// Waits, without limit, until the keeper has announced the outcome or is dead.
+    pub(crate) fn wait_announced(&self) -> io::Result<()> {
+        fault::step(Point::DoneProbe, || lock::wait_shared(self.done_file()?))
+    }
+
     /// Tells whether whoever wrote the outcome has done what comes with it: synced it, and written the event.
     pub(crate) fn is_announced(&self) -> bool {
         let probe = || lock::try_lock(self.done_file()?, lock::Kind::Shared);

@@ -29,6 +29,10 @@ pub(super) struct JobWait<'a> {
     /// When that was seen, and then by when it ended: jobs that came in the same turn have an order, too.
     pub(super) order: Option<(Instant, Option<Timestamp>)>,
     exit: ExitWatch,
+    /// Only the end is waited for, and the keeper held `done` at the last look.
+    awaits_done: bool,
+    /// The keeper has freed `done`, which was waited for.
+    is_done: bool,
     scanner: Option<Scanner>,
     readiness: Option<Readiness>,
     /// When the time to be ready is over.
@@ -58,6 +62,8 @@ impl<'a> JobWait<'a> {
             reason: None,
             order: None,
             exit: ExitWatch::new(watch),
+            awaits_done: false,
+            is_done: false,
             scanner: needs_lines.then(|| Scanner::new(job, conditions.from_line)).transpose()?,
             readiness,
             ready_until: None,
@@ -81,9 +87,10 @@ impl<'a> JobWait<'a> {
         if self.reason.is_some() || !is_wanted {
             return Ok(());
         }
-        let is_ending = self.exit.is_ending();
-        let is_announced = is_ending && self.job.is_announced();
-        if is_ending && !is_announced && self.conditions.is_empty() {
+        let is_ending = self.is_done || self.exit.is_ending();
+        let is_announced = self.is_done || (is_ending && self.job.is_announced());
+        self.awaits_done = is_ending && !is_announced && self.conditions.is_empty();
+        if self.awaits_done {
             self.exit.pause(now);
             return Ok(());
         }
@@ -104,6 +111,7 @@ impl<'a> JobWait<'a> {
             self.exit = ExitWatch::default();
         } else {
             self.exit.note(store, self.job, &state, now);
+            self.awaits_done = self.conditions.is_empty() && !self.is_done && !self.job.is_announced();
         }
         self.state = Some(state);
         Ok(())
@@ -186,6 +194,12 @@ impl<'a> JobWait<'a> {
         let probes = http.into_iter().chain(self.readiness.as_ref().and_then(Readiness::fd));
         // What answers after the end of the job decides nothing, and would be told for ever.
         self.exit.fds().chain(probes.filter(|_| self.exit.due().is_none()))
+    }
+
+    /// Waits, without limit, until its keeper has freed `done`; `false` if that is not what is waited for, or cannot be.
+    pub(super) fn wait_done(&mut self) -> bool {
+        self.is_done = self.awaits_done && self.job.wait_announced().is_ok();
+        self.is_done
     }
 
     /// Returns its state, looking once more unless it has ended: an answer is of one moment.

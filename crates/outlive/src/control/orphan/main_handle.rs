@@ -41,7 +41,7 @@ impl MainHandle {
 
     /// Writes it down for whoever saw it end, just now if `is_now`, and perhaps asked for it.
     pub(super) fn tell_asked(&self, store: &Store, job: &Job, is_now: bool, asked: Option<&Asked>) {
-        if self.has_ended() && !job.is_kept() && job.records().0.is_none() && !job.is_removed() {
+        if self.has_ended() && job.records().0.is_none() && !job.is_kept() && !job.is_removed() {
             let status = self.handle.wait_status(self.id);
             let seen = Seen { status, is_now, asked: asked.cloned() };
             job.end_unkept(store, job.meta().as_ref(), Some(seen));
