@@ -1,7 +1,7 @@
-//! What a tool was called with, read the way models write it.
+//! The arguments of a call, read the way models write them.
 //!
-//! Numbers and booleans may come as strings, what is out of range is clamped, and what is not known is passed over: each time with
-//! a note in the answer. Only what has no sense is an error, and it says what would have some.
+//! Numbers and booleans may come as strings, values out of range are clamped, and unknown parameters are ignored; the answer notes
+//! each. Only meaningless values are errors; the message gives an example.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,7 +16,7 @@ use crate::tools::Tool;
 pub(crate) struct Arguments {
     tool: &'static Tool,
     values: Map<String, Value>,
-    /// What the caller should know of how they were read.
+    /// For the answer: what was clamped or ignored.
     notes: Vec<String>,
 }
 
@@ -27,7 +27,7 @@ impl Arguments {
         arguments
     }
 
-    /// Says which parameters there are if one was given that there is not.
+    /// Notes unknown parameters, with the known ones.
     fn note_unknown(&mut self) {
         let known: Vec<&str> = self.tool.parameters.iter().map(|parameter| parameter.name).collect();
         let unknown: Vec<String> = self
@@ -52,12 +52,12 @@ impl Arguments {
         self.notes.push(note.into());
     }
 
-    /// Returns what the caller should know of how they were read.
+    /// Returns the notes for the answer.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Returns a value as it came; null is none.
+    /// Returns a value unchanged; null counts as missing.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.values.get(name).filter(|value| !value.is_null())
     }
@@ -68,7 +68,7 @@ impl Arguments {
             .next(format!("call {} again with {name} as {wanted}", self.tool.name))
     }
 
-    /// Returns a text; an empty one is none.
+    /// Returns a text; an empty one counts as missing.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>, Failure> {
         match self.value(name) {
             None => Ok(None),
@@ -86,7 +86,7 @@ impl Arguments {
         })
     }
 
-    /// Returns a whole number, moved into the range where it is outside.
+    /// Returns a whole number, clamped to the range.
     pub(crate) fn number(&mut self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Failure> {
         let given = match self.value(name) {
             None => return Ok(None),
@@ -107,12 +107,12 @@ impl Arguments {
         Ok(Some(number))
     }
 
-    /// Returns a yes or no; none is no.
+    /// Returns a boolean; false if it is missing.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Failure> {
         Ok(self.choice_of_two(name)?.unwrap_or(false))
     }
 
-    /// Returns a yes or no, or that nothing was said.
+    /// Returns a boolean; `None` if it is missing.
     pub(crate) fn choice_of_two(&self, name: &str) -> Result<Option<bool>, Failure> {
         match self.value(name) {
             None => Ok(None),

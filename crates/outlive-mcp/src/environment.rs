@@ -1,6 +1,6 @@
 //! The environment of jobs.
 //!
-//! Clients hand everything to a server, keys included, or nearly nothing. What of it a job gets is the user's choice.
+//! Some clients hand all their variables to a server, keys included, others nearly none. The user chooses what jobs get.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -17,7 +17,7 @@ type Variables = Vec<(OsString, OsString)>;
 /// How long the user's shell may take to start.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a clean environment has.
+/// The variables of a clean environment, beside `LC_*` and `XDG_*`.
 const CLEAN: [&str; 11] = [
     "HOME",
     "USER",
@@ -44,12 +44,12 @@ impl Environment {
         Self { mode, login: OnceLock::new() }
     }
 
-    /// Returns the environment for a job; none: the server's own.
+    /// Returns the environment for a job; `None` for the server's own.
     pub(crate) fn base(&self) -> Option<Variables> {
         match self.mode {
             JobEnvironment::Inherit => None,
             JobEnvironment::Clean => Some(clean()),
-            // Where the user's shell does not tell, a job has at least what it cannot do without.
+            // If the login shell does not answer, jobs get the clean environment.
             JobEnvironment::Login => Some(self.login.get_or_init(login).clone().unwrap_or_else(clean)),
         }
     }
@@ -68,7 +68,7 @@ fn login() -> Option<Variables> {
     let shell =
         std::env::var_os("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
     let mut command = Command::new(shell);
-    // A line before it, because what the shell's own files print comes first.
+    // The marker separates the environment from what the shell's startup files print.
     command.args(["-l", "-c", "printf '\\n%s\\0' OUTLIVE-ENVIRONMENT; env -0"]);
     command.env_clear().envs(clean()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;

@@ -12,21 +12,20 @@ use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
 use crate::tools::Call;
 
-/// The longest that a call waits, in milliseconds: under what the most impatient client allows.
+/// The longest that a call waits, in milliseconds: below the shortest timeout of known clients.
 pub(crate) const LONGEST_WAIT_MS: u64 = 45_000;
 
-/// The same as a duration.
+/// [`LONGEST_WAIT_MS`] as a duration.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(LONGEST_WAIT_MS);
 
 /// How many ids an error names.
 const NAMED: usize = 10;
 
-/// Finds a job.
 pub(crate) fn find(call: &Call<'_>, reference: &str) -> Result<Job, Failure> {
     call.store.find(reference.trim(), call.scope.seen()).map_err(|error| failed(call, "", error))
 }
 
-/// Puts a failure of the library's into words for an agent: what was not done, why, and what to call next.
+/// Words a failure of the library for an agent: what was not done, why, and what to call next.
 pub(crate) fn failed(call: &Call<'_>, what: &str, error: impl Into<outlive::Failure>) -> Failure {
     let failure = error.into().during(what);
     let live = failure.lists_live_jobs().then(|| live_ids(call.store, call.scope));
@@ -35,7 +34,7 @@ pub(crate) fn failed(call: &Call<'_>, what: &str, error: impl Into<outlive::Fail
     if next.is_empty() { failed } else { failed.next(next.join("; ")) }
 }
 
-/// Names the live jobs, or what there is instead.
+/// Names the live jobs; if there are none, the ended ones.
 pub(crate) fn live_ids(store: &Store, scope: &Scope) -> String {
     let jobs = store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
     let (live, ended): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|job| job.state(store).is_live());
@@ -53,7 +52,7 @@ pub(crate) fn live_ids(store: &Store, scope: &Scope) -> String {
     }
 }
 
-/// Describes a job in a few words: `web-3f9c (web) running, 42s`.
+/// Describes a job: `web-3f9c (web) running, 42s`.
 pub(crate) fn summary(job: &Job, state: &State) -> String {
     let name = job.name().filter(|name| !job.id().as_str().starts_with(*name));
     let name = name.map(|name| format!(" ({})", shown(name))).unwrap_or_default();
@@ -62,7 +61,7 @@ pub(crate) fn summary(job: &Job, state: &State) -> String {
     format!("{}{name} {}{ready}", job.id(), condition(state))
 }
 
-/// Describes how a job is doing: `failed, exit 1, after 42s`.
+/// Describes the state of a job: `failed, exit 1, after 42s`.
 pub(crate) fn condition(state: &State) -> String {
     let mut text = state.words();
     let time = state.runtime_ms().map(format_duration);
@@ -101,15 +100,15 @@ pub(crate) fn exit_words(notice: &Notice) -> String {
     format!("{}{how}{after}", notice.status)
 }
 
-/// Notes how far a reader has read. Of two answers that were under way at the same time the farther counts.
+/// Notes how far a reader has read. Of two concurrent answers the later position counts.
 pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>, end: u64) {
     if job.cursor(reader, stream).is_none_or(|place| place < end) {
-        // Where the store cannot be written it is shown again.
+        // If the store cannot be written, the output is shown again.
         job.set_cursor(reader, stream, end).ok();
     }
 }
 
-/// Says that an answer delivers the end of a job, if it has ended, and notes it once the client has the answer.
+/// Marks an answer as delivering the end of a job, if it has ended, and notes that once the client has the answer.
 pub(crate) fn delivers(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
     let reply = reply.tells(&job, state);
     if !state.status.has_ended() {
@@ -119,14 +118,14 @@ pub(crate) fn delivers(call: &Call<'_>, reply: Reply, job: Job, state: &State) -
     reply.after(move || note_delivered(&job, &reader))
 }
 
-/// Notes that a reader was told how a job ended.
+/// Notes that a reader has received the end of a job.
 pub(crate) fn note_delivered(job: &Job, reader: &SessionName) {
     job.mark_seen();
     job.mark_delivered(reader);
 }
 
-/// Waits for the end of a job that was just started, or until it is ready where something was said about that; until the deadline,
-/// or until nobody waits any more.
+/// Waits until a job that was just started has ended, or is ready if it has conditions for that; or until the limit, or until the
+/// call is cancelled.
 pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Result<(), WaitError> {
     if limit.is_zero() {
         return Ok(());
@@ -143,7 +142,7 @@ pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Res
     Ok(())
 }
 
-/// How long processes that the main process left behind may take to print their last and end.
+/// How long leftover children may take to print their last output and end.
 const LEFTOVERS: Duration = Duration::from_millis(500);
 
 /// Waits briefly for leftover children: most are about to end, as `tee` in `exec > >(tee log)` is, and what they print belongs to
@@ -155,7 +154,7 @@ pub(crate) fn await_leftovers(call: &Call<'_>, job: &Job) {
     }
 }
 
-/// Says that a job is ready, and where.
+/// Returns `ready`, with the address if it is known; `None` if the job is not ready.
 pub(crate) fn readiness(job: &Job) -> Option<String> {
     let record = job.ready_record()?;
     Some(record.url.map_or_else(|| "ready".to_owned(), |url| format!("ready at {}", shown(&url))))

@@ -1,7 +1,7 @@
 //! The MCP server of outlive: eight tools for agents, over standard input and output.
 //!
-//! It holds nothing that is not in the store: killed at any moment, the next one goes on. Nothing that a client sends ends it but the
-//! end of its input.
+//! All its state is in the store: when a server is killed, the next one goes on. Only the end of its input ends it, nothing that a
+//! client sends.
 
 mod arguments;
 mod environment;
@@ -33,21 +33,21 @@ pub use reference::{profiles as profiles_reference, reference};
 use crate::server::Server;
 use crate::stdio::Stdio;
 
-/// How long answers that are under way may take once the client is gone.
-const PARTING: Duration = Duration::from_secs(2);
+/// How long the last answers may take to be written once input has ended.
+const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// How to serve.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// The session of its jobs; none: that of the client's project.
+    /// The session of its jobs; `None` for that of the client's project.
     pub session: Option<SessionName>,
-    /// Jobs of all sessions are seen.
+    /// Tools see the jobs of all sessions.
     pub all_sessions: bool,
-    /// Who is told things; none: the conversation that the environment names, else this connection.
+    /// The reader; `None` for the conversation that the environment names, else for one of this connection.
     pub reader: Option<SessionName>,
     /// The tools that it has.
     pub profile: &'static Profile,
-    /// The environment that jobs start from; none: as configured.
+    /// The environment that jobs start from; `None` for the configured one.
     pub environment: Option<JobEnvironment>,
 }
 
@@ -55,26 +55,26 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// If there are no threads or timers to be had.
+/// If threads or timers cannot be created.
 pub fn serve(store: Store, options: Options) -> io::Result<()> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    // Threads that have nothing to do are not kept for long: most of the time a server has nothing to do.
+    // Idle threads end soon: a server is idle most of the time.
     let runtime = builder.enable_time().thread_keep_alive(Duration::from_secs(2)).build()?;
     let stdio = Stdio::open(io::stdin(), io::stdout())?;
     let server = Server::new(store, options, &stdio);
     runtime.block_on(converse(&stdio, server));
-    // Whoever still waits in a thread waits for nobody.
+    // Calls that still wait in a thread have no client any more.
     runtime.shutdown_timeout(Duration::ZERO);
     Ok(())
 }
 
-/// Serves until the end of input. A client that begins in a way that rmcp gives up on may begin anew.
+/// Serves until the end of input. After a handshake that rmcp rejects, the client may begin anew.
 async fn converse(stdio: &Stdio, server: Server) {
     let server = Arc::new(server);
     loop {
         match serve_server(Arc::clone(&server), stdio.reopen()).await {
             Ok(running) => {
-                // Ends with the end of input, or when nobody reads the answers.
+                // Returns at the end of input, or when the client has closed the other end of standard output.
                 running.waiting().await.ok();
                 break;
             }
@@ -84,13 +84,13 @@ async fn converse(stdio: &Stdio, server: Server) {
             Err(error) => log(&format!("the client begins anew after: {error}")),
         }
     }
-    tokio::time::timeout(PARTING, stdio.outgoing.flush()).await.ok();
+    tokio::time::timeout(FLUSH_LIMIT, stdio.outgoing.flush()).await.ok();
 }
 
-/// Says something on standard error, if that is wanted: standard output is the client's alone.
+/// Logs to standard error if `OUTLIVE_LOG` is set: standard output is for messages alone.
 pub(crate) fn log(text: &str) {
     if std::env::var_os("OUTLIVE_LOG").is_some_and(|level| !level.is_empty()) {
-        // With standard error closed there is nobody to tell.
+        // Standard error may be closed.
         writeln!(io::stderr().lock(), "outlive mcp: {text}").ok();
     }
 }

@@ -1,7 +1,6 @@
-//! Endings that the reader has not heard of: they ride on the next answer of any tool.
+//! Endings that the reader has not received: they come with the next answer of any tool.
 //!
-//! Telling comes before noting: what was put into an answer is noted when that was handed to the client, and comes again in another
-//! answer if it never was.
+//! An ending is marked as delivered only after the answer was written to the client. If it never was, a later answer repeats it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,30 +12,30 @@ use crate::profiles::NoticeStyle;
 use crate::reply::{After, MARK, push_line};
 use crate::scope::Scope;
 
-/// How much endings may take of an answer.
+/// The most bytes of an answer that endings take.
 pub(crate) const ROOM: usize = 2 << 10;
 
-/// How much of the output of a job that failed is shown.
+/// How many bytes of output are shown of a failed job.
 const FAILED: usize = 700;
 
-/// How much of one that did not.
+/// How many bytes of output are shown of a job that succeeded.
 const SUCCEEDED: usize = 200;
 
-/// How long another answer, or another program, that tells the same reader is waited for.
+/// How long to wait for the lock of the reader's inbox, which another answer or program may hold.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Jobs whose end the answer of a call in progress tells: no other answer of the connection does meanwhile.
+/// Jobs whose end a call in progress will report: no other answer of the connection reports it meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Mutex<Claimed>);
 
 #[derive(Debug, Default)]
 struct Claimed {
-    /// Calls that are starting a job, whose id is not known yet.
+    /// The number of calls that are starting a job whose id is not known yet.
     starting: usize,
     jobs: Vec<JobId>,
 }
 
-/// A job whose end is left to a call. Dropped once the client has that call's answer, or never will: then the end is a notice.
+/// A job whose end is left to one call. Dropped after that call's answer; if there was none, the end becomes a notice.
 #[derive(Debug)]
 pub(crate) struct Claim {
     claims: Arc<Claims>,
@@ -44,18 +43,18 @@ pub(crate) struct Claim {
 }
 
 impl Claims {
-    /// Held for a moment only: never over a lock, a sync or a look into the store.
+    /// Never held over another lock, a sync or a read of the store.
     fn claimed(&self) -> MutexGuard<'_, Claimed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves the end of a job to the call that tells it.
+    /// Leaves the end of a job to the calling call.
     pub(crate) fn claim(self: &Arc<Self>, job: JobId) -> Claim {
         self.claimed().jobs.push(job.clone());
         Claim { claims: Arc::clone(self), job: Some(job) }
     }
 
-    /// Starts a job, and leaves its end to the call that does.
+    /// Starts a job, and leaves its end to the call that starts it.
     pub(crate) fn claim_started<E>(
         self: &Arc<Self>,
         start: impl FnOnce() -> Result<Started, E>,
@@ -63,13 +62,13 @@ impl Claims {
         self.claimed().starting += 1;
         let any = Claim { claims: Arc::clone(self), job: None };
         let started = start()?;
-        // The job's own claim comes before the other goes.
+        // The job's own claim must exist before the general one is dropped.
         let claim = self.claim(started.job.id().clone());
         drop(any);
         Ok((started, claim))
     }
 
-    /// Tells whether a job is claimed. While a job is being started, it may be any.
+    /// Tells whether a job is claimed. While a call is starting a job, every job counts as claimed.
     fn holds(&self, job: &JobId) -> bool {
         let claimed = self.claimed();
         claimed.starting > 0 || claimed.jobs.contains(job)
@@ -90,8 +89,8 @@ impl Drop for Claim {
     }
 }
 
-/// The endings that the reader is to be told, with its inbox. The inbox is held until the client has the answer, so that no other
-/// answer or program tells the same; if the client never has it, they stay pending.
+/// The pending endings of the reader, with its inbox. The inbox is locked until the client has the answer, so that no other answer
+/// or program reports the same; without an answer they stay pending.
 #[derive(Debug)]
 pub(crate) struct Due {
     inbox: Inbox,
@@ -99,14 +98,14 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// Looks up what is pending, from the reader's position on; none if there is nothing. While another tells the reader, or where
-    /// the inbox cannot be read, it comes with the next answer.
+    /// Looks up what is pending after the reader's position; `None` if nothing is. If the inbox is locked or unreadable, a later
+    /// answer reports it.
     pub(crate) fn look_up(store: &Store, scope: &Scope, claims: &Claims) -> Option<Self> {
         let mut inbox = store.inbox(&scope.session, &scope.reader, PATIENCE).ok()?;
         let pending = inbox.pending_unless(|job| claims.holds(job)).ok()?;
         if pending.notices.is_empty() {
             if inbox.is_far_behind(pending.up_to) {
-                // Where it cannot be noted, it is read again.
+                // If it cannot be written, the same events are read again.
                 inbox.acknowledge(pending.up_to).ok();
             }
             return None;
@@ -114,8 +113,8 @@ impl Due {
         Some(Self { inbox, notices: pending.notices })
     }
 
-    /// Writes what fits into an answer, which tells the end of the `delivered` jobs itself; returns it, and what is to be done once
-    /// the client has it.
+    /// Returns the notices that fit into an answer, and what to do once the client has it. The answer itself reports the end of the
+    /// `delivered` jobs.
     pub(crate) fn tell(
         mut self,
         store: &Store,
@@ -141,13 +140,13 @@ impl Due {
         if sequences.is_empty() {
             return (texts, None);
         }
-        // Where it cannot be noted it is told again.
+        // If it cannot be written, a later answer repeats them.
         let after = move || drop(self.inbox.acknowledge_these(&sequences));
         (texts, Some(Box::new(after)))
     }
 }
 
-/// Writes an ending: a line of the server's own, and the end of what was printed.
+/// Formats an ending: a line of the server, and the last lines of the output.
 fn lines(notice: &Notice) -> String {
     let name = notice.name.as_deref().filter(|name| !notice.job.as_str().starts_with(*name));
     let name = name.map(|name| format!(" ({})", crate::arguments::shown(name))).unwrap_or_default();
@@ -163,7 +162,7 @@ fn lines(notice: &Notice) -> String {
     text
 }
 
-/// Returns the last lines that have room; of a longer one its end.
+/// Returns the last lines that fit; if the last alone does not, its end.
 fn last_lines(text: &str, room: usize) -> Vec<&str> {
     let (mut lines, mut used) = (Vec::new(), 0);
     if text.trim().is_empty() {

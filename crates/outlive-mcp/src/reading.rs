@@ -1,4 +1,4 @@
-//! Reading a job's output into the little room that an answer has.
+//! Fitting a job's output into an answer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,22 +10,19 @@ use outlive::{
 
 use crate::reply::push_line;
 
-/// How many rows above its end a page may still change: so many more are rendered than are asked for.
+/// How many rows above the end control sequences may still change: rendering begins that much earlier.
 const ROWS: u64 = 200;
 
-/// The most that is held back at the end of what a live job printed because it is cut in the middle of a character or sequence.
+/// The most bytes of an incomplete character or sequence that are held back at the end of a live job's output.
 const LONGEST_SEQUENCE: usize = 64;
 
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// At a byte.
     Offset(u64),
-    /// At a line.
     Line(u64),
-    /// So many lines before the end.
+    /// This many lines before the end.
     Tail(u64),
-    /// At a time.
     Since(Timestamp),
 }
 
@@ -33,19 +30,19 @@ pub(crate) enum Begin {
 #[derive(Debug)]
 pub(crate) struct Selection {
     pub(crate) begin: Begin,
-    /// At most so many lines from there.
+    /// The most lines.
     pub(crate) limit: Option<u64>,
     pub(crate) stream: Option<Stream>,
     pub(crate) form: Form,
     pub(crate) search: Search,
-    /// The room there is.
+    /// The most bytes of text.
     pub(crate) bytes: usize,
-    /// More may come: what is cut short at the end is left for the next time.
+    /// More may come: an incomplete character or sequence at the end is left for the next read.
     pub(crate) is_live: bool,
 }
 
 impl Selection {
-    /// What came after a byte.
+    /// Selects what follows a byte offset.
     pub(crate) fn after(offset: u64, bytes: usize, is_live: bool) -> Self {
         Self {
             begin: Begin::Offset(offset),
@@ -66,20 +63,20 @@ pub(crate) struct Shown {
     pub(crate) text: String,
     /// The numbers of the first and the last line.
     pub(crate) range: Option<(u64, u64)>,
-    /// How many lines there are in all.
+    /// The number of all lines of the job.
     pub(crate) total: u64,
-    /// How many of the range were left out, and the first of them.
+    /// The first line of the range that was left out, and how many were.
     pub(crate) omitted: Option<(u64, u64)>,
     /// The last line has no newline yet: more of it may come.
     pub(crate) is_unfinished: bool,
-    /// What else is to be said.
+    /// Lines for the answer's footers, about lost output.
     pub(crate) notes: Vec<String>,
-    /// Where to read on.
+    /// The offset to continue at.
     pub(crate) end: u64,
 }
 
 impl Shown {
-    /// Tells which lines these are, for a header.
+    /// Describes the range of lines, for a header.
     pub(crate) fn lines(&self) -> String {
         let unfinished = if self.is_unfinished { ", the last unfinished" } else { "" };
         match self.range {
@@ -99,7 +96,7 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
     let start = start(&output, selection);
     let mut shown = Shown { end, ..Shown::default() };
     let assembler = output.assembler_at(start.max(output.start()))?;
-    // A page counts its lines from where it begins.
+    // A rendered view counts lines from where it begins.
     let base = if selection.form == Form::Rendered { assembler.number() } else { 0 };
     let from_line = match selection.begin {
         Begin::Line(line) => line.saturating_sub(base),
@@ -165,7 +162,7 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
 
 fn start(output: &Output, selection: &Selection) -> u64 {
     match selection.begin {
-        // One beyond the end is no place in this log: everything is new.
+        // A position beyond the end is not of this log: everything is unread.
         Begin::Offset(offset) if offset > output.end() => 0,
         Begin::Offset(offset) => offset,
         Begin::Line(line) => output.offset_before_line(line),
@@ -178,7 +175,7 @@ fn start(output: &Output, selection: &Selection) -> u64 {
     }
 }
 
-/// Returns how many bytes at the end are the beginning of a character or of a control sequence whose rest has not come.
+/// Returns the length of the incomplete character or control sequence at the end.
 fn unfinished(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(LONGEST_SEQUENCE)..];
     if let Some(escape) = tail.iter().rposition(|&byte| byte == 0x1b) {
@@ -194,7 +191,7 @@ fn unfinished(bytes: &[u8]) -> usize {
             return tail.len() - escape;
         }
     }
-    // A carriage return alone: what it rewrites is better shown with what it writes.
+    // After a carriage return the line may be overwritten: wait for that.
     if tail.ends_with(b"\r") {
         return 1;
     }
@@ -212,7 +209,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     0
 }
 
-/// Takes lines, keeps the end of them where that is wanted, and fits them into the room there is.
+/// Collects lines, only the last ones if asked for, and fits them into the budget.
 struct Sink {
     base: u64,
     widest: usize,
@@ -227,7 +224,7 @@ impl Sink {
         let budget = Budget { bytes: Some(selection.bytes as u64), ..Budget::default() };
         Self {
             base,
-            // Few enough that one long line does not push out all others.
+            // So that one long line does not displace all others.
             widest: (selection.bytes / 4).max(200),
             tail: tail.map(|count| (usize::try_from(count).unwrap_or(usize::MAX), VecDeque::new())),
             fitter: Fitter::new(budget),
@@ -308,7 +305,7 @@ fn push(text: &mut String, line: &TextLine, prefix: &str) {
     push_line(text, &format!("{prefix}{words}{}", suffix(line)));
 }
 
-/// Says what is not shown of a line.
+/// Says what of a line is not shown.
 fn suffix(line: &TextLine) -> String {
     let mut suffix = String::new();
     if line.cut > 0 {

@@ -1,20 +1,20 @@
 //! What a tool answers: text, in one form for all tools.
 //!
-//! The server's own lines begin with [`MARK`], and no line of a job's output does: one that would is moved by a space. So nothing that
-//! a job prints can pass for a word of the server's.
+//! The server's lines begin with [`MARK`], and no line of a job's output does: one that would is moved by a space. So nothing
+//! that a job prints can pass for a line of the server.
 
 pub(crate) use outlive::chain;
 use outlive::{Job, Nonce, State};
 
 use crate::arguments::shown;
 
-/// How each of the server's own lines begins.
+/// The beginning of each of the server's lines.
 pub(crate) const MARK: &str = "[outlive]";
 
-/// What no line of a job's output may begin with.
+/// No line of a job's output may begin with this.
 const RESERVED: &str = "[outlive";
 
-/// Something to do once an answer was handed to the client.
+/// An action for when an answer was written to the client.
 pub(crate) type After = Box<dyn FnOnce() + Send>;
 
 /// The answer of a tool.
@@ -24,21 +24,19 @@ pub(crate) struct Reply {
     pub(crate) header: String,
     /// What a job printed, or a table: harmless lines, each with its newline.
     pub(crate) body: String,
-    /// What follows, a line each, without their marks.
+    /// The lines after the body, without their marks.
     pub(crate) footers: Vec<String>,
-    /// It went wrong.
     pub(crate) is_error: bool,
-    /// What was waited for has not come and still can.
+    /// The condition of a wait does not hold yet and still can.
     pub(crate) is_pending: bool,
-    /// What is to be done once the client has it.
     pub(crate) after: Vec<After>,
-    /// Jobs whose end it tells: no notice beside it does.
+    /// Jobs whose end it reports: it carries no notice of them.
     pub(crate) delivered: Vec<Nonce>,
-    /// Endings of other jobs, in lines that are harmless.
+    /// Endings of other jobs, as harmless lines.
     pub(crate) notices: String,
-    /// The whole text, where a profile has a form of its own.
+    /// The whole text, in place of header, body and footers, for profiles with their own form.
     plain: Option<String>,
-    /// Messages beside the text, each apart.
+    /// Further content blocks beside the text.
     pub(crate) messages: Vec<String>,
 }
 
@@ -47,17 +45,17 @@ impl Reply {
         Self { header: header.into(), ..Self::default() }
     }
 
-    /// An answer that is this text and nothing else.
+    /// Makes an answer of this text alone.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { plain: Some(text.into()), ..Self::default() }
     }
 
-    /// An answer that is this object and nothing else.
+    /// Makes an answer of this object alone.
     pub(crate) fn json(object: &serde_json::Value) -> Self {
         Self::plain(object.to_string())
     }
 
-    /// A refusal in these words.
+    /// Makes an error of this text alone.
     pub(crate) fn refusal(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::plain(text) }
     }
@@ -72,7 +70,7 @@ impl Reply {
         self
     }
 
-    /// Says that it tells the end of a job, if that has ended.
+    /// Marks it as reporting the end of a job, if the job has ended.
     pub(crate) fn tells(mut self, job: &Job, state: &State) -> Self {
         if state.status.has_ended() {
             self.delivered.push(job.spec().nonce);
@@ -86,7 +84,6 @@ impl Reply {
         self
     }
 
-    /// Returns the whole text.
     pub(crate) fn text(&self) -> String {
         if let Some(plain) = &self.plain {
             return plain.clone();
@@ -126,12 +123,12 @@ impl Failure {
         self
     }
 
-    /// Returns what went wrong, without what to do about it: that names the tools of another profile.
+    /// Returns what went wrong, without the next step, which names tools that a profile may not have.
     pub(crate) fn into_words(self) -> String {
         self.what
     }
 
-    /// An error of the library's, with its causes.
+    /// Makes a failure of an error, with its causes.
     pub(crate) fn of(what: &str, error: &dyn std::error::Error) -> Self {
         Self::new(format!("{what}: {}", chain(error)))
     }
@@ -146,8 +143,7 @@ impl From<Failure> for Reply {
     }
 }
 
-/// Adds a line that a job printed to a text, harmless: it cannot begin as a line of the server's does, nor hold what turns the
-/// direction of text around.
+/// Adds a line that a job printed, made harmless: it cannot begin as a line of the server, nor change the direction of text.
 pub(crate) fn push_line(text: &mut String, line: &str) {
     if line.trim_start_matches(is_invisible).starts_with(RESERVED) {
         text.push(' ');
@@ -169,7 +165,7 @@ fn is_invisible(c: char) -> bool {
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Puts a caller's or job's text into one of the server's own lines.
+/// Quotes a caller's or job's text for one of the server's lines.
 pub(crate) fn quoted(text: &str) -> String {
     format!("{:?}", shown(text))
 }

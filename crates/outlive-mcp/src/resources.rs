@@ -9,16 +9,15 @@ use crate::scope::Scope;
 /// The list of jobs.
 const JOBS: &str = "outlive://jobs";
 
-/// How one job's begins.
+/// Prefix of a job's resources.
 const JOB: &str = "outlive://job/";
 
-/// How many jobs are listed, the newest.
+/// How many jobs are listed: the newest.
 const LISTED: usize = 50;
 
-/// How much output is shown, the beginning and the end of it.
+/// How many bytes of output are shown, of its beginning and its end.
 const ROOM: usize = 64 << 10;
 
-/// Lists the resources there are.
 pub(crate) fn list(store: &Store, scope: &Scope) -> Vec<Resource> {
     let mut resources = vec![
         Resource::new(JOBS, "jobs")
@@ -35,7 +34,6 @@ pub(crate) fn list(store: &Store, scope: &Scope) -> Vec<Resource> {
     resources
 }
 
-/// Lists the forms of resources.
 pub(crate) fn templates() -> Vec<ResourceTemplate> {
     let job = ResourceTemplate::new(format!("{JOB}{{id}}"), "job");
     let output = ResourceTemplate::new(format!("{JOB}{{id}}/output"), "output");
@@ -45,7 +43,7 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-/// Reads a resource; none if there is no such.
+/// Reads a resource; `None` if it does not exist.
 pub(crate) fn read(store: &Store, scope: &Scope, uri: &str) -> Option<ResourceContents> {
     let json = |text: String| ResourceContents::text(text, uri).with_mime_type("application/json");
     if uri == JOBS {
@@ -75,7 +73,7 @@ pub(crate) fn read(store: &Store, scope: &Scope, uri: &str) -> Option<ResourceCo
     Some(ResourceContents::text(show(&job, &selection).ok()?.text, uri))
 }
 
-/// Completes the id of a job.
+/// Lists ids of jobs with this beginning, the newest first.
 pub(crate) fn complete(store: &Store, scope: &Scope, beginning: &str) -> Vec<String> {
     let jobs = store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
     let ids = jobs.iter().rev().map(|job| job.id().to_string());

@@ -1,4 +1,4 @@
-//! Whose jobs a client sees, and for whom it reads: the project, and the conversation.
+//! Which jobs a client sees, and which reader it is: by project, and by conversation.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,29 +6,28 @@ use std::path::{Path, PathBuf};
 
 use outlive::{SessionName, hash};
 
-/// Whose jobs, and for whom.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
-    /// Where new jobs belong.
+    /// The session of new jobs.
     pub(crate) session: SessionName,
-    /// All sessions are seen, not only that one.
+    /// Tools see the jobs of all sessions, not only of that one.
     pub(crate) sees_all: bool,
-    /// Who is told things.
+    /// What this reader has received is not repeated.
     pub(crate) reader: SessionName,
-    /// Where jobs start, if nothing else is said.
+    /// The project's directory, where jobs start by default.
     pub(crate) directory: Option<PathBuf>,
-    /// Where the server was started, whether that is still there or not.
+    /// The directory that the server was started in; it may be gone.
     pub(crate) here: PathBuf,
 }
 
 impl Scope {
-    /// Returns whose jobs are seen; none: all.
+    /// Returns the session whose jobs are seen; `None` for all.
     pub(crate) fn seen(&self) -> Option<&SessionName> {
         if self.sees_all { None } else { Some(&self.session) }
     }
 }
 
-/// Returns the reader of this connection: the conversation that the client names, else one of its own.
+/// Returns the reader of this connection: the conversation that the client names, else a new one.
 pub(crate) fn reader() -> SessionName {
     if let Some(named) = outlive::conversation_of_environment() {
         return named;
@@ -36,7 +35,7 @@ pub(crate) fn reader() -> SessionName {
     outlive::reader_name(&format!("mcp-{}", crate::profiles::random_digits(12, 16)))
 }
 
-/// Returns the session of the project that a directory is in: one in the same project, whoever starts there.
+/// Returns the session of the project that a directory is in: the same for every server in that project.
 pub(crate) fn session_of(directory: &Path) -> SessionName {
     let root = directory.ancestors().find(|path| path.join(".git").exists()).unwrap_or(directory);
     let name = root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -51,7 +50,7 @@ pub(crate) fn session_of(directory: &Path) -> SessionName {
     SessionName::parse(&format!("{slug}-{:08x}", mark as u32 ^ (mark >> 32) as u32)).unwrap_or_default()
 }
 
-/// Returns the path of a `file:` URI; none if it is another or no path.
+/// Returns the path of a `file:` URI; `None` for any other.
 pub(crate) fn path_of_uri(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);

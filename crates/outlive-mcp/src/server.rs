@@ -1,4 +1,4 @@
-//! What the server answers to each request.
+//! The handlers of MCP requests.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ use crate::tasks::{self, Begun};
 use crate::tools::Tool;
 use crate::work::Work;
 
-/// How many calls that wait are served at the same time; more wait for their turn.
+/// How many calls of tools that wait run at the same time; more are queued.
 const WAITING: usize = 128;
 
-/// How many others.
+/// How many other calls run at the same time.
 const WORKING: usize = 8;
 
-/// How often a client that wants to know is told that a call goes on.
+/// Interval of progress notifications.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// How long a client may take to say what its project is.
+/// How long a client may take to answer `roots/list`.
 const ROOTS: Duration = Duration::from_millis(1000);
 
 /// The server of one connection.
@@ -45,9 +45,9 @@ pub(crate) struct Server {
     work: Arc<Work>,
     options: Options,
     outgoing: Outgoing,
-    /// Found out at the first call: then the client may be asked.
+    /// Set at the first call: only then may the server ask the client.
     scope: OnceCell<Arc<Scope>>,
-    /// Where it was started: asked for at once, because it may be gone later.
+    /// The directory that it was started in, read at once: it may be gone later.
     here: PathBuf,
     waiting: Arc<Semaphore>,
     working: Arc<Semaphore>,
@@ -68,7 +68,7 @@ impl Server {
         }
     }
 
-    /// Finds out whose jobs this client sees, once.
+    /// Determines once which jobs this client sees.
     async fn scope(&self, context: &RequestContext<RoleServer>) -> Arc<Scope> {
         let found = self.scope.get_or_init(|| async {
             let root = root(context).await;
@@ -82,7 +82,7 @@ impl Server {
         Arc::clone(found.await)
     }
 
-    /// Looks something up in the store, in a thread of its own.
+    /// Reads the store, in a blocking thread.
     async fn look_up<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -91,7 +91,7 @@ impl Server {
         self.work_on(context, move |work, scope| look(&work.store, scope)).await
     }
 
-    /// Does something in a thread of its own.
+    /// Runs `act` in a blocking thread.
     async fn work_on<T: Send + 'static>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -108,7 +108,7 @@ impl Server {
         looking.await.map_err(|_| failed())
     }
 
-    /// Calls a tool in a thread of its own, and tells a client that wants to know that it goes on.
+    /// Calls a tool in a blocking thread, and sends progress to a client that asked for it.
     async fn call(
         &self,
         tool: &'static Tool,
@@ -132,9 +132,9 @@ impl Server {
             }
         });
         let token = context.meta.get_progress_token().filter(|_| tool.waits);
-        let mut told = 0;
+        let mut sent = 0;
         loop {
-            let next = if told == 0 && tool.name == "wait" { Duration::ZERO } else { PROGRESS };
+            let next = if sent == 0 && tool.name == "wait" { Duration::ZERO } else { PROGRESS };
             tokio::select! {
                 biased;
                 done = &mut work => {
@@ -150,11 +150,11 @@ impl Server {
                 }
                 () = tokio::time::sleep(next), if token.is_some() => {
                     if let Some(token) = token.clone() {
-                        let param = ProgressNotificationParam::new(token, f64::from(told))
-                            .with_message(format!("{}: {} s", tool.name, told * 10));
-                        // It is a courtesy; the answer comes anyway.
+                        let param = ProgressNotificationParam::new(token, f64::from(sent))
+                            .with_message(format!("{}: {} s", tool.name, sent * 10));
+                        // Progress may be lost: the answer comes anyway.
                         tokio::time::timeout(PROGRESS, context.peer.notify_progress(param)).await.ok();
-                        told += 1;
+                        sent += 1;
                     }
                 }
             }
@@ -162,12 +162,12 @@ impl Server {
     }
 }
 
-/// Returns the directory that this program was started in. One that is gone has a name of its own, where nothing can start.
+/// Returns the directory that the server was started in; if it is gone, a path that does not exist.
 fn here() -> PathBuf {
     std::env::current_dir().or_else(|_| std::fs::read_link("/proc/self/cwd")).unwrap_or_default()
 }
 
-/// Asks a client that offers it for its project's directory.
+/// Asks the client for its project's directory, if it offers that.
 #[expect(deprecated, reason = "clients of the handshake era tell it this way")]
 async fn root(context: &RequestContext<RoleServer>) -> Option<PathBuf> {
     let info = context.peer.peer_info()?;
@@ -176,7 +176,7 @@ async fn root(context: &RequestContext<RoleServer>) -> Option<PathBuf> {
     listed.roots.iter().filter_map(|root| scope::path_of_uri(&root.uri)).find(|path| path.is_dir())
 }
 
-/// Returns a tool as clients are told of it.
+/// Returns the declaration of a tool for `tools/list`.
 pub(crate) fn declaration(tool: &Tool) -> Declared {
     let hints = tool.hints;
     let annotations = ToolAnnotations::with_title(tool.title)
@@ -323,7 +323,7 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// Calls `wait` for a client that takes tasks.
+    /// Calls `wait` as a task.
     async fn begin_task(
         &self,
         arguments: JsonObject,
@@ -335,7 +335,7 @@ impl Server {
         }
     }
 
-    /// Makes a result of a reply; what comes after it is done once the client has it.
+    /// Makes a result of a reply, whose actions run once the client has it.
     fn answer(&self, reply: Reply, request: &RequestId) -> CallToolResult {
         let result = result_of(&reply);
         self.outgoing.after(request, reply.after);
@@ -343,7 +343,6 @@ impl Server {
     }
 }
 
-/// Makes a result of a reply.
 pub(crate) fn result_of(reply: &Reply) -> CallToolResult {
     let texts = std::iter::once(reply.text()).chain(reply.messages.iter().cloned());
     let content = texts.map(ContentBlock::text).collect();

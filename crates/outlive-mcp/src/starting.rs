@@ -1,4 +1,4 @@
-//! What is common to the ways in which a command is started.
+//! Starting commands: what `run` and the profiles share.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use crate::jobs;
 use crate::reply::Failure;
 use crate::tools::Call;
 
-/// A year, in milliseconds: no command is given longer.
+/// A year, in milliseconds: the longest timeout of a command.
 pub(crate) const YEAR_MS: u64 = 366 * 86_400_000;
 
-/// How often an id is drawn: one that is taken is hardly ever met twice.
+/// How many random ids are tried before giving up.
 const DRAWS: usize = 20;
 
-/// Fills in what the client and its project decide: session, reader, directory, environment, and labels that say so.
+/// Fills in what client and project determine: session, reader, directory, environment and labels.
 pub(crate) fn fill(call: &Call<'_>, request: Request) -> Request {
     let mut request = request.session(call.scope.session.clone()).reader(call.scope.reader.clone());
     request = request.own_label(OwnLabel::Profile, call.profile.name);
@@ -33,13 +33,13 @@ pub(crate) fn fill(call: &Call<'_>, request: Request) -> Request {
     }
 }
 
-/// Returns the directory that is meant: from the project's, if it is not a whole path.
+/// Resolves a directory against the project's.
 pub(crate) fn directory(call: &Call<'_>, given: &str) -> PathBuf {
     let given = expand_home(given);
     call.scope.directory.as_ref().map_or_else(|| given.clone(), |project| project.join(&given))
 }
 
-/// Puts the user's home in the place of `~`.
+/// Replaces a leading `~` by the user's home.
 pub(crate) fn expand_home(path: &str) -> PathBuf {
     let path = Path::new(path);
     match (path.strip_prefix("~"), std::env::var_os("HOME")) {
@@ -48,13 +48,13 @@ pub(crate) fn expand_home(path: &str) -> PathBuf {
     }
 }
 
-/// Makes a name of what a caller calls a job: one line, as long as a name may be; none of nothing.
+/// Makes a valid job name of a text: one line, truncated; `None` of a blank one.
 pub(crate) fn name(text: &str) -> Option<String> {
     let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(100).collect();
     Some(line).filter(|line| !line.trim().is_empty())
 }
 
-/// Gives a request this id. What cannot be one is left to the engine, which makes one up.
+/// Gives a request this id. If the id is not valid, the library makes one up.
 pub(crate) fn identify(request: Request, id: &str) -> Request {
     match JobId::parse(id) {
         Ok(id) => request.id(id),
@@ -62,7 +62,7 @@ pub(crate) fn identify(request: Request, id: &str) -> Request {
     }
 }
 
-/// Starts it under an id that is drawn, and drawn again where another job has it.
+/// Starts a job under a random id; if another job has it, under another.
 pub(crate) fn start_drawn(
     call: &Call<'_>,
     request: &Request,
@@ -77,7 +77,7 @@ pub(crate) fn start_drawn(
     }
 }
 
-/// Starts it, or says why not; nothing is left of one that was never executed.
+/// Starts a job. If its command was never executed, the job is removed.
 pub(crate) fn start(call: &Call<'_>, what: &str, request: &Request) -> Result<Job, Failure> {
     call.store.start(request).map(|started| started.job).map_err(|error| {
         forget(call, &error);
@@ -85,7 +85,7 @@ pub(crate) fn start(call: &Call<'_>, what: &str, request: &Request) -> Result<Jo
     })
 }
 
-/// Removes what was never executed, once its caller is told: nobody has its id to ask for more.
+/// Removes a job that was never executed: the error reports it, and the caller has no id to ask for more.
 pub(crate) fn forget(call: &Call<'_>, error: &StartError) {
     if let StartError::NeverStarted { job, .. } = error
         && let Ok(job) = call.store.find(job.as_str(), None)

@@ -1,7 +1,7 @@
-//! Standard input and output: one message a line, whatever comes.
+//! The connection on standard input and output: one message a line.
 //!
-//! A thread reads and a thread writes, so that any kind of file does. A line that is no message is answered with an error and costs
-//! nothing else. What is read and not yet answered is bounded: then the reader waits, and so does the client.
+//! A thread reads and a thread writes, so that any kind of file works. A line that is no message is answered with an error, and the
+//! connection goes on. Unanswered requests are bounded: at the bound the thread stops reading, and the client blocks.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read, Write};
@@ -18,16 +18,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::reply::After;
 
-/// The longest line: what other servers take, too.
+/// The longest line in bytes, as in other servers.
 const LONGEST: usize = 16 << 20;
 
-/// How much may be read and not yet answered.
+/// The bound of unanswered requests, in bytes.
 const MOST_PENDING: usize = 48 << 20;
 
-/// What a request costs beside its bytes.
+/// What a request counts in addition to its bytes.
 const REQUEST: usize = 4 << 10;
 
-/// How many messages wait between a thread and the server.
+/// The capacity of the channels between the threads and the server.
 const QUEUE: usize = 64;
 
 /// The connection to a client.
@@ -39,18 +39,17 @@ pub(crate) struct Stdio {
 /// A line as it was read.
 enum Line {
     Message(Box<ClientJsonRpcMessage>),
-    /// No message: what to answer.
+    /// No message; holds the answer.
     Bad(Vec<u8>),
 }
 
-/// Where answers go.
+/// The sending half of the connection.
 #[derive(Clone)]
 pub(crate) struct Outgoing {
     writer: mpsc::Sender<OutgoingMessage>,
     shared: Arc<Shared>,
 }
 
-/// Something to write, and what then.
 struct OutgoingMessage {
     bytes: Vec<u8>,
     after: Vec<After>,
@@ -59,14 +58,14 @@ struct OutgoingMessage {
 
 #[derive(Default)]
 struct Shared {
-    /// What is read and not answered.
+    /// Requests that were read and not answered.
     pending: Mutex<Pending>,
     answered: Condvar,
-    /// What is to be done once a request is answered.
+    /// Actions for when a request is answered.
     after: Mutex<HashMap<RequestId, Vec<After>>>,
-    /// Held while an answer is written and what comes after it is done.
+    /// Held while an answer is written and its actions run.
     writing: Mutex<()>,
-    /// The end of input was reached.
+    /// True from the end of input on.
     ended: watch::Sender<bool>,
 }
 
@@ -77,11 +76,11 @@ struct Pending {
 }
 
 impl Stdio {
-    /// Begins to read and write.
+    /// Starts the two threads.
     ///
     /// # Errors
     ///
-    /// If there are no threads to be had.
+    /// If a thread cannot be created.
     pub(crate) fn open(
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
@@ -105,15 +104,14 @@ impl Stdio {
         Ok(Self { lines, outgoing: Outgoing { writer, shared } })
     }
 
-    /// Returns the same connection once more, for when a client has to begin anew.
+    /// Returns another handle of the connection, for a client that begins anew.
     pub(crate) fn reopen(&self) -> Self {
         Self { lines: Arc::clone(&self.lines), outgoing: self.outgoing.clone() }
     }
 }
 
 impl Outgoing {
-    /// Does this once the request is answered. After an answer that will not be given, because the client has cancelled the request,
-    /// nothing is done.
+    /// Runs the actions once the request is answered; never if the client has cancelled it.
     pub(crate) fn after(&self, request: &RequestId, after: Vec<After>) {
         if !after.is_empty() {
             lock(&self.shared.after).insert(request.clone(), after);
@@ -127,19 +125,19 @@ impl Outgoing {
         lock(&self.shared.after).remove(request);
     }
 
-    /// Waits until everything is done that comes after answers that the client may already have.
+    /// Waits until the actions of all answers that the client may already have are done.
     pub(crate) fn finish_writes(&self) {
         drop(lock(&self.shared.writing));
     }
 
-    /// Waits for the end of input: nobody will ask any more, and what only waits need not go on.
+    /// Waits for the end of input: no request follows, and calls that only wait may stop.
     pub(crate) async fn ended(&self) {
         let mut ended = self.shared.ended.subscribe();
-        // The sender lives as long as this does.
+        // Cannot fail: `self` holds the sender.
         ended.wait_for(|is_ended| *is_ended).await.ok();
     }
 
-    /// Waits until all that was to be written is.
+    /// Waits until all queued messages are written.
     pub(crate) async fn flush(&self) {
         let (done, written) = oneshot::channel();
         if self.writer.send(OutgoingMessage { bytes: Vec::new(), after: Vec::new(), done }).await.is_ok() {
@@ -201,7 +199,7 @@ impl Transport<RoleServer> for Stdio {
                 }
                 Line::Bad(answer) => {
                     crate::log(&format!("a line that is no message: {}", String::from_utf8_lossy(&answer)));
-                    // Dropped half-way it is sent all the same, as soon as there is room.
+                    // In a task of its own: it is sent even if this future is dropped while the channel is full.
                     let sent = self.outgoing.send(answer, Vec::new());
                     tokio::spawn(async move { sent.await.ok() });
                 }
@@ -215,7 +213,7 @@ impl Transport<RoleServer> for Stdio {
 }
 
 impl Shared {
-    /// Waits until there is room for a request.
+    /// Counts a request, once there is room for it.
     fn take(&self, id: &RequestId, bytes: usize) {
         let mut pending = lock(&self.pending);
         while pending.bytes > 0 && pending.bytes + bytes > MOST_PENDING {
@@ -238,7 +236,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads lines until the end of input, or until nobody takes them.
+/// Reads lines until the end of input, or until the receiver is gone.
 fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
     let mut input = io::BufReader::with_capacity(64 << 10, input);
     let mut bytes = Vec::new();
@@ -257,7 +255,7 @@ fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
                 &Value::Null,
             )))
         } else {
-            // The last line may lack its newline; half of a message is none.
+            // The last line may lack its newline; a truncated message is dropped.
             understand(&bytes).filter(|line| is_ended || matches!(line, Line::Message(_)))
         };
         if let Some(line) = line {
@@ -273,14 +271,14 @@ fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
         if !is_ended {
             return;
         }
-        // One huge line must not be paid for ever after.
+        // The memory of one huge line is not kept.
         if bytes.capacity() > 1 << 20 {
             bytes = Vec::new();
         }
     }
 }
 
-/// Reads a line; returns whether its newline came, and whether it was too long and was passed over.
+/// Reads a line; returns whether it had a newline, and whether it was too long and was skipped.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(bool, bool)> {
     let mut is_too_long = false;
     loop {
@@ -304,7 +302,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(bool, 
     }
 }
 
-/// Reads a message; none if the line is empty.
+/// Parses a line; `None` if it needs no answer and holds no message.
 fn understand(line: &[u8]) -> Option<Line> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     if line.is_empty() {
@@ -314,7 +312,7 @@ fn understand(line: &[u8]) -> Option<Line> {
         Ok(message) => return Some(Line::Message(Box::new(message))),
         Err(error) => error,
     };
-    if let Some(mended) = without_halves(line) {
+    if let Some(mended) = mend_surrogates(line) {
         return understand(&mended);
     }
     let value = match serde_json::from_slice::<Value>(line) {
@@ -329,7 +327,7 @@ fn understand(line: &[u8]) -> Option<Line> {
     };
     let id = value.get("id").filter(|id| id.is_string() || id.is_number()).unwrap_or(&Value::Null);
     let is_notification = value.get("method").is_some() && value.get("id").is_none();
-    // Nobody waits for an answer to a notification.
+    // Notifications have no answer.
     if is_notification {
         return None;
     }
@@ -342,19 +340,18 @@ fn understand(line: &[u8]) -> Option<Line> {
     Some(Line::Bad(refusal(-32600, &message, id)))
 }
 
-/// Replaces what names half of a character, which JSON allows, JavaScript writes and no text here can hold, by the sign for what
-/// is unknown; none if there is nothing of the kind.
-fn without_halves(line: &[u8]) -> Option<Vec<u8>> {
+/// Replaces lone surrogate escapes, which JavaScript writes, with U+FFFD; `None` if there are none.
+fn mend_surrogates(line: &[u8]) -> Option<Vec<u8>> {
     let escape = |at: usize| {
         let digits = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
         u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
     };
-    let (mut mended, mut has_halves, mut at) = (Vec::with_capacity(line.len()), false, 0);
+    let (mut mended, mut has_lone, mut at) = (Vec::with_capacity(line.len()), false, 0);
     while at < line.len() {
         let length = match (line[at], escape(at)) {
             (b'\\', Some(0xd800..=0xdbff)) if matches!(escape(at + 6), Some(0xdc00..=0xdfff)) => 12,
             (b'\\', Some(0xd800..=0xdfff)) => {
-                has_halves = true;
+                has_lone = true;
                 mended.extend_from_slice(b"\\ufffd");
                 at += 6;
                 continue;
@@ -366,7 +363,7 @@ fn without_halves(line: &[u8]) -> Option<Vec<u8>> {
         mended.extend_from_slice(&line[at..end]);
         at = end;
     }
-    has_halves.then_some(mended)
+    has_lone.then_some(mended)
 }
 
 fn refusal(code: i32, message: &str, id: &Value) -> Vec<u8> {
@@ -374,7 +371,7 @@ fn refusal(code: i32, message: &str, id: &Value) -> Vec<u8> {
     json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes()
 }
 
-/// Writes what comes, a line each, and does what is to be done after it.
+/// Writes messages, a line each, and runs the actions of each that was written.
 fn write(mut output: impl Write, mut writes: mpsc::Receiver<OutgoingMessage>, shared: &Shared) {
     while let Some(OutgoingMessage { mut bytes, after, done }) = writes.blocking_recv() {
         if !bytes.is_empty() {
@@ -386,7 +383,7 @@ fn write(mut output: impl Write, mut writes: mpsc::Receiver<OutgoingMessage>, sh
             after.into_iter().for_each(|act| act());
         }
         drop(writing);
-        // The server may have stopped waiting for it.
+        // The receiver may be gone.
         done.send(written).ok();
     }
 }
@@ -442,7 +439,7 @@ mod tests {
             (r#"{"a":"\ud83d\ude00 \\udcff"}"#, None),
             (r#"{"a":"\ud8"#, None),
         ] {
-            assert_eq!(without_halves(line.as_bytes()).as_deref(), mended.map(str::as_bytes), "{line}");
+            assert_eq!(mend_surrogates(line.as_bytes()).as_deref(), mended.map(str::as_bytes), "{line}");
         }
         let line = br#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":{"command":"\udcff"}}}"#;
         assert!(matches!(understand(line), Some(Line::Message(_))));

@@ -1,7 +1,7 @@
-//! A wait as a task: asked once, looked at whenever the client likes, by whichever server it has then.
+//! A wait as a task: created once, polled by the client, at any later server too.
 //!
-//! The store keeps a task: what is waited for, until when, and in the end the answer. No process waits: a server that is asked for
-//! the task looks. So it outlives the server, and cancelling it ends nothing but itself.
+//! The store holds a task: the condition, the deadline, and in the end the answer. No process waits: a server checks the condition
+//! when the client asks. So a task outlives the server, and cancelling it ends no job.
 
 use std::time::Duration;
 
@@ -18,21 +18,19 @@ use crate::scope::Scope;
 use crate::tools::{self, wait};
 use crate::work::Work;
 
-/// How often a client should look.
+/// The poll interval that clients are given.
 const POLL_MS: u64 = 1000;
 
-/// How long a task is waited for that says nothing of it: it costs nothing to wait.
+/// The longest and default time of a task: waiting costs nothing.
 const LONGEST: Duration = Duration::from_secs(86_400);
 
-/// What a call of `wait` came to.
 pub(crate) enum Begun {
-    /// It is answered already.
+    /// Decided already, or no task was made.
     Answer(Reply),
-    /// It goes on as a task.
     Task(CreateTaskResult),
 }
 
-/// Calls `wait` for a client that takes tasks.
+/// Checks the condition, and makes a task if it does not hold yet.
 pub(crate) fn begin(work: &Work, arguments: Map<String, Value>, scope: &Scope) -> Begun {
     let timeout = arguments.get("timeout_ms").filter(|timeout| !timeout.is_null()).cloned();
     let since = work
@@ -65,12 +63,12 @@ pub(crate) fn begin(work: &Work, arguments: Map<String, Value>, scope: &Scope) -
         Ok(task) => Begun::Task(CreateTaskResult::new(
             described(&task, TaskStatus::Working).with_status_message(reply.header),
         )),
-        // Where the store cannot be written, the client calls again.
+        // If the store cannot be written, the client calls again.
         Err(_) => Begun::Answer(reply),
     }
 }
 
-/// Tells how a task is doing; none if there is none of this id. What is to be done once the client has the answer is returned, too.
+/// Returns the state of a task, with the actions for when the client has it; `None` if there is no such task.
 pub(crate) fn get(work: &Work, id: &str, scope: &Scope) -> Option<(GetTaskResult, Vec<After>)> {
     let mut task = work.store.task(&scope.session, id)?;
     if task.contents.contains_key("cancelled_us") {
@@ -88,12 +86,12 @@ pub(crate) fn get(work: &Work, id: &str, scope: &Scope) -> Option<(GetTaskResult
     }
     let result = as_object(&crate::server::result_of(&reply));
     task.contents.insert("result".to_owned(), Value::Object(result.clone()));
-    // Where it cannot be kept it is found out anew.
+    // If it cannot be saved, the next poll checks again.
     task.save().ok();
     Some((result_of(&task, TaskPayload::Completed { result }, None), reply.after))
 }
 
-/// Ends the waiting, and nothing else; false if there is no such task.
+/// Cancels a task, not its jobs; returns false if there is no such task.
 pub(crate) fn cancel(work: &Work, id: &str, scope: &Scope) -> bool {
     let Some(mut task) = work.store.task(&scope.session, id) else { return false };
     if !task.contents.contains_key("result") {
@@ -103,7 +101,7 @@ pub(crate) fn cancel(work: &Work, id: &str, scope: &Scope) -> bool {
     true
 }
 
-/// Has a look; returns the arguments with the jobs that are meant now, too.
+/// Checks the condition; also returns the arguments with the ids of the jobs that they mean now.
 fn look(
     work: &Work,
     scope: &Scope,

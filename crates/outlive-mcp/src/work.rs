@@ -1,4 +1,4 @@
-//! What a call does, in a thread of its own.
+//! Running calls, each in a blocking thread.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
@@ -14,14 +14,14 @@ use crate::scope::Scope;
 use crate::stdio::Outgoing;
 use crate::tools::{Call, Tool};
 
-/// What all calls of a connection share.
+/// The state that all calls of a connection share.
 pub(crate) struct Work {
     pub(crate) store: Arc<Store>,
     environment: Environment,
     outgoing: Outgoing,
-    /// While it is held, jobs that live with their session go on.
+    /// Keeps jobs with the lifetime of the session alive.
     lease: OnceLock<Option<Lease>>,
-    /// While it is held, this reader's endings are told to nobody else.
+    /// While it is held, no other reader receives the endings of this reader's jobs.
     presence: OnceLock<Option<Presence>>,
     claims: Arc<Claims>,
     profile: &'static Profile,
@@ -45,7 +45,7 @@ impl Work {
         }
     }
 
-    /// Has a look on behalf of a task, which is told nothing else.
+    /// Runs a check for a task, which receives no notices.
     pub(crate) fn with_call<T>(
         &self,
         arguments: Arguments,
@@ -71,7 +71,7 @@ impl Work {
         Call { store, scope, environment, profile, claims, arguments, cancel, since, notices, due }
     }
 
-    /// Calls a tool, and adds to its answer what the reader has not heard of.
+    /// Calls a tool, and adds the reader's pending endings to its answer.
     pub(crate) fn call(
         &self,
         tool: &'static Tool,
@@ -82,11 +82,11 @@ impl Work {
         let (session, reader) = (&scope.session, &scope.reader);
         self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
         self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
-        // What the client has heard is noted before what it asks next is answered.
+        // Deliveries of earlier answers must be noted before this call looks.
         self.outgoing.finish_writes();
         let style = self.profile.notices;
         let mut call = self.new_call(arguments, scope, Some(cancel), None, style);
-        // What a call brings about is told with the next answer, unless the call waits for it.
+        // Endings that this call causes come with the next answer, unless the call waits for them.
         if !tool.waits {
             call.due();
         }

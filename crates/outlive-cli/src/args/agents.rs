@@ -19,7 +19,7 @@ pub(crate) struct Mcp {
     #[arg(long)]
     pub(crate) all_sessions: bool,
 
-    /// What jobs start with: the server's environment, that of a login shell, or only what is needed
+    /// Environment of jobs: the server's, that of a login shell, or only what is needed
     #[arg(long, value_name = "inherit|login|clean", value_parser = parse_environment)]
     pub(crate) env: Option<outlive::JobEnvironment>,
 }
@@ -34,7 +34,7 @@ outlive setup claude-code             # show what would be changed\n  \
 outlive setup claude-code --write     # change it\n  \
 outlive setup --print                 # the entry for any other client")]
 pub(crate) struct Setup {
-    /// Which client
+    /// The client
     #[arg(value_name = "CLIENT", required_unless_present = "print")]
     pub(crate) client: Option<ClientChoice>,
 

@@ -13,7 +13,7 @@ use super::values::{parse_duration, parse_signal};
 /// The job must have been started with `--stdin open`.
 #[derive(Debug, Args)]
 pub(crate) struct Send {
-    /// Which job
+    /// The job
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
 
@@ -41,7 +41,7 @@ outlive kill --port 8080              # whichever job listens there\n  \
 outlive kill --group build            # every live job of a group\n  \
 outlive kill --session ci --all       # every live job of a session")]
 pub(crate) struct Kill {
-    /// Which jobs
+    /// The jobs
     #[arg(value_name = "JOB", required_unless_present_any = ["all", "port", "group"])]
     pub(crate) jobs: Vec<String>,
 
@@ -57,7 +57,7 @@ pub(crate) struct Kill {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["jobs", "all"])]
     pub(crate) port: Option<u16>,
 
-    /// And the jobs that were started from inside them
+    /// Also end jobs that were started from inside them
     #[arg(long)]
     pub(crate) nested: bool,
 
@@ -65,7 +65,7 @@ pub(crate) struct Kill {
     #[arg(long, short, value_name = "SIGNAL", value_parser = parse_signal)]
     pub(crate) signal: Option<Signal>,
 
-    /// How long it has before KILL; without it the job's own grace
+    /// Time before KILL; without it the job's own grace
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) grace: Option<Duration>,
 
@@ -80,7 +80,7 @@ pub(crate) struct Kill {
 /// paused is ended.
 #[derive(Debug, Args)]
 pub(crate) struct Pause {
-    /// Which jobs
+    /// The jobs
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<String>,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Pause {
 /// Let paused jobs go on
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// Which jobs
+    /// The jobs
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<String>,
 }
@@ -97,7 +97,7 @@ pub(crate) struct Resume {
 #[derive(Debug, Args)]
 #[command(visible_alias = "rm")]
 pub(crate) struct Remove {
-    /// Which jobs
+    /// The jobs
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<String>,
 }

@@ -33,7 +33,7 @@ pub(crate) struct List {
 /// Show all that is known of a job
 #[derive(Debug, Args)]
 pub(crate) struct Show {
-    /// Which job
+    /// The job
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
 
@@ -57,15 +57,15 @@ outlive logs -f web --grep 'error|warn' -i   # follow what matters\n  \
 outlive logs --budget 8K tests               # beginning, end, and the errors between\n  \
 outlive logs --cursor me tests               # what is new since last time")]
 pub(crate) struct Logs {
-    /// Which job
+    /// The job
     #[arg(value_name = "JOB")]
     pub(crate) job: String,
 
-    /// Only the last lines; with --from-line, so many from there
+    /// Only this many lines of the end; with --from-line, this many from there
     #[arg(short = 'n', long, value_name = "COUNT")]
     pub(crate) lines: Option<u64>,
 
-    /// From this line on; numbers never shift
+    /// Begin at this line; numbers never shift
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["bytes", "cursor"])]
     pub(crate) from_line: Option<u64>,
 
@@ -89,23 +89,23 @@ pub(crate) struct Logs {
     #[arg(long, requires = "grep")]
     pub(crate) invert: bool,
 
-    /// Take no notice of upper and lower case in --grep
+    /// Ignore case in --grep
     #[arg(long, short, requires = "grep")]
     pub(crate) ignore_case: bool,
 
-    /// So many lines around each that matches
+    /// Show this many lines around each match
     #[arg(long, short = 'C', value_name = "COUNT", requires = "grep", default_value_t = 0)]
     pub(crate) context: usize,
 
-    /// The bytes as they are
+    /// Print the bytes as they are
     #[arg(long, conflicts_with_all = ["plain", "rendered"])]
     pub(crate) raw: bool,
 
-    /// Without control sequences
+    /// Print without control sequences
     #[arg(long, conflicts_with = "rendered")]
     pub(crate) plain: bool,
 
-    /// What a terminal would have left on the page: progress bars in their last state
+    /// Print what a terminal would have left on the page: progress bars in their last state
     #[arg(long, conflicts_with = "follow")]
     pub(crate) rendered: bool,
 
@@ -113,11 +113,11 @@ pub(crate) struct Logs {
     #[arg(long, short)]
     pub(crate) timestamps: bool,
 
-    /// So many lines of the beginning
+    /// Show this many lines of the beginning
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["lines", "follow"])]
     pub(crate) head: Option<u64>,
 
-    /// So many lines of the end
+    /// Show this many lines of the end
     #[arg(long, value_name = "COUNT", conflicts_with = "lines")]
     pub(crate) tail: Option<u64>,
 
@@ -125,7 +125,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "AMOUNT", value_parser = parse_budget, conflicts_with_all = ["lines", "head", "tail", "follow"])]
     pub(crate) budget: Option<Budget>,
 
-    /// What is new since this name was used last
+    /// Only what the reader NAME has not received yet
     #[arg(long, value_name = "NAME", value_parser = parse_session, conflicts_with_all = ["lines", "head", "tail"])]
     pub(crate) cursor: Option<SessionName>,
 
@@ -143,7 +143,7 @@ pub(crate) struct Logs {
 /// The jobs go on undisturbed; offsets and line numbers go on from where they are.
 #[derive(Debug, Args)]
 pub(crate) struct Clear {
-    /// Which jobs
+    /// The jobs
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<String>,
 }

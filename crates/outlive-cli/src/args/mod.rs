@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     pub(crate) verb: Verb,
 }
 
-/// The same where only a job is started: to declare all the other verbs takes longer than to read the line, and a start waits.
+/// The arguments of `run` alone: declaring all other verbs takes longer than parsing the line, and a start should be fast.
 #[derive(Debug, Parser)]
 #[command(name = "outlive")]
 pub(crate) struct Starting {

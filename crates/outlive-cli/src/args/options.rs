@@ -44,7 +44,7 @@ fn set(option: &JobOption, choices: &mut JobChoices, text: &OsString) -> Result<
 }
 
 fn argument(option: &'static JobOption) -> Arg {
-    // Given away for the rest of the process: the help of one command is all that it is for.
+    // Leaked: clap wants a static name, and a process declares its options once.
     let flag: &'static str = option.flag().leak();
     let argument =
         Arg::new(option.name).long(flag).help(option.about()).help_heading(option.surfaces.heading);

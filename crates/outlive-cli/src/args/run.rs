@@ -49,7 +49,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) options: OptionArguments,
 
-    /// Wait so long, print what it has printed, and return while it goes on
+    /// Wait this long, print what it has printed, and return while it goes on
     #[arg(long = "yield", value_name = "DURATION", value_parser = parse_duration, conflicts_with = "wait")]
     pub(crate) yield_after: Option<Duration>,
 
@@ -58,7 +58,7 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with_all = ["wait", "yield_after"])]
     pub(crate) auto_background: bool,
 
-    /// Stream its output and exit with its code; with a duration, wait only so long
+    /// Stream its output and exit with its code; with a duration, wait at most this long
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "none", value_parser = parse_timeout)]
     pub(crate) wait: Option<Timeout>,
 }

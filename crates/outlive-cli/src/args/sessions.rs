@@ -10,8 +10,8 @@ use super::values::{parse_session, parse_variable};
 
 /// Make, list, show and close sessions, and move jobs between them
 ///
-/// A session is whose a job is, and so who sees it. It is there as soon as a job is started in it; `create` also says what
-/// its jobs start from.
+/// Every job belongs to a session, and `--session` shows only the jobs of that one. A session is there as soon as a job is
+/// started in it; `create` also says what its jobs start from.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
 outlive session create shop --cwd ~/shop --env PORT=3000\n  \
@@ -47,7 +47,7 @@ pub(crate) enum SessionVerb {
     },
     /// Show all that is known of a session
     Show {
-        /// Which; without it the one that `run` would start in
+        /// The session; without it the one that `run` would start in
         #[arg(value_name = "NAME", value_parser = parse_session)]
         name: Option<SessionName>,
 
@@ -57,27 +57,26 @@ pub(crate) enum SessionVerb {
     },
     /// Close a session; one with live jobs only if it is said what becomes of them
     Close {
-        /// Which
+        /// The session
         #[arg(value_name = "NAME", value_parser = parse_session)]
         name: SessionName,
 
-        /// What becomes of its live jobs: they keep it open, are ended, or are given to the session `default`
+        /// Its live jobs: refuse to close, kill them, or give them to the session `default`
         #[arg(long, value_name = "refuse|kill|transfer", default_value = "refuse")]
         running: RunningChoice,
     },
     /// Give jobs to another session
     Transfer {
-        /// Which jobs
+        /// The jobs
         #[arg(value_name = "JOB", required = true)]
         jobs: Vec<String>,
 
-        /// To which session
+        /// The session that receives them
         #[arg(long, value_name = "NAME", value_parser = parse_session)]
         to: SessionName,
     },
 }
 
-/// What becomes of the live jobs of a session that is closed, as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RunningChoice {
     Refuse,
@@ -100,7 +99,7 @@ pub(crate) struct Events {
     pub(crate) follow: bool,
 }
 
-/// Tell which jobs have ended since last time
+/// List endings that this reader has not received yet
 ///
 /// Each reader is told of each ending of the jobs that it started, at least once, whatever was down in between; and of those
 /// whose starter has stayed away. What `wait`, `show`, `logs` or `kill` showed of a job's end is not told again.
@@ -113,7 +112,7 @@ pub(crate) struct Inbox {
     #[arg(long)]
     pub(crate) peek: bool,
 
-    /// As text for people and models, or as messages for a conversation
+    /// Print text for people and models, or messages for a conversation
     #[arg(long, value_name = "text|message", default_value = "text", conflicts_with = "json")]
     pub(crate) form: NoticeForm,
 }
@@ -128,8 +127,8 @@ pub(crate) enum NoticeForm {
 
 /// Keep note of background agents: register, list, read, and say that they are done
 ///
-/// An agent is work that another program does. outlive keeps note of it for all who ask, and reads the file that it writes to; it neither
-/// starts nor ends it.
+/// An agent is work that another program does. outlive keeps note of it, and reads the file that it writes to; it neither starts
+/// nor ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
 outlive agent register explore-1 --type explore --output /tmp/explore-1.output\n  \
@@ -143,13 +142,13 @@ pub(crate) struct Agent {
 /// What to do with agents.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentVerb {
-    /// Note that an agent runs; one of this id is forgotten
+    /// Note that an agent runs; an earlier one of this id is forgotten
     Register {
-        /// What to call it
+        /// The id of the agent
         #[arg(value_name = "ID")]
         id: String,
 
-        /// What kind of agent it is
+        /// The kind of agent
         #[arg(long = "type", value_name = "TYPE")]
         kind: String,
 
@@ -161,29 +160,29 @@ pub(crate) enum AgentVerb {
     List {},
     /// Show how an agent is doing
     Status {
-        /// Which
+        /// The agent
         #[arg(value_name = "ID")]
         id: String,
     },
     /// Print what an agent has written, at most the last MiB of it
     Output {
-        /// Which
+        /// The agent
         #[arg(value_name = "ID")]
         id: String,
     },
     /// Note that an agent is done
     Done {
-        /// Which
+        /// The agent
         #[arg(value_name = "ID")]
         id: String,
 
-        /// It did not do what it should
+        /// Mark it as failed
         #[arg(long)]
         failed: bool,
     },
-    /// Note that nobody waits for an agent any more: it counts as failed
+    /// Mark an agent as abandoned: it counts as failed
     Stop {
-        /// Which
+        /// The agent
         #[arg(value_name = "ID")]
         id: String,
     },

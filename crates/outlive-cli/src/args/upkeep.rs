@@ -14,27 +14,27 @@ pub(crate) struct Gc {}
 /// Send the notices that wait
 ///
 /// Jobs that were started with `--webhook` leave their notices in the store, and this runs by itself in the background until all
-/// have arrived. One at a time does it: where another one is at it, this returns at once.
+/// have arrived. Only one runs at a time; a second returns at once.
 #[derive(Debug, Args)]
 pub(crate) struct Deliver {
     /// Try each that is due once, and return
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Try those that were given up again
+    /// Try again those that were given up
     #[arg(long)]
     pub(crate) retry: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct OnExit {
-    /// Which job
+    /// The job
     pub(crate) job: String,
 
-    /// Which of those that ever had this id
+    /// The nonce of the job: an id may be used again
     pub(crate) nonce: String,
 
-    /// Where the store is
+    /// The store
     #[arg(long, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
 
@@ -57,24 +57,24 @@ pub(crate) struct Doctor {
 /// Print completions for a shell
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// For which shell
+    /// The shell
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
-    /// Which job
+    /// The job
     #[arg(value_parser = parse_id)]
     pub(crate) job: JobId,
 
-    /// The very one: an id may be used again
+    /// The nonce of the job: an id may be used again
     #[arg(value_parser = parse_nonce)]
     pub(crate) nonce: Nonce,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Reference {
-    /// Which page
+    /// The page
     pub(crate) page: Page,
 }
 

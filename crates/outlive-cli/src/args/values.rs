@@ -1,4 +1,4 @@
-//! What options take: how it is written, and what it is read as.
+//! Parsers for the values of options.
 
 use std::ffi::OsString;
 use std::time::Duration;

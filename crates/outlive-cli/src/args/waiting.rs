@@ -23,7 +23,7 @@ outlive wait web --match 'listening on' --fail-match 'EADDRINUSE'\n  \
 outlive wait --group build --any             # the first of a group\n  \
 outlive wait --session ci --event            # whatever happens next")]
 pub(crate) struct Wait {
-    /// Which jobs
+    /// The jobs
     #[arg(value_name = "JOB")]
     pub(crate) jobs: Vec<String>,
 
@@ -31,11 +31,11 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "NAME", conflicts_with = "jobs")]
     pub(crate) group: Option<String>,
 
-    /// Of each of them (this is the default)
+    /// Wait for all (default)
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// Of the first of them
+    /// Wait for the first
     #[arg(long, conflicts_with = "all")]
     pub(crate) any: bool,
 
@@ -51,7 +51,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "PATTERN", help_heading = "Conditions")]
     pub(crate) fail_match: Option<String>,
 
-    /// Take no notice of upper and lower case in patterns
+    /// Ignore case in patterns
     #[arg(long, short, help_heading = "Conditions")]
     pub(crate) ignore_case: bool,
 
@@ -67,7 +67,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "URL", value_parser = parse_address, help_heading = "Conditions")]
     pub(crate) http: Option<HttpAddress>,
 
-    /// It has printed nothing for so long
+    /// It has printed nothing for this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Conditions")]
     pub(crate) idle: Option<Duration>,
 
@@ -79,7 +79,7 @@ pub(crate) struct Wait {
     #[arg(long, value_name = "SEQ", requires = "event", help_heading = "Conditions")]
     pub(crate) since: Option<u64>,
 
-    /// Wait at most so long
+    /// Wait at most this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -1,21 +1,21 @@
-//! What the declaration of the options is turned into.
+//! The types, tables and setters that the declaration of the options expands to.
 
 use crate::options::kinds::Form;
 use crate::options::{JobChoices, JobOptions};
 use crate::timestamp::Timestamp;
 
-/// An option, for those who offer or show all of them.
+/// An option, for front ends that offer or show all of them.
 #[derive(Debug)]
 pub struct JobOption {
     /// The builder's method and the key of `[job]`.
     pub name: &'static str,
     /// Where it is in `spec.json`.
     pub field: &'static [&'static str],
-    /// What stands for its value in help.
+    /// Stands for its value in help.
     pub placeholder: &'static str,
-    /// What its value looks like, for those who do not take text.
+    /// The form of its value, for front ends that take no text.
     pub form: Form,
-    /// Where else than by `run` it is offered.
+    /// Where it is offered beside `run`.
     pub surfaces: Surfaces,
     pub(super) about: &'static str,
     pub(super) set: fn(&mut JobChoices, &[u8], Timestamp) -> Result<(), String>,
@@ -57,7 +57,7 @@ impl Surfaces {
     }
 }
 
-/// Returns a number that is another one where the options are: starter and keeper must know the same.
+/// Returns a hash of the names of the options: starter and keeper must have the same ones.
 pub(crate) const fn fingerprint(options: &[JobOption]) -> u32 {
     let mut hash = 0x811c_9dc5;
     let mut option = 0;
@@ -84,28 +84,28 @@ impl JobOption {
         self.name.replace('_', "-")
     }
 
-    /// Notes what a caller said, as people write it; what is relative counts from `now`.
+    /// Sets it from text as people write it; relative times count from `now`.
     ///
     /// # Errors
     ///
-    /// If it has no sense: what would have some.
+    /// If the text makes no sense: the message says what to write.
     pub fn set(&self, choices: &mut JobChoices, text: &[u8], now: Timestamp) -> Result<(), String> {
         (self.set)(choices, text, now)
     }
 
-    /// Writes what was decided as people write it.
+    /// Returns the decided value as people write it.
     pub fn text(&self, options: &JobOptions) -> String {
         (self.text)(options)
     }
 
-    /// Returns what was decided as it is in `spec.json`.
+    /// Returns the decided value as it is in `spec.json`.
     pub fn json(&self, options: &JobOptions) -> serde_json::Value {
         (self.json)(options)
     }
 }
 
-/// Makes of the declaration: the structures of what was decided, with their defaults, JSON and wire form; that of what a caller
-/// said; the table of all options; and `job_option_setters!`, the methods of a builder.
+/// Makes from the declaration: the structures of decided values, with their defaults, JSON and wire form; the structure of what
+/// a caller chose; the table of all options; and `job_option_setters!`, the methods of a builder.
 macro_rules! job_options {
     (
         pub struct JobOptions {
@@ -120,7 +120,7 @@ macro_rules! job_options {
             }
         )*
     ) => {
-        /// What was decided of every option.
+        /// The decided values of all options.
         #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub struct JobOptions {
             $(
@@ -138,7 +138,7 @@ macro_rules! job_options {
         $(
             #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
             $(#[$attribute])*
-            // A condition or limit that only a later version knows makes the whole group one that is not understood.
+            // With a condition or limit of a later version, the whole group counts as not understood.
             #[serde(default, deny_unknown_fields)]
             pub struct $Group {
                 $(
@@ -182,7 +182,7 @@ macro_rules! job_options {
             }
         }
 
-        /// What a caller said: none where nothing was said.
+        /// What a caller chose; `None` where it chose nothing.
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         pub struct JobChoices {
             $( #[doc = $about] pub $name: Option<<$kind as kinds::Kind>::Value>, )*
@@ -190,7 +190,7 @@ macro_rules! job_options {
         }
 
         impl JobChoices {
-            /// Adds what was said elsewhere, which counts more.
+            /// Adds other choices, which take precedence.
             pub fn extend(&mut self, other: Self) {
                 $( self.$name = other.$name.or(self.$name.take()); )*
                 $($( self.$member = other.$member.or(self.$member.take()); )*)*
@@ -198,7 +198,7 @@ macro_rules! job_options {
         }
 
         impl JobOptions {
-            /// Takes over what was said.
+            /// Applies what a caller chose.
             pub fn apply(&mut self, choices: &JobChoices) {
                 $(
                     if let Some(value) = &choices.$name {
@@ -245,7 +245,7 @@ macro_rules! job_options {
             }, )*)*
         ];
 
-        /// The methods of a builder that has [`JobChoices`] in its field `choices`; what is in `options::kinds` must be in scope.
+        /// The methods of a builder that has [`JobChoices`] in its field `choices`; the items of `options::kinds` must be in scope.
         #[macro_export]
         macro_rules! job_option_setters {
             () => {

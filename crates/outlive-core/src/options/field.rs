@@ -1,4 +1,4 @@
-//! Values on their way to `spec.json` and to a keeper.
+//! How the values of options are stored in `spec.json` and sent to a keeper.
 
 use crate::containment::{Level, Survivors};
 use crate::rawtext::RawText;
@@ -18,7 +18,7 @@ pub trait Field: Sized {
     /// If the request ends before it, or it makes no sense.
     fn read(reader: &mut Reader<'_>) -> Result<Self, WireError>;
 
-    /// Tells whether `spec.json` says it by saying nothing.
+    /// Tells whether `spec.json` leaves it out.
     fn is_left_out(&self) -> bool {
         false
     }

@@ -14,41 +14,41 @@ use crate::timestamp::Timestamp;
 
 /// A kind of value.
 pub trait Kind {
-    /// How it is kept.
+    /// How it is stored.
     type Value: Field;
-    /// How a program says it.
+    /// What the builder's method takes.
     type Given;
-    /// What it looks like, for those who do not take text.
+    /// Its form, for front ends that take no text.
     const FORM: Form;
 
-    /// Takes what a program said.
+    /// Converts what the builder's method took.
     fn take(given: Self::Given) -> Self::Value;
 
-    /// Reads it as people write it; what is relative counts from `now`.
+    /// Parses it as people write it; relative times count from `now`.
     ///
     /// # Errors
     ///
-    /// If it has no sense: what would have some.
+    /// If the text makes no sense: the message says what to write.
     fn parse(text: &[u8], now: Timestamp) -> Result<Self::Value, String>;
 
-    /// Writes it as it is read.
+    /// Writes it so that [`Kind::parse`] reads it.
     fn format(value: &Self::Value) -> String;
 }
 
-/// What a value looks like.
+/// The form of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Yes or no.
     Flag,
     /// Text.
     Text,
-    /// A whole number; with the unit after it, it is the text that is read.
+    /// A whole number; in text the unit follows it.
     Number {
-        /// It is not less.
+        /// The smallest that is allowed.
         least: i64,
-        /// It is not more.
+        /// The largest that is allowed.
         most: i64,
-        /// What is counted.
+        /// Such as `ms`; empty for a plain count.
         unit: &'static str,
     },
     /// One of several words.
@@ -59,7 +59,7 @@ fn utf8(text: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())
 }
 
-/// What may be without a value.
+/// A value that may be missing; no text says so.
 #[derive(Debug)]
 pub struct Maybe<K>(PhantomData<K>);
 
@@ -81,7 +81,7 @@ impl<K: Kind> Kind for Maybe<K> {
     }
 }
 
-/// What can be switched off by a word.
+/// A value that `off` or `none` takes away.
 #[derive(Debug)]
 pub struct OrOff<K>(PhantomData<K>);
 
@@ -89,7 +89,7 @@ impl<K: Kind> Kind for OrOff<K> {
     type Value = Option<K::Value>;
     type Given = Option<K::Given>;
     const FORM: Form = match K::FORM {
-        // The word that switches it off is not among them.
+        // `off` is not among the words.
         Form::Words(_) => Form::Text,
         form => form,
     };
@@ -227,7 +227,7 @@ impl Kind for Size {
     }
 }
 
-/// A size that a program can be executed in, in bytes.
+/// A memory limit, in bytes: not so small that no program could start.
 #[derive(Debug)]
 pub struct Memory;
 
@@ -249,7 +249,7 @@ impl Kind for Memory {
     }
 }
 
-/// A number of processors, in thousandths of one.
+/// A number of processors, in thousandths.
 #[derive(Debug)]
 pub struct Cpus;
 
@@ -406,7 +406,7 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_000_000);
 
-    /// A text for each option that says something else than its default.
+    /// Returns a text for an option that differs from its default.
     fn sample(name: &str, form: Form) -> &'static str {
         match (name, form) {
             ("cpu", _) => "0.5",

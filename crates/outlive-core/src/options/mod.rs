@@ -1,9 +1,9 @@
-//! What a job can be told when it is started, declared once.
+//! The options of a job, declared once.
 //!
 //! Each entry below is one option: its help, its name (the builder's method, the command line's flag, the key of `[job]` in
 //! `config.toml`), the kind of its value with the unit and bounds, its field in `spec.json`, its default, what stands for the value
-//! in help, and where else it is offered. [`OPTIONS`] lists them for those who offer or show them all; [`JobOptions`] is what was
-//! decided, in `spec.json` and the launch request; [`JobChoices`] is what a caller said.
+//! in help, and where else it is offered. [`OPTIONS`] lists them for front ends that offer or show them all; [`JobOptions`]
+//! holds the decided values, as in `spec.json` and the launch request; [`JobChoices`] holds what a caller chose.
 
 #[macro_use]
 mod declare;
@@ -22,58 +22,58 @@ use crate::spec::{Lifetime, Stdin};
 
 job_options! {
     pub struct JobOptions {
-        /// What to call it; need not be unique
+        /// Name of the job; need not be unique
         name: Maybe<Text> as name = None, "NAME", RUN.mcp("name", "What to call it");
 
-        /// What it belongs to: several jobs of one group are waited for and ended together
+        /// Group of the job; a group is waited for and ended together
         group: Maybe<Text> as group = None, "NAME", RUN.mcp("group", "Group, for wait and kill");
 
-        /// End it after so long; `none` for never
+        /// End it after this time; `none` for never
         timeout: OrOff<Millis> as timeout_ms = None, "DURATION",
             RUN.config().mcp("timeout_ms", "Kill it after so long");
 
-        /// How long it has to end once it was asked to
+        /// Time between TERM and KILL
         grace: Millis as grace_ms = 5_000, "DURATION", RUN.config();
 
-        /// What it reads: nothing (this is the default), or what `outlive send` writes
+        /// Standard input: nothing (this is the default), or what `outlive send` writes
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
 
         /// Join standard error to standard output in one pipe, so that their order is exact; all of it counts as standard output
         merge: Flag as merge = false, "true|false", RUN.config().show();
 
-        /// How much of its output is kept, such as 100M; `off` for all
+        /// Keep this much of its output, such as 100M; `off` for all
         output_cap: OrOff<Size> as output_cap_bytes = Some(100 << 20), "SIZE", RUN.config();
 
-        /// How nice it is to others when processors are short, from -20 to 19; less than its starter's needs the right to
+        /// Set the nice value, from -20 to 19; a value below the starter's needs a privilege
         nice: OrOff<Whole<i32, -20, 19>> as nice = None, "NUMBER", RUN.config().show();
 
-        /// What becomes of processes that the main one leaves behind: keep, kill or kill-after=DURATION
+        /// Processes left by the main one: keep, kill or kill-after=DURATION
         survivors: Survivors as survivors = Survivors::Keep, "CHOICE", RUN.config();
 
-        /// What holds it together; without it the best that the machine has
+        /// Containment level; without it the best that the machine has
         containment: OrOff<Level> as containment = None, "cgroup2|hybrid|freezer|sweep|group", RUN.config();
 
         /// How long it may live: forever, session, or until=TIME
         lifetime: Lifetime as lifetime = Lifetime::Forever, "CHOICE", RUN.show();
     }
 
-    /// What a job may use. What is not said is not limited.
+    /// Upper limits of what a job may use; none by default.
     #[derive(Copy)]
     pub struct JobLimits in limits as "limits" {
         /// End it when all its processes together use more memory, such as 2G
         memory: OrOff<Memory> as memory_bytes, "SIZE", RUN.under("Limits").config().mcp("memory_mb", "Memory limit");
 
-        /// At most so many processes and threads
+        /// Limit the number of processes and threads
         pids: OrOff<Whole<u64, 1>> as pids, "COUNT", RUN.under("Limits").config();
 
-        /// At most so much processor time, such as 0.5 for half of one
+        /// Limit processor time, such as 0.5 for half a CPU
         cpu: OrOff<Cpus> as cpu_milli, "CPUS", RUN.under("Limits").config();
 
-        /// At most so many open files in each process
+        /// Limit the open files of each process
         open_files: OrOff<Whole<u64, 3>> as open_files, "COUNT", RUN.under("Limits").config();
     }
 
-    /// When a job counts as ready: as soon as all that is asked for here holds.
+    /// When a job counts as ready: as soon as all conditions that are set here hold.
     pub struct Ready in ready as "ready" {
         /// It is ready when a line of its output matches this regular expression
         ready_on: Maybe<Text> as on, "PATTERN",
@@ -87,11 +87,11 @@ job_options! {
         ready_http: Maybe<Text> as http, "URL",
             RUN.under("Readiness").mcp("ready_url", "It is ready when this answers");
 
-        /// Look for that so long; without it until its end
+        /// Give up on readiness after this time; without it, at its end
         ready_timeout: Maybe<Millis> as timeout_ms, "DURATION", RUN.under("Readiness");
     }
 
-    /// What is done when the job has ended. The file keeps the name that earlier versions gave it.
+    /// What is done when the job has ended. `spec.json` keeps the key of earlier versions.
     pub struct Completion in completion as "parting" {
         /// When it has ended, run this line in a shell, with the notice on its standard input
         on_exit: Maybe<Line> as on_exit, "LINE", RUN.under("At its end");
@@ -106,7 +106,7 @@ job_options! {
 pub enum Endpoint {
     /// By a pipe for each stream.
     Pipes {
-        /// What it reads.
+        /// Where its standard input comes from.
         stdin: Stdin,
         /// Standard error goes into the pipe of standard output.
         merge: bool,
@@ -114,7 +114,7 @@ pub enum Endpoint {
 }
 
 impl Completion {
-    /// Tells whether there is nothing to do.
+    /// Tells whether nothing is to be done.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

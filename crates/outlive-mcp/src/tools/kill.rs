@@ -26,7 +26,7 @@ pub(crate) static TOOL: Tool = Tool {
     call,
 };
 
-/// Who asks, for the record.
+/// The requester, as the outcome records it.
 const BY: &str = "outlive mcp";
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -59,7 +59,7 @@ fn signal(call: &Call<'_>) -> Result<Option<Signal>, Failure> {
     Signal::parse(text.trim()).map(Some).ok_or_else(unknown)
 }
 
-/// Finds the jobs that are meant. All must exist before anything is done to one.
+/// Finds the jobs. If one does not exist, none is ended.
 fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
     let mut references = call.arguments.texts("jobs")?;
     references.extend(call.arguments.texts("job")?);
@@ -85,7 +85,7 @@ fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
             listed.jobs.into_iter().filter(|job| job.spec().options.group.as_deref() == Some(group.as_str()));
         chosen.extend(members.filter(|job| job.state(call.store).is_live()));
     }
-    // One that is meant twice is ended once.
+    // A job may be given twice, as by name and by port.
     let mut ids = std::collections::BTreeSet::new();
     chosen.retain(|job| ids.insert(job.id().clone()));
     Ok(chosen)
@@ -102,7 +102,7 @@ fn tell(
     for (job, ended) in jobs.iter().zip(ended) {
         match ended {
             Ok(killed) => describe(job, &killed, sent, &mut body),
-            // Asking twice is no failure: what was wanted is so.
+            // A job that has ended already is no failure.
             Err(ControlError::Ended(_)) => describe(job, &Killed::was_over(), sent, &mut body),
             Err(error) => failures.push(failed(call, &format!("{} is left", job.id()), error)),
         }
@@ -123,7 +123,7 @@ fn tell(
         reply.footers.push(failed.header);
         reply.footers.extend(failed.footers);
     }
-    // Those that ended are told of by this.
+    // This answer reports the end of these.
     let mut ended = jobs;
     ended.retain(|job| job.state(call.store).status.has_ended());
     reply.delivered.extend(ended.iter().map(|job| job.spec().nonce));

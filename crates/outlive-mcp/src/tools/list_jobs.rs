@@ -1,4 +1,4 @@
-//! `list_jobs`: what there is.
+//! `list_jobs`: list the jobs of the project.
 
 use outlive::duration::{format_duration, format_size};
 use outlive::{Job, Listeners, State};

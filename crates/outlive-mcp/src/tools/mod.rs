@@ -1,4 +1,4 @@
-//! The eight tools: each in a file of its own, with its declaration.
+//! The eight tools, each declared in its own file.
 
 mod kill;
 mod list_jobs;
@@ -23,10 +23,10 @@ use crate::profiles::{NoticeStyle, Profile};
 use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
 
-/// How much a whole answer has, if nothing else is asked for.
+/// The size of a whole answer by default.
 pub(crate) const ROOM: usize = 8 << 10;
 
-/// What a header and what follows the body take, at the most in the common case.
+/// What header and footers take in the common case, at most.
 pub(crate) const AROUND: usize = 600;
 
 /// The tools, in the order in which they are listed.
@@ -41,7 +41,7 @@ pub(crate) static TOOLS: [&Tool; 8] = [
     &manage_job::TOOL,
 ];
 
-/// What a model is told before it sees any tool.
+/// The instructions of the server, which models get before the tools.
 pub(crate) const INSTRUCTIONS: &str = "\
 outlive runs commands as background jobs that survive this session, the client and outlive itself. \
 Use it for anything that may take longer than a few seconds or goes on for ever: dev servers, watchers, builds, tests, installs, REPLs.
@@ -64,12 +64,12 @@ pub(crate) struct Tool {
     pub(crate) description: &'static str,
     pub(crate) parameters: &'static [Parameter],
     pub(crate) hints: Hints,
-    /// It may take long because it waits.
+    /// Its calls may wait, and so have a semaphore of their own.
     pub(crate) waits: bool,
     pub(crate) call: fn(&mut Call<'_>) -> Result<Reply, Failure>,
 }
 
-/// What clients decide by whether to ask their user.
+/// By these clients decide whether to ask their user.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hints {
     pub(crate) read_only: bool,
@@ -85,11 +85,11 @@ pub(crate) struct Parameter {
     pub(crate) kind: Kind,
     pub(crate) is_required: bool,
     pub(crate) about: &'static str,
-    /// More of its schema, as a JSON object; what is in it goes before what follows from the kind.
+    /// Further keywords of its schema, as a JSON object; they override those of the kind.
     pub(crate) more: &'static str,
 }
 
-/// What a parameter takes.
+/// The type of a parameter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Text,
@@ -109,7 +109,7 @@ impl Parameter {
         Self { name, kind, is_required: true, about, more: "{}" }
     }
 
-    /// Says more of its schema: a JSON object with the keywords.
+    /// Adds keywords to its schema, as a JSON object.
     pub(crate) const fn with(mut self, more: &'static str) -> Self {
         self.more = more;
         self
@@ -135,7 +135,7 @@ impl Parameter {
         schema
     }
 
-    /// Names what it takes, for people.
+    /// Names its type for the reference page.
     pub(crate) fn kind_word(&self) -> String {
         match self.kind {
             Kind::Text => "string".to_owned(),
@@ -149,7 +149,7 @@ impl Parameter {
 }
 
 impl Tool {
-    /// Returns the schema of its parameters: flat, and without anything that a client might not know.
+    /// Returns the schema of its parameters: flat, with keywords that every client knows.
     pub(crate) fn schema(&self) -> Map<String, Value> {
         let properties: Map<String, Value> =
             self.parameters.iter().map(|parameter| (parameter.name.to_owned(), parameter.schema())).collect();
@@ -169,12 +169,10 @@ impl Tool {
     }
 }
 
-/// Lists the tools.
 pub(crate) fn all() -> impl Iterator<Item = &'static Tool> {
     TOOLS.iter().copied()
 }
 
-/// Finds a tool by its name.
 pub(crate) fn find(name: &str) -> Option<&'static Tool> {
     all().find(|tool| tool.name == name)
 }
@@ -187,18 +185,18 @@ pub(crate) struct Call<'a> {
     pub(crate) profile: &'static Profile,
     pub(crate) claims: &'a Arc<Claims>,
     pub(crate) arguments: Arguments,
-    /// None where no client waits for the answer.
+    /// `None` for a check of a task, which does not wait.
     pub(crate) cancel: Option<&'a Cancel>,
-    /// Events after this one count; none: after now.
+    /// Events after this one count; `None` for those from now on.
     pub(crate) since: Option<u64>,
-    /// How its answer tells endings that the reader has not heard of.
+    /// How its answer reports pending endings.
     pub(crate) notices: NoticeStyle,
-    /// Those endings: looked up once, when they are first asked for.
+    /// The pending endings, once they were looked up.
     pub(crate) due: OnceCell<Option<Due>>,
 }
 
 impl Call<'_> {
-    /// Looks up the endings that come with the answer, unless that was done.
+    /// Looks up the endings that come with the answer, at the first call.
     pub(crate) fn due(&self) -> Option<&Due> {
         let look_up = || match self.notices {
             NoticeStyle::None => None,
@@ -207,7 +205,7 @@ impl Call<'_> {
         self.due.get_or_init(look_up).as_ref()
     }
 
-    /// Tells whether endings come with the answer. Where there are none the call may wait, and asks anew when it answers.
+    /// Tells whether endings come with the answer. If not, the call may wait, and they are looked up again for its answer.
     pub(crate) fn has_due(&mut self) -> bool {
         let has_due = self.due().is_some();
         if !has_due {
@@ -222,15 +220,14 @@ impl Call<'_> {
         self.due.take().flatten()
     }
 
-    /// Returns the room that its body has, if nothing else is asked for. To be asked after all waiting: what has ended by then
-    /// comes with the answer, too.
+    /// Returns the default size of the body. Call it after all waiting: jobs that ended meanwhile take room too.
     pub(crate) fn room(&self) -> usize {
         ROOM - AROUND - self.due().map_or(0, |_| notices::ROOM)
     }
 }
 
 impl Call<'_> {
-    /// Returns what can be read once the client has cancelled the call or is gone.
+    /// Returns a descriptor that is readable once the client has cancelled the call or is gone.
     pub(crate) fn stop(&self) -> Option<BorrowedFd<'_>> {
         self.cancel.map(AsFd::as_fd)
     }

@@ -1,4 +1,4 @@
-//! `read_output`: what a job printed, in the room there is.
+//! `read_output`: read what a job printed.
 
 use std::time::{Duration, Instant};
 
@@ -35,16 +35,16 @@ pub(crate) static TOOL: Tool = Tool {
     call,
 };
 
-/// The most that an answer may have: more than any client shows.
+/// The largest answer that may be asked for, in bytes: more than any client shows.
 const MOST: u64 = 200_000;
 
-/// What comes within so long after the first new output is shown with it.
-const SETTLED: Duration = Duration::from_millis(50);
+/// New output is shown once no more has come for this long.
+const QUIET: Duration = Duration::from_millis(50);
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = match call.arguments.text("job")? {
         Some(reference) => reference,
-        // To name the live jobs, all are looked at: only where one is missing.
+        // Naming the live jobs reads the whole store, so only for this error.
         None => call
             .arguments
             .required("job", &format!("read_output job=web; {}", jobs::live_ids(call.store, call.scope)))?,
@@ -72,7 +72,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let cursor = job.cursor(&reader, stream).unwrap_or(0);
     if wait > 0 {
         let from = if is_new_only { cursor } else { u64::MAX };
-        await_output(call, &job, from, Instant::now() + Duration::from_millis(wait), SETTLED)?;
+        await_output(call, &job, from, Instant::now() + Duration::from_millis(wait), QUIET)?;
     }
     let state = job.state(call.store);
     let room = max_bytes.map_or(call.room(), |bytes| {
@@ -113,7 +113,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }))
 }
 
-/// Puts what was read into an answer.
+/// Makes an answer of what was read.
 pub(crate) fn answer(job: &Job, header: String, shown: Shown, options: &str) -> Reply {
     let mut reply = Reply::new(header).body(shown.text);
     reply.footers.extend(shown.notes);
@@ -126,7 +126,7 @@ pub(crate) fn answer(job: &Job, header: String, shown: Shown, options: &str) -> 
     reply
 }
 
-/// Writes down what was chosen, so that what was left out can be asked for.
+/// Repeats the options, for the call that reads what was left out.
 fn options(call: &Call<'_>) -> Result<String, Failure> {
     let mut options = String::new();
     for name in ["stream", "grep", "form"] {
@@ -137,7 +137,7 @@ fn options(call: &Call<'_>) -> Result<String, Failure> {
     Ok(options)
 }
 
-/// Reads the parameter that holds a regular expression.
+/// Compiles the parameter that holds a regular expression.
 pub(crate) fn pattern(call: &Call<'_>, name: &str) -> Result<Option<Regex>, Failure> {
     let text = call.arguments.text(name)?;
     let compile =
@@ -151,14 +151,14 @@ fn before_now(millis: u64) -> Timestamp {
     Timestamp(micros.saturating_sub(millis.saturating_mul(1000)))
 }
 
-/// Waits until there is output after `from`, or none will come; then until it settles. The end of the log is meant by a place
-/// beyond it.
+/// Waits until there is output after `from`, or none can come; then until no more comes for `quiet`. A `from` beyond the end of the
+/// log means its end.
 pub(crate) fn await_output(
     call: &Call<'_>,
     job: &Job,
     from: u64,
     deadline: Instant,
-    settled: Duration,
+    quiet: Duration,
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| unreadable(call, job, &error);
     let end = outlive::Output::open(job).map_err(failed)?.end();
@@ -167,7 +167,7 @@ pub(crate) fn await_output(
     loop {
         let now = Instant::now();
         let left = deadline.saturating_duration_since(now);
-        let quiet_left = quiet_since.map(|since: Instant| (since + settled).saturating_duration_since(now));
+        let quiet_left = quiet_since.map(|since: Instant| (since + quiet).saturating_duration_since(now));
         if left.is_zero() || call.is_cancelled() || quiet_left.is_some_and(|left| left.is_zero()) {
             return Ok(());
         }
@@ -179,7 +179,7 @@ pub(crate) fn await_output(
     }
 }
 
-/// Somebody may remove the job while it is read.
+/// Words a failure to read, which may be because the job was removed meanwhile.
 pub(crate) fn unreadable(call: &Call<'_>, job: &Job, error: &std::io::Error) -> Failure {
     if job.is_removed() {
         return jobs::failed(call, "", outlive::FindError::Unknown(job.id().to_string()));

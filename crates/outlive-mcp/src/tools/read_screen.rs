@@ -1,4 +1,4 @@
-//! `read_screen`: what stands on a job's terminal.
+//! `read_screen`: read a job's terminal screen.
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::jobs;

@@ -30,7 +30,7 @@ const OWN: [Parameter; 5] = [
     Parameter::new("background", Kind::Flag, "Do not wait"),
 ];
 
-/// Its own, then the options of a job that are declared to be parameters.
+/// The parameters of `run` alone, then the job options that are declared for MCP.
 static PARAMETERS: [Parameter; OWN.len() + option_count()] = {
     let mut all = [OWN[0]; OWN.len() + option_count()];
     let (mut next, mut own, mut option) = (0, 0, 0);
@@ -66,7 +66,7 @@ const fn kind(form: OptionForm) -> Kind {
     }
 }
 
-/// What keeps programs from waiting for a person and from colouring what nobody sees in colour.
+/// Variables that keep programs from waiting for input and from printing colours.
 const FOR_AGENTS: [(&str, &str); 5] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -79,18 +79,18 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(10_000);
     let wait = if call.arguments.flag("background")? { 0 } else { wait };
     let request = request(call)?;
-    // Its end is for this answer to tell, not for another that is given meanwhile.
+    // This answer reports the end, not a concurrent one.
     let started = call.claims.claim_started(|| call.store.start(&request));
     let (started, claim) = started.map_err(|error| jobs::failed(call, "not started", error))?;
     let job = started.job;
-    // Where it cannot be waited for, how it is doing is told all the same.
+    // If the wait fails, the state is reported all the same.
     jobs::wait_for_start(call, &job, Duration::from_millis(wait)).ok();
     let mut reply = report(call, job)?.after(move || drop(claim));
     reply.footers.extend(started.warning.map(|warning| format!("warning: {warning}")));
     Ok(reply)
 }
 
-/// Tells how a job that was just started is doing, with all that it has printed.
+/// Reports the state of a job that was just started, with all its output.
 fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     let state = job.state(call.store);
     let selection = Selection::after(0, call.room(), state.is_live());
@@ -140,7 +140,7 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     Ok(request.options(choices(arguments)?))
 }
 
-/// Reads what was said of the options of a job.
+/// Reads the options of the job.
 fn choices(arguments: &mut Arguments) -> Result<JobChoices, Failure> {
     let mut choices = JobChoices::default();
     for option in OPTIONS {
@@ -157,7 +157,7 @@ fn choices(arguments: &mut Arguments) -> Result<JobChoices, Failure> {
     Ok(choices)
 }
 
-/// Returns a parameter as people write it.
+/// Returns a parameter as the text that the option parses.
 fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Option<String>, Failure> {
     match form {
         OptionForm::Text => arguments.text(name),
@@ -167,7 +167,7 @@ fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Optio
             let number = arguments.number(name, bound(least)..=bound(most))?;
             Ok(number.map(|number| format!("{number}{unit}")))
         }
-        // One of two is often taken for a yes or no.
+        // Models often give a boolean where there are two words.
         OptionForm::Words(&[no, yes]) if arguments.choice_of_two(name).is_ok() => {
             Ok(arguments.choice_of_two(name)?.map(|is_true| if is_true { yes } else { no }.to_owned()))
         }
@@ -175,7 +175,7 @@ fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Optio
     }
 }
 
-/// Takes the command, and shows what it should look like where it is something else.
+/// Returns the command; the error for anything but a string shows the right call.
 fn command(value: Option<&Value>) -> Result<String, Failure> {
     let example = "run command=\"npm run dev\" name=\"web\"";
     let fixed = |words: &[Value]| {

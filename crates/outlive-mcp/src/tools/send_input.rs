@@ -1,4 +1,4 @@
-//! `send_input`: answer what a job asks.
+//! `send_input`: write to a job's standard input.
 
 use std::time::{Duration, Instant};
 
@@ -27,10 +27,10 @@ pub(crate) static TOOL: Tool = Tool {
     call,
 };
 
-/// Output has settled when nothing came for so long.
-const SETTLED: Duration = Duration::from_millis(150);
+/// The answer is shown once no more output has come for this long.
+const QUIET: Duration = Duration::from_millis(150);
 
-/// How long a job may leave its input unread before that is told.
+/// How long a job may leave its input unread before the call fails.
 const UNREAD: Duration = Duration::from_secs(10);
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -72,7 +72,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if eof {
         call.store.close_stdin(&job).map_err(|error| failed(call, "not closed", error))?;
     }
-    await_output(call, &job, before, Instant::now() + Duration::from_millis(wait), SETTLED)?;
+    await_output(call, &job, before, Instant::now() + Duration::from_millis(wait), QUIET)?;
     let state = job.state(call.store);
     let reader = call.scope.reader.clone();
     let cursor = job.cursor(&reader, None).unwrap_or(0);

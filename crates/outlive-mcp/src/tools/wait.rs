@@ -1,4 +1,4 @@
-//! `wait`: for what is needed next.
+//! `wait`: wait for the end of jobs or another condition.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ pub(crate) static TOOL: Tool = Tool {
     call,
 };
 
-/// The longest wait that may be asked for: a day.
+/// The longest wait that may be asked for, in milliseconds: a day.
 const LONGEST: u64 = 86_400_000;
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -48,17 +48,17 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         call.store.probe_in_passing(job, &job.state(call.store));
     }
     if goal == "event" && jobs.is_empty() && call.has_due() {
-        // What is waited for has happened already; it is told with this answer.
+        // An ending is pending, and comes with this answer.
         return Ok(Reply::new("something happened since your last call"));
     }
     let events = (goal == "event").then(|| EventScope {
-        // Sequences are a session's own.
+        // Each session numbers its own events.
         session: call.since.map_or_else(|| call.scope.seen().cloned(), |_| Some(call.scope.session.clone())),
         since: call.since,
     });
     let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout), stop: call.stop() };
     let began = Instant::now();
-    // The end of a single one is for this answer to tell, not for another that is given meanwhile.
+    // This answer reports the end of a single job, not a concurrent one.
     let claim = match jobs.as_slice() {
         [job] => Some(call.claims.claim(job.id().clone())),
         _ => None,
@@ -68,10 +68,10 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(tell(call, jobs, &result, waited)?.after(move || drop(claim)))
 }
 
-/// Finds the jobs that are meant, and what is waited for.
+/// Returns the jobs and the kind of condition.
 fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
     let mut references = call.arguments.texts("jobs")?;
-    // A name that other tools have.
+    // The parameter of other tools is understood, too.
     references.extend(call.arguments.texts("job")?);
     let group = call.arguments.text("group")?;
     let goal = call.arguments.word("for", &FOR)?;
@@ -111,7 +111,7 @@ fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
     Ok((jobs, goal))
 }
 
-/// Returns the arguments with the jobs that are meant now: a name may be another's later.
+/// Returns the arguments with ids in place of names and groups, which may mean other jobs later.
 pub(crate) fn pinned(
     call: &mut Call<'_>,
     mut given: Map<String, Value>,
@@ -152,14 +152,14 @@ fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
     Ok(conditions)
 }
 
-/// Tells what came, and what to do next.
+/// Reports the result, and what to do next.
 fn tell(
     call: &Call<'_>,
     mut jobs: Vec<Job>,
     result: &WaitResult,
     waited: Duration,
 ) -> Result<Reply, Failure> {
-    // Who only looks has not waited.
+    // With a timeout of 0 there was no wait.
     let waited =
         if waited.is_zero() { String::new() } else { format!(" after {}", format_duration(millis(waited))) };
     let decided = result.job.and_then(|at| jobs.get(at).map(|job| (at, summary(job, &result.states[at]))));
@@ -186,7 +186,7 @@ fn tell(
     if let Some(line) = result.reason.line() {
         push_line(&mut reply.body, &text(line));
     }
-    // Of several, how each is doing.
+    // With several jobs, a line for each.
     if jobs.len() > 1 {
         for (job, state) in jobs.iter().zip(&result.states) {
             push_line(&mut reply.body, &summary(job, state));
@@ -205,7 +205,7 @@ fn tell(
         reply = reply.footer(format!("jobs go on; call it again: {again}"));
     }
     let ended: Vec<usize> = (0..jobs.len()).filter(|&at| result.states[at].status.has_ended()).collect();
-    // The end of one job comes with what it has printed since.
+    // The end of the deciding job comes with its unread output.
     let shown = decided.map(|(at, _)| at).filter(|at| ended.contains(at));
     if let Some(at) = shown {
         let job = jobs.swap_remove(at);
@@ -218,7 +218,7 @@ fn tell(
     Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_delivered(job, &reader))))
 }
 
-/// Adds what a job that has ended has printed since it was read.
+/// Adds the unread output of a job that has ended.
 fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure> {
     let reader = call.scope.reader.clone();
     let cursor = job.cursor(&reader, None).unwrap_or(0);
@@ -227,11 +227,11 @@ fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
     let end = shown.end;
-    let told = job.spec().nonce;
+    let nonce = job.spec().nonce;
     let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
     with.body = reply.body + &with.body;
     with.footers.extend(reply.footers);
-    with.delivered.push(told);
+    with.delivered.push(nonce);
     Ok(with.after(move || {
         jobs::note_read(&job, &reader, None, end);
         jobs::note_delivered(&job, &reader);
@@ -243,7 +243,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 fn text(line: &Line) -> String {
-    // What drives a terminal is of no use to a model.
+    // Models have no use for control sequences.
     let (mut plain, mut bytes) = (Plain::new(), Vec::new());
     plain.push(&line.text, &mut bytes);
     plain.finish(&mut bytes);
