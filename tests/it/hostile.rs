@@ -174,7 +174,7 @@ fn tricks_with_direction_titles_and_the_screen() {
     assert!(has_title);
 }
 
-/// The default form is safe, too.
+/// The default form on a terminal.
 #[test]
 fn a_terminal_is_not_driven_by_a_log() {
     let home = Home::new();

@@ -92,7 +92,7 @@ fn a_job_that_eats_without_bound_ends_for_want_of_memory_and_takes_nobody_along(
 
 #[test]
 fn a_child_that_eats_is_the_one_that_goes() {
-    // A main process that survives this and exits with 0 is not out of memory.
+    // Where the kernel kills the child, the main process goes on, and its own exit code counts.
     everywhere(|home, level| {
         let file = home.make_dir(&format!("child-{}", level.word())).join("tree");
         let line = format!("{} {} eats; echo code $?", home.program("zoo").display(), file.display());

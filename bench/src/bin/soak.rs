@@ -591,7 +591,7 @@ impl Soak<'_> {
         if heard.len() != out.echoes.len() {
             return Err("it was told something twice".to_owned());
         }
-        // A line that a loss has joined belongs to neither stream's count.
+        // Where bytes were dropped, two lines may read as one that was never sent.
         let is_known = |text: &String| entry.told.iter().any(|(told, _)| told == text);
         if totals.dropped_bytes == 0 && !heard.iter().all(|text| is_known(text)) {
             return Err(format!("it heard what nobody told it: {:?}", out.echoes));
@@ -679,7 +679,7 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Checks that no process, file or mark is left.
+    /// Checks that no process, mark, control group or quarantined job is left.
     fn leftovers(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
         let mut processes = self.processes();

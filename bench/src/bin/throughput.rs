@@ -45,7 +45,7 @@ struct Run {
 fn run() -> Result<bool, Failure> {
     let (options, [bytes, repeats]) = Options::parse([("bytes", 1 << 30), ("repeats", 5)])?;
     let world = World::new(&options)?;
-    // A keeper has no parent but init, which would reap it; as its subreaper this program learns its processor time.
+    // A keeper's parent would be init; as its subreaper this program reaps it and learns its processor time.
     if !spawn::adopt_orphans() {
         return Err("this kernel has no subreapers, and what a keeper has used cannot be known".into());
     }

@@ -1,6 +1,6 @@
 //! The library calls back.
 //!
-//! Proves of the design: a callback in the library is given each ending once, and again if it panics.
+//! Proves of the design: a callback in the library is given each ending once; if it panics, the next listener is.
 
 use std::sync::mpsc;
 use std::time::Duration;
