@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const JOBS: usize = 20;
 
-/// A keeper may be this many times as late as a program that does nothing else.
+/// How many times the machine's own lateness is added to a bound: a keeper has more to do than the program that measures it.
 const TIMES: u128 = 3;
 
 /// Half of them may be so much later at most.
