@@ -1,5 +1,5 @@
 //! What the benchmarks share: their options, a store that cleans up after itself, what the kernel says of a process, and
-//! the little statistics that they need.
+//! a few statistics.
 //!
 //! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `notify`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
@@ -19,7 +19,7 @@ use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::{durable, poll, signal};
 use tempfile::TempDir;
 
-/// Whatever went wrong, for a person to read.
+/// A failure, as a text for people.
 pub type Failure = Box<dyn Error>;
 
 /// How long a job or keeper may take to end before the benchmark gives up.
@@ -28,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The exit status when nothing was measured: wrong options, a wrong build, or a failure on the way.
 const UNMEASURED: u8 = 2;
 
-/// The configuration's place in a store.
+/// The name of the configuration file in a store.
 const CONFIG: &str = "config.toml";
 
-/// Limits that no benchmark reaches, and none is off: what a start does to keep them is to be measured too.
+/// Limits that no benchmark reaches, and none is off: the cost of keeping them is part of a start.
 const LIMITS: &str = "[limits]\nsession = 10000\ntotal = 10000\nbytes = \"4096G\"\n";
 
 /// One of the two builds of the keeper.
@@ -70,7 +70,7 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// If an option is not known or has no sense.
+    /// If an option is unknown or meaningless.
     pub fn parse<const N: usize>(numbers: [(&str, u64); N]) -> Result<(Self, [u64; N]), Failure> {
         let mut values = numbers.map(|(_, default)| default);
         let (mut is_check, mut directory, mut fixed, mut desktop_commander) = (false, None, None, None);
@@ -123,19 +123,19 @@ fn number(option: &str, text: &OsString) -> Result<u64, String> {
 ///
 /// # Errors
 ///
-/// If this program does not know where it is.
+/// If the path of this program is not known.
 pub fn beside(program: &str) -> Result<PathBuf, Failure> {
     Ok(std::env::current_exe()?.with_file_name(program))
 }
 
-/// Runs a benchmark: refuses a build whose numbers mean nothing, reports failures, and makes the exit status of whether
+/// Runs a benchmark: refuses a debug build, reports failures, and returns an exit status that says whether
 /// all bounds were kept.
 pub fn conclude(benchmark: fn() -> Result<bool, Failure>) -> ExitCode {
     if cfg!(debug_assertions) {
         note("this is a debug build, and its numbers mean nothing; use bench/run, or cargo build --release");
         return ExitCode::from(UNMEASURED);
     }
-    // Ctrl-C must not leave jobs behind: it ends the benchmark by an error, and the world is taken down.
+    // Ctrl-C must not leave jobs behind: it ends the benchmark by an error, and the `World` is dropped.
     signal::catch_interrupt();
     match benchmark() {
         Ok(true) => ExitCode::SUCCESS,
@@ -157,7 +157,7 @@ fn note(text: &str) {
     eprintln!("bench: {text}");
 }
 
-/// Ends the benchmark if the person at the terminal has had enough.
+/// Ends the benchmark if Ctrl-C was pressed.
 ///
 /// # Errors
 ///
@@ -231,7 +231,7 @@ impl World {
         Ok(samples.median())
     }
 
-    /// Says where and under what load the numbers were taken.
+    /// Prints where and under what load the numbers were taken.
     pub fn describe(&self) -> String {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -324,7 +324,7 @@ pub fn used_by(child: &Child) -> Result<f64, Failure> {
     processor_seconds(pid)
 }
 
-/// Lets the disk come to rest, so that no run pays for the one before.
+/// Syncs the disk, so that no run pays for the one before.
 ///
 /// # Errors
 ///
@@ -373,7 +373,7 @@ impl Samples {
         self.0.insert(place, sample);
     }
 
-    /// Adds all of another's.
+    /// Adds all samples of another set.
     pub fn extend(&mut self, other: &Self) {
         self.0.extend(&other.0);
         self.0.sort_by(f64::total_cmp);
@@ -384,17 +384,17 @@ impl Samples {
         self.quantile(0.0)
     }
 
-    /// Returns the one in the middle.
+    /// Returns the median.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// Returns the sum over the count.
+    /// Returns the mean.
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
 
-    /// Returns the sample below which this part of all samples lies; not a number if there are none.
+    /// Returns the sample below which this part of all samples lies; NaN if there are none.
     pub fn quantile(&self, part: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         let place = (last as f64 * part).round() as usize;
@@ -410,7 +410,7 @@ impl FromIterator<f64> for Samples {
     }
 }
 
-/// Notes the verdict of one bound, and returns the word for it.
+/// Records the verdict on one bound, and returns the word for it.
 pub fn judge(is_kept: bool, all_kept: &mut bool) -> &'static str {
     *all_kept &= is_kept;
     if is_kept { "PASS" } else { "MISS" }

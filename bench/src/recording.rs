@@ -1,35 +1,35 @@
-//! What the benchmarks of recorded output share: whom they compare, and how it is judged.
+//! What the benchmarks of recorded output share: which recorders they compare, and how they are judged.
 
 use outlive::Store;
 
 use crate::{Failure, Options, Samples, World, judge};
 
-/// At least so fast, as a part of the speed of `cat`.
+/// The lowest speed, as a fraction of the speed of `cat`.
 const SPEED_BOUND: f64 = 0.9;
 
-/// At most so many times the processor time of `cat`.
+/// The most processor time, as a multiple of that of `cat`.
 const PROCESSOR_BOUND: f64 = 1.15;
 
-/// By whom the output is recorded.
+/// What records the output.
 #[derive(Debug)]
 pub enum Way {
-    /// By `cat > file`, which is what the others are held against.
+    /// `cat > file`, the reference.
     Cat,
-    /// By the keepers of this store.
+    /// The keepers of this store.
     Job(Box<Store>),
 }
 
-/// One who records, as a row of the table.
+/// A recorder, as a row of the table.
 #[derive(Debug)]
 pub struct Contender {
-    /// By whom.
+    /// What records.
     pub way: Way,
     /// The name of the row.
     pub label: String,
     is_bound: bool,
 }
 
-/// Lists all who are compared, `cat` first.
+/// Lists all recorders, `cat` first.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The control groups of outlive that are there.
+//! The control groups of outlive on this machine.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ pub fn cgroups() -> BTreeSet<PathBuf> {
 }
 
 fn collect(directory: &Path, depth: usize, is_ours: bool, found: &mut BTreeSet<PathBuf>) {
-    // One that goes away meanwhile is no concern of ours.
+    // A group that goes away meanwhile does not matter.
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
         let path = entry.path();
-        // The group that they are made in stays for the next one.
+        // The parent of the jobs' groups stays for the next job.
         if is_ours {
             found.insert(path.clone());
         }

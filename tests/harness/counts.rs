@@ -1,16 +1,16 @@
-//! What the program `counts` writes, and whether a log is that.
+//! What the program `counts` writes, and a check that a log is that.
 
 /// Returns line `number` of a stream, `o` or `e`: as wide as asked for, or as its number needs.
 pub fn line(stream: char, number: u64, width: usize) -> Vec<u8> {
     let mut line = format!("{stream} {number:09} ").into_bytes();
-    // Another filler for each line: one that was taken from elsewhere does not fit.
+    // Another filler for each line: a line from elsewhere does not fit.
     let filler = b'a' + u8::try_from(number % 26).unwrap_or(0);
     line.resize(line.len().max(width.saturating_sub(1)), filler);
     line.push(b'\n');
     line
 }
 
-/// Returns the last line of a stream, after so many.
+/// Returns the last line of a stream, after this many lines.
 pub fn end(stream: char, lines: u64) -> Vec<u8> {
     format!("{stream} end {lines:09}\n").into_bytes()
 }
@@ -20,7 +20,7 @@ pub fn echo(text: &[u8]) -> Vec<u8> {
     [b"i ", text, b"\n"].concat()
 }
 
-/// What one stream of a log was found to be.
+/// What the check of one stream found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Its whole numbered lines.
@@ -70,7 +70,7 @@ impl Checker {
 
     /// Notes that something was lost here.
     pub fn lose(&mut self) {
-        // What is left of the line says nothing, nor does what is left of the next.
+        // The rest of this line says nothing, nor does the beginning of the next.
         self.unfinished.clear();
         self.is_adrift = true;
     }
@@ -88,7 +88,7 @@ impl Checker {
                 {
                     (self.counted.lines, self.is_adrift) = (number, false);
                 }
-                // The end of a line that was cut, or what was read, which has no number.
+                // The end of a line that was cut, or a repeated line, which has no number.
                 _ => return Ok(()),
             }
         }

@@ -15,7 +15,7 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts one; `None`, with a word about it, where that is not permitted.
+    /// Mounts one; `None`, with a note, where that is not permitted.
     pub fn mount(size: &str) -> Option<Self> {
         let parent = tempfile::tempdir().unwrap();
         let place = parent.path().join("small");
@@ -37,7 +37,7 @@ impl SmallDisk {
         &self.place
     }
 
-    /// Makes it read-only, or writable again. Nobody may have a file of it open to write to.
+    /// Makes it read-only, or writable again. No process may have a file of it open for writing.
     pub fn remount(&self, how: &str) {
         let options = format!("remount,{how}");
         run(Command::new("mount").args(["-o", &options]).arg(&self.place));
@@ -60,7 +60,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A disk whose file system finds an error at a word and is read-only from then on, whoever has files of it open.
+/// A disk that can be broken: its file system then finds an error and turns read-only, even with open files.
 #[derive(Debug)]
 pub struct FragileDisk {
     place: PathBuf,
@@ -69,7 +69,7 @@ pub struct FragileDisk {
 }
 
 impl FragileDisk {
-    /// Mounts one; `None`, with a word about it, where that is not possible.
+    /// Mounts one; `None`, with a note, where that is not possible.
     pub fn mount() -> Option<Self> {
         let parent = tempfile::tempdir().unwrap();
         let disk = Self { place: parent.path().join("fragile"), image: parent.path().join("image"), parent };
@@ -91,7 +91,7 @@ impl FragileDisk {
         command.output().is_ok_and(|output| output.status.success())
     }
 
-    /// Returns where the kernel takes an error.
+    /// Returns the file through which the kernel is told of an error.
     fn trigger(&self) -> Option<PathBuf> {
         let mounts = fs::read_to_string("/proc/mounts").unwrap();
         let place = self.place.canonicalize().unwrap();
@@ -115,7 +115,7 @@ impl FragileDisk {
         fs::write(self.trigger().unwrap(), "a test").unwrap();
     }
 
-    /// Repairs it, once nobody has a file of it open any more.
+    /// Repairs it, once no process has a file of it open.
     pub fn repair(&self) {
         run(Command::new("umount").arg(&self.place));
         // 1: there were errors, and they are corrected.

@@ -1,4 +1,4 @@
-//! What every test stands on: a temporary home, the real `outlive`, and the certainty that nothing is left behind.
+//! The base of every test: a temporary home, the real `outlive`, and a check that nothing is left behind.
 //!
 //! A [`Home`] has a store of its own and a cleared environment. Every command that it runs has a hard limit. When it is
 //! dropped, it ends its jobs by id and then asserts that no process of any of them is left.
@@ -47,7 +47,7 @@ pub struct Home {
     binaries: PathBuf,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Done {
     /// The exit code; 128 + n for signal n.
@@ -71,7 +71,7 @@ impl Home {
         Self::make(parent, User::Myself)
     }
 
-    /// Makes one that belongs to a user: all its commands are run by that one.
+    /// Makes one that belongs to a user, which runs all its commands.
     pub fn of(user: User) -> Self {
         Self::make(&std::env::temp_dir(), user)
     }
@@ -84,7 +84,7 @@ impl Home {
         Self { dir: Some(dir), path, user, binaries }
     }
 
-    /// Returns whose it is.
+    /// Returns its user.
     pub fn user(&self) -> User {
         self.user
     }
@@ -273,7 +273,7 @@ impl Drop for Home {
             self.end_jobs();
         }
         if std::thread::panicking() {
-            // The test has failed already; its home stays for whoever looks into it, its processes do not.
+            // The test has failed already: its home stays for an inspection, its processes do not.
             for pid in self.processes() {
                 signal(pid, "KILL");
             }
@@ -379,7 +379,7 @@ pub fn end_within(child: &mut Child, limit: Duration) -> Option<i32> {
     }
 }
 
-/// Looks until something is so; panics if it is not within [`LIMIT`].
+/// Checks a condition until it holds; panics if it does not within [`LIMIT`].
 #[track_caller]
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
@@ -419,7 +419,7 @@ pub fn signal(pid: i32, name: &str) {
     sent.unwrap();
 }
 
-/// Ends one process of the test's own, and nobody who was given its number since.
+/// Ends one process of the test's own, and never another process with the same pid.
 pub fn end(process: ProcessId) {
     if let Some(handle) = outlive_sys::identity::Handle::open(process) {
         // It may end by itself meanwhile.
@@ -444,7 +444,7 @@ pub fn pid(object: &Value, field: &str) -> i32 {
     i32::try_from(object[field].as_i64().unwrap_or_else(|| panic!("no {field} in {object}"))).unwrap()
 }
 
-/// Tells whether a process sleeps in the kernel and has open what is called so: a waiter that has begun to wait.
+/// Tells whether a process sleeps in the kernel and has a file of this name open: a waiter that has begun to wait.
 pub fn waits_with_open(pid: i32, name: &str) -> bool {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let mut links = entries.filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -476,7 +476,7 @@ pub fn pattern(at: u64) -> u8 {
     (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
-/// Says something in the test's own output.
+/// Prints a line to the test's own output.
 pub fn report(text: &str) {
     let mut stderr = std::io::stderr().lock();
     writeln!(stderr, "{text}").ok();

@@ -16,7 +16,7 @@ use crate::{Home, LIMIT, end_within};
 pub enum Era {
     /// With a handshake.
     Handshake,
-    /// Without: every request says all.
+    /// Stateless: every request carries everything.
     Stateless,
 }
 
@@ -38,7 +38,7 @@ pub struct Mcp {
     roots: Vec<String>,
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The text.
@@ -81,12 +81,12 @@ impl Answer {
 }
 
 impl Mcp {
-    /// Starts a server in a home, and speaks first.
+    /// Starts a server in a home, and shakes hands.
     pub fn start(home: &Home, era: Era) -> Self {
         Self::start_with(home, era, &[], home.path())
     }
 
-    /// Starts a server with options, in a directory, and speaks first.
+    /// Starts a server with options, in a directory, and shakes hands.
     pub fn start_with(home: &Home, era: Era, options: &[&str], directory: &Path) -> Self {
         let mut command = home.outlive(["mcp"]);
         command.args(options).current_dir(directory);
@@ -105,14 +105,14 @@ impl Mcp {
         client
     }
 
-    /// Starts a server and says nothing.
+    /// Starts a server and sends nothing.
     pub fn silent(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
-                // What is no message is told as a text, and whoever reads it stops.
+                // A line that is no message is passed on as a string, and fails the reader.
                 let stray = || Value::from(String::from_utf8_lossy(&line).into_owned());
                 let value = serde_json::from_slice(&line).unwrap_or_else(|_| stray());
                 if sender.send(value).is_err() {
@@ -218,14 +218,14 @@ impl Mcp {
         Answer { text, is_error: result["isError"] == true }
     }
 
-    /// Calls a tool of a profile, whose answer is one text and nothing beside it.
+    /// Calls a tool of a profile, whose answer is a single text.
     #[track_caller]
     pub fn plain_call(&mut self, tool: &str, arguments: Value) -> Answer {
         let id = self.send_call(tool, arguments);
         self.plain_answer(id)
     }
 
-    /// Returns what a tool of a profile answered: one text and nothing beside it.
+    /// Returns the answer of a tool of a profile: a single text.
     #[track_caller]
     pub fn plain_answer(&mut self, id: u64) -> Answer {
         let answer = self.answer(id);
@@ -295,7 +295,7 @@ impl Mcp {
 
 impl Drop for Mcp {
     fn drop(&mut self) {
-        // Of a test that failed half-way.
+        // A test failed half-way.
         self.child.kill().ok();
         self.child.wait().ok();
     }

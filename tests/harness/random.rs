@@ -1,6 +1,6 @@
-//! Numbers that are random and can be had again.
+//! Random numbers that can be repeated.
 
-/// A small generator of pseudo-random numbers. Whoever uses it prints the seed, so that a run can be repeated.
+/// A small generator of pseudo-random numbers. A test prints its seed, so that a run can be repeated.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 

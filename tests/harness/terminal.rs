@@ -14,7 +14,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::{Home, LIMIT, binary};
 
-/// A terminal; dropping it is the end of the terminal, as when its window is closed.
+/// A terminal; dropping it hangs it up, as when its window is closed.
 #[derive(Debug)]
 pub struct Terminal {
     master: File,
@@ -35,7 +35,7 @@ impl Terminal {
         Self { master: File::from(master), device, shown: Vec::new() }
     }
 
-    /// Starts a program that has this terminal for its own, with the environment of a home and more.
+    /// Starts a program with this as its controlling terminal, with the environment of a home and more.
     pub fn start<T: AsRef<OsStr>>(
         &self,
         home: &Home,

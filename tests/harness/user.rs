@@ -1,4 +1,4 @@
-//! Who runs a test's commands, and what may hold that user's jobs together.
+//! The users that run a test's commands, and the containment levels of each.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use outlive::Level;
 
 use crate::{Home, binary, finish, lacks};
 
-/// The user and the group that nobody is, and that has no rights to any control group.
+/// Numbers of a user and group without rights to any control group.
 const NOBODY: u32 = 65534;
 
-/// Who runs a test's commands.
+/// The user that runs a test's commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Myself,
     /// An ordinary user, for tests that root runs.
     Nobody,
 }
 
 impl User {
-    /// Returns all that a test can be; where it is an ordinary user's already, that one is enough.
+    /// Returns all users that a test can run as; without root, only the present one.
     pub fn all() -> Vec<Self> {
         if rustix::process::geteuid().is_root() {
             return vec![Self::Myself, Self::Nobody];
@@ -66,7 +66,7 @@ impl User {
     }
 }
 
-/// Does something for every user that a test can be and every level that holds this user's jobs together here.
+/// Runs a test for every user and every containment level that this user has here.
 pub fn everywhere(mut test: impl FnMut(&Home, Level)) {
     for user in User::all() {
         let home = Home::of(user);
@@ -78,7 +78,7 @@ pub fn everywhere(mut test: impl FnMut(&Home, Level)) {
 }
 
 impl Home {
-    /// Returns all that can hold a job of this home's user together here, the best first; what the machine lacks is
+    /// Returns the containment levels of this home's user, the best first; what the machine lacks is
     /// named.
     pub fn levels(&self) -> Vec<Level> {
         Level::ALL.into_iter().filter(|&level| self.has_level(level)).collect()
@@ -88,7 +88,7 @@ impl Home {
         let tried = finish(self.outlive(["run", "--wait", "--containment", level.word(), "--", "true"]), b"");
         match tried.code {
             0 => true,
-            // An ordinary user of root's making is one because it lacks them.
+            // The ordinary user that root's tests become lacks them on purpose.
             126 if self.user() == User::Nobody => false,
             126 => {
                 lacks(&format!("containment {}: {}", level.word(), tried.error().trim_end()));

@@ -1,13 +1,13 @@
-//! Times that a test cannot do without, on a machine that may be as busy as it likes.
+//! Times that a test cannot do without, on a machine that may be busy.
 
 use std::time::{Duration, Instant};
 
 use crate::LIMIT;
 
-/// Tries something within a time, and again within twice the time while that was too short, which `None` says.
+/// Tries something within a time, and again within twice the time while the result is `None`: too short.
 ///
-/// For a timeout or a grace that must end by itself, and before which something else has to happen: what works is shown
-/// quickly where the machine is quick, and what never works fails within [`LIMIT`] as anywhere else.
+/// For a timeout or a grace that must end by itself, and before which something else has to happen: a quick machine
+/// shows it quickly, and what never works fails within [`LIMIT`].
 #[track_caller]
 pub fn with_enough_time<T>(first: Duration, mut attempt: impl FnMut(Duration) -> Option<T>) -> T {
     let mut time = first;
@@ -20,9 +20,9 @@ pub fn with_enough_time<T>(first: Duration, mut attempt: impl FnMut(Duration) ->
     }
 }
 
-/// Does something until it takes less than `bound`, and returns what that came to.
+/// Does something until it takes less than `bound`, and returns its result.
 ///
-/// A busy machine delays it now and then; what takes longer by itself does so each time, and fails.
+/// A busy machine delays it now and then; if it is slow by itself, it is slow each time, and fails.
 #[track_caller]
 pub fn soon<T>(what: &str, bound: Duration, mut act: impl FnMut() -> T) -> T {
     let deadline = Instant::now() + LIMIT;

@@ -1,4 +1,4 @@
-//! What is in the workspace beside the binaries.
+//! Files of the workspace other than the binaries.
 
 use std::path::{Path, PathBuf};
 

@@ -60,7 +60,7 @@ fn reading_the_gap_says_so(home: &Home, job: &str, start: u64) {
     let said = format!("bytes 0 to {start} are no longer kept");
     assert_eq!(start % LINE, 0, "a segment is so many whole lines");
     let first_kept = start / LINE + 1;
-    // By bytes, from the first line on, since the beginning of time: who asks for what is gone is told.
+    // By bytes, from the first line on, since the beginning of time: a reader that asks for what is gone is told so.
     let bytes = home.run(["logs", "--bytes", "0..100", job]).ok();
     assert_eq!(bytes.text(), "");
     assert!(bytes.error().contains(&said), "{}", bytes.error());
@@ -73,7 +73,7 @@ fn reading_the_gap_says_so(home: &Home, job: &str, start: u64) {
         let expected = [0, 1, 2].map(|more| (first_kept + more, first_kept + more));
         assert_eq!(numbers(&items[1..]), expected, "{view:?}");
     }
-    // What is there has its absolute number and offset, and nothing is said of what nobody asked for.
+    // Every line has its absolute number and offset, and a gap outside the request is not mentioned.
     let number = first_kept + 100_000;
     let line = home.run(["logs", "--from-line", &number.to_string(), "-n", "1", job]).ok();
     assert_eq!((&line.text()[..16], line.error().as_str()), (format!("{number:015}.").as_str(), ""));

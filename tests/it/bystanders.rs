@@ -1,6 +1,6 @@
-//! Ending a job hurts nobody else: not its twin, not a stranger with the number of a dead process, not a job inside it.
+//! Ending a job hurts no other process: not its twin, not a stranger with the pid of a dead process, not a job inside it.
 //!
-//! Proves S4-32 (only what the job started), S3-77 (a number that was given away is not the process that had it) and
+//! Proves S4-32 (only what the job started), S3-77 (a reused pid is not the process that had it) and
 //! S0-73 (ending one never breaks the rest), at every containment level that the machine has, by root and by an ordinary
 //! user.
 
@@ -35,7 +35,7 @@ fn a_twin_of_the_whole_tree_lives_on() {
         for file in [&twin, &job] {
             until("the tree is complete", || registered(file).len() == 21);
         }
-        // Where a bare process group is all there is, the answer is about who got away.
+        // Where a bare process group is all there is, the answer names the processes that got away.
         let killed = home.run(["--json", "kill", id.trim_end()]);
         assert!(matches!(killed.code, 0 | 1), "{}", killed.error());
         let twins = registered(&twin);
@@ -88,7 +88,7 @@ struct Namespace<'a> {
 }
 
 impl<'a> Namespace<'a> {
-    /// Makes one; `None`, with a word about it, where that is not permitted.
+    /// Makes one; `None`, with a note, where that is not permitted.
     fn new(home: &'a Home) -> Option<Self> {
         // The shell is init there: it reaps all, or a number would never be free again.
         let mut command = Command::new("unshare");
@@ -112,7 +112,7 @@ impl<'a> Namespace<'a> {
         Some(namespace)
     }
 
-    /// Runs a program inside, with the environment of the home; as its user, or as root who made the namespace.
+    /// Runs a program inside, with the environment of the home; as its user, or as root, which made the namespace.
     fn enter(&self, is_user: bool) -> Command {
         let mut command = Command::new("nsenter");
         let like = self.home.command("true");
@@ -138,7 +138,7 @@ impl<'a> Namespace<'a> {
         finish(command, b"")
     }
 
-    /// Starts a stranger, of the same user, that has the number of somebody dead; returns what inside is its own.
+    /// Starts a stranger, of the same user, with the pid of a dead process; returns its identity inside the namespace.
     fn stranger(&self, number: i32) -> Stranger<'_> {
         let as_user = if self.home.user() == User::Nobody {
             "setpriv --reuid=65534 --regid=65534 --clear-groups"
@@ -227,7 +227,7 @@ fn a_stranger_with_the_number_of_a_dead_job_is_spared() {
             namespace.outlive(&["--json", "wait", "--timeout", "50s", &job]).ok().json()["jobs"][0].take();
         namespace.stranger(pid(&shown, "pid")).assert_spared(&job, level);
 
-        // One that died with its keeper: nobody recorded its end, and a stranger has the number of either.
+        // A job that died with its keeper: its end is not recorded, and a stranger has the pid of each.
         let numbers = ["pid", "keeper_pid"];
         for number in numbers {
             let job = start(&["sleep", "300"]);
@@ -244,7 +244,7 @@ fn a_stranger_with_the_number_of_a_dead_job_is_spared() {
 #[test]
 fn a_stranger_with_the_number_of_the_main_process_is_spared_when_its_survivors_are_ended() {
     in_namespaces(|namespace, level| {
-        // In a session of its own: the number of a group or session with members is not given away.
+        // In a session of its own: the kernel does not reuse the number of a group or session with members.
         let line = "setsid sleep 300 >/dev/null 2>&1 & echo $!";
         let started = namespace.outlive(&["run", "--containment", level, "--", "sh", "-c", line]).ok();
         let job = started.text().trim_end().to_owned();

@@ -1,4 +1,4 @@
-//! `clear`: what was printed is forgotten, and nobody who writes or reads is disturbed.
+//! `clear`: what was printed is forgotten, and no writer or reader is disturbed.
 //!
 //! Proves S0-31 and S0-103 (old output can be cleared), S2-72 and S2-82 (the buffer is emptied, the job stays).
 
@@ -55,7 +55,7 @@ fn an_ended_job_can_be_cleared_and_stays() {
     }
     let shown = home.show(&job);
     assert_eq!((&shown["exit_code"], &shown["output"]), (&0.into(), &ended["output"]));
-    // Once more is nothing more, and what is not there cannot be cleared.
+    // A second time changes nothing, and an unknown job cannot be cleared.
     home.run(["clear", &job]).ok();
     assert_eq!(segments(&home.job_dir(&job)).len(), 1);
     home.run(["clear", "no-such-job"]).code(3);

@@ -185,7 +185,7 @@ fn every_exit_status_means_what_the_table_says() {
             error["error"]["message"].as_str().is_some_and(|text| !text.is_empty() && !text.contains('\n'))
         );
         assert!(error["error"]["hint"].as_str().is_some_and(|text| !text.is_empty()));
-        // Verbs for several jobs also tell what came of each: here, that one still runs, and that none was removed.
+        // Verbs for several jobs also report on each job: here, that one still runs, and that none was removed.
         match arguments[0] {
             "wait" if status == 4 => assert_eq!(told.json()["jobs"][0]["status"], "running"),
             "remove" => assert_eq!(told.json(), json!({ "removed": [] })),

@@ -1,4 +1,4 @@
-//! A wall clock that jumps by a day and a keeper that stands still cost no truth: durations and deadlines stay right.
+//! A wall clock that jumps by a day, and a keeper that stands still: durations and deadlines stay right.
 //!
 //! The jump is injected into the real keeper as it runs: the page through which the kernel tells a process the time is
 //! changed in this one process, so that its wall clock is a day off from then on. Nothing in the keeper knows of it.
@@ -128,7 +128,7 @@ fn a_wall_clock_that_jumps_by_a_day_changes_no_duration_and_no_deadline() {
         assert_eq!(ended["status"], "timed_out", "{ended}");
         let runtime = Duration::from_millis(ended["runtime_ms"].as_u64().unwrap());
         assert!(runtime >= timeout && runtime.as_secs() < HALF_A_DAY_MS / 1000, "{runtime:?}: {ended}");
-        // Whoever looks for what is old does not take it for older than it is.
+        // Retention does not take the job for older than it is.
         home.run(["gc"]).ok();
         if days == 1 {
             home.run(["show", &limited]).ok();
@@ -168,7 +168,7 @@ fn stand_still(timeout: Duration) -> Option<()> {
     let limited = |timeout: Duration| {
         home.start_with(&["--timeout", &millis(timeout), "--grace", "100ms"], ["sleep", "300"])
     };
-    // One whose time is over after the standstill, one whose time is over and one that ends while it lasts.
+    // The time of the first is over after the standstill, that of the second during it; the third ends by itself during it.
     let (later, over) = (limited(4 * timeout), limited(timeout));
     let line = "echo before; until [ -e go ]; do sleep 0.01; done; echo after; exit 4";
     let ending = home.start(["sh", "-c", line]);
@@ -183,7 +183,7 @@ fn stand_still(timeout: Duration) -> Option<()> {
     let began = Instant::now();
     fs::write(home.path().join("go"), "").unwrap();
     until("it has ended", || !is_running(command));
-    // Nobody has written that down yet, and nobody says what is not known.
+    // The end is not recorded yet, and no front end makes one up.
     assert_eq!(home.show(&ending)["status"], "running");
     let standstill = 3 * timeout;
     until("the standstill is over", || began.elapsed() >= standstill);

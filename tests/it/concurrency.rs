@@ -1,6 +1,6 @@
 //! Many front ends at the same time.
 //!
-//! Proves S0-155 (jobs are started and ended reliably, by whoever and however many) and, for front ends that die or stop
+//! Proves S0-155 (jobs are started and ended reliably, by any number of front ends) and, for front ends that die or stop
 //! half-way, S3-95 (what is on the disk is enough for the next one).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
@@ -34,7 +34,7 @@ fn exit_codes(children: Vec<Child>) -> Vec<i32> {
     children.into_iter().map(|mut child| end_within(&mut child, LIMIT).expect("it ends")).collect()
 }
 
-/// What one of many does for a while: start, list, end and remove jobs, its own and those of all others.
+/// One of many front ends: starts, lists, ends and removes jobs, its own and those of all others.
 const MEDDLE: &str = r#"
     end=$((SECONDS + 4)); n=0
     fail() { echo "$me: $*" >&2; exit 1; }
@@ -131,8 +131,8 @@ fn the_limit_is_kept_when_many_start_at_the_same_time() {
     assert_eq!(home.json(["list", "--live"]).as_array().unwrap().len(), 5);
 }
 
-/// Runs what a front end does, all of it with a job within so long, while somebody holds the store's lock, which each waits for
-/// one second at most.
+/// Runs what a front end does, all of it with a job within this time, while the test holds the store's lock, which each verb waits
+/// for one second at most.
 fn assert_not_held_up(home: &Home) {
     soon("each", Duration::from_secs(20), || {
         let job = home.start(["sleep", "300"]);

@@ -1,4 +1,4 @@
-//! What is written for contributors is so.
+//! The files for contributors are true.
 //!
 //! Proves that every file which `CONTRIBUTING.md` names is there, that each thing is added in five steps at most, and that the code
 //! map of `ARCHITECTURE.md` is what `ls` shows.

@@ -1,4 +1,4 @@
-//! Cursors: each reader goes on from where it was, and takes nothing from anybody.
+//! Cursors: each reader goes on from where it was, and no other reader notices.
 //!
 //! Proves S1-16, S1-17, S1-63 and S1-95 (only what is new since the last read, each stream for itself), S1-64 (what a filter
 //! holds back is read all the same), S0-65 (reading on from a place).
@@ -157,7 +157,7 @@ fn a_cursor_of_a_removed_job_is_none_of_a_later_one() {
     home.run(["remove", &first]).ok();
     let second = home.start_with(&["--name", "same"], ["echo", "second"]);
     home.wait(&second);
-    // Even if the file is brought over: the place is bound to the job that it is of.
+    // Even if the file is copied over: a position is bound to its job.
     fs::create_dir(home.job_dir(&second).join("cursors")).unwrap();
     fs::write(home.job_dir(&second).join("cursors").join("me"), kept).unwrap();
     assert_eq!(new(&home, "same", "me"), "second\n");
@@ -274,7 +274,7 @@ fn the_library_and_the_command_have_the_same_cursors() {
     found.set_cursor(&me, Some(Stream::Stderr), 6).unwrap();
     assert_eq!(new(&home, &job, "me"), "");
     assert_eq!(home.run(["logs", "--cursor", "me", "--stream", "stderr", &job]).ok().text(), "o\n");
-    // Another program, another day: it is on the disk.
+    // Another program, another day: the position is on the disk.
     let other = home.open();
     assert_eq!(other.find(&job, None).unwrap().cursor(&me, Some(Stream::Stderr)), Some(8));
 }

@@ -23,7 +23,7 @@ const CYCLES: usize = 300;
 /// Starters that work at the same time.
 const THREADS: usize = 4;
 
-/// Every so many-th of a level stays in the store when it has ended, so that a long run does not fill it.
+/// Of each level, every job with a multiple of this number stays in the store, so that a long run does not fill it.
 const KEPT: usize = 50;
 
 fn cycles() -> usize {
@@ -56,7 +56,7 @@ fn cycle(home: &Home, store: &Store, level: Level, number: usize) -> Had {
         "(setsid sleep 300 >/dev/null 2>&1 &) ; echo out; exit 0",
         "exit 3",
     ];
-    // Where a bare process group is all there is, whoever leaves it is left.
+    // Where a bare process group is all there is, a process that leaves it is left behind.
     let line = lines[if level == Level::Group { [0, 2, 4][number % 3] } else { number % lines.len() }];
     let mut request = Request::argv(["sh", "-c", line]).cwd(home.path()).containment(level);
     request = request.grace(Duration::from_millis(50)).env("OUTLIVE_HOME", home.store());
@@ -99,7 +99,7 @@ fn names(path: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Lists those of our control groups that nobody alive owns: each is named after its keeper.
+/// Lists the control groups of outlive whose keeper, after which each is named, is dead.
 fn ownerless(groups: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let owner = |path: &PathBuf| {
         let (pid, start_time) = path.file_name()?.to_str()?.strip_prefix("job-")?.split_once('-')?;

@@ -1,6 +1,6 @@
-//! A damaged store: quarantined, reported, in nobody's way.
+//! A damaged store: quarantined, reported, in no other job's way.
 //!
-//! Proves S2-63 (what cannot be read is reported and stops nothing), S3-68 and S3-76 (an end that nobody recorded is
+//! Proves S2-63 (what cannot be read is reported and stops nothing), S3-68 and S3-76 (an end that was not recorded is
 //! `lost`) and S3-95 for what a crash, a full disk or a stranger left on the disk.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
@@ -265,7 +265,7 @@ fn assert_lost(what: &str, damage: impl Fn(&Path)) {
     let job = ended(&home, "echo zero; exit 0");
     assert_eq!(home.show(&job)["status"], "completed");
     damage(&home.job_dir(&job).join("outcome"));
-    // Whoever looks first, and whoever looks next.
+    // The first front end that looks, and the next.
     for _ in 0..2 {
         let shown = home.show(&job);
         assert_eq!((&shown["status"], &shown["cause"]), (&"lost".into(), &"lost".into()), "{what}: {shown}");
@@ -384,7 +384,7 @@ fn a_live_job_is_not_moved_while_its_keeper_holds_it() {
     let path = home.job_dir(&job).join("spec.json");
     let spec = fs::read(&path).unwrap();
     fs::write(&path, "garbage").unwrap();
-    // It is not all well: somebody has to look again when the job has ended.
+    // It is not all well: `doctor` must run again when the job has ended.
     assert!(doctor_finds(&home, &job, 1).contains("left alone"));
     assert!(home.job_dir(&job).is_dir() && is_running(command));
     assert!(quarantined(&home).is_empty());
@@ -433,7 +433,7 @@ fn a_store_of_a_later_version_is_refused_and_not_touched() {
 fn a_crash_between_two_steps_of_a_start_is_read_as_never_started() {
     let home = Home::new();
     let job = ended(&home, "true");
-    // As after F5 of the crash table: a whole intent, and nobody holds its lock.
+    // As after F5 of the crash table: a whole intent, and its lock is free.
     for name in ["meta.json", "out.idx", "out.000000000000000.log", "ctl", "seen"] {
         fs::remove_file(home.job_dir(&job).join(name)).unwrap();
     }

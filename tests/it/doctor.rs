@@ -137,7 +137,7 @@ fn an_orphan_is_told_with_how_to_end_it() {
 fn versions_that_do_not_fit_are_told() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
-    // Started by another version, whose keeper speaks what nobody here does.
+    // Started by another version, whose keeper speaks a protocol that is unknown here.
     for (name, change) in [("spec.json", "outlive"), ("meta.json", "protocol")] {
         let path = home.job_dir(&job).join(name);
         let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();

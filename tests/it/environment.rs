@@ -89,7 +89,7 @@ fn the_job_and_its_session_are_in_the_environment() {
     let report = Report::parse(&home.logs(&job));
     assert_eq!(report.get("env OUTLIVE_JOB"), Some(job.as_str()));
     assert_eq!(report.get("env OUTLIVE_SESSION"), Some("mine"));
-    // Nobody can give them another meaning.
+    // `--env` and `--unset` cannot change them.
     let forged = self::report(&home, &["--env", "OUTLIVE_JOB=forged", "--unset", "OUTLIVE_SESSION"]);
     assert_ne!(forged.get("env OUTLIVE_JOB"), Some("forged"));
     assert_eq!(forged.get("env OUTLIVE_SESSION"), Some("default"));
@@ -110,7 +110,7 @@ fn inherited_values_are_never_on_disk_and_additions_are() {
     home.run(["send", &job, "--eof"]).ok();
     assert_eq!(home.wait(&job)["status"], "failed");
     assert_eq!(on_disk("hunter2-inherited"), Vec::<PathBuf>::new());
-    // Nor are they where others of the user look: the keeper's own environment and arguments.
+    // Nor are they visible elsewhere: in the keeper's own environment and arguments.
     assert!(on_disk("an-added-value").contains(&home.job_dir(&job).join("spec.json")));
 }
 

@@ -1,4 +1,4 @@
-//! What happened to jobs is told once, in order, whoever was there to write it down.
+//! What happened to jobs is told once, in order, whichever process wrote it down.
 //!
 //! Proves of the design: every fact is one event; a limit that is near, output that is no longer kept and an ending that a front
 //! end finds out are events, once; what was given back of the file is told as a gap; what a crash left of one record costs no
@@ -15,7 +15,7 @@ fn events(home: &Home, arguments: &[&str]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
 }
 
-/// Reads the events once they are as many.
+/// Reads the events once there are this many.
 fn told(home: &Home, count: usize, arguments: &[&str]) -> Vec<Value> {
     until("the events are told", || events(home, arguments).len() >= count);
     events(home, arguments)

@@ -199,7 +199,7 @@ fn a_directory_that_is_missing_or_none() {
 #[test]
 fn an_argument_list_that_is_too_long() {
     let home = Home::new();
-    // Nobody could give the command line such an argument: it would not start either.
+    // The command line cannot pass on such an argument: it would not start either.
     let failure = home.open().start(&Request::argv(["echo".to_owned(), "x".repeat(200 << 10)])).unwrap_err();
     let StartError::NeverStarted { job, why } = failure else { panic!("{failure}") };
     assert!(why.sentence().starts_with("could not execute "), "{}", why.sentence());

@@ -50,7 +50,7 @@ fn read(home: &Home, job: &str, arguments: &[&str], mut look: impl FnMut(&[u8]))
     length
 }
 
-/// Checks pieces of text for anything that drives a terminal or deceives who looks at it.
+/// Checks pieces of text for anything that drives a terminal or deceives its reader.
 struct Harmless {
     /// The beginning of a character.
     rest: Vec<u8>,
@@ -174,7 +174,7 @@ fn tricks_with_direction_titles_and_the_screen() {
     assert!(has_title);
 }
 
-/// What a user sees who has not asked for any form.
+/// The default form on a terminal.
 #[test]
 fn a_terminal_is_not_driven_by_a_log() {
     let home = Home::new();

@@ -1,6 +1,6 @@
 //! A job of another boot, host or pid namespace is never signalled.
 //!
-//! Proves S3-68, S3-76 and S3-77 (what nobody could see the end of is `lost`), S0-106 (a command that lost its keeper is
+//! Proves S3-68, S3-76 and S3-77 (an end that no process could see is `lost`), S0-106 (a command that lost its keeper is
 //! not lost sight of) and, against S0-140 and S3-77, that a job is found again by any front end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
@@ -19,7 +19,7 @@ fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
     fs::write(path, value.to_string()).unwrap();
 }
 
-/// A running job whose spec says something else for a while.
+/// A running job with a changed spec, for a while.
 struct Disguised<'a> {
     home: &'a Home,
     job: String,
@@ -42,7 +42,7 @@ impl<'a> Disguised<'a> {
 }
 
 impl Drop for Disguised<'_> {
-    /// Lets the home find and end it.
+    /// Restores the spec, so that the home can find and end the job.
     fn drop(&mut self) {
         fs::write(self.home.job_dir(&self.job).join("spec.json"), &self.spec).unwrap();
     }
@@ -126,7 +126,7 @@ fn a_job_of_another_boot_is_lost_and_never_well() {
     let job = home.start(["sleep", "300"]);
     let command = home.orphan(&job);
     edit(&home.job_dir(&job).join("spec.json"), |spec| spec["host"]["boot"] = json!("before this one"));
-    // Its number is in use in this boot, too: by somebody else, for all that is known.
+    // Its pid is in use in this boot, too: by another process, as far as outlive can know.
     assert!(is_running(command));
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["cause"]), (&"lost".into(), &"lost".into()));

@@ -1,4 +1,4 @@
-//! Whoever is opened for a session neither sees nor names another session's jobs.
+//! A front end of one session neither sees nor names another session's jobs.
 //!
 //! Proves of the design: invariant 8. Ids, prefixes, names, ports and groups of another session are answered exactly as
 //! what does not exist.
@@ -54,7 +54,7 @@ fn no_verb_tells_what_another_session_has() {
             }
         }
     }
-    // What takes no reference has nothing to say either.
+    // Verbs without a reference say nothing of them either.
     let mine = |arguments: &[&str]| home.run([&["--session", "mine"], arguments].concat());
     for verb in [&["list"][..], &["list", "--usage", "--ports"], &["events"], &["session", "list"]] {
         let done = mine(verb).ok();
@@ -74,13 +74,13 @@ fn no_verb_tells_what_another_session_has() {
     let by_port = mine(&["kill", "--port", &port]).code(3);
     assert!(!by_port.error().contains(&job) && !by_port.error().contains("theirs"), "{}", by_port.error());
     mine(&["kill", "--all"]).ok();
-    // A name that both have means one's own, and a prefix of both is one's own.
+    // A name or prefix that fits jobs of both sessions means the front end's own.
     let own = home.run(["--session", "mine", "run", "--name", "server", "--", "sleep", "300"]).ok().text();
     assert_eq!(mine(&["--json", "show", "server"]).ok().json()["job"], own.trim());
     assert_eq!(mine(&["--json", "show", "server-"]).ok().json()["job"], own.trim());
     mine(&["kill", "--force", "server"]).ok();
     assert_eq!(home.show(&job)["status"], "running");
-    // Whoever sees all is told whose they are.
+    // A front end that sees all is told their sessions.
     let all = home.run(["list"]).ok().text();
     assert!(all.contains("SESSION") && all.contains("theirs") && all.contains("mine"), "{all}");
 }

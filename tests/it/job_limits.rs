@@ -1,7 +1,7 @@
-//! What a job may use: memory, processes, processor time, open files. What the kernel does not keep for this user, the keeper
-//! does or says that nobody does; at every containment level that the machine has, by root and by an ordinary user.
+//! What a job may use: memory, processes, processor time, open files. A limit that the kernel does not enforce for this user, the
+//! keeper polls, or it is said to be `none`; at every containment level that the machine has, by root and by an ordinary user.
 //!
-//! Proves S0-118 and S0-157 (limits are enforced) for what one job uses, and S0-73 (a job that goes too far takes nobody
+//! Proves S0-118 and S0-157 (limits are enforced) for what one job uses, and S0-73 (a job that goes too far takes nothing
 //! along: not its keeper, not its neighbours).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
@@ -92,7 +92,7 @@ fn a_job_that_eats_without_bound_ends_for_want_of_memory_and_takes_nobody_along(
 
 #[test]
 fn a_child_that_eats_is_the_one_that_goes() {
-    // What the main process makes of it is its own affair; one that goes on is not out of memory.
+    // Where the kernel kills the child, the main process goes on, and its own exit code counts.
     everywhere(|home, level| {
         let file = home.make_dir(&format!("child-{}", level.word())).join("tree");
         let line = format!("{} {} eats; echo code $?", home.program("zoo").display(), file.display());
@@ -122,8 +122,8 @@ fn the_command_is_a_likelier_victim_than_its_keeper() {
         let [command, keeper] = ["pid", "keeper_pid"].map(|field| pid(&shown, field));
         let of = |pid: i32, file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
         let what = format!("{} as {:?}", level.word(), home.user());
-        // The keeper sees to it when it has answered: nobody waits for it. The score also goes by what a process uses; the
-        // adjustment is what was asked of the kernel, and what the command hands on to all that it starts.
+        // The keeper sets it after its answer, so the test waits. The score also depends on what a process uses; the
+        // adjustment is the keeper's request to the kernel, which the command hands on to all that it starts.
         for file in ["oom_score_adj", "oom_score"] {
             let score = |pid: i32| of(pid, file).trim().parse::<i64>().unwrap();
             until(&format!("{what}: {file}"), || score(command) > score(keeper));
@@ -154,7 +154,7 @@ fn a_limit_that_is_reached_between_two_looks_is_told_before_the_end() {
         for (job, limit) in [(&eater.job, "memory"), (&crowd, "pids")] {
             closed(home, job);
             let (meta, what) = (meta(home, job), format!("{limit}: {}", eater.what));
-            // Where nobody counts processes, four that were gone at once may never have been seen.
+            // Where the kernel does not count processes, four that were gone at once may never have been seen.
             if limit == "pids" && meta["outcome"]["pids_peak"] != 4 {
                 continue;
             }
@@ -178,7 +178,7 @@ fn a_thousand_forks_stay_in_bounds() {
             });
             assert!((2..=50).contains(&most), "{what}: there were {most}");
             let said = String::from_utf8(home.logs(job)).unwrap();
-            // The one who forks is one of them.
+            // The process that forks counts as well.
             assert_eq!(said, "49 started, 951 refused\n", "{what}");
             home.run(["kill", "--force", job]).ok();
             closed(home, job);
@@ -227,7 +227,7 @@ fn half_a_processor_is_half_a_processor() {
                 let text = std::fs::read_to_string(group.join("cpu.stat")).unwrap();
                 ["nr_periods", "nr_throttled"].map(|key| entry(&text, key).unwrap())
             };
-            // On a machine that is busy otherwise it may get less than its half, and then nobody holds it back.
+            // On a busy machine it may get less than its half, and then it is never held back.
             let is_held_back = (0..WINDOWS).any(|_| {
                 // Time first and last, so that whatever holds up the test in between makes the share smaller.
                 let began = Instant::now();

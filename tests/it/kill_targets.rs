@@ -1,6 +1,6 @@
 //! Which jobs a kill means: all, those inside, and never the caller's own.
 //!
-//! Proves S0-105 as far as all jobs of a session are ended at once, and that whoever runs inside a job cannot end it by
+//! Proves S0-105 as far as all jobs of a session are ended at once, and that a command inside a job cannot end that job by
 //! mistake.
 
 use std::process::Stdio;
@@ -81,7 +81,7 @@ fn a_command_cannot_end_the_job_that_it_runs_inside() {
     assert!(said.contains(&format!("runs inside job {job}")), "{said}");
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["cause"]), (&"running".into(), &Value::Null));
-    // Saying that one is inside does not make it so.
+    // `OUTLIVE_JOB` alone does not make a process part of a job.
     let mut command = home.outlive(["kill", &job]);
     command.env("OUTLIVE_JOB", &job);
     finish(command, b"").ok();

@@ -23,9 +23,9 @@ struct Left<'a> {
 }
 
 impl<'a> Left<'a> {
-    /// Leaves one behind that ends when it is asked to, one that does not, and one in a session of its own.
+    /// Leaves three behind: one that ends on TERM, one that does not, and one in a session of its own.
     fn behind(home: &'a Home, level: Level, choice: &str) -> Self {
-        // Where a bare process group is all there is, nobody reaches who has left it.
+        // Where a bare process group is all there is, no signal reaches a process that has left it.
         let setsid = if level == Level::Group { "" } else { "setsid" };
         let line = format!(
             "sleep 300 & echo $!; {setsid} sleep 300 & echo $!; (trap '' TERM; exec sleep 300) & echo $!; exit 7"
@@ -37,7 +37,7 @@ impl<'a> Left<'a> {
         let ended = home.wait(&job);
         assert_eq!((&ended["exit_code"], &ended["cause"]), (&7.into(), &"natural".into()), "{what}");
         let pids = String::from_utf8(home.logs(&job)).unwrap();
-        // Whoever is gone already cannot be left.
+        // A process that has ended already cannot be left behind.
         let survivors = pids.lines().filter_map(|pid| ProcessId::of(pid.parse().unwrap())).collect();
         Self { home, job, survivors, what }
     }

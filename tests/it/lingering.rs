@@ -24,16 +24,16 @@ fn leave_behind(home: &Home, how: &str) -> (String, i32) {
     (job, survivor)
 }
 
-/// Makes a gate: whoever opens it for reading waits until [`open_gate`].
+/// Makes a gate: a process that opens it for reading waits until [`open_gate`].
 fn make_gate(home: &Home) {
     assert!(Command::new("mkfifo").arg(home.path().join("gate")).status().unwrap().success());
 }
 
 fn open_gate(directory: &Path) {
-    // Opening it for both never blocks, and whoever waits goes on.
+    // Opening it for both never blocks, and waiting readers go on.
     let gate = OpenOptions::new().read(true).write(true).open(directory.join("gate")).unwrap();
     std::io::Write::write_all(&mut &gate, b"\n").unwrap();
-    // It stays open: one who comes late finds it so, too.
+    // It stays open for readers that come late.
     std::mem::forget(gate);
 }
 

@@ -28,7 +28,7 @@ fn start_all(home: &Home, store: &Store, count: usize) -> Vec<outlive::Job> {
 
 /// Opens the gate, waits for all, and checks what became of each.
 fn end_all(home: &Home, store: &Store, jobs: &[outlive::Job]) {
-    // Opening it for both never blocks; it stays open for those who come late.
+    // Opening it for both never blocks; it stays open for readers that come late.
     let gate = OpenOptions::new().read(true).write(true).open(home.path().join("gate")).unwrap();
     let waited = store.wait(jobs, Until::All, Some(Duration::from_secs(60)));
     assert!(waited.is_reached, "not all have ended");

@@ -65,7 +65,7 @@ fn words_of_a_later_version_are_listed_and_shown() {
     assert!(shown.contains("microvm") && shown.contains("{\"adopt_by\""), "{shown}");
     assert_eq!(home.wait("words")["cause"], "evicted");
 
-    // Of a later format, what is understood.
+    // Of a later format, the fields that are understood.
     let format = home.show("format");
     assert_eq!(format["newer"], json!(["format", "grace_ms", "snapshot", "outcome"]));
     assert_eq!(
@@ -195,7 +195,7 @@ fn what_a_later_version_wrote_stays_when_its_keeper_dies() {
         signal(i32::try_from(pid).unwrap(), "KILL");
         until("its end is noticed", || home.show(job)["status"] == "lost");
     }
-    // The snapshot is written again with how it ended, and with all that it said before.
+    // The snapshot is written again with how it ended, and keeps every field that it had.
     let meta: Value =
         serde_json::from_slice(&fs::read(home.job_dir(&words).join("meta.json")).unwrap()).unwrap();
     assert_eq!((&meta["status"], &meta["colour"]), (&json!("lost"), &json!("blue")), "{meta}");

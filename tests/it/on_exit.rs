@@ -11,7 +11,7 @@ use std::time::Duration;
 use outlive_tests::{Home, millis, until, with_enough_time};
 use serde_json::Value;
 
-/// Waits until the command at a job's end is over, or was not run; returns what `show` tells of it.
+/// Waits until the command at a job's end is over, or was not run; returns its record in `show`.
 fn on_exit(home: &Home, job: &str) -> Value {
     let mut told = Value::Null;
     until("the command at the job's end is over", || {
@@ -107,7 +107,7 @@ fn it_is_run_whatever_the_end() {
     assert_eq!(read("never"), "failed/never_started/");
 }
 
-/// A job that is removed at once, by whoever waited for its end, has its command run all the same.
+/// A job that is removed as soon as a wait for its end returns has its command run all the same.
 #[test]
 fn a_job_that_is_removed_meanwhile_has_it_run() {
     let home = Home::new();
@@ -253,7 +253,7 @@ fn twenty_at_once_are_all_told() {
     }
 }
 
-/// Nobody but a keeper is meant to do this, and whoever does it by hand runs nothing twice.
+/// Only a keeper is meant to do this; run by hand, it repeats nothing.
 #[test]
 fn it_is_run_once() {
     let home = Home::new();
@@ -262,7 +262,7 @@ fn it_is_run_once() {
     let spec: Value =
         serde_json::from_slice(&std::fs::read(home.job_dir(&job).join("spec.json")).unwrap()).unwrap();
     let nonce = spec["nonce"].as_str().unwrap();
-    // A keeper of an earlier build that is still running calls it by its old name.
+    // A running keeper of an earlier build calls it by its old name.
     for verb in ["on-exit", "parting"] {
         assert!(home.run([verb, &job, nonce]).code(1).error().contains("told already"));
     }

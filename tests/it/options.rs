@@ -1,13 +1,13 @@
-//! Options of a job: each is declared once, and every surface has it from there.
+//! Options of a job: each is declared once, and every surface takes it from there.
 //!
-//! What `run` says counts before `config.toml`, and that before the default; what was decided is in `spec.json` and in `show`.
+//! An option of `run` counts before `config.toml`, and that before the default; the decision is in `spec.json` and in `show`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use outlive_tests::{Home, User};
 use serde_json::Value;
 
-/// Returns what was decided, as it is on disk.
+/// Returns the decided options, as they are on disk.
 fn spec(home: &Home, job: &str) -> Value {
     serde_json::from_slice(&std::fs::read(home.job_dir(job).join("spec.json")).unwrap()).unwrap()
 }

@@ -25,7 +25,7 @@ fn events(home: &Home, job: &str) -> Vec<String> {
     all.filter(|event| event["job"] == job).map(|event| event["event"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Can the kernel tell an exit status through a pidfd?
+/// Tells whether the kernel reports an exit status through a pidfd.
 fn can_tell() -> bool {
     let can = outlive_sys::exit::can_tell();
     if !can {
@@ -59,7 +59,7 @@ fn a_kill_ends_an_orphan_with_all_it_started() {
     }
 }
 
-/// Ends an orphan; `None` if its grace was too short for its main process to hear the request.
+/// Ends an orphan; `None` if its grace was too short for its main process to handle the signal.
 fn kill_an_orphan(home: &Home, level: &str, grace: &str) -> Option<()> {
     let job = home.start_with(&["--containment", level, "--grace", grace], ["sh", "-c", TREE]);
     let mut pids = tree_pids(home);
@@ -75,7 +75,7 @@ fn kill_an_orphan(home: &Home, level: &str, grace: &str) -> Option<()> {
         "{level}: {killed}"
     );
     assert!(killed["signalled"].as_u64().unwrap() >= 4, "{level}: {killed}");
-    // Without a control group it is said what cannot be known.
+    // Without a control group the answer says what cannot be known.
     let untraced = killed["untraced"].as_str().unwrap_or_default();
     assert_eq!(untraced.contains("cannot be traced"), level == "sweep", "{level}: {killed}");
 
@@ -193,7 +193,7 @@ fn whoever_waits_for_an_orphan_learns_its_exit_status_and_records_it() {
             until("the command is gone", || !is_running(command));
             assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
             let shown = home.show(&job);
-            // The status is a fact; that nobody kept it to its end is another.
+            // The status is a fact; that no keeper saw the end is another.
             assert_eq!((&shown["status"], &shown["cause"]), (&"lost".into(), &"lost".into()), "{shown}");
             let known = if can_tell() { json!(7) } else { json!(null) };
             assert_eq!(shown["exit_code"], known, "{arguments:?} {is_early}: {shown}");
@@ -272,7 +272,7 @@ fn without_a_witness_an_end_is_lost_and_never_0() {
     let command = home.orphan(&job);
     assert_eq!(home.show(&job)["orphaned"], true);
     go(&home, &job);
-    // Until it was reaped, the kernel tells its status to anybody.
+    // Until it was reaped, every process can read its status.
     until("the command is reaped", || outlive_sys::identity::Stat::read(command).is_none());
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["exit_code"]), (&"lost".into(), &Value::Null), "{shown}");
@@ -294,7 +294,7 @@ fn it_says_from_when_output_is_no_longer_recorded() {
     go(&home, &job);
     until("the command is gone", || !is_running(command));
     assert_eq!(home.show(&job)["recorded_until"], line["time"]);
-    // Of one that printed nothing nothing is recorded since its start; of one that was kept, there is nothing to say.
+    // A job that printed nothing is recorded until its start; a job with a keeper has no such time.
     let silent = home.start(["sleep", "300"]);
     home.orphan(&silent);
     let shown = home.show(&silent);
@@ -422,7 +422,7 @@ fn others_of_a_command_that_died_with_its_keeper_are_found_and_ended() {
         let left: i32 = fs::read_to_string(home.path().join("left")).unwrap().trim().parse().unwrap();
         let shown = home.show(&job);
         let (keeper, command) = (pid(&shown, "keeper_pid"), pid(&shown, "pid"));
-        // Nobody reaps while the keeper is stopped, and then nobody is there to tell.
+        // The stopped keeper does not reap the command, and once it is killed no front end can learn the status.
         signal(keeper, "STOP");
         signal(command, "KILL");
         signal(keeper, "KILL");
@@ -487,7 +487,7 @@ fn an_end_that_a_front_end_finds_out_is_one_event() {
     until("it is gone", || !is_running(command));
 }
 
-/// Starts a process with an environment of somebody's choice, which is no process of any job.
+/// Starts a process with a chosen environment, which is no process of any job.
 fn stranger(environment: &[(&str, &str)]) -> std::process::Child {
     let mut command = Command::new("sleep");
     command.arg("300").env_clear().envs(environment.iter().copied()).stdin(Stdio::null()).spawn().unwrap()
@@ -542,7 +542,7 @@ fn a_job_inside_an_orphan_is_not_reached() {
         let outer = home.start_with(&["--containment", level], ["sh", "-c", &line]);
         home.wait_for_output(&outer, "up");
         let inner = fs::read_to_string(home.path().join("inner")).unwrap().trim().to_owned();
-        // Its own keeper is gone, too: only its environment and its group tell whose it is.
+        // Its own keeper is gone, too: only its environment and its group tell which job it belongs to.
         home.orphan(&inner);
         home.orphan(&outer);
         let command = pid(&home.show(&inner), "pid");

@@ -28,14 +28,14 @@ impl<'a> Counting<'a> {
         let what = format!("{} as {:?}", level.word(), home.user());
         let place = tempfile_in(home);
         let counters = ["main", "child", "session"].map(|name| place.join(name));
-        // Where a bare process group is all there is, nobody reaches who has left it.
+        // Where a bare process group is all there is, no signal reaches a process that has left it.
         let setsid = if level == Level::Group { "" } else { "setsid" };
         let line = "\"$0\" \"$2\" counts & $4 \"$0\" \"$3\" counts & exec \"$0\" \"$1\" counts";
         let mut argv = vec!["sh".to_owned(), "-c".to_owned(), line.to_owned()];
         argv.push(home.program("zoo").display().to_string());
         argv.extend(counters.iter().map(|counter| counter.display().to_string()));
         argv.push(setsid.to_owned());
-        // A grace that no test waits for: who does not hear the request is not gone in time.
+        // A grace that no test waits for: a process that does not handle the signal is not gone in time.
         let options = [&["--containment", level.word(), "--grace", "1h"], options].concat();
         let job = home.start_with(&options, argv);
         let counting = Self { home, job, counters: counters.to_vec(), what };
@@ -49,7 +49,7 @@ impl<'a> Counting<'a> {
         self.counters.iter().map(|counter| count(counter)).collect()
     }
 
-    /// Pauses it and asserts that from then on nobody counts.
+    /// Pauses it and asserts that from then on no counter grows.
     fn pause(&self) {
         self.home.run(["pause", &self.job]).ok();
         self.assert_still();
@@ -114,7 +114,7 @@ fn a_paused_job_can_be_killed() {
             assert!(counting.is_gone(), "{}: {killed}", counting.what);
             let shown = home.show(&counting.job);
             assert_eq!((&shown["status"], &shown["cause"]), (&"killed".into(), &"kill".into()), "{shown}");
-            // Without force it was asked first, and heard it.
+            // Without force it was asked first, and handled the signal.
             let signal = if options.is_empty() { "SIGTERM" } else { "SIGKILL" };
             assert_eq!(shown["signal"], signal, "{}", counting.what);
         }

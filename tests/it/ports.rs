@@ -1,7 +1,7 @@
 //! The ports that a job listens on.
 //!
 //! Proves what `show`, `list --ports` and `kill --port` promise: a port belongs to the job whose processes listen on it,
-//! however deep, and a port of somebody else's is nobody's here.
+//! however deep, and a port of any other process belongs to no job.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 

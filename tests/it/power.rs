@@ -33,7 +33,7 @@ const SCENARIO: &str = r#"
     outlive remove "$first" && printf '%s %s' "$first" "$second" >&3
 "#;
 
-/// How many random fates are tried at each cut, of each kind of disk.
+/// How many random losses are tried at each cut, of each kind of disk.
 const FATES: u64 = 2;
 
 /// A file or directory, whatever it is called.
@@ -240,7 +240,7 @@ impl Recording {
                 let Some(node) = self.node(&path(arguments[0])) else { return };
                 let mut bytes = text(arguments[1]);
                 bytes.truncate(result.split(' ').next().unwrap().parse().unwrap());
-                // Whoever writes without an offset appends; that it is so is seen at the end.
+                // A write without an offset appends; the comparison at the end confirms it.
                 let at = if name == "write" { self.disk.files[&node].len() } else { number(3) };
                 self.push(Change::Write { node, at, bytes });
             }
@@ -335,7 +335,7 @@ impl Recording {
 
     fn unlink(&mut self, base: &Path, name: &str) {
         if let Some((parent, name)) = self.place(base, name)
-            // Sockets are not modelled: after a restart nobody listens.
+            // Sockets are not modelled: after a restart they have no listener.
             && self.disk.directories[&parent].contains_key(&name)
         {
             self.push(Change::Unlink { parent, name });
@@ -465,7 +465,7 @@ enum Seen {
     Refused(String),
 }
 
-/// Has the real program look at a store. All of them must agree, whoever is first.
+/// Runs the real program on a store. All verbs must agree, whichever is first.
 fn look(home: &Home, disk: &Disk, place: &Path, boot: &str, starts_next: bool) -> Seen {
     disk.write_to(place, boot);
     let run = |arguments: &[&str]| {
@@ -489,7 +489,7 @@ fn look(home: &Home, disk: &Disk, place: &Path, boot: &str, starts_next: bool) -
         .iter()
         .map(|job| (job["job"].as_str().unwrap().to_owned(), facts(job)))
         .collect();
-    // What is left of a temporary file is reported for ever; it harms nobody.
+    // The rest of a temporary file is reported for ever, and does no harm.
     let examined = run(&["doctor", "--fix"]);
     assert!(examined.code <= 1, "{}", examined.error());
     let examined = examined.json();
@@ -504,7 +504,7 @@ fn look(home: &Home, disk: &Disk, place: &Path, boot: &str, starts_next: bool) -
     }
     if starts_next {
         run(&["run", "--wait", "--", "true"]).ok();
-        // Its end was told; what its keeper has still to write must not be written into what is removed here.
+        // Its end was told; what its keeper still has to write must not be written into the store that is removed here.
         until("the keeper is gone", || keepers_of(place).is_empty());
     }
     fs::remove_dir_all(place).unwrap();
@@ -520,7 +520,7 @@ struct Milestones {
     written: usize,
     /// It was synced.
     synced: usize,
-    /// Somebody began to remove it.
+    /// Its removal began.
     removed: usize,
 }
 
@@ -581,7 +581,7 @@ impl Milestones {
     }
 }
 
-/// Records the scenario; `None`, with a word about it, where nobody may trace.
+/// Records the scenario; `None`, with a note, where tracing is not permitted.
 fn record(home: &Home) -> Option<(Recording, [String; 2])> {
     let can_trace = Command::new("strace")
         .args(["-f", "-o", "/dev/null", "true"])

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use outlive_tests::{FragileDisk, Home, SmallDisk, counts, finish, is_running, lacks, pid, until};
 use serde_json::{Value, json};
 
-/// What a verb must come to: its arguments, its exit status, and words of its answer.
+/// The expected result of a verb: its arguments, its exit status, and words of its answer.
 type Wanted<'a> = (&'a [&'a str], i32, &'a str);
 
 fn ended(home: &Home, line: &str) -> String {
@@ -82,7 +82,7 @@ fn a_full_store_says_so_and_keeps_running_what_runs() {
     );
     assert!(home.run(["doctor"]).code <= 1);
     assert_eq!(home.show(&counting)["status"], "running");
-    // The last word has its room on a full disk: whoever ends now is not forgotten, nor why.
+    // The outcome has its room on a full disk: an end is recorded with its cause.
     home.run(["send", &waiting, "go"]).ok();
     assert_eq!(home.wait(&waiting)["status"], "completed");
     assert_answers(&home, &[(&["kill", &counting], 0, ""), (&["remove", &older], 0, "")]);
@@ -216,7 +216,7 @@ fn a_disk_that_breaks_under_jobs_costs_what_could_not_be_written_and_nothing_els
         ],
     );
     assert!(is_running(command), "the disk has stopped the command");
-    // Nobody could write down that it exited with 0.
+    // No process could record that it exited with 0.
     home.run(["send", &waiting, "go"]).ok();
     assert_eq!(home.wait(&waiting)["status"], "lost");
     home.run(["kill", "--force", &counting]).ok();

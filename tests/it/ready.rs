@@ -1,6 +1,6 @@
 //! When a job is ready: an attribute and an event, by a line, a port or an answer, on real servers too.
 //!
-//! Proves that ready turns true when a client can connect, and not before; that it is told once; and that nobody who dies takes it away.
+//! Proves that ready turns true when a client can connect, and not before; that it is told once; and that it survives any process.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ fn start_repeating(home: &Home, options: &[&str]) -> String {
     home.start_with(&[&["--stdin", "open"], options].concat(), ["cat"])
 }
 
-/// Lists those who look whether a job is ready.
+/// Lists the probers of a job.
 fn probers(home: &Home, job: &str) -> Vec<i32> {
     let is_prober = |pid: &i32| {
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -26,26 +26,26 @@ fn probers(home: &Home, job: &str) -> Vec<i32> {
     home.processes().into_iter().filter(is_prober).collect()
 }
 
-/// Tells whether somebody holds the lock of whoever looks.
+/// Tells whether a prober holds its lock.
 fn is_probed(home: &Home, job: &str) -> bool {
     outlive_sys::durable::is_held(&home.job_dir(job), "probe")
 }
 
-/// Ends whoever looks.
+/// Ends the probers.
 fn kill_prober(home: &Home, job: &str) {
     until("somebody looks", || is_probed(home, job));
     probers(home, job).into_iter().for_each(|pid| signal(pid, "KILL"));
     until("nobody looks", || !is_probed(home, job) && probers(home, job).is_empty());
 }
 
-/// Returns the attribute from the job's own files, so that nobody starts a prober by asking.
+/// Returns the attribute from the job's own files, since `show` would start a prober.
 fn is_marked(home: &Home, job: &str) -> bool {
     home.job_dir(job).join("ready").exists()
 }
 
 /// Counts the events that say so; of the file itself, where readers would drop repeats.
 fn ready_events(home: &Home, job: &str) -> usize {
-    // As readers see them: two that find out at the same moment both write it down, and the second is dropped when it is read.
+    // As readers see them: two processes that find out at the same moment both write it down, and readers drop the second.
     let events = home.run(["--json", "events"]).ok().text();
     events.lines().filter(|line| line.contains("\"ready\"") && line.contains(job)).count()
 }
@@ -160,7 +160,7 @@ fn a_waiter_looks_himself() {
     kill_prober(&home, &job);
     let store = home.open();
     std::thread::scope(|scope| {
-        // Several at once: one of them writes it down.
+        // Several at once: one of them records it.
         let waiting: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
@@ -301,7 +301,7 @@ fn postgresql_is_ready_when_it_takes_queries() {
         lacks("PostgreSQL (package postgresql)");
         return;
     };
-    // It refuses to be root's.
+    // It refuses to run as root.
     let home = Home::of(User::all().pop().unwrap());
     let data = home.path().join("data");
     let mut init = home.command(programs.join("initdb"));

@@ -1,4 +1,4 @@
-//! What was once broken and was found by using it, each with what happened then.
+//! Bugs that were found by using outlive, each with what happened then.
 //!
 //! Proves S0-155 (started and stopped reliably), S0-156 (no data loss), S0-161 (clear errors).
 
@@ -41,7 +41,7 @@ fn what_cannot_be_read_for_a_moment_is_not_damaged() {
     assert_eq!(fs::read_dir(home.store().join("quarantine")).unwrap().count(), 0);
 }
 
-/// Errors in writing to standard output were swallowed, and a cursor went on past what nobody got.
+/// Errors in writing to standard output were swallowed, and a cursor moved past output that was never delivered.
 #[test]
 fn what_could_not_be_written_is_not_read() {
     let home = Home::new();
@@ -75,7 +75,7 @@ fn a_limit_of_the_starter_is_the_commands_and_not_the_keepers() {
     assert_eq!(logs.len() as u64 + dropped, 7 + 200_000);
 }
 
-/// A directory that was somebody else's became a store, and what was in it was swept.
+/// A directory of another program became a store, and its contents were swept.
 #[test]
 fn a_directory_in_use_does_not_become_a_store() {
     let home = Home::new();
@@ -105,7 +105,7 @@ fn an_unfinished_line_is_shown_once_by_a_follower_of_the_end() {
     assert_eq!(home.run(["logs", "-n", "1", "-f", &ended]).ok().text(), "b");
 }
 
-/// A removal won over an addition only by chance of order: what is removed is removed.
+/// Whether a removal or an addition won depended on their order; now a removed variable is removed.
 #[test]
 fn what_is_unset_is_not_there() {
     let home = Home::new();
@@ -114,7 +114,7 @@ fn what_is_unset_is_not_there() {
     assert_eq!(home.logs(&job), b"none\n");
 }
 
-/// Input to a command that had closed its end was called taken.
+/// Input to a command that had closed its end was reported as taken.
 #[test]
 fn input_that_nobody_can_read_is_refused() {
     let home = Home::new();

@@ -17,7 +17,7 @@ fn ids(home: &Home) -> Vec<String> {
     listed.as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Runs a job to its end without telling anybody.
+/// Runs a job to its end; the end is reported to no reader.
 fn end_unseen(home: &Home, argv: &[&str]) -> String {
     let job = home.start(argv);
     let is_over = || {
@@ -188,9 +188,8 @@ fn removing_is_all_or_nothing_for_whoever_lists_meanwhile() {
             let listing = store.list(None).unwrap();
             odd.extend(listing.damaged.iter().map(|damaged| format!("{damaged:?}")));
             let states = listing.jobs.iter().map(|job| (job.id(), job.state(&store)));
-            // One that was removed while it was looked at says that, and nothing about its end.
-            let states =
-                states.filter(|(_, state)| !state.is_removed()).map(|(id, state)| (id, state.status));
+            // A job that was removed during the look is reported as removed, and nothing about its end.
+            let states = states.filter(|(_, state)| !state.is_removed()).map(|(id, state)| (id, state.status));
             let odd_states =
                 states.filter(|(_, status)| !["starting", "running", "completed"].contains(&status.word()));
             odd.extend(odd_states.map(|(id, status)| format!("{id} is {status}")));

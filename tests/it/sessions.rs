@@ -1,4 +1,4 @@
-//! Sessions: made, listed, shown, closed; jobs start from what they say and can be given away.
+//! Sessions: made, listed, shown, closed; jobs start from their settings and can be transferred.
 //!
 //! Proves of the design: a session has a name, a directory, additions to the environment, counts and usage; closing one with live
 //! jobs asks: kill, transfer, or refuse.
@@ -22,7 +22,7 @@ fn jobs_start_from_what_the_session_says() {
         home.run([&["--session", "shop", "run", "--wait"], options, &[line]].concat()).ok().text()
     };
     assert_eq!(run(&[]), format!("{shop}\n3000 1 shop\n"));
-    // What is asked for counts more.
+    // Options of `run` take precedence.
     let there = other.to_str().expect("a path of ours");
     assert_eq!(run(&["--cwd", there, "--env", "PORT=4", "--unset", "B"]), format!("{there}\n4 shop\n"));
     // Other sessions have nothing of it.
@@ -137,7 +137,7 @@ fn jobs_are_given_to_another_session_and_count_there() {
     assert_eq!(home.show(&job)["session"], "b");
     home.run(["--session", "b", "run", "--", "sleep", "300"]).code(5);
     let second = home.run(["--session", "a", "run", "--", "sleep", "300"]).ok().text().trim().to_owned();
-    // Whoever sees only one session cannot take from another.
+    // A front end of one session cannot take from another.
     home.run(["--session", "b", "session", "transfer", &second, "--to", "b"]).code(3);
     assert_eq!(home.show(&second)["session"], "a");
     home.run(["--session", "b", "kill", &job]).ok();
@@ -164,7 +164,7 @@ fn sessions_that_nobody_needs_are_swept() {
     home.run(["session", "create", "made"]).ok();
     home.run(["--session", "used", "run", "--wait", "true"]).ok();
     home.run(["--session", "live", "run", "--", "sleep", "300"]).ok();
-    // What is removed at once would be removed under whoever waits for it.
+    // Removed at once, it would be gone before its waiter looks.
     home.configure("[retention]\nkeep = \"0s\"\nmax_age = \"0s\"\n");
     until("the session without jobs is gone", || {
         home.run(["gc"]).ok();

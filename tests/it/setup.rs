@@ -211,7 +211,7 @@ fn an_entry_that_differs_is_changed_and_keeps_what_the_user_added() {
         assert!(written.contains(kept), "{kept} in {written}");
     }
 
-    // An address is something else than a command: both together mean nothing.
+    // An address and a command exclude each other.
     let path = put(
         &home,
         ".gemini/settings.json",
@@ -264,7 +264,7 @@ fn what_a_client_s_command_fails_with_is_told() {
         "{}",
         failed.error()
     );
-    // One that only says that it is done.
+    // A fake that only claims success.
     fake(&home, "codex", "echo done");
     let failed = setup(&home, &["codex", "--write"]).code(1);
     assert!(failed.error().contains("does not have the entry"), "{}", failed.error());
@@ -383,7 +383,7 @@ fn home_and_the_clients_own_variables_say_where() {
         command.env(variable, "relative");
         assert!(finish(command, b"").code(1).error().contains(variable));
     }
-    // The entry itself is nobody's home's business.
+    // `--print` needs neither a home directory nor a store.
     let mut command = setup_command(&home, &["--print"]);
     command.env_remove("HOME").env_remove("OUTLIVE_HOME");
     assert_eq!(
@@ -443,7 +443,7 @@ fn scripts_get_an_object() {
     assert_eq!(setup(&home, &["gemini", "--json", "--write"]).ok().json()["diff"], "");
 }
 
-/// Whoever comes second either finds it done or is told that the file has changed; nobody spoils it.
+/// The second of two either finds it done or is told that the file has changed; neither spoils it.
 #[test]
 fn two_at_once_make_one_entry() {
     for _ in 0..10 {

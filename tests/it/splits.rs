@@ -18,7 +18,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::output::{json_lines, say, start_puppet, texts};
 
-/// A piece that the keeper read: from where, at what time after the last, what.
+/// A piece that the keeper read: its stream, the time since the last piece, its bytes.
 type Read = (Stream, u64, Vec<u8>);
 
 /// A log as it stands on the disk.
@@ -26,7 +26,7 @@ type Read = (Stream, u64, Vec<u8>);
 struct Written {
     log: Vec<u8>,
     index: Vec<u8>,
-    /// Whose each byte is.
+    /// The stream of each byte.
     owners: Vec<Stream>,
     totals: Option<Totals>,
 }
@@ -49,7 +49,7 @@ fn write(reads: &[Read]) -> Written {
     written
 }
 
-/// A job whose files are replaced.
+/// A job with replaced files.
 struct Fake {
     directory: PathBuf,
     store: Store,
@@ -90,7 +90,7 @@ impl Fake {
         Output::open(&self.job).unwrap().tail(u64::MAX, None).unwrap()
     }
 
-    /// Returns every byte that is read, with whose it is said to be.
+    /// Returns every byte that is read, with its reported stream.
     fn bytes(&self) -> Vec<(u8, Option<Stream>)> {
         let mut output = Output::open(&self.job).unwrap();
         let mut all = Vec::new();

@@ -49,7 +49,7 @@ fn a_handle_comes_back_while_the_command_runs() {
 #[test]
 fn command_substitution_returns_at_once() {
     let home = Home::new();
-    // Would the job hold the pipe, the shell would read it for five minutes.
+    // If the job held the pipe, the shell would read it for five minutes.
     let job = bash(&home, "out=$(outlive run -- sleep 300) && echo \"<$out>\"").ok().text();
     let job = job.trim_end().trim_matches(['<', '>']);
     assert_eq!(home.show(job)["status"], "running");

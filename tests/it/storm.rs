@@ -2,7 +2,7 @@
 //!
 //! Proves of the design: `kill -9` of any front end, at any instant, loses nothing, and the next one sees everything (S0-81,
 //! S3-72, S3-95, against S0-140 and S4-130). `OUTLIVE_TEST_KILLS` says how many are killed, `OUTLIVE_TEST_SEED` repeats a run
-//! as far as chance can be repeated where the kernel decides who runs when.
+//! as far as the kernel's scheduling allows.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
@@ -49,14 +49,14 @@ const VERBS: [(&str, Option<Duration>); 12] = [
     ("events", None),
 ];
 
-/// What was asked of outlive, and what it has answered for.
+/// What was asked of outlive, and what it has confirmed.
 #[derive(Default)]
 struct Ledger {
     /// The jobs that a front end has named.
     started: HashSet<String>,
-    /// The jobs that somebody began to remove.
+    /// The jobs whose removal was begun.
     removing: HashSet<String>,
-    /// The jobs that somebody began to kill.
+    /// The jobs whose kill was begun.
     killing: HashSet<String>,
     /// What was sent to each writer, and whether the front end said that it was.
     sent: BTreeMap<(usize, String), bool>,
@@ -68,7 +68,7 @@ struct Storm<'a> {
     home: &'a Home,
     store: Store,
     writers: Vec<String>,
-    /// How long each verb takes when nobody kills it.
+    /// How long each verb takes when it is not killed.
     needed: BTreeMap<&'static str, Duration>,
     ledger: Mutex<Ledger>,
     number: AtomicU64,
@@ -94,7 +94,7 @@ impl<'a> Storm<'a> {
         job.id().to_string()
     }
 
-    /// Starts a front end and returns it with what has to be noted once it has said yes.
+    /// Starts a front end and returns it with what has to be recorded once it has confirmed.
     fn front_end(&self, verb: &'static str, random: &mut Random) -> (Child, Option<(usize, String)>) {
         let place = usize::try_from(random.below(WRITERS as u64)).unwrap();
         let writer = self.writers[place].as_str();
@@ -132,7 +132,7 @@ impl<'a> Storm<'a> {
         (command.stdout(stdout).stderr(Stdio::null()).spawn().unwrap(), sent)
     }
 
-    /// Starts a front end, kills it after a random time, and notes what it has answered for if it was faster.
+    /// Starts a front end, kills it after a random time, and records what it has confirmed if it was faster.
     fn strike(&self, (verb, longest): (&'static str, Option<Duration>), random: &mut Random) -> bool {
         let (child, sent) = self.front_end(verb, random);
         let most = longest.unwrap_or_else(|| self.needed[verb] * 5 / 4);
@@ -187,7 +187,7 @@ impl<'a> Storm<'a> {
         });
     }
 
-    /// Ends the writers by a word, and looks at everything that they wrote.
+    /// Ends the writers through their input, and checks everything that they wrote.
     fn check_writers(&self) -> u64 {
         for writer in &self.writers {
             assert_eq!(self.home.show(writer)["status"], "running", "{writer}");
@@ -214,7 +214,7 @@ impl<'a> Storm<'a> {
         lines
     }
 
-    /// Looks at all other jobs: each is whole and right, or was never there.
+    /// Checks all other jobs: each is whole and right, or was never there.
     fn check_others(&self) {
         let home = self.home;
         let settled =

@@ -1,7 +1,7 @@
 //! A job survives its starter, its terminal and every other process of outlive but its keeper.
 //!
-//! Proves S0-1, S0-81 and S0-86 (own session; nobody needs to wait for it), S3-72 and S3-95 (the registry is on disk and
-//! survives), and that what S0-140, S3-77 and S4-130 call impossible or lost is neither: whoever comes later finds the job.
+//! Proves S0-1, S0-81 and S0-86 (own session; no process needs to wait for it), S3-72 and S3-95 (the registry is on disk and
+//! survives), and that what S0-140, S3-77 and S4-130 call impossible or lost is neither: a later front end finds the job.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

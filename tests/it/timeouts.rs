@@ -1,6 +1,6 @@
 //! A deadline holds with every front end dead.
 //!
-//! Proves S1-70, S2-42 and S3-57 (TERM, then KILL, when the time is over) for jobs that nobody looks after any more, and
+//! Proves S1-70, S2-42 and S3-57 (TERM, then KILL, when the time is over) for jobs without any front end, and
 //! how late they are ended. By root and by an ordinary user.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const JOBS: usize = 20;
 
-/// Between the two there is more to do for a keeper than for the program that the lateness is measured by.
+/// How many times the machine's own lateness is added to a bound: a keeper has more to do than the program that measures it.
 const TIMES: u128 = 3;
 
 /// Half of them may be so much later at most.
@@ -77,7 +77,7 @@ fn jobs_end_in_time_though_all_who_started_them_were_killed() {
         with_enough_time(Duration::from_millis(1500), |timeout| {
             let home = Home::of(user);
             (0..JOBS).try_for_each(|number| start(&home, number, timeout))?;
-            // Nobody of ours is there; the keepers are on their own.
+            // No front end runs; the keepers are on their own.
             let floor = floor(timeout);
             until("all keepers are gone", || home.keepers().is_empty());
             let jobs = home.json(["list"]);

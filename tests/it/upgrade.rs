@@ -1,6 +1,6 @@
 //! State of this version is read by the next, an old keeper is controlled by a new front end, and the binaries may go.
 //!
-//! Proves invariant 10 of the design. The bytes of the control protocol are written out here: whoever changes them in the code
+//! Proves invariant 10 of the design. The bytes of the control protocol are written out here: a change of them in the code
 //! breaks old keepers, and this test.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
@@ -57,7 +57,7 @@ fn a_front_end_of_the_first_version_controls_a_keeper_of_this_one() {
     stream.write_all(&frame(18, &[&field(b"this\n")])).unwrap();
     assert_eq!(receive(&mut stream).unwrap().0, 65);
     home.wait_for_output(&job, "got this");
-    // What nobody here knows is refused with a stable word, and the conversation goes on.
+    // An unknown request is refused with a stable word, and the conversation goes on.
     stream.write_all(&frame(63, &[b"of a later version"])).unwrap();
     let (kind, refused) = receive(&mut stream).unwrap();
     assert_eq!((kind, &refused[4..19]), (66, &b"unknown_request"[..]));
@@ -188,7 +188,7 @@ fn a_keeper_of_an_earlier_version_is_listed_read_written_to_and_killed() {
         assert_eq!(home.logs(job), b"recorded\n");
         home.run(["send", job, "a word"]).ok();
         home.run(["send", "--eof", job]).ok();
-        // What it does not know is told in words, and nothing breaks.
+        // A request that it does not know is reported in words, and nothing breaks.
         let refused = home.run(["--json", "pause", job]).code(1).error_json()["error"].take();
         assert_eq!(refused["code"], "too_old", "{refused}");
         assert!(refused["message"].as_str().unwrap().contains("earlier version"), "{refused}");
@@ -210,7 +210,7 @@ fn a_keeper_that_speaks_nothing_common_is_read_and_the_reason_is_told() {
     let refused = home.run(["--json", "kill", job]).code(1).error_json()["error"].take();
     assert_eq!(refused["code"], "version", "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("control protocol 5 to 7"), "{refused}");
-    // It goes when its version asks it to.
+    // It ends when a front end of its version asks it to.
     let mut stream = UnixStream::connect(home.job_dir(job).join("ctl")).unwrap();
     receive(&mut stream).unwrap();
     let grace = [&[0][..], &0u64.to_le_bytes()].concat();

@@ -2,7 +2,7 @@
 //!
 //! Proves S0-126, S0-127 and S0-136 (memory and processor time), S0-106 (what a command leaves behind is listed) as far as
 //! `show` names it, and what `list --usage` and `show --tree` promise: figures that are those of the job's own processes,
-//! unknown ones never 0, and a word in time before a limit is reached.
+//! unknown ones never 0, and a warning before a limit is reached.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
@@ -75,7 +75,7 @@ fn a_list_looks_at_no_processes_unless_asked_to() {
 fn what_ended_children_used_counts() {
     let home = Home::new();
     let burn = "/usr/bin/python3 -c 'import time\nwhile time.process_time() < 0.3: pass'";
-    // One whose parent waits for it, and one that its parent leaves to the keeper.
+    // A process whose parent waits for it, and one that its parent leaves to the keeper.
     let job = start_line(
         &home,
         &SWEEP,
@@ -155,7 +155,7 @@ fn an_orphaned_job_still_shows_its_processes() {
     assert_eq!(shown["processes"][0]["pid"], before["pid"]);
     let child = process(&shown, "sleep 307").unwrap_or_else(|| panic!("{shown}"));
     assert_eq!(shown["usage"]["processes"], 2);
-    // Nobody else can end it now.
+    // No other front end can end it now.
     for process in [pid(&shown, "pid"), pid(child, "pid")] {
         signal(process, "KILL");
     }

@@ -1,7 +1,7 @@
 //! Waiting for jobs to end.
 //!
 //! Proves S3-8, S3-42, S3-61 and S3-87 (a caller may wait for the result), S3-68 (`lost` is a word of its own, never a success),
-//! and of S3-104 that one can wait for all or for any of several.
+//! and of S3-104 that a caller can wait for all or for any of several.
 
 use std::os::fd::AsFd;
 use std::process::{Child, Stdio};
@@ -205,7 +205,7 @@ fn waiting_and_following_cost_nothing() {
     // The last of the start may still be under way, so it is looked again; what wakes now and then always does.
     until("nothing wakes while another job runs for a second", || {
         let before = measure();
-        // In a session of its own: whoever waits for events is woken by those of its job's session.
+        // In a session of its own: a waiter for events is woken by those of its job's session.
         let other = home.start_with(&["--session", "other"], ["sleep", "1"]);
         assert_eq!(home.wait(&other)["exit_code"], 0);
         measure() == before

@@ -44,7 +44,7 @@ fn outcome(answer: &Value) -> &str {
     answer["outcome"].as_str().expect("it has one")
 }
 
-/// A port that nobody listens on; somebody else may take it, which no test can rule out.
+/// A port without a listener; another process may take it, which no test can rule out.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound").port()
 }
@@ -229,7 +229,7 @@ impl Server {
                 match now.load(Ordering::SeqCst) {
                     OVER => return,
                     status => {
-                        // Whoever asks may be gone.
+                        // The client may be gone.
                         client.read_exact(&mut [0; 4]).ok();
                         client.write_all(format!("HTTP/1.1 {status} So\r\n\r\n").as_bytes()).ok();
                         count.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Notices that are sent at a job's end: kept until they arrive, whoever dies meanwhile, and the same at every repeat.
+//! Notices that are sent at a job's end: kept until they arrive, whatever process dies meanwhile, and the same at every repeat.
 //!
 //! Proves that a receiver that refuses, hangs and fails gets each notice in the end with all front ends dead.
 
@@ -49,7 +49,7 @@ impl Received {
     }
 }
 
-/// A place where nobody listens yet: whoever comes is refused, and nobody else can have it.
+/// A reserved port without a listener: connections are refused, and no other process can have it.
 struct Reserved(rustix::fd::OwnedFd);
 
 impl Reserved {
@@ -102,7 +102,7 @@ impl Receiver {
         Reserved::new().receive(answer)
     }
 
-    /// Takes everything.
+    /// Accepts every notice.
     fn willing() -> Self {
         Self::new(|_| Answer::Status(200))
     }
@@ -288,7 +288,7 @@ fn a_receiver_that_refuses_hangs_and_fails_gets_each_notice_in_the_end() {
         let shown = home.show(job);
         assert_eq!(shown["webhook"]["state"], "delivered", "{shown}");
     }
-    // Also one whose answer came too late on a busy machine.
+    // Also a notice whose answer came too late on a busy machine.
     assert!(repeats >= 3, "one was hung and two failed, and each of these was sent again: {repeats}");
     assert_eq!(receiver.all()[0].header("content-type"), "application/json");
     assert!(receiver.all()[0].header("user-agent").starts_with("outlive/"));
@@ -324,7 +324,7 @@ fn a_killed_deliverer_is_followed_by_the_next_front_ends() {
     );
 }
 
-/// Whoever finds the end of a job without a keeper sends its notice, once; its command is nobody's business any more.
+/// A front end that finds the end of a job without a keeper sends its notice, once; its command is not run.
 #[test]
 fn the_notice_of_a_job_whose_keeper_was_killed_is_sent() {
     let home = home();
@@ -355,7 +355,7 @@ fn the_notice_of_a_job_whose_keeper_was_killed_is_sent() {
     assert!(text.contains("not run; its keeper died"), "{text}");
 }
 
-/// A keeper that dies after the end and before it has told anybody leaves a mark, and the repeat is the same notice.
+/// A keeper that dies after the end and before the notice is made leaves a mark, and the repeat is the same notice.
 #[test]
 fn a_keeper_that_dies_after_the_end_is_made_up_for() {
     let home = home();
@@ -363,7 +363,7 @@ fn a_keeper_that_dies_after_the_end_is_made_up_for() {
     let job = home.start_with(&["--webhook", &receiver.url], ["echo", "hi"]);
     until("it has arrived", || receiver.has_taken(&job));
     until("nobody sends", || home.processes().is_empty());
-    // As if whoever sent it had died before he could take his mark away.
+    // As after a crash of the sender before it removed the mark.
     let spec: Value =
         serde_json::from_slice(&fs::read(home.job_dir(&job).join("spec.json")).unwrap()).unwrap();
     let mark = home.store().join("spool/owed").join(format!("{job}@{}", spec["nonce"].as_str().unwrap()));
@@ -375,7 +375,7 @@ fn a_keeper_that_dies_after_the_end_is_made_up_for() {
     });
     assert_same(&receiver.all(), &ending(&home, &job)["seq"]);
     assert!(!mark.exists());
-    // Marks of nobody are removed.
+    // Marks without a job are removed.
     let stray = home.store().join("spool/owed/gone-0000@00000000000000000000000000000000");
     fs::write(&stray, "").unwrap();
     home.run(["list"]).ok();

@@ -1,4 +1,4 @@
-//! Trees that are hard to end, each ended with nothing left and nobody else hurt, at every containment level that the
+//! Trees that are hard to end, each ended with nothing left and no other process hurt, at every containment level that the
 //! machine has, by root and by an ordinary user.
 //!
 //! Proves S4-32 and S4-33 (not the process alone but all that it started), S2-41 (TERM, then KILL) and, for what escapes a
@@ -27,7 +27,7 @@ const PARENT: &str = r#"ZOO_BYSTANDER=1 "$@" >/dev/null 2>&1 & echo $!
 outlive run --containment "$0" --grace 300ms -- "$@"
 read -r end"#;
 
-/// So often it is looked whether a file still grows; each look takes as long as reading all of `/proc`.
+/// How often the test checks whether a file still grows; each check takes as long as reading all of `/proc`.
 const LOOKS: usize = 20;
 
 /// A tree in a job, and a bystander beside it.
@@ -62,13 +62,13 @@ impl<'a> Cage<'a> {
         format!("{} as {:?}", self.file.display(), self.home.user())
     }
 
-    /// Waits until so many have registered, and returns them.
+    /// Waits until this many have registered, and returns them.
     fn complete(&self, count: usize) -> Vec<ProcessId> {
         until(&format!("{}: {count} are there", self.what()), || registered(&self.file).len() >= count);
         registered(&self.file)
     }
 
-    /// Lists what still runs of the job, seen in two ways: who has registered, and who has the home's environment.
+    /// Lists what still runs of the job, seen in two ways: by the register, and by the home's environment.
     fn left(&self) -> Vec<ProcessId> {
         let others = [self.bystander.pid, i32::try_from(self.shell.id()).unwrap()];
         let (keepers, processes) = (self.home.keepers(), self.home.processes());
@@ -110,7 +110,7 @@ impl<'a> Cage<'a> {
         Ended { what, took, left, survivors }
     }
 
-    /// Asserts that nobody is found any more; and that nobody goes on who is too fast to be found: he would register.
+    /// Asserts that no process is found; and that none goes on that is too fast to be found: it would register.
     fn assert_still(&self, ended: &Ended) {
         let length = || std::fs::metadata(&self.file).unwrap().len();
         let before = length();
@@ -120,7 +120,7 @@ impl<'a> Cage<'a> {
         assert_eq!(length(), before, "{}: it goes on", ended.what);
     }
 
-    /// Asserts that nobody else was hurt, and ends who is left, one by one.
+    /// Asserts that no other process was hurt, and ends what is left, one by one.
     fn empty(mut self, ended: &Ended) {
         let is_unhurt = self.bystander.is_alive();
         ended.left.iter().copied().for_each(end);
@@ -133,7 +133,7 @@ impl<'a> Cage<'a> {
 }
 
 impl Drop for Cage<'_> {
-    /// Ends a chain of a test that failed; nobody could do so by its pid.
+    /// Ends a chain of a test that failed; it could not be ended by pid.
     fn drop(&mut self) {
         if std::thread::panicking() {
             std::fs::write(self.file.with_extension("stop"), "").ok();
@@ -141,7 +141,7 @@ impl Drop for Cage<'_> {
     }
 }
 
-/// What a kill came to.
+/// The result of a kill.
 struct Ended {
     what: String,
     took: Duration,
@@ -150,7 +150,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Asserts that all who are left are in the answer.
+    /// Asserts that all processes that are left are in the answer.
     fn assert_named(&self) {
         let is_named = |process: &&ProcessId| {
             let mut named = self.survivors.iter().filter(|named| named["pid"] == process.pid);
@@ -264,7 +264,7 @@ fn end_chain(kind: &str) {
             if ended.survivors.is_empty() {
                 cage.assert_still(&ended);
             } else {
-                // Who was named has long handed on.
+                // The processes that were named have long forked and exited.
                 std::fs::write(cage.file.with_extension("stop"), "").unwrap();
                 ended.left.clear();
             }
@@ -330,7 +330,7 @@ fn a_child_in_another_group_is_gone_and_its_port_is_free() {
 fn one_who_has_become_another_user_is_named() {
     for user in User::all().into_iter().filter(|&user| user == User::Nobody) {
         let home = Home::of(user);
-        // Root's, and whoever starts it becomes root; only this home's user gets to it.
+        // Set-user-ID root; only this home's user can reach it.
         let program = home.path().join("becomes-owner");
         std::fs::copy(binary("becomes-owner"), &program).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
@@ -369,7 +369,7 @@ fn show_names_the_level_that_was_forced_and_the_best_one_without() {
         let job = home.start_with(&["--containment", level.word()], ["sleep", "300"]);
         assert_eq!(home.show(&job)["containment"], level.word(), "{:?}", home.user());
         let free = home.start(["sleep", "300"]);
-        // Sweep is the worst that is chosen where orphans can be adopted; of cgroup2 and hybrid one only is the best.
+        // Where orphans can be adopted, the worst level that outlive chooses is sweep; at most one of cgroup2 and hybrid is the best.
         let best = home.show(&free)["containment"].as_str().unwrap().to_owned();
         let levels: Vec<&str> = home.levels().into_iter().map(Level::word).collect();
         assert!(levels[..levels.len() - 1].contains(&best.as_str()), "{best} of {levels:?}");

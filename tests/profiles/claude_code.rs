@@ -222,7 +222,7 @@ fn a_killed_server_takes_nothing_with_it() {
     let home = Home::new();
     let mut first = Client::new(&home);
     let line = "echo one; echo bad >&2; until [ -e go ]; do sleep 0.02; done; echo two; exec sleep 300";
-    // Killed as soon as the process runs, whether it was answered or not. One that is in the list and has no pid is not yet
+    // Killed as soon as the process runs, whether it was answered or not. A process in the list without a pid is not yet
     // started, and without its starter it never is.
     let asked = first.0.send_call("run_command", json!({"command": line, "run_in_background": true}));
     let mut second = Client::new(&home);
@@ -282,7 +282,7 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     assert_eq!(client.row(&id).unwrap()["status"], "killed");
     let (again, is_error) = client.call("kill_shell", json!({"shell_id": id}));
     assert!(is_error && again.contains("Process already killed"), "{again}");
-    // One that obeys and exits as it likes was killed all the same.
+    // A process that obeys and exits with any code was killed all the same.
     let id = client.start("trap 'exit 0' TERM; echo $$; while :; do sleep 0.05; done");
     client.kill(&id);
     let new = client.read(&id);
@@ -350,7 +350,7 @@ fn more_than_twenty_may_run() {
     }
 }
 
-/// S1-27 S1-42 S1-81: ten minutes by default; one whose time is over was killed, and the errors say so once.
+/// S1-27 S1-42 S1-81: ten minutes by default; a process whose time is over was killed, and the errors say so once.
 #[test]
 fn a_timeout_is_a_kill_with_a_line_in_the_errors() {
     let home = Home::new();
@@ -362,7 +362,7 @@ fn a_timeout_is_a_kill_with_a_line_in_the_errors() {
     let spec = home.open().find(&id, None).unwrap();
     assert_eq!((spec.spec().options.timeout_ms, spec.spec().options.grace_ms), (Some(600_000), 5000));
     client.kill(&id);
-    // Ten minutes are too long for a test: one with less time, started by somebody else.
+    // Ten minutes are too long for a test: a process with less time, started by another front end.
     let (late, time) = with_enough_time(Duration::from_millis(300), |time| {
         let line = "echo begun; echo oops >&2; exec sleep 300";
         let late = home.run(["--session", "work", "run", "--timeout", &millis(time), line]).ok().text();
@@ -405,7 +405,7 @@ fn what_never_began_says_so_in_the_errors() {
     assert_eq!(client.read(&id)["newErrors"], "");
 }
 
-/// S1-44: what fails within a second and a half is told with the start, and who ends sooner is not waited for.
+/// S1-44: what fails within a second and a half is told with the start, and the call does not wait beyond the end.
 #[test]
 fn a_start_waits_to_see_a_failure() {
     let home = Home::new();
@@ -558,7 +558,7 @@ fn jobs_of_others_are_seen_in_its_words() {
     all.kill(&foreign);
 }
 
-/// S1-15 S1-70: one whose main process has ended has ended; what it left running is ended by a kill.
+/// S1-15 S1-70: a process has ended when its main process has; a kill ends what it left running.
 #[test]
 fn what_a_process_leaves_behind_can_be_killed() {
     let home = Home::new();
@@ -684,7 +684,7 @@ fn very_much_output_is_read_soon() {
     assert_eq!(client.read(&id)["newOutput"], "");
 }
 
-/// S1-63: whoever reads at the same time gets whole answers, and afterwards all of it is read.
+/// S1-63: readers at the same time get whole answers, and afterwards all of it is read.
 #[test]
 fn many_read_at_the_same_time() {
     let home = Home::new();
@@ -846,7 +846,7 @@ mod agents {
         assert!(end.ends_with("éx") && !end.contains('\u{fffd}') && end.len() <= (1 << 20) + 60);
     }
 
-    /// S1-82 S1-83 S1-89: whoever registers at the same time, none is lost, whatever it is called.
+    /// S1-82 S1-83 S1-89: agents that are registered at the same time all stay, whatever they are called.
     #[test]
     fn many_register_at_the_same_time() {
         let home = Home::new();
@@ -896,7 +896,7 @@ fn a_process_without_its_keeper_can_be_killed() {
     client.kill(&id);
     assert!(!is_running(command));
     assert_eq!(client.read(&id)["status"], "killed");
-    // And one whose end nobody saw has failed, with a line that says why.
+    // And a process whose end was not seen has failed, with a line that says why.
     let id = client.start("exec sleep 300");
     let command = home.orphan(&id);
     signal(command, "KILL");
@@ -932,7 +932,7 @@ fn what_was_dropped_is_passed_over() {
         numbers.len()
     );
     assert_eq!(numbers.last(), Some(&40_000));
-    // What somebody cleared is gone, and is no harm.
+    // Output that was cleared is gone, and does no harm.
     drop(home.run(["clear", &id]).ok());
     assert_eq!(client.read(&id)["newOutput"], "");
     assert_eq!(client.row(&id).unwrap()["outputLines"], 0);

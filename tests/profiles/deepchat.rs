@@ -121,7 +121,7 @@ pub(super) fn set_look_back(home: &Home, job: &str, by: Duration) {
     file.set_modified(SystemTime::now() - by).unwrap();
 }
 
-/// Returns a port of this machine that nobody listens on.
+/// Returns a port of this machine without a listener.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -182,7 +182,7 @@ fn times_are_milliseconds_and_looks_are_noted() {
     assert_eq!(looked(&mut chat), created, "nobody looked before there was something to look at");
 }
 
-/// S2-41..43 S2-58 S2-71: TERM first, KILL after two seconds, to the whole tree; and who was killed stays so.
+/// S2-41..43 S2-58 S2-71: TERM first, KILL after two seconds, to the whole tree; and the status stays killed.
 #[test]
 fn a_kill_asks_and_then_forces_the_whole_tree() {
     let home = Home::new();
@@ -514,7 +514,7 @@ fn jobs_of_others_are_sessions_too() {
     assert_eq!(refused, format!("Session {job} stdin is not available"));
     chat.act("kill", &job);
     assert_eq!(chat.act("poll", &job), json!({"status": "killed", "output": ""}));
-    // Its time is not this design's to count.
+    // Its expiry is not this profile's.
     set_look_back(&home, &job, minutes(31));
     assert_eq!(chat.ids(), [job]);
 }

@@ -240,7 +240,7 @@ fn no_message_follows_what_was_waited_for() {
     let home = Home::new();
     let mut agent = start(&home, "a");
     let other = handle(&mut agent, "read x; echo other");
-    // The one that is waited for lets the other end, and waits for that on behalf of somebody else.
+    // The process that is waited for lets the other end, and waits for that as another reader.
     let ends_other = format!("outlive send {other} go && outlive wait --reader nobody {other}; echo waited");
     let (texts, is_error) = agent.call("spawn_process", json!({"command": ends_other, "wait": true}));
     assert!(!is_error, "{texts:?}");
@@ -278,7 +278,7 @@ fn a_long_wait_returns_before_clients_give_up() {
     assert!(told[0].ends_with("slow\ndone\n"), "{}", told[0]);
 }
 
-/// Who stops waiting loses nothing: the process goes on, and its message comes.
+/// A caller that stops waiting loses nothing: the process goes on, and its message comes.
 #[test]
 fn a_cancelled_wait_ends_nothing() {
     let home = Home::new();
@@ -325,7 +325,7 @@ fn files_are_true_with_no_server_alive() {
     assert_eq!(fs::read_to_string(file(&home, &handle, "log")).unwrap(), "one\ntwo\n");
 }
 
-/// Where the files cannot be made the process starts all the same, and what is somebody else's is left as it is.
+/// Where the files cannot be made the process starts all the same, and files of others are left as they are.
 #[test]
 fn files_that_cannot_be_made_hinder_nothing() {
     let home = Home::new();
@@ -377,7 +377,7 @@ fn ended_processes_go_after_half_an_hour() {
     assert!(kinds.iter().all(|kind| fs::symlink_metadata(file(&home, &listed, kind)).is_err()));
     assert!(file(&home, &young, "log").is_file() && file(&home, &running, "log").is_file());
 
-    // Nobody was told of this one's end: it is told first, whenever somebody comes.
+    // The end of this one was not told: the next call tells it before it is removed.
     write(&mut agent, &running, "\n");
     agent.0.kill();
     until("it ends", || meta(&home, &running)["status"] == "completed");
@@ -446,7 +446,7 @@ fn the_next_connection_of_a_project_hears_what_the_last_did_not() {
     connect().text("process", json!({"action": "list"}));
 }
 
-/// S3-68 S3-76: a process whose end nobody could see is lost, with what it printed, and that is told, too.
+/// S3-68 S3-76: a process whose end was not seen is lost, with what it printed, and that is told, too.
 #[test]
 fn a_process_that_died_with_its_keeper_is_lost() {
     let home = Home::new();
@@ -587,7 +587,7 @@ fn more_than_the_cap_keeps_its_lines_and_file() {
     assert_eq!(status["log_path"], file(&home, &long, "log").to_str().unwrap());
     let kept = fs::read_to_string(file(&home, &long, "log")).unwrap();
     assert!(!kept.is_empty() && !kept.starts_with("1\n"), "{kept}");
-    // Who reads from what is gone is told where to go on, and not the same page again and again.
+    // A reader of what is gone is told where to go on, and does not get the same page again and again.
     let begin = act(&mut agent, "log", &long);
     let (mark, rest) = begin.split_once('\n').unwrap();
     // The first that is there may have lost its beginning.

@@ -339,7 +339,7 @@ fn what_ends_by_itself_is_told_as_it_was() {
             assert_eq!(answer["killed"], true);
         }
     }
-    // Whose keeper is gone is still listed, read and ended.
+    // A process without a keeper is still listed, read and ended.
     let id = start(&mut client, json!({"command": "echo up; exec sleep 300"}));
     next_output(&mut client, &id, 0);
     let main = home.orphan(&id);
@@ -389,7 +389,7 @@ fn limits_are_kept() {
     assert_eq!(ended(&mut client, &id)["status"], "stopped");
 }
 
-/// S0-124: what has ended does not count: one can start and stop for ever.
+/// S0-124: what has ended does not count: starts and stops can go on for ever.
 #[test]
 fn a_session_is_not_used_up() {
     let home = Home::new();
@@ -420,7 +420,7 @@ fn make_old(home: &Home, id: &str, age: Duration) {
     std::fs::write(&path, bytes).unwrap();
 }
 
-/// S0-100: an ended process goes an hour after its end, with its output, and not before somebody has heard of it; what
+/// S0-100: an ended process goes an hour after its end, with its output, and not before an answer has told it; what
 /// runs and what others have started stays.
 #[test]
 fn ended_processes_stay_for_an_hour() {
@@ -564,7 +564,7 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!((&last["totalLines"], contents(&last).len()), (&json!(300_000), 300));
     assert_eq!(numbers(&last), (299_701..=300_000).collect::<Vec<_>>());
     assert_eq!(home.show(&id)["output"]["lines"], 600_000);
-    // One who counts from the beginning finds the same.
+    // A server that counts from the beginning finds the same.
     let mut other = server(&home);
     let before = processor_time(other.pid());
     assert_eq!(output(&mut other, &id, json!({"lines": 300})), last_of(last.clone()));
@@ -587,8 +587,8 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!(answer[1], "after");
 }
 
-/// S0-97: where the disk keeps only the end of an output, line numbers go on all the same, for whoever has counted and
-/// for whoever has not.
+/// S0-97: where the disk keeps only the end of an output, line numbers go on all the same, for a server that has counted and
+/// for one that has not.
 #[test]
 fn line_numbers_never_go_back() {
     let home = Home::new();
@@ -661,7 +661,7 @@ fn whoever_streams_is_woken() {
     assert_eq!(client.end(), 0);
 }
 
-/// S0-6 S0-11 S0-40 S0-48: sessions of the same name of two projects are two; one who asks for all sees all.
+/// S0-6 S0-11 S0-40 S0-48: sessions of the same name of two projects are two; `--all-sessions` sees all.
 #[test]
 fn projects_have_sessions_of_their_own() {
     let home = Home::new();
@@ -802,7 +802,7 @@ fn the_shell_is_zsh_where_there_is_one() {
     assert!(has_zsh || shell.ends_with("/bash") || shell.ends_with("/sh"), "{shell}");
 }
 
-/// S0-128..131: both tools take and refuse the same, and what runs has the rights of whoever started it.
+/// S0-128..131: both tools take and refuse the same, and a command has the rights of its starter.
 #[test]
 fn commands_run_with_the_rights_of_the_user() {
     let home = Home::new();

@@ -96,7 +96,7 @@ fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("neovate");
 }
 
-/// S4-42..45 S4-47..50 S4-52..55: who moves to the background by itself, and when.
+/// S4-42..45 S4-47..50 S4-52..55: which commands move to the background by themselves, and when.
 #[test]
 fn the_rule_is_as_the_design_has_it() {
     let moves = |line: &str, millis: u64, has_output: bool| {
@@ -283,7 +283,7 @@ fn a_kill_ends_the_whole_tree() {
     assert_eq!(home.show(&task)["status"], "killed");
 }
 
-/// S4-32 S4-33 S4-35 S4-105: SIGTERM comes first, and whoever obeys it has time to; it stays a kill, whatever the exit code.
+/// S4-32 S4-33 S4-35 S4-105: SIGTERM comes first, and a process that obeys has time to; it stays a kill, whatever the exit code.
 #[test]
 fn who_obeys_has_time_to() {
     let home = Home::new();
@@ -389,7 +389,7 @@ fn a_timeout_does_not_follow_into_the_background() {
         let job = only_job(&home);
         assert_eq!(home.show(&job)["timeout_ms"], 600_000);
         kill(&mut mcp, &job);
-        // Whoever waited for it hears of it.
+        // The call that waited for it reports it.
         let done = mcp.plain_answer(id).ok().text;
         assert_eq!((field(&done, "Exit Code"), field(&done, "Signal")), ("(none)", "SIGTERM"), "{done}");
     }
@@ -413,7 +413,7 @@ fn a_cancelled_call_leaves_the_timeout() {
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed");
 }
 
-/// S4-89 S4-94: a command whose keeper dies moves as others do, and an end that nobody saw is no success.
+/// S4-89 S4-94: a command whose keeper dies moves as others do, and an end that was not seen is no success.
 #[test]
 fn a_command_without_keeper_is_told_as_it_is() {
     let home = Home::new();
@@ -690,7 +690,7 @@ fn the_command_line_does_it_too() {
     home.run(["run", "--auto-background", "--yield", "1s", "true"]).code(2);
 }
 
-/// S4-82: one who prints faster than anybody reads is left to itself, too.
+/// S4-82: a command that prints faster than its output is read moves, too.
 #[test]
 fn a_flood_is_left_to_itself() {
     let home = Home::new();

@@ -1,7 +1,7 @@
-//! The command whose end `notify` waits for: ends when it is told to, and says when that was.
+//! The command whose end `notify` waits for. It ends when a writer closes its FIFO, and reports when that was.
 //!
-//! `ends FIFO SOCKET` waits until somebody has opened and closed FIFO for writing, takes the time, sends it in one datagram
-//! and exits with 7. All that it needs for that, it has before.
+//! `ends FIFO SOCKET` waits until a process has opened and closed FIFO for writing, takes the time, sends it in one datagram
+//! and exits with 7. Everything that this needs is prepared before.
 
 use std::fs::File;
 use std::io::Read;

@@ -11,7 +11,7 @@ use outlive_bench::{
     Failure, Keeper, Options, Samples, World, conclude, end, go_on, judge, keeper_of, sum_of_lines,
 };
 
-/// A keeper's share of memory in KiB: pages that several processes have are counted in parts.
+/// A keeper's share of memory in KiB: a page that several processes share counts in parts.
 const STATIC_BOUND: f64 = 110.0;
 
 /// The same for the dynamic keeper, which has relocated pages of its own.
@@ -90,7 +90,7 @@ fn measure(store: &Store, jobs: &[Job], keeper: &Keeper, all_kept: &mut bool) ->
     Ok(())
 }
 
-/// Sleeps so long, unless Ctrl-C is pressed.
+/// Sleeps for this long, unless Ctrl-C is pressed.
 fn rest(time: Duration) -> Result<(), Failure> {
     let until = Instant::now() + time;
     while Instant::now() < until {

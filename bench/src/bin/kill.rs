@@ -1,11 +1,11 @@
-//! From the request to an empty tree, against `kill -KILL -PGID`; and who of a harder tree is left after each tool's own kill.
+//! Time from the request to an empty tree, against `kill -KILL -PGID`; and how much of a harder tree each tool's own kill leaves.
 //!
-//! A tree of 50 that all stay in their process group is what the floor can end at all. In every round each way ends one such
+//! The floor can only end a tree that stays in its process group: 50 processes. In every round each way ends one such
 //! tree, in a rotating order, so that whatever else the machine does hits all alike. All members are pinned before the
 //! request, and a tree is empty when the last of them has ended.
 //!
 //! The harder tree has 21 members: children, sessions of their own, double-forked daemons, and some that ignore TERM. It is
-//! asked to end, given five seconds, and ended the hard way; after six seconds it is counted who is left.
+//! asked to end, given five seconds, and killed; after six seconds the processes that are left are counted.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
@@ -28,10 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The members of the harder tree.
 const MENAGERIE: usize = 21;
 
-/// How long it has to end once it was asked to: what `outlive kill` gives without being told.
+/// How long it has to end once it was asked to: the default grace of `outlive kill`.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// When it is counted who is left.
+/// When the processes that are left are counted.
 const COUNT_AFTER: Duration = Duration::from_secs(6);
 
 fn main() -> ExitCode {
@@ -41,11 +41,11 @@ fn main() -> ExitCode {
 /// How a tree is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// `kill -KILL -PGID`, as a program: what people would use instead.
+    /// `kill -KILL -PGID`, as a program: the usual alternative.
     Program,
     /// The call that this program makes.
     Call,
-    /// The library, with the tree held so.
+    /// The library, with the job at this containment level.
     Library(Level),
     /// `outlive kill --force`.
     Cli(Level),
@@ -114,7 +114,7 @@ fn print(ways: &[Way], all: &[Samples]) {
 }
 
 impl Bench<'_> {
-    /// Lists the levels that hold a job together here, and says which do not.
+    /// Lists the containment levels of this machine, and says which are missing.
     fn levels(&self) -> Result<Vec<Level>, Failure> {
         let mut levels = Vec::new();
         for level in Level::ALL {
@@ -132,7 +132,7 @@ impl Bench<'_> {
         Ok(levels)
     }
 
-    /// Starts a tree and waits until all of it is there.
+    /// Starts a tree and waits until it is complete.
     fn grow(
         &mut self,
         level: Option<Level>,
@@ -218,7 +218,7 @@ impl Bench<'_> {
         Ok(micros)
     }
 
-    /// Ends the harder tree in every way at the same time, and counts who is left.
+    /// Ends the harder tree in every way at the same time, and counts what is left.
     fn count_survivors(&mut self, levels: &[Level]) -> Result<bool, Failure> {
         let mut trees = Vec::new();
         for level in [None].into_iter().chain(levels.iter().copied().map(Some)) {
@@ -236,7 +236,7 @@ impl Bench<'_> {
                         Tree::Floor(child) => {
                             kill_group(child, Signal::TERM)?;
                             std::thread::sleep(GRACE);
-                            // A group that is empty already is what was wanted.
+                            // A group that is empty already is the goal.
                             kill_group(child, Signal::KILL).ok();
                             Ok(0)
                         }
@@ -263,7 +263,7 @@ impl Bench<'_> {
             let (name, word) = level.map_or(("kill -PGID", ""), |level| ("outlive kill", level.word()));
             let verdict = match level {
                 None => String::new(),
-                // The bare process group promises only to name who got away.
+                // With the bare process group, `kill` only promises to name the processes that got away.
                 Some(Level::Group) => {
                     let is_kept = named.as_ref().is_ok_and(|&named| named == left.len());
                     format!("  {} (all of them named in the answer)", judge(is_kept, &mut all_kept))
@@ -287,7 +287,7 @@ impl Bench<'_> {
     }
 }
 
-/// Sends a signal to the process group that a child leads. The child was not reaped, so that the number is still its own.
+/// Sends a signal to the process group that a child leads. The child is not reaped yet, so the number is still its own.
 fn kill_group(child: &Child, signal: Signal) -> Result<(), String> {
     let group =
         i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).ok_or("no such group")?;

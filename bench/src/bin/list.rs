@@ -1,8 +1,8 @@
-//! `outlive list` over a large store, against `ls -l` over the same directories, and what of it is looking for jobs that need
-//! recovery.
+//! `outlive list` over a large store, against `ls -l` over the same directories, and the share of it that looks for jobs to
+//! recover.
 //!
-//! Every job is a real one. *Cold*: a new program, and nothing of the disk in memory, where this user may have the kernel
-//! drop it. *Warm*: a new program, and all in memory. Both sides take turns.
+//! Every job is real. *Cold*: a new program, with an empty page cache where this user may drop it. *Warm*: a new program, with
+//! everything in memory. Both sides take turns.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
@@ -63,7 +63,7 @@ fn end_many(store: &Store, count: u64) -> Result<(), Failure> {
         go_on()?;
         let batch = left.min(BATCH);
         let start = |number| {
-            // As different as jobs are: some print, some fail.
+            // A mix: some jobs print, some fail.
             let line = format!("echo job {number}; exit {}", number % 3);
             Ok(store.start(&Request::argv(["sh", "-c", &line]))?.job)
         };
@@ -79,7 +79,7 @@ fn end_many(store: &Store, count: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the kernel forget what it has read.
+/// Drops the page cache.
 fn drop_caches(path: &Path) -> Result<(), Failure> {
     settle(path)?;
     Ok(fs::write("/proc/sys/vm/drop_caches", "3")?)

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// One client begins its turn without the tools of a server that takes longer to say its first word, in milliseconds.
 const FIRST_ANSWER: f64 = 100.0;
 
-/// What each job prints before it sleeps: lines of 40 bytes. It ends by itself, should nobody end it.
+/// What each job prints before it sleeps: lines of 40 bytes. It ends by itself if no kill comes.
 const JOB: &str = "seq -f %039.0f 1 400; exec sleep 900";
 
 /// So many of its lines are 8 KiB.
@@ -66,7 +66,7 @@ fn outlive(world: &World, options: &Options) -> Command {
     command
 }
 
-/// Returns the other, at home in the benchmark's directory and told not to call its makers.
+/// Returns the other server, with its home in the benchmark's directory and its telemetry off.
 fn commander(world: &World, options: &Options) -> Result<Option<Command>, Failure> {
     let Some(program) = options.desktop_commander.as_ref().map(|directory| directory.join(COMMANDER)) else {
         return Ok(None);
@@ -284,12 +284,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Lets it finish what it does after an answer, which is not to be counted as part of the next: agents do not ask at once.
+    /// Lets the server finish its work after an answer, so that it does not count as part of the next request.
     fn rest(&mut self) -> Result<(), Failure> {
         self.request("ping", &json!({})).map(drop)
     }
 
-    /// Asks, and returns the result and the milliseconds until it was there. What the server says besides is passed over.
+    /// Asks, and returns the result and the milliseconds until it came. Other messages of the server are ignored.
     fn request(&mut self, method: &str, params: &Value) -> Result<(Value, f64), Failure> {
         self.asked += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params});
@@ -319,7 +319,7 @@ impl Drop for Server {
         self.child.kill().ok();
         self.child.wait().ok();
         for process in &self.processes {
-            // Most have ended; a number that was given to another since is not touched.
+            // Most have ended; a pid that belongs to another process now is not touched.
             if let Some(handle) = Handle::open(*process) {
                 handle.signal(Signal::KILL).ok();
             }

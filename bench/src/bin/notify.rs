@@ -1,8 +1,8 @@
-//! From the end of a command to whoever waits for it, against `waitpid` by the command's own parent.
+//! Time from the end of a command to the answer of a waiter, against `waitpid` by the command's own parent.
 //!
-//! The command takes the time as the last thing that it does. In every round it is started and waited for in each way, in a
-//! rotating order, so that whatever else the machine does hits all alike. Nobody but its parent can be told sooner than its
-//! parent; outlive's answer is synced before it is told, and comes from another process.
+//! The command takes the time as its last action. In every round it is started and waited for in each way, in a
+//! rotating order, so that other load of the machine hits all alike. The kernel tells the parent first; outlive's answer is
+//! synced before it is given, and comes from another process.
 //!
 //! Then: a thousand programs that wait for one job, and what a waiter costs while nothing happens.
 
@@ -22,20 +22,20 @@ use outlive_bench::{
 use outlive_sys::clock;
 use outlive_tests::waits_with_open;
 
-/// How often the time of the command's own parent an answer may take.
+/// An answer may take this many times as long as that of the command's own parent.
 const BOUND: f64 = 3.0;
 
 /// How long anything may take before the benchmark gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a thread has to go to sleep before the command is told to end: nobody tells that it sleeps.
+/// How long a thread has to go to sleep before the command is told to end: the kernel does not report that it sleeps.
 const ASLEEP: Duration = Duration::from_millis(5);
 
 fn main() -> ExitCode {
     conclude(run)
 }
 
-/// Who waits, and how.
+/// The waiter, and its way to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// The command's own parent.
@@ -115,7 +115,7 @@ fn is_installed(program: &str) -> bool {
 
 fn print(ways: &[Way], all: &[Samples], all_kept: &mut bool) {
     let floor = all[0].median();
-    // Where the sync of the outcome alone takes longer than all else together, the disk is measured and not outlive.
+    // Where the sync of the outcome alone takes longer than all the rest, the figure is the disk's, not outlive's.
     let is_judged = all[1].median() < floor / 4.0;
     println!("{:<26}{:>9}{:>9}{:>9}{:>16}", "who waits", "best µs", "p50", "p95", "p50 ÷ waitpid");
     for (way, samples) in ways.iter().zip(all) {
@@ -139,7 +139,7 @@ fn print(ways: &[Way], all: &[Samples], all_kept: &mut bool) {
 }
 
 impl Bench<'_> {
-    /// Tells the command to end; returns when it says it did.
+    /// Tells the command to end; returns the time that it reports.
     fn tell(&self) -> Result<u64, Failure> {
         drop(OpenOptions::new().write(true).open(&self.fifo)?);
         let mut stamp = [0; 8];
@@ -269,7 +269,7 @@ impl Bench<'_> {
         Ok(self.store.remove(&job)?)
     }
 
-    /// Looks what waiters cost while nothing happens.
+    /// Measures what waiters cost while nothing happens.
     fn rest(&self, all_kept: &mut bool) -> Result<(), Failure> {
         let job = self.start()?;
         let id = job.id().as_str();

@@ -27,7 +27,7 @@ use outlive_sys::identity::{Handle, ProcessId};
 /// A place in the large log may take at most so many times what it takes in the small one.
 const PLACE_BOUND: f64 = 3.0;
 
-/// The most that it may take to learn that there is nothing new, in microseconds.
+/// The longest time, in microseconds, to learn that there is nothing new.
 const NOTHING_NEW_BOUND: f64 = 100.0;
 
 /// A search may take at most so many times what `grep -c` takes.
@@ -52,8 +52,8 @@ const LARGE_LINE: u64 = 5_000_000;
 /// How many lines a reader wants.
 const WANTED: u64 = 100;
 
-/// Places are taken from this many lines around the middle: how far into its chunk of 1 MiB a line lies decides what it
-/// costs, and one line would say more about its luck than about the size of the log.
+/// Positions are taken from this many lines around the middle: how far into its chunk of 1 MiB a line lies decides its
+/// cost, and one line alone would measure its luck rather than the size of the log.
 const SPREAD: u64 = 50_000;
 
 /// What is searched for; the same to `grep` and to us. Rare, one line of a hundred, and a pattern without any fixed text.
@@ -78,7 +78,7 @@ fn run() -> Result<bool, Failure> {
     println!("read: {} keeper; {}", keeper.label, world.describe());
     let bench = Bench { store: &store, outlive: &options.outlive, directory: world.path() };
     let mut all_kept = true;
-    // Where the last chunk begins, which is what the last lines cost, is luck: so there are several of each.
+    // Where the last chunk begins decides what the last lines cost, and is luck: so there are several of each.
     let mut logs = Vec::new();
     for _ in 0..copies {
         logs.push([bench.write(SMALL, SMALL / LINE / 2)?, bench.write(LARGE, LARGE_LINE)?]);
@@ -450,7 +450,7 @@ fn count_calls(
     let transfers = || sum_of_lines(&path, &["syscr", "syscw"]);
     let trace = go.with_file_name("strace");
     let tracer = if is_traced { Some(attach(keeper.pid, &trace)?) } else { None };
-    // Followers are at rest by now; the keeper has long been.
+    // Followers sleep by now; the keeper has slept for long.
     std::thread::sleep(Duration::from_millis(200));
     let before = (transfers()?, processor_seconds(keeper.pid)?);
     File::create(go)?;

@@ -1,5 +1,5 @@
 //! Everything at once, for minutes: starts, floods of output, input, kills, removals, collections, front ends and keepers that
-//! are killed at any moment, a disk that is full now and then. Afterwards every job is looked at.
+//! are killed at any moment, a disk that is full now and then. Afterwards every job is checked.
 //!
 //! Each command counts on both streams (`tests/programs/counts.rs`), so that its log can be checked to the byte: it must be
 //! the beginning of what was written, and all of it where the command ended by itself and its keeper lived. Each outcome must
@@ -26,28 +26,28 @@ use outlive_sys::identity::{Handle, ProcessId};
 use outlive_tests::counts::{Checker, Counted};
 use outlive_tests::{Random, SmallDisk, end_within};
 
-/// Those who start and end jobs at the same time.
+/// Threads that start and end jobs at the same time.
 const USERS: u64 = 6;
 
 /// At most about so many jobs live at the same time.
 const MOST: usize = 60;
 
-/// Jobs that nobody harms, to see whether keepers grow.
+/// Jobs that are never killed, to see whether keepers grow.
 const SENTINELS: usize = 5;
 
-/// How long anything may take.
+/// The limit of any single wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What may be lost of a keeper's thrift: buffers that it gives back when it is idle.
+/// Growth of a keeper that is allowed: buffers that it gives back when it is idle.
 const KEEPER_GROWTH_KIB: i64 = 256;
 
-/// The same for this program, which checks gigabytes: a piece of output for each user, and what the allocator keeps.
+/// The same for this program, which checks gigabytes: a piece of output for each thread, and what the allocator keeps.
 const OWN_GROWTH_KIB: i64 = 32 << 10;
 
-/// What a start of ours may come to, by its exit status: started, refused by the disk, or by a limit.
+/// Exit statuses that a start may have: started, refused by the disk, or by a limit.
 const RUN_CODES: [i32; 3] = [0, 1, 5];
 
-/// What is asked of a job may come too late, or too early; see `docs/reference/exit-status.md`.
+/// Exit statuses of a request that comes too late or too early; see `docs/reference/exit-status.md`.
 const OTHER_CODES: [i32; 5] = [0, 1, 3, 4, 5];
 
 fn main() -> ExitCode {
@@ -65,7 +65,7 @@ enum Deed {
     Sleeps,
 }
 
-/// What was done to a job, as far as it is known here. A number in its name tells which it is.
+/// What was done to a job, as far as this program knows. A number in the job's name identifies it.
 #[derive(Debug, Clone)]
 struct Entry {
     deed: Deed,
@@ -76,9 +76,9 @@ struct Entry {
     is_killed: bool,
     is_bereft: bool,
     is_removed: bool,
-    /// What it was told, and whether the front end said so.
+    /// Its input, and whether the front end confirmed it.
     told: Vec<(String, bool)>,
-    /// Of that, what must be there if it ended by itself.
+    /// The part of it that the log must have if the job ended by itself.
     must: Vec<String>,
 }
 
@@ -230,7 +230,7 @@ impl Soak<'_> {
         let request = Request::argv(self.argv(entry.deed)).name(format!("soak-{number}")).stdin(stdin);
         let place = &self.places[entry.place];
         let started = match place.store.start(&request) {
-            // A full disk and a limit are what was asked for; anything else is not.
+            // A full disk and a limit are expected; any other failure is not.
             Err(error @ (StartError::Store { .. } | StartError::Limit(_))) if place.is_small => {
                 return Err(error.into());
             }
@@ -298,7 +298,7 @@ impl Soak<'_> {
                         let mut random = Random::new(seed.wrapping_add(number));
                         while Instant::now() < deadline && !outlive_sys::signal::interrupted() {
                             if let Err(failure) = self.act(&mut random) {
-                                // A job may be gone before it is asked for; what it came to is looked at later.
+                                // A job may be gone before it is asked for; its outcome is checked later.
                                 self.note("refused");
                                 drop(failure);
                             }
@@ -350,7 +350,7 @@ impl Soak<'_> {
             6..9 => Deed::Talks { width, code },
             _ => Deed::Sleeps,
         };
-        // Counting to zero is counting until told.
+        // Counting to zero means counting until told to stop.
         let deed = match deed {
             Deed::Counts { lines: 0, .. } => Deed::Sleeps,
             deed => deed,
@@ -370,7 +370,7 @@ impl Soak<'_> {
                 self.change(number, |entry| (entry.id, entry.is_started) = (Some(id), true));
             }
             Some(_) => self.note("refused"),
-            // Nobody knows whether it was started; its name does.
+            // Whether it was started is not known here; its name will tell.
             None => {
                 let found = self.places[place].store.find(&name, None);
                 self.change(number, |entry| entry.id = found.ok().map(|job| job.id().to_string()));
@@ -383,7 +383,7 @@ impl Soak<'_> {
         let talks = |entry: &Entry| matches!(entry.deed, Deed::Talks { .. }) && !entry.is_stopped;
         let Some((number, entry)) = self.pick(random, talks) else { return Ok(()) };
         let id = entry.id.as_deref().unwrap_or_default();
-        // Those that are to be there at the end are only told, never to stop.
+        // Jobs that must run to the end of the soak get input only, never the word to stop.
         if number >= SENTINELS as u64 && random.below(3) == 0 {
             self.change(number, |entry| {
                 entry.is_stopped = true;
@@ -411,7 +411,7 @@ impl Soak<'_> {
 
     fn kill(&self, random: &mut Random) -> Result<(), Failure> {
         let Some((number, entry)) = self.pick(random, |entry| !entry.is_killed) else { return Ok(()) };
-        // Those that end by themselves mostly may.
+        // Jobs that end by themselves are mostly left to do so.
         if number < SENTINELS as u64 || (entry.deed != Deed::Sleeps && random.below(3) > 0) {
             return Ok(());
         }
@@ -479,7 +479,7 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Removes a job that has ended, after a look at it.
+    /// Removes a job that has ended, after checking it.
     fn remove(&self, random: &mut Random) -> Result<(), Failure> {
         let Some((number, entry)) = self.pick(random, |entry| !entry.is_removed) else { return Ok(()) };
         let store = &self.places[entry.place].store;
@@ -503,13 +503,13 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Looks at a job that has ended: is it what happened?
+    /// Checks that an ended job is what happened.
     fn examine(&self, number: u64, job: &Job, state: &State) {
         let Some(entry) = self.entry(number) else { return };
         let word = state.status.to_string();
         match self.judge(&entry, job, state) {
             Ok(()) => {}
-            // The small store's oldest jobs are collected by anybody.
+            // The small store's oldest jobs may be collected by any front end.
             Err(_) if job.is_removed() => return,
             Err(error) => {
                 self.complain(format!("soak-{number} {}: {error}: {entry:?}: {:?}", job.id(), state.outcome))
@@ -549,7 +549,7 @@ impl Soak<'_> {
                 let by_signal = matches!(outcome.wait_status, WaitStatus::Signaled { signal: 9 | 15, .. });
                 entry.is_killed && (by_signal || ended_by_itself)
             }
-            // The kernel may have told the code of a job whose keeper was killed: its own, or that of a writer without a reader.
+            // The kernel may have reported the code of a job whose keeper was killed: its own, or that of a writer without a reader.
             Cause::Lost { .. } => entry.is_bereft,
             Cause::NeverStarted(_) => !entry.is_started,
             Cause::Timeout | Cause::Oom | Cause::Newer(_) => false,
@@ -574,7 +574,7 @@ impl Soak<'_> {
             }
         };
         let [out, err] = read(&mut output, width)?;
-        // Of one whose keeper was killed the log is a beginning, though the kernel may have told how it ended.
+        // A job whose keeper was killed has only the beginning of its log, though the kernel may have reported how it ended.
         let is_lost = matches!(outcome.cause, Cause::Lost { .. });
         let is_whole = ended_by_itself && !is_lost && totals.dropped_bytes == 0;
         for counted in [&out, &err] {
@@ -591,7 +591,7 @@ impl Soak<'_> {
         if heard.len() != out.echoes.len() {
             return Err("it was told something twice".to_owned());
         }
-        // What a loss has joined is nobody's line.
+        // Where bytes were dropped, two lines may read as one that was never sent.
         let is_known = |text: &String| entry.told.iter().any(|(told, _)| told == text);
         if totals.dropped_bytes == 0 && !heard.iter().all(|text| is_known(text)) {
             return Err(format!("it heard what nobody told it: {:?}", out.echoes));
@@ -602,7 +602,7 @@ impl Soak<'_> {
         }
     }
 
-    /// Ends everything, and looks at all that is left.
+    /// Ends everything, and checks all jobs that are left.
     fn finish(&self, sentinels: &[u64]) -> Result<(), Failure> {
         for &number in sentinels {
             self.change(number, |entry| {
@@ -679,7 +679,7 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Looks for what is left where nothing should be.
+    /// Checks that no process, mark, control group or quarantined job is left.
     fn leftovers(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + PATIENCE;
         let mut processes = self.processes();
@@ -718,7 +718,7 @@ impl Soak<'_> {
         Ok(())
     }
 
-    /// Lists keepers of these stores, and what has the environment of one of their jobs.
+    /// Lists keepers of these stores, and processes with the environment of one of their jobs.
     fn processes(&self) -> Vec<i32> {
         let Ok(entries) = self.entries.lock() else { return Vec::new() };
         let ids: HashSet<String> = entries
@@ -735,7 +735,7 @@ impl Soak<'_> {
         outlive_tests::all_processes().into_iter().filter(is_ours).collect()
     }
 
-    /// Measures this program, which has had the stores open all the time, and the keepers of the jobs nobody harms.
+    /// Measures this program, which has had the stores open all the time, and the keepers of the jobs that are never killed.
     fn sizes(&self, sentinels: &[u64]) -> Result<Vec<(String, [i64; 2])>, Failure> {
         // A keeper gives its buffer back after a second.
         std::thread::sleep(Duration::from_secs(2));

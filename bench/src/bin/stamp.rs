@@ -1,6 +1,6 @@
-//! The command whose first instruction `start` waits for: takes the time before anything else, and tells it.
+//! The command whose first instruction `start` waits for: takes the time before anything else, and reports it.
 //!
-//! `stamp SOCKET TAG` sends `TAG TIME` in one datagram. It prints nothing: nobody may be reading.
+//! `stamp SOCKET TAG` sends `TAG TIME` in one datagram. It prints nothing: its output may have no reader.
 
 use std::os::unix::net::UnixDatagram;
 use std::process::ExitCode;

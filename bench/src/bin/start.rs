@@ -51,9 +51,9 @@ enum Way {
 struct Row {
     shape: Shape,
     way: Way,
-    /// How the way and the keeper are called in the table.
+    /// The name of the way and of the keeper in the table.
     labels: [&'static str; 2],
-    /// None where nothing is promised.
+    /// None where there is no bound.
     bound: Option<f64>,
     /// In microseconds, one set per repetition.
     repeats: Vec<Samples>,
@@ -140,7 +140,7 @@ impl<'a> Starter<'a> {
         })
     }
 
-    /// Starts the command in one way, waits until all of it is over, and returns the microseconds.
+    /// Starts the command in one way, waits until it and its keeper are gone, and returns the microseconds.
     fn start(&self, way: &Way, shape: Shape, tag: u64) -> Result<f64, Failure> {
         let argv = [self.stamp.as_os_str(), self.socket.as_os_str(), tag.to_string().as_ref()]
             .map(|argument| argument.to_owned());

@@ -1,6 +1,6 @@
 //! Output through a keeper, against `writer | cat > file` with the same writer.
 //!
-//! Wall time is from the request to the moment when somebody who waits knows that the command has ended: for `cat`, its own
+//! Wall time is from the request to the moment when a waiter knows that the command has ended: for `cat`, its own
 //! end; for a job, the return of `wait`, before which the keeper has also synced the outcome. Processor time is that of
 //! everything but the writer: `cat`, or the keeper. It is taken twice: when the end is told, which is what the bound is
 //! about, and when the output is also on the disk. The keeper sees to that itself; after `cat` it takes a `sync`, whose
@@ -45,7 +45,7 @@ struct Run {
 fn run() -> Result<bool, Failure> {
     let (options, [bytes, repeats]) = Options::parse([("bytes", 1 << 30), ("repeats", 5)])?;
     let world = World::new(&options)?;
-    // A keeper belongs to nobody and would be reaped by init; as its parent we are told what it has used in all.
+    // A keeper's parent would be init; as its subreaper this program reaps it and learns its processor time.
     if !spawn::adopt_orphans() {
         return Err("this kernel has no subreapers, and what a keeper has used cannot be known".into());
     }
@@ -111,7 +111,7 @@ fn through_keeper(store: &Store, bytes: u64) -> Result<Run, Failure> {
     expect_bytes(log_bytes(&job)?, bytes)?;
     store.kill(&job, &Kill { force: true, by: "bench".to_owned(), ..Kill::default() })?;
     gone(keeper)?;
-    // What the kernel tells of a process includes the children that it has reaped, here the writer.
+    // The kernel's figure for a process includes the children that it has reaped, here the writer.
     let writer = outcome.usage.ok_or("nothing is known of the writer")?;
     let everything = reap(keeper.pid)? - (writer.user_ms + writer.system_ms) as f64 / 1e3;
     store.remove(&job)?;

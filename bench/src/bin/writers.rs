@@ -1,9 +1,9 @@
 //! Output of many jobs at once, against as many `writer | cat > file`.
 //!
 //! The same as `throughput`, but everything competes: for the processors, for the disk, and for the store. The cap is on,
-//! as it is by default. Wall time is from the first request to the moment when somebody who waits for all knows that all
-//! have ended; of that, the time until all were started is told too. Processor time is that of all keepers, or of all
-//! `cat`s. It is taken in runs of its own: what keeps the keepers there to be asked is a shell and a `sleep` for each job,
+//! as it is by default. Wall time is from the first request to the moment when a waiter for all knows that all
+//! have ended; of that, the time until all were started is printed too. Processor time is that of all keepers, or of all
+//! `cat`s. It is taken in runs of its own: a shell and a `sleep` for each job keep the keepers alive until they are measured,
 //! which would cost ten times what they cost `throughput`. Files are emptied after each run but stay until the end (see
 //! [`World::file_micros`] for what deleting would do to the next start).
 
@@ -131,7 +131,7 @@ fn through_cats(directory: &Path, repeat: u64, writers: u64, bytes: u64) -> Resu
     Ok(Run { starting, wall, processor })
 }
 
-/// The same for jobs. Only if they linger is it known what their keepers have used.
+/// The same for jobs. The keepers' processor time is known only if the jobs linger.
 fn through_keepers(store: &Store, writers: u64, bytes: u64, do_linger: bool) -> Result<Run, Failure> {
     let program = beside("lines")?;
     let request = if do_linger {

@@ -1,6 +1,6 @@
 //! The library calls back.
 //!
-//! Proves of the design: a callback in the library hears of each ending once, and one that fails has heard nothing.
+//! Proves of the design: a callback in the library is given each ending once; if it panics, the next listener is.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -38,12 +38,12 @@ fn a_callback_hears_of_each_ending_once_before_and_after_it_was_set() {
     let mut after: Vec<String> = (0..10).map(|_| start(&home, "me", &["sh", "-c", "exit 1"])).collect();
     after.push(start(&home, "me", &["sleep", "300"]));
     assert_eq!(sorted(heard(&told, 10)), sorted(after[..10].to_vec()));
-    // A keeper that is killed tells nobody; it is found out.
+    // A killed keeper tells nothing; the listener finds out.
     kill_with_keeper(&home, &after[10]);
     assert_eq!(heard(&told, 1), after[10..]);
     drop(listener);
     assert_eq!(jobs(&peek(&home, "me")), nothing());
-    // While it was away:
+    // While there was no listener:
     let away = ended(&home, "me", &["true"]);
     let listener = listen(tell);
     assert!(heard(&told, 1).contains(&away));

@@ -1,6 +1,6 @@
-//! Whatever is killed in the middle, nothing is missed, and a repeat has the same sequence.
+//! Whatever is killed in the middle, no ending is missed, and a repeat has the same sequence.
 //!
-//! Proves of the design: telling comes before noting; an ending that a keeper could not tell is told by whoever looks.
+//! Proves of the design: telling comes before noting; an ending that a keeper could not tell is told by the front end that looks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,11 +27,11 @@ fn killed_between_telling_and_noting_it_is_told_again_with_the_same_sequences() 
     let all = talkative(&home, 45);
     let before = sequences(&peek(&home, "me"));
     let mut child = home.outlive(["inbox", "--reader", "me"]).stdout(Stdio::piped()).spawn().unwrap();
-    // It has begun to tell, and cannot end: a pipe takes less than there is.
+    // It has begun to tell, and cannot finish: a pipe takes less than there is.
     let mut some = [0; 100];
     child.stdout.as_mut().unwrap().read_exact(&mut some).unwrap();
     assert!(String::from_utf8_lossy(&some).starts_with("45 jobs"));
-    // Nobody else of this reader is told meanwhile.
+    // No other program of this reader tells meanwhile.
     assert_eq!(
         home.run(["--json", "inbox", "--reader", "me"]).code(4).error_json()["error"]["code"],
         "timed_out"
@@ -128,7 +128,7 @@ fn a_keeper_killed_between_outcome_and_event_has_its_end_told_by_whoever_looks()
         (&notice(&told, &job)["exit_code"], &notice(&told, &job)["cause"]),
         (&5.into(), &"natural".into())
     );
-    // Also by who removes it.
+    // Also by the front end that removes it.
     forget();
     home.run(["remove", "--reader", "somebody", &job]).ok();
     assert_eq!(written(), 1);
@@ -186,7 +186,7 @@ fn a_damaged_place_costs_no_ending_and_repeats_none_that_is_still_known() {
         assert_eq!(jobs(&inbox(&home, "me")), [job], "{}", damage.escape_ascii());
         assert_eq!(jobs(&inbox(&home, "me")), nothing());
     }
-    // A directory in its place: what cannot be noted is said, and told again.
+    // A directory in its place: what cannot be noted is reported, and told again.
     let job = ended(&home, "me", &["true"]);
     fs::remove_file(reader_file(&home, "me")).unwrap();
     fs::create_dir(reader_file(&home, "me")).unwrap();
@@ -243,7 +243,7 @@ fn an_ending_on_a_full_disk_is_told_once_there_is_room() {
         home.store().join("live").join(format!("{job}@default")).exists(),
         "there is something to be found"
     );
-    // What cannot be noted is told all the same, and said to come again.
+    // What cannot be noted is told all the same, with the word that it comes again.
     let done = home.run(["--json", "inbox", "--reader", "me"]).code(1);
     assert_eq!(jobs(&done.json()), std::slice::from_ref(&before));
     fs::remove_file(filler).unwrap();

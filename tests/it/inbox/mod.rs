@@ -1,8 +1,8 @@
-//! Nobody polls, and nobody misses an ending.
+//! No reader polls, and none misses an ending.
 //!
 //! Proves of the design: a reader is told of each ending of the jobs it started, at least once, also if it was down; a repeat
 //! happens only after a crash between telling and noting it, with the same sequence; if the starter never comes back, the next
-//! reader of the session is told. Also S3-30 and S3-31 (the end of a process is told to who started it, with exit code, final
+//! reader of the session is told. Also S3-30 and S3-31 (the end of a process is told to its starter, with exit code, final
 //! output and duration), S3-34, S3-35 and S3-36 (the message and its 2,000 characters).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
@@ -30,7 +30,7 @@ fn start(home: &Home, reader: &str, argv: &[&str]) -> String {
     home.start_with(&["--reader", reader], argv)
 }
 
-/// Waits for the end of jobs without being told of it.
+/// Waits for the end of jobs without a mark that they were told.
 fn end(home: &Home, jobs: &[String]) {
     let store = home.open();
     let jobs: Vec<_> = jobs.iter().map(|job| store.find(job, None).unwrap()).collect();
@@ -39,7 +39,7 @@ fn end(home: &Home, jobs: &[String]) {
     store.reconcile(None);
 }
 
-/// Runs a program for a reader to its end, and tells nobody.
+/// Runs a program for a reader to its end; no reader is told.
 fn ended(home: &Home, reader: &str, argv: &[&str]) -> String {
     let job = start(home, reader, argv);
     end(home, std::slice::from_ref(&job));
@@ -91,7 +91,7 @@ fn events_file(home: &Home) -> PathBuf {
     home.store().join("sessions/default/events")
 }
 
-/// Kills the keeper of a job and then what it kept.
+/// Kills the keeper of a job and then its command.
 fn kill_with_keeper(home: &Home, job: &str) {
     let shown = home.show(job);
     let [command, keeper] = ["pid", "keeper_pid"].map(|field| pid(&shown, field));

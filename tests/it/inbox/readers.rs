@@ -1,4 +1,4 @@
-//! Several readers: each has its own, and those who stay away are stood in for.
+//! Several readers: each has its own endings, and another reader stands in for one that stays away.
 //!
 //! Proves of the design: a reader is told of the jobs that it started; if it never comes back, the next reader is told.
 
@@ -11,7 +11,7 @@ use outlive_tests::{Home, finish};
 
 use super::*;
 
-/// Kills a program while it looks, at some moment or other; returns what it had told and noted if it was faster.
+/// Kills a program while it looks, at a random moment; returns what it told and noted if it was faster.
 fn killed(mut command: std::process::Command) -> Vec<String> {
     let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     child.kill().unwrap();
@@ -90,7 +90,7 @@ fn a_starter_that_stays_away_is_stood_in_for_by_the_next_reader_and_told_when_it
     let home = Home::new();
     home.configure("[session]\nabsence = \"1h\"\n");
     let job = ended(&home, "first", &["sh", "-c", "exit 4"]);
-    // It may yet come.
+    // The starter may still come.
     assert_eq!(jobs(&inbox(&home, "second")), nothing());
     assert_eq!(jobs(&inbox(&home, "second")), nothing());
     home.configure("[session]\nabsence = \"0s\"\n");
@@ -141,7 +141,7 @@ fn a_sign_of_life_counts_from_the_last_look() {
     let looked = |minutes: u64| {
         std::fs::File::open(reader_file(&home, "first")).unwrap().set_modified(ago(minutes)).unwrap();
     };
-    // The job has only just ended, so nobody has stayed away for long.
+    // The job has only just ended, so no reader has stayed away for long.
     looked(60);
     assert_eq!(jobs(&inbox(&home, "second")), [own]);
     let text = std::fs::read_to_string(reader_file(&home, "second")).unwrap();
@@ -185,7 +185,7 @@ fn a_job_of_nobody_is_told_to_every_reader() {
     }
 }
 
-/// Whoever tells several at the same time notes those that were heard, in any order; the others come again.
+/// A front end that tells several endings at the same time notes those that were heard, in any order; the others come again.
 #[test]
 fn those_that_were_told_are_noted_and_no_others() {
     let home = Home::new();

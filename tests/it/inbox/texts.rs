@@ -1,4 +1,4 @@
-//! What a notice says, how much of it, and what nobody can make it say.
+//! What a notice says, how much of it, and what no job can make it say.
 //!
 //! Proves S3-31 (exit code, tail and duration), S3-34, S3-35, S3-36.
 
@@ -10,7 +10,7 @@ fn text(home: &Home) -> String {
     home.run(["inbox", "--reader", "me", "--peek"]).ok().text()
 }
 
-/// Lists the lines that are ours: those that are not quoted.
+/// Lists outlive's own lines: those that are not quoted.
 fn own_lines(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.starts_with("    | ")).collect()
 }

@@ -165,7 +165,7 @@ struct Dialogue {
     written: usize,
     /// Bytes of text that it reads.
     received: usize,
-    /// All of it, for whoever wants to know where the bytes went.
+    /// All of it, printed to see where the bytes went.
     transcript: String,
 }
 
@@ -177,7 +177,7 @@ impl Dialogue {
             let entry = entry.unwrap();
             std::fs::copy(entry.path(), home.path().join(entry.file_name())).unwrap();
         }
-        // Each is passed once: a script may come to the next before this one was let go of.
+        // A gate is passed once: a script may reach the next gate before this one was opened.
         for gate in ["go", "go-again", "go-lint", "go-types", "go-unit"] {
             assert!(home.command("mkfifo").arg(gate).status().unwrap().success());
         }
@@ -197,7 +197,7 @@ impl Dialogue {
         answer
     }
 
-    /// Tells a script to go on; returns once it does.
+    /// Opens a script's gate; returns once it went on.
     fn go_on(&self, gate: &str) {
         std::fs::write(self.home.path().join(gate), "\n").unwrap();
     }

@@ -130,7 +130,7 @@ fn a_burst_of_thousands_is_answered() {
     const CALLS: u64 = 10_000;
     let call = |id: u64| json!({"jsonrpc": "2.0", "id": 1_000_000 + id, "method": "tools/call", "params": {"name": "read_output", "arguments": {"job": job, "lines": 1}}});
     let burst: String = (0..CALLS).map(|id| format!("{}\n", call(id))).collect();
-    // Nobody reads the answers before all is written: the harness takes them in a thread.
+    // All is written before an answer is taken: a thread of the harness reads meanwhile.
     client.send_bytes(burst.as_bytes());
     for id in 0..CALLS {
         assert_eq!(client.tool_answer(1_000_000 + id).ok().body(), ["x"]);

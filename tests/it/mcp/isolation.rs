@@ -1,6 +1,6 @@
-//! Whose jobs a client sees: those of its project.
+//! Which jobs a client sees: those of its project.
 //!
-//! Proves that a server of another project neither sees nor names them, and that each conversation has its own place.
+//! Proves that a server of another project neither sees nor names them, and that each conversation has its own position.
 
 use outlive_tests::{Era, Home, Mcp};
 use serde_json::json;
@@ -58,7 +58,7 @@ fn the_session_is_named_or_comes_from_the_clients_roots() {
     assert_eq!(home.show(&job)["session"], "mine");
 }
 
-/// Each conversation has its own place in a job's output.
+/// Each conversation has its own position in a job's output.
 #[test]
 fn readers_do_not_take_from_each_other() {
     let home = Home::new();

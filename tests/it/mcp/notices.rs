@@ -17,10 +17,10 @@ fn start_job(client: &mut Mcp, name: &str, code: u8) -> String {
     client.call("run", json!({"command": line, "name": name, "stdin": "open", "background": true})).ok().job()
 }
 
-/// Ends such a job behind the client's back.
+/// Ends such a job without a call of the client.
 fn end_job(home: &Home, job: &str) {
     home.run(["send", job, "go"]).ok();
-    // For somebody else: the client is not told by it.
+    // As another reader: this does not count as told to the client.
     home.run(["--reader", "somebody-else", "wait", "--timeout", "50s", job]).ok();
 }
 
@@ -129,7 +129,7 @@ fn many_endings_come_in_pieces() {
     }
 }
 
-/// Calls that are answered at the same time tell each ending once among them: a job that a call waits for is that call's to tell.
+/// Calls that are answered at the same time tell each ending once: a call that waits for a job tells its end.
 #[test]
 fn calls_at_the_same_time_tell_each_ending_once() {
     let home = Home::new();
@@ -148,7 +148,7 @@ fn calls_at_the_same_time_tell_each_ending_once() {
         texts.iter().map(|text| text.matches(&words).count()).sum::<usize>()
     };
     for job in &jobs {
-        // For somebody else: the client is not told by it.
+        // As another reader: this does not count as told to the client.
         home.run(["--reader", "somebody-else", "wait", "--timeout", "50s", job]).ok();
     }
     while jobs.iter().any(|job| told(&texts, job) == 0) {

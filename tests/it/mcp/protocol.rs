@@ -59,7 +59,7 @@ fn what_there_is_not_is_refused() {
     }
 }
 
-/// A client that begins with something else than it should is not left alone with a dead server.
+/// A client that begins with a wrong message still has a live server.
 #[test]
 fn a_wrong_beginning_is_forgiven() {
     let home = Home::new();
@@ -90,7 +90,7 @@ fn cancelling_ends_a_wait_and_never_a_job() {
             jobs[0]["status"] == "running"
         });
         client.cancel(running);
-        // Whatever was waiting, others are served at once.
+        // Whatever waits, other calls are answered at once.
         let listed = client.call("list_jobs", json!({})).ok();
         assert!(listed.text.contains(&job), "{}", listed.text);
         assert!(!client.is_answered(running));

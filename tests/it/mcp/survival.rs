@@ -55,7 +55,7 @@ fn a_server_may_be_killed_in_the_middle_of_any_tool() {
     let session = home.show(&job)["session"].as_str().unwrap().to_owned();
     let left = home.json(["--session", &session, "inbox", "--reader", "conversation", "--peek"]);
     assert_eq!(left["notices"], json!([]), "{left}");
-    // Every job is accounted for: it ended as it should, was killed because somebody asked, or lost its server before it began.
+    // Every job is accounted for: it ended as it should, was killed on request, or lost its server before it began.
     for job in home.json(["list"]).as_array().unwrap() {
         let ended = home.wait(job["job"].as_str().unwrap());
         let is_known = matches!(ended["status"].as_str(), Some("completed" | "killed"));

@@ -103,7 +103,7 @@ fn a_task_whose_time_is_over_is_completed_and_jobs_go_on() {
     });
     assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("not yet"), "{done}");
     assert_eq!(home.show(&job)["status"], "running");
-    // An event that comes after the asking is what was waited for, however late somebody looks.
+    // An event after the request completes the task, however late the client asks.
     let id = task(&mut client, json!({}));
     assert_eq!(get(&mut client, &id)["status"], "working");
     home.run(["kill", &job]).ok();

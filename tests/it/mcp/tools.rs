@@ -21,7 +21,7 @@ fn a_command_that_ends_in_time_answers_with_code_and_output() {
     }
 }
 
-/// The lines that several answers have shown; one may be begun by one answer and ended by the next.
+/// The lines of several answers; one answer may begin a line and the next end it.
 #[derive(Default)]
 struct Seen {
     lines: Vec<String>,
@@ -263,7 +263,7 @@ fn jobs_are_listed_with_what_is_asked_for() {
     assert_eq!(client.call("list_jobs", json!({"group": "b"})).ok().body().len(), 0);
 }
 
-/// Every error says what to call next, and an unknown id answers with the ids there are.
+/// Every error says what to call next, and the answer to an unknown id lists the ids that exist.
 #[test]
 fn errors_name_the_next_call() {
     let home = Home::new();

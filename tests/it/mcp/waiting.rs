@@ -1,6 +1,6 @@
 //! Waiting for what is needed next.
 //!
-//! Proves every condition of `wait`, that the time that is over ends nothing, and that `run` returns when its job is ready.
+//! Proves every condition of `wait`, that a timeout ends no job, and that `run` returns when its job is ready.
 
 use outlive_tests::{ERAS, Era, Home, Mcp, activity, until};
 use serde_json::json;
@@ -21,7 +21,7 @@ fn the_end_of_a_job_comes_with_its_new_output() {
         let answer = client.tool_answer(waiting).ok();
         assert!(answer.header().contains("failed, exit 5"), "{}", answer.text);
         assert!(!answer.body().contains(&"first"), "{}", answer.text);
-        // Once, by whichever of the two calls came first.
+        // Once, by the first of the two calls.
         let again = client.call("read_output", json!({"job": job})).ok();
         assert!(again.body().is_empty(), "{}", again.text);
         assert_eq!(client.end(), 0);

@@ -32,7 +32,7 @@ fn a_command_ends_though_nothing_more_can_be_kept() {
         "what is kept is the beginning"
     );
 
-    // A full disk keeps nobody from looking, and room is made by removing.
+    // A full disk hinders no reader, and removing makes room.
     assert_eq!(home.json(["list"])[0]["status"], "failed");
     home.run(["remove", &job]).ok();
     let next = home.start(["echo", "again"]);
@@ -91,7 +91,7 @@ fn the_outcome_is_recorded_on_a_disk_that_stays_full() {
     assert_eq!(home.json(["list"]).as_array().unwrap().len(), 1);
     assert_eq!(fs::read_dir(home.store().join("new")).unwrap().count(), 0);
     fs::remove_file(filler).unwrap();
-    // What could not be written among the events is told by the first who looks when there is room, and then the mark goes.
+    // An event that could not be written is told by the first front end that looks when there is room; then the mark goes.
     let told = home.run(["events"]).ok().text();
     assert_eq!(told.matches(" exited failed").count(), 1, "{told}");
     assert_eq!(fs::read_dir(home.store().join("live")).unwrap().count(), 0);

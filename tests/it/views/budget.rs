@@ -33,7 +33,7 @@ fn adds_up(home: &Home, job: &str, view: &[&str], whole: &str) {
     assert_eq!(number("to_line") - number("from_line") + 1, number("lines"), "{view:?}");
     assert_eq!(number("bytes"), fetched.len() as u64, "{view:?}");
 
-    // The command that people are told does the same.
+    // The command in the text for people does the same.
     let shown = logs(home, job, view);
     let (head, rest) = shown.split_once('[').unwrap();
     let (note, rest) = rest.split_once("]\n").unwrap();
