@@ -277,7 +277,7 @@ impl Running {
     }
 
     /// Waits for the end, at most `limit`, and reports it; again if a leftover process held the output open and wrote more.
-    fn watch(mut self, limit: Duration, mut tell: impl FnMut(Ended)) {
+    fn watch(mut self, limit: Duration, mut report: impl FnMut(Ended)) {
         let until = Instant::now().checked_add(limit);
         let left = || until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
         let error = match self.wait(left()) {
@@ -292,11 +292,11 @@ impl Running {
         };
         let status = self.child.wait().ok();
         let is_at_end = self.at_end.recv_timeout(LAST_OUTPUT) == Err(RecvTimeoutError::Disconnected);
-        tell(Ended { status, error: error.clone(), output: self.text() });
+        report(Ended { status, error: error.clone(), output: self.text() });
         if !is_at_end && error.is_none() {
             // Leftover processes may go on printing; until the limit they get no broken pipe.
             self.at_end.recv_timeout(left()).ok();
-            tell(Ended { status, error, output: self.text() });
+            report(Ended { status, error, output: self.text() });
         }
     }
 

@@ -15,7 +15,7 @@ use outlive_sys::{detach, socket};
 /// Sources of keepers, by preference.
 #[derive(Debug, Default)]
 pub(crate) struct KeeperProgram {
-    /// A path from [`Store::with_keeper`].
+    /// A path from `Store::with_keeper`.
     pub(crate) given: Option<PathBuf>,
     /// This program can be a keeper itself.
     pub(crate) can_be_self: bool,

@@ -114,7 +114,7 @@ enum Whose {
     /// For another reader, which may still fetch it.
     Others,
     /// For no reader any more.
-    Nobodys,
+    NoReader,
 }
 
 impl Store {
@@ -197,7 +197,7 @@ impl Inbox {
         while let Some((_, to)) = events.take_gap() {
             has_gap |= to > self.progress.cursor;
         }
-        if has_gap && self.tell_again(&known) {
+        if has_gap && self.append_missing(&known) {
             known.extend(events.read()?);
         }
         self.sort_out(&known, is_claimed);
@@ -245,12 +245,12 @@ impl Inbox {
         up_to.saturating_sub(self.progress.cursor) > FAR
     }
 
-    fn note(&mut self, up_to: u64, is_told: impl Fn(u64) -> bool) -> io::Result<()> {
+    fn note(&mut self, up_to: u64, is_delivered: impl Fn(u64) -> bool) -> io::Result<()> {
         if self.held.is_none() {
             return Ok(());
         }
-        let (told, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.found.mine).into_iter().partition(|&(seq, _)| is_told(seq));
+        let (delivered, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.found.mine).into_iter().partition(|&(seq, _)| is_delivered(seq));
         let before = self.progress.cursor;
         let cursor = before.max(up_to);
         // An undelivered ending stays deferred; later events are read again from the cursor.
@@ -263,7 +263,7 @@ impl Inbox {
         self.progress = Progress { format: FORMAT, cursor, deferred };
         self.write()?;
         // Last: a crash before this loses only the marks; the position decides.
-        for job in told
+        for job in delivered
             .iter()
             .filter_map(|(_, found)| found.as_ref().map(|(job, _)| job))
             .chain(&self.found.delivered)
@@ -315,9 +315,9 @@ impl Inbox {
                 (Some(job), _) => self.whose(job.spec().reader.as_ref(), Some(job), *seq, event),
                 (None, Some(untold)) => match untold {
                     Some(owner) => self.whose(Some(owner), None, *seq, event),
-                    None => Whose::Nobodys,
+                    None => Whose::NoReader,
                 },
-                (None, None) if is_repeat(*seq) => Whose::Nobodys,
+                (None, None) if is_repeat(*seq) => Whose::NoReader,
                 // Damaged, or removed without an event: a needless delivery is better than none.
                 (None, None) => Whose::Mine,
             };
@@ -329,7 +329,7 @@ impl Inbox {
                 },
                 (Whose::Delivered, job) => found.delivered.extend(job),
                 (Whose::Others, _) => found.deferred.push(*seq),
-                (Whose::Nobodys, _) => {}
+                (Whose::NoReader, _) => {}
             }
         }
         found.mine.sort_unstable_by_key(|&(seq, _)| seq);
@@ -344,7 +344,7 @@ impl Inbox {
         let progress = self.store.progress(&self.session, owner);
         let is_past = progress.is_some_and(|progress| progress.cursor >= seq);
         if is_past || job.is_some_and(Job::is_delivered_to_any) {
-            Whose::Nobodys
+            Whose::NoReader
         } else if self.store.is_absent(&self.session, owner, event.at) {
             Whose::Mine
         } else {
@@ -366,19 +366,19 @@ impl Inbox {
     }
 
     /// Appends the endings of this reader's jobs whose events are no longer kept; `false` if there are none.
-    fn tell_again(&self, known: &[Numbered]) -> bool {
+    fn append_missing(&self, known: &[Numbered]) -> bool {
         let jobs = self.store.list(Some(&self.session)).map(|listing| listing.jobs).unwrap_or_default();
         let is_known = |job: &Job| {
             known.iter().any(|known| known.event.is_end() && known.event.nonce == job.spec().nonce)
         };
         let is_mine = |job: &Job| job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader);
-        let mut has_told = false;
+        let mut has_written = false;
         for job in jobs.iter().filter(|job| is_mine(job) && !job.is_delivered(&self.reader) && !is_known(job))
         {
             if !job.is_kept() && job.state(&self.store).status.has_ended() {
-                has_told |= self.store.tell_ending(job);
+                has_written |= self.store.tell_ending(job);
             }
         }
-        has_told
+        has_written
     }
 }

@@ -18,7 +18,7 @@ use crate::store::Store;
 const LOOK: Duration = Duration::from_secs(5);
 
 /// How often to check without inotify.
-const UNTOLD: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(200);
 
 /// Calls back until dropped.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Store {
             let watch = store.events(&session, 0).watch();
             loop {
                 watch.clear();
-                if !tell(&store, &session, &reader, &mut callback) || !sleep(&watch, &stopped) {
+                if !deliver(&store, &session, &reader, &mut callback) || !sleep(&watch, &stopped) {
                     return;
                 }
             }
@@ -79,7 +79,7 @@ impl Store {
 }
 
 /// Delivers what is pending; `false` if the store cannot be used.
-fn tell(
+fn deliver(
     store: &Store,
     session: &SessionName,
     reader: &SessionName,
@@ -108,6 +108,6 @@ fn tell(
 fn sleep(watch: &Watch, stopped: &OwnedFd) -> bool {
     let mut fds = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
     fds.extend(watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-    let limit = if watch.is_pushed() { LOOK } else { UNTOLD };
+    let limit = if watch.is_pushed() { LOOK } else { POLL };
     poll(&mut fds, Some(limit)).is_ok() && fds[0].revents().is_empty()
 }

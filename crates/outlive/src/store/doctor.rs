@@ -141,7 +141,7 @@ impl Store {
                 findings.push(Finding::open(job.path(), "it belongs to another host or pid namespace"));
             }
         }
-        findings.extend(self.untold());
+        findings.extend(self.undelivered());
         if let Some((program, problem)) = self.keeper_problem() {
             findings.push(Finding::open(&program, problem));
         }
@@ -156,7 +156,7 @@ impl Store {
     }
 
     /// Lists the notices that did not arrive.
-    fn untold(&self) -> Vec<Finding> {
+    fn undelivered(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.spool_pending().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
         for (path, entry, why) in self.set_aside_entries() {

@@ -35,12 +35,12 @@ impl MainHandle {
 
     /// Records how the main process ended, if it has and there is no keeper. To be called before [`Job::state`], which knows
     /// less.
-    pub(crate) fn tell(&self, store: &Store, job: &Job) {
-        self.tell_asked(store, job, false, None);
+    pub(crate) fn record_end(&self, store: &Store, job: &Job) {
+        self.record_asked_end(store, job, false, None);
     }
 
-    /// As `tell`, for a caller that saw the end, just now if `is_now`, and may have requested it.
-    pub(super) fn tell_asked(&self, store: &Store, job: &Job, is_now: bool, asked: Option<&Asked>) {
+    /// As `record_end`, for a caller that saw the end, just now if `is_now`, and may have requested it.
+    pub(super) fn record_asked_end(&self, store: &Store, job: &Job, is_now: bool, asked: Option<&Asked>) {
         if self.has_ended() && !job.is_kept() && job.records().0.is_none() && !job.is_removed() {
             let status = self.handle.wait_status(self.id);
             let seen = Seen { status, is_now, asked: asked.cloned() };

@@ -157,14 +157,14 @@ impl Store {
                 }
                 left.wait_any(rest);
                 if let Some(main) = &main {
-                    main.tell_asked(self, job, true, Some(&asked));
+                    main.record_asked_end(self, job, true, Some(&asked));
                 }
                 left = Remnants::of(self, job, meta);
             }
         }
         let (count, survivors) = self.end_all(job, meta);
         if let Some(main) = &main {
-            main.tell_asked(self, job, true, Some(&asked));
+            main.record_asked_end(self, job, true, Some(&asked));
         }
         drop(held);
         // The state closes the job if it records the end.
@@ -247,19 +247,19 @@ impl Store {
             }
             None if is_paused => {
                 let until = Instant::now() + STOP_LIMIT;
-                let mut told: Vec<ProcessId> = Vec::new();
+                let mut stopped: Vec<ProcessId> = Vec::new();
                 loop {
                     let remnants = Remnants::of(self, job, state.meta.as_ref());
                     // A task in uninterruptible sleep, such as a vfork parent, stops when it leaves the kernel.
                     let is_still = |member: &Member| {
                         matches!(member.state, 'T' | 't')
-                            || (member.state == 'D' && told.contains(&member.id))
+                            || (member.state == 'D' && stopped.contains(&member.id))
                     };
                     if remnants.members.iter().all(is_still) {
                         break;
                     }
                     remnants.send(Signal::STOP);
-                    told.extend(remnants.members.iter().map(|member| member.id));
+                    stopped.extend(remnants.members.iter().map(|member| member.id));
                     if Instant::now() >= until {
                         return refused(LATE.to_owned());
                     }
