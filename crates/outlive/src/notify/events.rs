@@ -209,7 +209,7 @@ impl Events {
         &self.directory
     }
 
-    /// Returns the sequence of the last event that was read: the next `since`.
+    /// Returns how far the log was read: the next `since`.
     pub fn position(&self) -> u64 {
         self.next
     }

@@ -202,7 +202,7 @@ impl Store {
         Ok(sessions.into_values().collect())
     }
 
-    /// Closes a session: its live jobs are killed or moved, and its settings are removed. Ended jobs are kept as usual.
+    /// Closes a session: its live jobs are killed or moved, and its settings are cleared. Ended jobs are kept as usual.
     ///
     /// # Errors
     ///

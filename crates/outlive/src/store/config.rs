@@ -104,7 +104,7 @@ pub struct JobDefaults {
 /// How long ended jobs are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// At least so long after the end, once the outcome was shown.
+    /// Kept so long after the end, once the outcome was shown.
     pub keep: Duration,
     /// At most so long, shown or not.
     pub max_age: Duration,
