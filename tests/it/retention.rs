@@ -189,7 +189,8 @@ fn removing_is_all_or_nothing_for_whoever_lists_meanwhile() {
             odd.extend(listing.damaged.iter().map(|damaged| format!("{damaged:?}")));
             let states = listing.jobs.iter().map(|job| (job.id(), job.state(&store)));
             // A job that was removed during the look is reported as removed, and nothing about its end.
-            let states = states.filter(|(_, state)| !state.is_removed()).map(|(id, state)| (id, state.status));
+            let states =
+                states.filter(|(_, state)| !state.is_removed()).map(|(id, state)| (id, state.status));
             let odd_states =
                 states.filter(|(_, status)| !["starting", "running", "completed"].contains(&status.word()));
             odd.extend(odd_states.map(|(id, status)| format!("{id} is {status}")));

@@ -1,7 +1,7 @@
 //! Background processes that outlive their starter.
 //!
-//! Start a command and get a handle at once; read what it prints; wait for its end; stop it with everything it started.
-//! The job goes on whatever becomes of the program that started it, and the next program finds it.
+//! Start a command and get a handle at once; read its output; wait for its end; stop it with everything it started. The job
+//! outlives the program that started it, and the next program finds it.
 //!
 //! ```standalone_crate
 //! use std::time::Duration;
@@ -13,7 +13,7 @@
 //! #     return Ok(());
 //! # }
 //! # let home = tempfile::tempdir()?;
-//! # // A store of its own, and no keeper beside this program: it is its own. Yours: `let store = Store::open()?;`
+//! # // A store of its own, and no keeper program: this program is its own. Yours: `let store = Store::open()?;`
 //! # let store = Store::open_at(home.path(), Default::default())?.with_self_as_keeper();
 //! # /*
 //! let store = Store::open()?;
@@ -34,11 +34,11 @@
 //!
 //! # Theory of operation
 //!
-//! There is no daemon. Each job has a *keeper*, a tiny process that owns its pipes and writes down what happens; the
-//! *store*, a directory, is the registry, and any program that opens it is an equal front end. Nothing that a front end
-//! holds in memory matters: it can be killed at any instant.
+//! There is no daemon. Each job has a *keeper*, a tiny process that owns its pipes and records what happens; the *store*, a
+//! directory, is the registry, and any program that opens it is an equal front end. A front end can be killed at any instant:
+//! it holds no state that matters.
 //!
-//! The library is synchronous and keeps no state but threads that wait on behalf of [`Store::wait`].
+//! The library is synchronous, and a wait needs no thread; only callbacks ([`Store::on_endings`]) and HTTP probes start one.
 
 mod control;
 mod delivery;

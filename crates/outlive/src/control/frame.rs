@@ -1,11 +1,11 @@
-//! Reading frames from a keeper's sockets.
+//! Reads frames from a keeper's sockets.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 
 use outlive_core::wire::{HEADER, MAX_FRAME};
 
-/// Reads one frame and returns its contents; waits as long as the socket's own limit allows.
+/// Reads one frame and returns its content; waits up to the socket's read timeout.
 pub(crate) fn receive(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut header = [0; HEADER];
     stream.read_exact(&mut header)?;

@@ -1,6 +1,6 @@
-//! Taking a job's timeout back: for one that somebody waited for and that is to go on without.
+//! Lifts a job's timeout, for a job that goes on in the background after a wait.
 //!
-//! The keeper has the deadline from the start, so it counts whatever becomes of who waits; and only the keeper can forget it.
+//! The keeper has the deadline from the start, so it holds even if the waiting front end dies; only the keeper can lift it.
 
 use outlive_core::control::Request;
 
@@ -9,11 +9,11 @@ use crate::job::Job;
 use crate::store::Store;
 
 impl Store {
-    /// Lets a job go on beyond its timeout. One without is as before.
+    /// Lets a job run beyond its timeout. Does nothing for a job without a timeout.
     ///
     /// # Errors
     ///
-    /// If the job has ended or is being ended, or its keeper cannot be reached.
+    /// If the job has ended or is being killed, or its keeper cannot be reached.
     pub fn lift_timeout(&self, job: &Job) -> Result<(), ControlError> {
         let state = job.state(self);
         if !state.is_live() {

@@ -1,4 +1,4 @@
-//! Asking a job's keeper to do something.
+//! Requests to a job's keeper.
 
 pub(crate) mod frame;
 pub(crate) mod lift_timeout;
@@ -22,43 +22,43 @@ use crate::job::state::State;
 use crate::store::Store;
 use crate::wait::conditions::Until;
 
-/// How long a keeper may take to answer beyond what was asked of it; it answers within microseconds unless it is stopped.
+/// How long a keeper may take beyond the request's own time; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A grace that nobody lives to see the end of: a year.
+/// A grace period without an end: a year.
 const NO_END: u64 = 366 * 86_400_000;
 
-/// What a keeper says to a request that a later version has made up.
+/// A keeper's code for a request that only later versions know.
 const UNKNOWN_REQUEST: &str = "unknown_request";
 
-/// How to end a job.
+/// How to kill a job.
 #[derive(Debug, Clone, Default)]
 pub struct Kill {
-    /// The first signal; TERM if nothing is said.
+    /// The first signal; default: TERM.
     pub signal: Option<Signal>,
-    /// How long it has before SIGKILL; the job's own grace if nothing is said.
+    /// Time between the first signal and SIGKILL; default: the job's own grace.
     pub grace: Option<Duration>,
-    /// SIGKILL at once.
+    /// Sends SIGKILL at once.
     pub force: bool,
-    /// Who asks, for the record.
+    /// The requester, for the outcome's record.
     pub by: String,
 }
 
-/// What ending a job came to.
+/// Result of a kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Killed {
-    /// The job had ended before, and nothing of it was left.
+    /// The job had ended before, and no process was left.
     pub was_over: bool,
-    /// How many processes were signalled.
+    /// How many processes got a signal.
     pub signalled: u32,
-    /// What is left, and why.
+    /// The processes that are left, with the reason for each.
     pub survivors: Vec<Survivor>,
-    /// Of a job without keeper: what cannot be said for certain, because it cannot be traced.
+    /// For a job without a keeper: which processes may have been missed.
     pub untraced: Option<String>,
 }
 
 impl Killed {
-    /// The job had ended before.
+    /// Makes the result for a job that had ended before.
     pub fn was_over() -> Self {
         Self { was_over: true, signalled: 0, survivors: Vec::new(), untraced: None }
     }
@@ -68,71 +68,71 @@ impl Killed {
     }
 }
 
-/// Why a keeper could not be asked, or refused.
+/// Why a request to a keeper failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// The job has ended.
     #[error("job {0} has ended")]
     Ended(JobId),
-    /// Its keeper died; the command goes on without one.
+    /// The keeper died; the command runs without it.
     #[error("the keeper of {0} is gone, and the command runs on without it")]
     Orphaned(JobId),
-    /// Another host or pid namespace has it.
+    /// The job belongs to another host or pid namespace.
     #[error("job {0} belongs to another host or pid namespace and is never signalled from here")]
     Elsewhere(JobId),
-    /// The caller runs inside it, and would end half-way through ending it.
+    /// The caller runs inside the job, and would end with it.
     #[error("this command runs inside job {0}, and would end with it")]
     OwnAncestor(JobId),
     /// The keeper cannot be reached or does not answer.
     #[error("the keeper of {job} does not answer")]
     Unreachable {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// What happened.
+        /// The socket's error.
         source: io::Error,
     },
-    /// The keeper speaks no version that this library does.
+    /// The keeper and this library have no protocol version in common.
     #[error("the keeper of {job} speaks control protocol {min} to {max}, and this version {ours_min} to {ours_max}", ours_min = SPOKEN.min, ours_max = SPOKEN.max)]
     Version {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Its oldest.
+        /// The keeper's oldest version.
         min: u32,
-        /// Its newest.
+        /// The keeper's newest version.
         max: u32,
     },
-    /// The keeper is of an earlier version, which does not know this request.
+    /// The keeper is of an earlier version that does not know this request.
     #[error("the keeper of {0} is of an earlier version of outlive, which cannot do this")]
     TooOld(JobId),
-    /// The keeper refused.
+    /// The keeper refused the request.
     #[error("{message}")]
     Refused {
-        /// A stable word.
+        /// The keeper's stable word for the reason.
         code: String,
-        /// For people.
+        /// The reason, for people.
         message: String,
     },
     /// The store cannot be written.
     #[error("cannot change job {job}")]
     Store {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// The command does not read what was written to it.
+    /// The command does not read its standard input.
     #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
     NotReading {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// How many bytes it or its keeper has.
+        /// How many bytes the command or its keeper has accepted.
         accepted: u64,
     },
 }
 
 impl Store {
-    /// Ends a job: signal, grace, SIGKILL until nothing is left. Returns when that is so, or says what is left. A job
-    /// that has ended is a success.
+    /// Kills a job: signal, grace, SIGKILL until no process is left. Returns then, or reports what is left. Success for a job
+    /// that has ended.
     ///
     /// # Errors
     ///
@@ -158,11 +158,11 @@ impl Store {
         match answer {
             Ok(Reply::Signalled { count, survivors }) => Ok(Killed::new(count, survivors)),
             Ok(other) => Err(unexpected(job, &other)),
-            // It ended while it was being asked, which is what was wanted.
+            // It ended during the request, which is the intended result.
             Err(ControlError::Unreachable { source, .. }) if is_over_now(&source) && self.ends_now(job) => {
                 Ok(Killed::new(0, Vec::new()))
             }
-            // Its keeper died while it was being asked.
+            // The keeper died during the request.
             Err(ControlError::Unreachable { source, .. })
                 if is_over_now(&source) && job.state(self).is_orphaned() =>
             {
@@ -172,13 +172,13 @@ impl Store {
         }
     }
 
-    /// Ends several jobs at the same time; the answers are in the order asked for. See [`Store::kill`].
+    /// Kills several jobs at the same time; results are in the order of `jobs`. See [`Store::kill`].
     pub fn kill_all(&self, jobs: &[Job], kill: &Kill) -> Vec<Result<Killed, ControlError>> {
         if let [job] = jobs {
             return vec![self.kill(job, kill)];
         }
         let end = |job: &Job| self.kill(job, kill);
-        // One after the other, each that uses its grace would keep the next waiting.
+        // In sequence, each job that uses its grace would delay the next.
         std::thread::scope(|scope| {
             let asked: Vec<_> = jobs.iter().map(|job| scope.spawn(move || end(job))).collect();
             let answers = asked.into_iter().map(|asked| asked.join());
@@ -186,7 +186,7 @@ impl Store {
         })
     }
 
-    /// Tells whether the caller runs inside a job, so that ending it would end the caller, too.
+    /// Tells whether the caller runs inside a job, so that killing the job would kill the caller.
     pub fn is_inside(&self, job: &Job) -> bool {
         tree::is_inside(self, job, &job.state(self))
     }
@@ -198,8 +198,8 @@ impl Store {
         Ok(())
     }
 
-    /// Asks a job to end and leaves it at that: it has all the time it wants, and no SIGKILL follows. Whenever it ends, it was
-    /// killed. Returns how it is doing once its main process has ended, or after `limit`.
+    /// Sends a job a request to end, without a limit: no SIGKILL follows. Whenever it ends, its cause is the kill. Returns its
+    /// state once the main process has ended, or after `limit`.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl Store {
             let asked = Connection::open(self, job, &state)
                 .and_then(|mut keeper| keeper.send(&request).map(|()| keeper));
             match asked {
-                // It answers when everything is gone, which may take long: what counts is in the store.
+                // The keeper answers when no process is left, which may take long; the store is enough.
                 Ok(keeper) => Some(keeper),
                 Err(ControlError::Unreachable { source, .. })
                     if is_over_now(&source) && self.ends_now(job) =>
@@ -239,7 +239,7 @@ impl Store {
         Ok(waited.states.pop().unwrap_or_else(|| job.state(self)))
     }
 
-    /// Sends one signal to every process of a job, and no more; returns how many there were.
+    /// Sends one signal to every process of a job; returns how many there were.
     ///
     /// # Errors
     ///
@@ -260,18 +260,18 @@ impl Store {
         }
     }
 
-    /// Stops every process of a job where it is, until [`Store::resume`]. A paused job stays paused. Its time goes on.
+    /// Freezes every process of a job until [`Store::resume`]. A paused job stays paused. Its timeout goes on.
     ///
     /// # Errors
     ///
     /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
     pub fn pause(&self, job: &Job) -> Result<(), ControlError> {
-        // It would stop the caller, too, and whoever could let it go on.
+        // It would stop the caller, too, which could not resume it.
         self.refuse_own(job, &job.state(self))?;
         self.ask_of_live(job, &Request::Pause)
     }
 
-    /// Lets a paused job go on. One that is not paused goes on anyway.
+    /// Lets a paused job go on. Does nothing if it is not paused.
     ///
     /// # Errors
     ///
@@ -291,8 +291,7 @@ impl Store {
         self.ask_to_accept(job, &state, request)
     }
 
-    /// Writes to a job's standard input. Returns when the keeper has it all: it is then written whatever becomes of the
-    /// caller.
+    /// Writes to a job's standard input. Returns when the keeper has everything; it is then written even if the caller dies.
     ///
     /// # Errors
     ///
@@ -315,7 +314,7 @@ impl Store {
         Ok(())
     }
 
-    /// Closes a job's standard input once all that was written is through.
+    /// Closes a job's standard input after everything that was written to it.
     ///
     /// # Errors
     ///
@@ -327,7 +326,7 @@ impl Store {
         }
     }
 
-    /// Waits a moment for the end of a job whose keeper has just gone.
+    /// Waits briefly for the end of a job whose keeper has just gone.
     pub(crate) fn ends_now(&self, job: &Job) -> bool {
         let deadline = Instant::now() + Duration::from_secs(1);
         while job.state(self).is_live() {
@@ -339,7 +338,7 @@ impl Store {
         true
     }
 
-    /// Asks for something that is either done or refused.
+    /// Sends a request that is either done or refused.
     pub(crate) fn ask_to_accept(
         &self,
         job: &Job,
@@ -361,7 +360,7 @@ impl Store {
     }
 }
 
-/// Tells whether a conversation broke off because the keeper went away, and not because it does not answer.
+/// Tells whether a connection broke because the keeper is gone, and not because it is silent.
 pub(crate) fn is_over_now(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionRefused | ConnectionReset | NotFound | UnexpectedEof)
@@ -380,12 +379,12 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
     }
 }
 
-/// Connects to a keeper. One that is only just starting has no socket yet: that is waited for.
+/// Connects to a keeper, and waits for the socket of a keeper that is just starting.
 fn connect(job: &Job) -> io::Result<UnixStream> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
-            // Not made yet, or made and not listening yet.
+            // Not created yet, or not listening yet.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
                     && job.is_kept()
@@ -398,7 +397,7 @@ fn connect(job: &Job) -> io::Result<UnixStream> {
     }
 }
 
-/// A conversation with a keeper.
+/// A connection to a keeper.
 struct Connection<'a> {
     job: &'a Job,
     stream: UnixStream,
@@ -432,7 +431,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Asks, and waits at most `limit` for the answer.
+    /// Sends a request, and waits at most `limit` for the answer.
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
         let limited = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
         limited.map_err(|error| unreachable(self.job, error))?;

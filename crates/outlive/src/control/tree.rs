@@ -1,7 +1,7 @@
-//! The live processes of a job as a front end sees them, and who runs inside one.
+//! The live processes of a job as a front end sees them, and whether the caller is one of them.
 //!
-//! They are found anew each time: below the recorded keeper, and in the control group where there is one. Every recorded
-//! pid is compared with its start time first. Nothing here signals.
+//! They are found anew each time: below the recorded keeper, and in the control group if there is one. Every recorded pid is
+//! compared with its start time first. Nothing here sends signals.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
@@ -22,47 +22,47 @@ use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
 
-/// How deep control groups are looked into; a job that makes deeper ones hides nothing that is below its keeper.
+/// How deep nested control groups are searched; processes below the keeper are found at any depth.
 const GROUP_DEPTH: usize = 16;
 
-/// The live processes of a job at one moment.
+/// A snapshot of the live processes of a job.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    /// Each parent before its children, and these right after it.
+    /// Each parent directly before its children.
     pub(crate) members: Vec<Member>,
-    /// The keeper, while it lives.
+    /// The keeper, while it is alive.
     pub(crate) keeper: Option<ProcessId>,
 }
 
 /// A process of a job.
 #[derive(Debug, Clone, Serialize)]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: i32,
-    /// Its parent's; the job's keeper has those whose own parent is gone.
+    /// Pid of the parent; orphaned processes have the keeper as parent.
     pub parent: i32,
-    /// What it runs, quoted for a shell.
+    /// The command line, quoted for a shell.
     pub command: String,
-    /// The kernel's letter: R, S, D, T.
+    /// The kernel's letter for the state: R, S, D, T.
     pub state: char,
-    /// Its own processor time; none if it has just gone.
+    /// Processor time of this process alone; none if it has just ended.
     pub cpu_ms: Option<u64>,
-    /// What of it is in memory, shared parts too.
+    /// Resident memory, including shared pages.
     pub rss_bytes: Option<u64>,
-    /// What it listens on.
+    /// The ports that it listens on.
     pub ports: Vec<Port>,
 }
 
 /// A port that a process listens on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Port {
-    /// The port.
+    /// The port number.
     pub port: u16,
-    /// The address that it is bound to.
+    /// The address that the socket is bound to.
     pub address: String,
-    /// Who listens.
+    /// The process that listens.
     pub pid: i32,
-    /// Where to look for it, should it speak HTTP.
+    /// An address to open if it speaks HTTP.
     pub url: String,
 }
 
@@ -78,12 +78,12 @@ impl From<Listener> for Port {
 }
 
 impl Job {
-    /// Finds the live processes of the job; `None` if that cannot be known here: it is elsewhere, still starting, or its
-    /// keeper went away before it could say that all are gone.
+    /// Finds the live processes of the job; `None` if they cannot be known: the job is elsewhere or still starting, or its
+    /// keeper died before it recorded that all are gone.
     pub fn tree(&self, store: &Store, state: &State) -> Option<Tree> {
         if !state.is_live() {
             let is_lost = |outcome: &Outcome| matches!(outcome.cause, Cause::Lost { .. });
-            // Of a job that nobody saw the end of, something may still be there.
+            // A job whose end was not observed may still have processes.
             let is_over = state.closed.is_some() && !state.outcome.as_ref().is_some_and(is_lost);
             return is_over.then(|| Tree { members: Vec::new(), keeper: None });
         }
@@ -97,7 +97,7 @@ impl Job {
         let meta = state.meta.as_ref()?;
         let keeper = meta.keeper.map(identity).filter(|keeper| keeper.is_alive());
         let mut members = below(keeper?.pid);
-        // What was found below the number is the job's only if the keeper had it all the time.
+        // Valid only if the pid was the keeper's all the time.
         if !keeper?.is_alive() {
             return None;
         }
@@ -107,22 +107,22 @@ impl Job {
 }
 
 impl Tree {
-    /// Returns how many processes there are.
+    /// Returns the number of processes.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Lists the numbers of the processes, each parent before its children.
+    /// Lists the pids, each parent before its children.
     pub fn pids(&self) -> impl Iterator<Item = i32> {
         self.members.iter().map(|member| member.id.pid)
     }
 
-    /// Tells whether nothing of the job runs.
+    /// Tells whether no process of the job runs.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// Describes each process, each parent before its children. `listeners` may be used again for the next job.
+    /// Describes each process, each parent before its children. `listeners` can be reused for the next job.
     pub fn processes(&self, listeners: &mut Listeners) -> Vec<Process> {
         let describe = |member: &Member| {
             let figures = Figures::of(member.id);
@@ -139,7 +139,7 @@ impl Tree {
         self.members.iter().map(describe).collect()
     }
 
-    /// Lists the ports that the job listens on, each once, with the first process that does.
+    /// Lists the ports that the job listens on, each once, with the first process that listens.
     pub fn ports(&self, listeners: &mut Listeners) -> Vec<Port> {
         let mut found = BTreeMap::new();
         for listener in self.members.iter().flat_map(|member| listeners.of(member.id.pid)) {
@@ -149,9 +149,9 @@ impl Tree {
     }
 }
 
-/// Tells whether this program runs inside a job, so that ending the job would end it, too.
+/// Tells whether this program runs inside a job, so that killing the job would kill it.
 ///
-/// A job that was started from inside another is not inside it: ending the outer one does not reach it.
+/// A job that was started from inside another is not inside it: killing the outer job does not reach it.
 pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
     if !is_here(store, job.spec(), state) {
         return false;
@@ -168,8 +168,8 @@ pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
         if recorded.contains(&Some(stat.id)) {
             return true;
         }
-        // The first keeper is that of the job which this program runs inside. A command may be faster than its keeper
-        // writes down who they are, but the keeper had the lock before.
+        // The nearest keeper above is that of the job this program runs in. It may not have written `meta.json` yet, but it has
+        // held the lock since before the command started.
         if is_keeper(stat.id.pid) {
             return keeps(stat.id.pid, job);
         }
@@ -178,14 +178,14 @@ pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
     false
 }
 
-/// Tells whether a keeper is this job's: it holds the very file.
+/// Tells whether a keeper is this job's: it holds the lock file itself.
 fn keeps(keeper: i32, job: &Job) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
     let held = identity(Path::new(&format!("/proc/{keeper}/fd/{LOCK_FD}")));
     held.is_ok_and(|held| identity(&job.path().join(outlive_core::file::LOCK)).is_ok_and(|lock| lock == held))
 }
 
-/// Tells whether pids of a job mean something here.
+/// Tells whether the job's pids are valid in this pid namespace.
 fn is_here(store: &Store, spec: &Spec, state: &State) -> bool {
     !state.is_elsewhere() && *store.host() == spec.host
 }
@@ -194,12 +194,12 @@ pub(crate) fn identity(process: spec::Process) -> ProcessId {
     ProcessId { pid: process.pid, start_time: process.start_time }
 }
 
-/// Lists what is below a process. Another keeper is a job of its own, and so is all below it.
+/// Lists the descendants of a process, without other keepers and their descendants: those are other jobs.
 fn below(pid: i32) -> Vec<Member> {
     tree::below(pid, |member| !is_keeper(member.id.pid))
 }
 
-/// Lists a process and what is below it; `None` if it is gone.
+/// Lists a process and its descendants; `None` if it is gone.
 pub(crate) fn with_root(root: ProcessId) -> Option<Vec<Member>> {
     let stat = Stat::read(root.pid).filter(|stat| stat.id == root && !stat.has_ended())?;
     let mut members = vec![Member { id: stat.id, parent: stat.parent, state: stat.state }];
@@ -207,7 +207,7 @@ pub(crate) fn with_root(root: ProcessId) -> Option<Vec<Member>> {
     root.is_alive().then_some(members)
 }
 
-/// Adds what only the control group knows: those that nobody below the keeper is the parent of.
+/// Adds the processes that are in the control group but not below the keeper.
 fn add_group(members: &mut Vec<Member>, meta: &Meta) {
     let known: HashSet<i32> = members.iter().map(|member| member.id.pid).collect();
     let pids = group_pids(meta).into_iter().filter(|pid| !known.contains(pid) && !is_keeper(*pid));
@@ -225,7 +225,7 @@ fn group_pids(meta: &Meta) -> Vec<i32> {
 
 fn collect_pids(group: &Path, depth: usize, pids: &mut Vec<i32>) {
     let text = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    // A process of a pid namespace that cannot be seen from here is listed as 0.
+    // Processes outside this pid namespace are listed as 0.
     pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|&pid| pid > 0));
     if depth > 0 {
         for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
@@ -236,7 +236,7 @@ fn collect_pids(group: &Path, depth: usize, pids: &mut Vec<i32>) {
     }
 }
 
-/// Puts each parent before its children and these right after it, by pid among brothers.
+/// Sorts each parent directly before its children, siblings by pid.
 fn in_order(mut members: Vec<Member>) -> Vec<Member> {
     members.sort_by_key(|member| member.id.pid);
     members.dedup_by_key(|member| member.id.pid);
@@ -255,7 +255,7 @@ fn in_order(mut members: Vec<Member>) -> Vec<Member> {
     ordered
 }
 
-/// Returns what a process runs, for people. One without arguments is called by its name.
+/// Returns the command line of a process, or its name if it has no arguments.
 fn command(pid: i32) -> String {
     let words = tree::arguments(pid);
     if words.iter().all(Vec::is_empty) {
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn children_come_right_after_their_parent() {
-        // 9 is the keeper; 4's parent is not of the job; 20 was found twice.
+        // 9 is the keeper; 4's parent is outside the job; 20 is listed twice.
         let found = vec![member(30, 20), member(20, 9), member(4, 1), member(25, 20), member(20, 9)];
         let pids: Vec<i32> = in_order(found).iter().map(|member| member.id.pid).collect();
         assert_eq!(pids, [4, 20, 25, 30]);

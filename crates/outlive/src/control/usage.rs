@@ -1,4 +1,4 @@
-//! What a job uses: from its control groups where it has them, else from its processes; at the end, from its outcome.
+//! Resource use of a job: from its control groups if it has any, else from its processes; after the end, from its outcome.
 
 use std::fs;
 use std::path::Path;
@@ -13,45 +13,45 @@ use crate::control::tree::Tree;
 use crate::job::Job;
 use crate::job::state::State;
 
-/// Where figures come from.
+/// Origin of the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The kernel counted, for the job as a whole and at every moment.
+    /// The kernel's count for the whole job, complete.
     Cgroup,
-    /// Counted here, process by process: what ended unnoticed is missing.
+    /// The sum over its processes; processes that ended unobserved are missing.
     Tree,
-    /// The job's outcome has them.
+    /// The record of the ended job.
     Outcome,
 }
 
-/// What a job uses, or used. Unknown is none, never 0.
+/// Resource use of a job. Unknown is none, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Usage {
-    /// Processor time since its start.
+    /// Processor time since the start.
     pub cpu_ms: Option<u64>,
-    /// Memory of all its processes together, now.
+    /// Current memory of all its processes together.
     pub memory_bytes: Option<u64>,
-    /// The most that this has been, where a control group counts it.
+    /// Highest `memory_bytes`, if a control group counts it.
     pub memory_peak_bytes: Option<u64>,
-    /// How many processes it has now.
+    /// Current number of processes.
     pub processes: Option<u64>,
-    /// The most processes and threads that it has had, where a control group counts them.
+    /// Highest number of processes and threads, if a control group counts them.
     pub processes_peak: Option<u64>,
-    /// The largest that one of its processes was in memory; known at the end.
+    /// Highest resident memory of a single process; known after the end.
     pub max_rss_bytes: Option<u64>,
-    /// Where this comes from: both processor time and memory.
+    /// Origin of both processor time and memory.
     pub source: Option<Source>,
 }
 
 impl Job {
-    /// Finds out what the job uses; `tree` is what [`Job::tree`] found.
+    /// Returns the job's resource use; `tree` is the result of [`Job::tree`].
     pub fn usage(&self, state: &State, tree: Option<&Tree>) -> Usage {
         match &state.outcome {
             _ if state.is_live() => tree.map(|tree| now(tree, containment(state))).unwrap_or_default(),
-            // Whoever lost sight of it knows nothing of what it used.
+            // A lost job has no record of its use.
             Some(outcome) if !matches!(outcome.cause, Cause::Lost { .. }) => {
-                // What survivors of the main process used came later.
+                // The closed record includes processes that survived the main process.
                 let used = state.closed.and_then(|closed| closed.usage).or(outcome.usage);
                 Usage {
                     cpu_ms: used.map(|used| used.user_ms + used.system_ms),
@@ -67,7 +67,7 @@ impl Job {
         }
     }
 
-    /// Says in sentences of which limits so much is used, or was, that somebody should know.
+    /// Returns a sentence for each limit that is or was nearly reached.
     pub fn warnings(&self, state: &State, usage: &Usage) -> Vec<String> {
         let limits = &self.spec().options.limits;
         let mut warnings = Vec::new();
@@ -87,7 +87,7 @@ impl Job {
             }
         }
         if let Some(limit) = limits.pids {
-            // The kernel counts threads, too: where it does, its count is what the limit is about.
+            // The limit counts threads, too, and so does the kernel's figure.
             let tasks = if state.is_live() {
                 containment(state).and_then(|groups| number(groups.pids_group.as_deref()?, "pids.current"))
             } else {
@@ -108,7 +108,7 @@ impl Job {
 }
 
 impl std::ops::AddAssign for Usage {
-    /// Adds what is known. Peaks of several jobs were not at the same time, and have no sum.
+    /// Adds the known figures. Peaks of several jobs were at different times, and have no sum.
     fn add_assign(&mut self, other: Self) {
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             *sum = more.map_or(*sum, |more| Some(sum.unwrap_or(0).saturating_add(more)));
@@ -125,7 +125,7 @@ fn containment(state: &State) -> Option<&Containment> {
     state.meta.as_ref()?.containment.as_ref()
 }
 
-/// Counts what a live job uses.
+/// Measures a live job.
 fn now(tree: &Tree, groups: Option<&Containment>) -> Usage {
     let memory_group = groups.and_then(|groups| groups.memory_group.as_deref());
     let pids_group = groups.and_then(|groups| groups.pids_group.as_deref());
@@ -137,7 +137,7 @@ fn now(tree: &Tree, groups: Option<&Containment>) -> Usage {
             tree_cpu += figures.cpu_ms + figures.children_cpu_ms;
             tree_memory += figures.share_bytes;
         }
-        // Whose parent did not wait for it, the keeper did.
+        // The keeper reaps processes whose parent did not.
         let reaped = tree.keeper.and_then(Figures::of).map(|keeper| keeper.children_cpu_ms);
         tree_cpu += reaped.unwrap_or(0);
     }
@@ -169,7 +169,7 @@ fn group_memory(group: &str) -> Option<u64> {
     number(group, "memory.current").or_else(|| number(group, "memory.usage_in_bytes"))
 }
 
-/// Reads a file of a control group that holds one number.
+/// Reads a control group's file with a single number.
 fn number(group: &str, name: &str) -> Option<u64> {
     fs::read_to_string(Path::new(group).join(name)).ok()?.trim().parse().ok()
 }

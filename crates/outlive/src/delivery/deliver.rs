@@ -1,8 +1,8 @@
-//! Sending the notices that wait, until none is left.
+//! Sends the notices of the spool until none is left.
 //!
-//! One process does it at a time. It keeps nothing in memory that is not in the spool, so that it can be killed at any instant:
-//! what has arrived is taken out of the spool, and what has not is sent by the next one. A notice is sent twice only if the one
-//! who sent it died before he had taken it out.
+//! One process at a time does so. All its state is in the spool, so it can be killed at any instant: a notice that arrived
+//! leaves the spool, the next deliverer sends the rest. A notice is sent twice only if the deliverer dies between sending and
+//! removing it.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -22,54 +22,54 @@ use crate::delivery::spool::{Entry, Spooled};
 use crate::delivery::webhook::{self, Client};
 use crate::store::Store;
 
-/// How many are sent at the same time.
+/// How many notices are sent at the same time.
 const AT_ONCE: usize = 8;
 
-/// How many of them to the same place: one that hangs must leave room for the others.
+/// How many of them to the same place: a place that hangs leaves room for the others.
 const AT_ONCE_TO_ONE: usize = 2;
 
-/// How often to look where the kernel does not tell of new ones.
+/// How often to check the spool without inotify.
 const FALLBACK: Duration = Duration::from_secs(1);
 
 /// What a deliverer did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Delivered {
-    /// So many have arrived.
+    /// How many notices arrived.
     pub delivered: usize,
     /// So many attempts failed.
     pub failed_attempts: usize,
-    /// So many were given up, or could not be read, and were put aside.
+    /// How many notices were given up, or could not be read, and were moved to `failed/`.
     pub set_aside: usize,
-    /// So many still wait.
+    /// How many notices are still in the spool.
     pub waiting: usize,
 }
 
-/// How one attempt went.
+/// Result of one attempt.
 struct Attempt {
     name: String,
     result: Result<u16, String>,
 }
 
-/// The one who sends.
+/// The process that holds the spool's lock and sends.
 struct Deliverer<'a> {
     store: &'a Store,
     client: Client,
     secret: Option<String>,
     entries: HashMap<String, Entry>,
-    /// The names of those that are being sent, and where to.
+    /// File names of the notices that are being sent, each with its destination.
     in_flight: HashMap<String, String>,
-    /// With `--once`: those that had their turn.
+    /// With `--once`: the notices that had their attempt.
     tried: HashSet<String>,
     is_once: bool,
     attempts: (Sender<Attempt>, Receiver<Attempt>),
-    /// Wakes the loop when an attempt is over.
+    /// Written when an attempt is over; wakes the loop.
     wake: (std::os::fd::OwnedFd, std::os::fd::OwnedFd),
     done: Delivered,
 }
 
 impl Store {
-    /// Sends the notices that wait, each as often as needed, and returns when none is left; with `once`, tries each that is due
-    /// once. `None` if somebody else is at it.
+    /// Sends the notices of the spool, each as often as needed, and returns when none is left; with `once`, tries each that is
+    /// due once. `None` if another process is sending.
     ///
     /// # Errors
     ///
@@ -78,7 +78,8 @@ impl Store {
         self.spool_pending();
         let mut done = Delivered::default();
         let mut is_first = true;
-        // Whoever comes while another one holds the lock leaves, and so that one looks again after he has let go of it.
+        // A second deliverer leaves while the lock is held, so the first checks the spool again after it has let go of the
+        // lock.
         let can_be_sent = |name: &String| matches!(self.read_spooled(name), Spooled::Entry(_));
         while is_first || (!once && self.spooled().iter().any(can_be_sent)) {
             if !self.spool().is_dir() {
@@ -96,12 +97,12 @@ impl Store {
         Ok(Some(done))
     }
 
-    /// Puts what was given up back into the spool; returns how many.
+    /// Moves the notices that were given up back into the spool; returns how many.
     pub fn retry_notices(&self) -> usize {
         self.respool()
     }
 
-    /// Returns with what notices are signed: the environment's word counts before the configuration's.
+    /// Returns the secret that notices are signed with: from the environment, else from the configuration.
     pub(crate) fn webhook_secret(&self) -> Option<String> {
         let given = std::env::var("OUTLIVE_WEBHOOK_SECRET").ok().filter(|secret| !secret.is_empty());
         given.or_else(|| self.config().webhook.secret.clone())
@@ -138,7 +139,7 @@ impl<'a> Deliverer<'a> {
             if self.in_flight.is_empty() && is_over {
                 return Ok(());
             }
-            // One that is due and has to wait for its turn waits for the end of an attempt.
+            // A notice that is due but has no free slot waits for the end of an attempt.
             let waiting = self.entries.iter().filter(|(name, _)| self.may_be_sent(name));
             let next = waiting.map(|(_, entry)| entry.next).filter(|next| *next > now).min();
             let limit = next.map(|next| Duration::from_micros(next.0 - now.0));
@@ -146,7 +147,7 @@ impl<'a> Deliverer<'a> {
         }
     }
 
-    /// Reads what is new in the spool, and forgets what is gone.
+    /// Reads what is new in the spool, and drops what is gone.
     fn look(&mut self) {
         let names = self.store.spooled();
         self.entries.retain(|name, _| names.binary_search(name).is_ok());
@@ -157,7 +158,7 @@ impl<'a> Deliverer<'a> {
             match self.store.read_spooled(&name) {
                 Spooled::Entry(entry) => drop(self.entries.insert(name, *entry)),
                 Spooled::Damaged(_) => {
-                    // Where even that is not possible, it stays and is passed over.
+                    // If it cannot even be moved, it stays and is skipped.
                     self.done.set_aside += usize::from(self.store.set_aside(&name).is_ok());
                 }
                 Spooled::None => {}
@@ -173,7 +174,7 @@ impl<'a> Deliverer<'a> {
         self.entries.iter().any(|(name, entry)| self.may_be_sent(name) && entry.is_due(now))
     }
 
-    /// Begins to send what is due, as far as there is room.
+    /// Sends what is due, as far as there are free slots.
     fn send_due(&mut self, now: Timestamp) -> io::Result<()> {
         let due = self.entries.iter().filter(|(name, entry)| self.may_be_sent(name) && entry.is_due(now));
         let mut due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
@@ -203,7 +204,7 @@ impl<'a> Deliverer<'a> {
         Ok(())
     }
 
-    /// Writes down how the attempts went that are over.
+    /// Records the attempts that are over.
     fn note_attempts(&mut self) {
         let mut buffer = [0; 64];
         while let pipe::Attempt::Moved(_) = pipe::try_read(&self.wake.0, &mut buffer) {}
@@ -229,7 +230,7 @@ impl<'a> Deliverer<'a> {
                 Err(error) => {
                     self.done.failed_attempts += 1;
                     let goes_on = entry.put_off(&self.store.config().webhook, now, error);
-                    // On a full disk the old file stays, and is tried again from there.
+                    // On a full disk the old file stays, with its old count of attempts.
                     self.store.spool_entry(&entry).ok();
                     if goes_on {
                         self.entries.insert(name, entry);
@@ -241,7 +242,7 @@ impl<'a> Deliverer<'a> {
                         );
                         self.done.set_aside += 1;
                     } else {
-                        // The disk may be full; it is in nobody's way.
+                        // The disk may be full; the next attempt is a minute later.
                         entry.next = Timestamp(now.0 + 60_000_000);
                         self.entries.insert(name, entry);
                     }
@@ -250,7 +251,7 @@ impl<'a> Deliverer<'a> {
         }
     }
 
-    /// Notes at the job what became of its notice; the job may be gone.
+    /// Records in the job's directory what became of its notice; the job may be gone.
     fn note(&self, entry: &Entry, sent: &Sent) {
         let job =
             self.store.open_job(&entry.job).ok().flatten().filter(|job| job.spec().nonce == entry.nonce);

@@ -1,4 +1,4 @@
-//! Leaving the store: the command that runs at a job's end, and the notices that are sent to webhooks.
+//! What leaves the store: the command that runs at a job's end, and the notices that go to webhooks.
 
 pub(crate) mod deliver;
 pub(crate) mod on_exit;

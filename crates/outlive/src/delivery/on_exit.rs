@@ -1,8 +1,7 @@
-//! Telling others of a job's end: what the keeper becomes when the job is closed.
+//! What the keeper becomes when its job is closed: the process that runs the on-exit command and sends the notice.
 //!
-//! First the notice that is to be sent is put into the spool, and somebody is started who sends it; then the command is run that
-//! was asked for. So one that hangs holds up nothing but itself. What became of both stands in the job's directory, as long as
-//! there is one.
+//! First the notice is put into the spool and a deliverer is started; then the command runs. So a command that hangs delays
+//! nothing else. The result of both is in the job's directory, as long as there is one.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, Read, Write};
@@ -33,35 +32,35 @@ use crate::launch::request::find_shell;
 use crate::notify::notice::Notice;
 use crate::store::Store;
 
-/// How much of what the command prints is kept: the end.
+/// How much of the command's output is kept, from its end.
 const OUTPUT_BYTES: usize = 4 << 10;
 
-/// How much of a variable is given: the kernel takes no longer string than 128 KiB.
+/// Longest value of an environment variable; the kernel accepts strings up to 128 KiB.
 const VARIABLE_BYTES: usize = 32 << 10;
 
-/// How long the last output of a command that has ended is waited for before its end is written down.
+/// How long to wait for the last output of a command that has ended.
 const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
-/// Why nobody could be told of a job's end.
+/// Why the on-exit work of a job could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum OnExitError {
-    /// It is not in the store.
+    /// The store has no such job.
     #[error("there is no job {0} with this nonce")]
     NotFound(JobId),
-    /// Its end is yet to come.
+    /// The job has not ended.
     #[error("job {0} has not ended")]
     Live(JobId),
-    /// Somebody did it already.
-    #[error("whoever was to hear of the end of {0} was told already")]
+    /// Another process has done it.
+    #[error("what was to be done at the end of {0} was done already")]
     Told(JobId),
 }
 
 impl Store {
-    /// Returns the command line of the program that a job's keeper becomes.
+    /// Returns the command line that a job's keeper executes at the end.
     pub(crate) fn on_exit_arguments(&self, spec: &Spec) -> Vec<Vec<u8>> {
         let words = ["outlive", "on-exit", spec.job.as_str(), &spec.nonce.to_string(), "--home"];
         let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-        // The job's environment may name another store, or none.
+        // Explicit, because the job's environment may name another store, or none.
         words.push(self.root().as_os_str().as_bytes().to_vec());
         if let Some(path) = self.config_path.as_ref().filter(|path| path.is_file()) {
             words.extend([b"--config".to_vec(), path.as_os_str().as_bytes().to_vec()]);
@@ -69,7 +68,7 @@ impl Store {
         words
     }
 
-    /// Tells all who are to hear of a job's end; what its keeper does last. Returns when the command has ended that was to be run.
+    /// Spools the notice of a job's end and runs its on-exit command; returns when that has ended. The keeper's last step.
     ///
     /// # Errors
     ///
@@ -86,7 +85,7 @@ impl Store {
         }
         let seq = self.ending_seq(&job);
         let notice = Notice::of(self, &job, &state, seq);
-        // A full disk is told where there is room for it, and the mark stays: the next front end tries.
+        // On a full disk the command still runs; the mark stays, and the next front end tries.
         self.spool_notice(&job, &state).ok();
         if let Some(line) = &job.spec().options.completion.on_exit {
             self.run_on_exit(&job, OsStr::from_bytes(&line.0), &notice);
@@ -94,8 +93,8 @@ impl Store {
         Ok(())
     }
 
-    /// Sees to it that the notice of a job is sent whose keeper died before the job's end. Its command is not run: whoever finds
-    /// the job has neither its environment nor its directory.
+    /// Spools the notice of a job whose keeper died before the job's end. The command is not run: a front end has neither the
+    /// job's environment nor its directory.
     pub(crate) fn part_for_dead_keeper(&self, job: &Job, state: &State) {
         let completion = &job.spec().options.completion;
         if completion.is_empty() {
@@ -107,11 +106,11 @@ impl Store {
                 record.on_exit = Some(OnExitRecord { error, ..OnExitRecord::default() })
             });
         }
-        // Where this is not possible, the mark stays.
+        // After a failure the mark stays.
         self.spool_notice(job, state).ok();
     }
 
-    /// Puts a job's notice into the spool, once, if there is one to be sent, and starts somebody who sends it.
+    /// Puts a job's notice into the spool, once, if it has a webhook, and starts a deliverer.
     pub(crate) fn spool_notice(&self, job: &Job, state: &State) -> io::Result<()> {
         let mark = self.take_pending(job)?;
         if mark.is_none() && job.completion_record().webhook.is_some() {
@@ -152,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Returns the sequence of a job's end among its session's events. One that could not be written then is written now.
+    /// Returns the sequence of the job's ending among its session's events; appends the event if it is missing.
     fn ending_seq(&self, job: &Job) -> u64 {
         self.tell_ending(job);
         let events = self.events(job.session(), 0).read().unwrap_or_default();
@@ -160,7 +159,7 @@ impl Store {
         events.into_iter().find(|numbered| is_end(&numbered.event)).map_or(0, |numbered| numbered.seq)
     }
 
-    /// Runs the command that was asked for, and writes down what became of it.
+    /// Runs the on-exit command and records its result.
     fn run_on_exit(&self, job: &Job, line: &OsStr, notice: &Notice) {
         let cwd = PathBuf::from(OsStr::from_bytes(&job.spec().cwd.0));
         let (cwd, note) = match cwd.is_dir() {
@@ -199,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Returns the variables that the command gets beside the job's own; those without a value are removed.
+    /// Returns the variables that the command gets beside the job's own; those of `None` are removed.
     fn on_exit_variables(&self, job: &Job, notice: &Notice) -> Vec<(&'static str, Option<String>)> {
         let known = |value: &Option<String>| Some(value.clone().unwrap_or_default());
         vec![
@@ -220,22 +219,22 @@ impl Store {
     }
 }
 
-/// Cuts a text to what a variable may hold, without what no variable may.
+/// Cuts a text to the length of a variable, and replaces NUL bytes.
 fn cut(text: &str) -> String {
     let end = text.floor_char_boundary(VARIABLE_BYTES);
     text[..end].replace('\0', "\u{fffd}")
 }
 
-/// A command that runs at a job's end.
+/// An on-exit command that runs.
 struct Running {
     child: Child,
     handle: Option<Handle>,
     output: Arc<Mutex<Vec<u8>>>,
-    /// Closed when nobody has the command's output any more.
+    /// Closed when no process has the command's output open any more.
     at_end: Receiver<()>,
 }
 
-/// How such a command ended.
+/// Result of an on-exit command.
 struct Ended {
     status: Option<ExitStatus>,
     error: Option<String>,
@@ -257,7 +256,7 @@ impl Running {
                 None => command.env_remove(name),
             };
         }
-        // A group of its own, so that it can be ended as a whole.
+        // A process group of its own, so that it can be killed as a whole.
         command
             .stdin(std::process::Stdio::piped())
             .stdout(writer.try_clone()?)
@@ -265,11 +264,11 @@ impl Running {
             .process_group(0);
         signal::end_at_file_limit();
         let mut child = command.spawn()?;
-        // It holds the writing end of the pipe.
+        // It holds the write end of the pipe.
         drop(command);
         if let Some(mut stdin) = child.stdin.take() {
             let text = notice.to_text();
-            // One that does not read it must not hold us up.
+            // A command that does not read its input must not delay this process.
             std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
         }
         let handle = i32::try_from(child.id()).ok().and_then(ProcessId::of).and_then(Handle::open);
@@ -277,14 +276,14 @@ impl Running {
         Ok(Self { child, handle, output: kept, at_end })
     }
 
-    /// Waits for its end, at most so long, and tells it; once more if somebody else still had its output and that was more.
-    fn watch(mut self, limit: Duration, mut tell: impl FnMut(Ended)) {
+    /// Waits for the end, at most `limit`, and reports it; again if a leftover process held the output open and wrote more.
+    fn watch(mut self, limit: Duration, mut report: impl FnMut(Ended)) {
         let until = Instant::now().checked_add(limit);
         let left = || until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
         let error = match self.wait(left()) {
             true => None,
             false => {
-                // Not waited for yet, so that its number is still its own.
+                // Not reaped yet, so the pid is still the command's.
                 if let Ok(pid) = i32::try_from(self.child.id()) {
                     signal::kill_group_of_child(pid).ok();
                 }
@@ -293,15 +292,15 @@ impl Running {
         };
         let status = self.child.wait().ok();
         let is_at_end = self.at_end.recv_timeout(LAST_OUTPUT) == Err(RecvTimeoutError::Disconnected);
-        tell(Ended { status, error: error.clone(), output: self.text() });
+        report(Ended { status, error: error.clone(), output: self.text() });
         if !is_at_end && error.is_none() {
-            // What it left behind may go on printing; nobody must be hit by a broken pipe before the time is over.
+            // Leftover processes may go on printing; until the limit they get no broken pipe.
             self.at_end.recv_timeout(left()).ok();
-            tell(Ended { status, error, output: self.text() });
+            report(Ended { status, error, output: self.text() });
         }
     }
 
-    /// Tells whether it ended in time.
+    /// Tells whether the command ended in time.
     fn wait(&mut self, limit: Duration) -> bool {
         match &self.handle {
             Some(handle) => poll::readable(handle.as_fd(), Some(limit)).unwrap_or(true),
@@ -323,7 +322,7 @@ impl Running {
     }
 }
 
-/// Reads all that comes, and keeps the end of it.
+/// Reads everything and keeps the end of it.
 fn keep_end_of(mut from: PipeReader) -> (Arc<Mutex<Vec<u8>>>, Receiver<()>) {
     let kept = Arc::new(Mutex::new(Vec::new()));
     let (at_end, watched) = channel();

@@ -1,8 +1,8 @@
 //! Jobs whose on-exit command or webhook is pending: one mark each in `spool/owed/`.
 //!
-//! The mark is made before the job can be seen, and goes when what has to be sent is in the spool. So a mark of a job that has ended
-//! and has no keeper says that the keeper died on the way, and the front end that finds it puts the notice into the spool. It holds the
-//! mark's lock meanwhile, and where the mark is gone there is nothing to do: a notice is put there once.
+//! The mark is made before the job is visible and removed when its notice is in the spool. A mark of an ended job without a
+//! keeper says that the keeper died in between; the front end that finds it spools the notice. It holds the mark's lock
+//! meanwhile, so a notice is spooled once; no mark means that nothing is left to do.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -21,16 +21,16 @@ use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
 
-/// Below `spool/`.
+/// The directory below `spool/`.
 const PENDING: &str = "owed";
 
 /// How long the process that a keeper has become may take before a front end does its work.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long another process that holds the mark is waited for.
+/// How long to wait for another process that holds the mark.
 const LOCK_LIMIT: Duration = Duration::from_secs(10);
 
-/// A mark that is held, and that is still where it belongs.
+/// A mark that this process has locked and that still exists.
 #[derive(Debug)]
 pub(crate) struct PendingMark {
     path: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) struct PendingMark {
 }
 
 impl PendingMark {
-    /// Removes the mark: what had to be sent is in the spool.
+    /// Removes the mark: the notice is in the spool.
     pub(crate) fn clear(self) {
         fault::step(Point::OwedRemove, || fs::remove_file(self.path)).ok();
     }
@@ -49,7 +49,7 @@ impl Store {
         self.spool().join(PENDING).join(format!("{job}@{nonce}"))
     }
 
-    /// Marks a job that is about to be made as one whose end has to be sent, if it has.
+    /// Marks a job that is about to be made, if it has an on-exit command or a webhook.
     pub(crate) fn mark_pending(&self, spec: &Spec) -> io::Result<()> {
         if spec.options.completion.is_empty() {
             return Ok(());
@@ -65,14 +65,14 @@ impl Store {
         }
     }
 
-    /// Takes that back: there will be no such job.
+    /// Removes the mark of a job that is not started after all.
     pub(crate) fn unmark_pending(&self, spec: &Spec) {
         if !spec.options.completion.is_empty() {
             fs::remove_file(self.pending_mark(&spec.job, spec.nonce)).ok();
         }
     }
 
-    /// Takes hold of a job's mark; `None` if it is gone, and so all is done.
+    /// Locks a job's mark; `None` if it is gone, and so nothing is left to do.
     pub(crate) fn take_pending(&self, job: &Job) -> io::Result<Option<PendingMark>> {
         let path = self.pending_mark(job.id(), job.spec().nonce);
         let file = match File::open(&path) {
@@ -85,7 +85,7 @@ impl Store {
         Ok((file.metadata()?.nlink() > 0).then_some(PendingMark { path, _file: file }))
     }
 
-    /// Waits, before a job is removed, until the process that sends its end has read all that it needs; where there is none, does its
+    /// Before a job is removed: waits until its on-exit process has read all that it needs; without such a process, does its
     /// work.
     pub(crate) fn await_completion(&self, job: &Job, state: &State) -> io::Result<()> {
         if job.spec().options.completion.is_empty() {
@@ -102,10 +102,10 @@ impl Store {
         }
     }
 
-    /// Takes up pending notices: what keepers that died had to put into the spool is put there, and where something is due and no
-    /// process sends it, one is started. Without anything to send this is a system call or two.
+    /// Spools the notices that dead keepers left, and starts a deliverer if a notice is due and no process sends. With nothing
+    /// to send this is a system call or two.
     ///
-    /// To be called by every front end when it starts. Returns what has to be said to people.
+    /// To be called by every front end when it starts. Returns warnings for people.
     pub fn take_up_notices(&self) -> Vec<String> {
         let warnings = self.spool_pending();
         let now = Timestamp(clock::wall_us());
@@ -120,12 +120,12 @@ impl Store {
         warnings
     }
 
-    /// Starts a process that sends what waits. Where that is not possible, the next front end tries.
+    /// Starts a process that sends the spool's notices. If that fails, the next front end tries.
     pub(crate) fn start_deliverer(&self) {
         self.start_helper(&["deliver"]).ok();
     }
 
-    /// Puts into the spool what keepers that died did not.
+    /// Spools the notices that dead keepers left.
     pub(crate) fn spool_pending(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         for entry in fs::read_dir(self.spool().join(PENDING)).into_iter().flatten().flatten() {
@@ -136,14 +136,14 @@ impl Store {
             let Some((id, nonce)) = parsed else { continue };
             let job = match self.open_job(&id) {
                 Ok(Some(job)) if job.spec().nonce == nonce => job,
-                // A damaged job may be put right.
+                // A damaged job may be repaired later.
                 Err(_) => continue,
                 Ok(Some(_)) => {
                     fs::remove_file(entry.path()).ok();
                     continue;
                 }
                 Ok(None) => {
-                    // A job that is being prepared has its mark before it has its place.
+                    // A job that is being prepared has its mark before its directory.
                     if !durable::is_held(&self.new_dir().join(id.as_str()), outlive_core::file::LOCK) {
                         fs::remove_file(entry.path()).ok();
                     }
@@ -165,7 +165,7 @@ impl Store {
     }
 }
 
-/// Tells whether a job ended just now, so that the process that its keeper became may be about to send its end.
+/// Tells whether a job ended just now, so that its on-exit process may still be at work.
 fn is_fresh(state: &State) -> bool {
     let closed = state.closed.map(|closed| closed.closed);
     let Some(ended) = closed.or(state.outcome.as_ref().map(|outcome| outcome.ended)) else { return false };

@@ -1,5 +1,4 @@
-//! What became of the command and the notice at a job's end: the files `completion.json` and `webhook.json`, and what is
-//! shown of them.
+//! Results of the on-exit command and of the webhook: `completion.json`, `webhook.json`, and how they are shown.
 
 use std::io::Read;
 use std::time::Duration;
@@ -18,10 +17,10 @@ use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
 
-/// After so long without a word, whoever was to run the command is dead.
+/// After so long without a record, the process that was to run the command is dead.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// The file `completion.json`.
+/// The content of `completion.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
@@ -29,7 +28,7 @@ pub(super) struct Record {
     pub(super) on_exit: Option<OnExitRecord>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) webhook: Option<WebhookRecord>,
-    /// Why nothing at all could be done.
+    /// Why neither step could be done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }
@@ -44,7 +43,7 @@ pub(super) struct OnExitRecord {
     pub(super) error: Option<String>,
     pub(super) note: Option<String>,
     pub(super) output: Option<String>,
-    /// Who runs it.
+    /// The process that runs it.
     pub(super) by: Option<Process>,
 }
 
@@ -56,7 +55,7 @@ pub(super) struct WebhookRecord {
     pub(super) error: Option<String>,
 }
 
-/// The file `webhook.json`: what became of the notice in the end.
+/// The content of `webhook.json`: the final result of the notice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Sent {
@@ -67,79 +66,79 @@ pub(crate) struct Sent {
     pub(crate) error: Option<String>,
 }
 
-/// How far the command is that is run at a job's end.
+/// Progress of an on-exit command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExitState {
-    /// The job has not ended, or the command is about to be run.
+    /// The job has not ended, or the command is about to start.
     Waiting,
-    /// It runs.
+    /// The command runs.
     Running,
-    /// It has ended.
+    /// The command has ended.
     Ended,
-    /// It was not run, and will not be.
+    /// The command was not run, and will not be.
     NotRun,
-    /// It was run, and whoever ran it died before it ended.
+    /// The process that ran the command died before the command ended.
     Unknown,
 }
 
-/// The command that is run at a job's end.
+/// An on-exit command and its progress.
 #[derive(Debug, Clone, Serialize)]
 pub struct OnExit {
     /// The line for the shell.
     pub line: String,
-    /// How far it is.
+    /// How far the command has come.
     pub state: OnExitState,
-    /// When it was run.
+    /// Start of the command.
     pub started_at: Option<String>,
-    /// When it had ended.
+    /// End of the command.
     pub ended_at: Option<String>,
-    /// The code that it exited with.
+    /// The exit code of the command; none if a signal ended it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the command.
     pub signal: Option<String>,
-    /// Why it could not be run, or was ended.
+    /// Why it could not be run, or was killed.
     pub error: Option<String>,
-    /// What was odd about it.
+    /// Anything unusual about its end.
     pub note: Option<String>,
-    /// The end of what it printed.
+    /// The last 4 KiB that it printed.
     pub output: Option<String>,
 }
 
-/// How far a notice is that is to be sent.
+/// Progress of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookState {
     /// The job has not ended.
     Waiting,
-    /// It has, and its notice is not in the spool yet.
+    /// The job has ended; its notice is not in the spool yet.
     Owed,
-    /// It waits in the spool.
+    /// The notice is in the spool.
     Spooled,
-    /// It has arrived.
+    /// The notice has arrived.
     Delivered,
-    /// It did not arrive in the time that is given, and was put aside.
+    /// The notice did not arrive in the allowed time, and was moved to `failed/`.
     GivenUp,
-    /// It is no longer in the spool, and nobody noted that it arrived.
+    /// The notice is no longer in the spool, and no arrival is recorded.
     Unknown,
 }
 
-/// A notice that is to be sent at a job's end.
+/// The notice to a webhook and its progress.
 #[derive(Debug, Clone, Serialize)]
 pub struct Webhook {
     /// Scheme, host and port: the rest may hold a secret.
     pub address: String,
-    /// How far it is.
+    /// How far the notice has come.
     pub state: WebhookState,
     /// Its sequence among the session's events.
     pub seq: Option<u64>,
-    /// How often it was sent.
+    /// How many times it was sent.
     pub attempts: u32,
-    /// When it arrived.
+    /// Time of the answer that accepted it.
     pub delivered_at: Option<String>,
-    /// When it is sent next.
+    /// Earliest time of the next attempt.
     pub next_attempt_at: Option<String>,
-    /// Why it has not arrived yet.
+    /// Why the last attempt failed.
     pub error: Option<String>,
 }
 
@@ -154,8 +153,7 @@ impl Job {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Writes down what became of those who were to hear of the end. It is a convenience: on a full disk, or of a job that was
-    /// removed meanwhile, it is not known.
+    /// Changes the record of the on-exit work. Best effort: on a full disk, or after the job was removed, nothing is recorded.
     pub(super) fn note_completion(&self, change: impl FnOnce(&mut Record)) {
         let mut record = self.completion_record();
         change(&mut record);
@@ -170,7 +168,7 @@ impl Job {
         self.note_completion(|record| record.on_exit = Some(on_exit.clone()));
     }
 
-    /// Tells what became of the command that was to be run at the end; `None` if there is none.
+    /// Returns the on-exit command and its progress; `None` if the job has none.
     pub fn on_exit(&self, state: &State) -> Option<OnExit> {
         let line = self.spec().options.completion.on_exit.as_ref()?.to_lossy();
         let record = self.completion_record();
@@ -202,7 +200,7 @@ impl Job {
         })
     }
 
-    /// Tells what became of the notice that was to be sent at the end; `None` if there is none.
+    /// Returns the webhook's notice and its progress; `None` if the job has none.
     pub fn webhook(&self, store: &Store, state: &State) -> Option<Webhook> {
         let address = webhook::origin(self.spec().options.completion.webhook.as_ref()?);
         let record = self.completion_record().webhook;

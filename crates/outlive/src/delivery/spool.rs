@@ -1,7 +1,7 @@
-//! Notices that wait to be sent: one file each in `spool/`.
+//! Notices that are to be sent: one file each in `spool/`.
 //!
-//! A file has its name when it is whole and synced, and loses it when its notice has arrived. Only who holds `spool/lock` changes
-//! or removes one, so that no notice is sent by two at the same time.
+//! A file gets its name when it is whole and synced, and loses it when its notice has arrived. Only the process that holds
+//! `spool/lock` changes or removes files, so no notice is sent by two processes at the same time.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -19,25 +19,24 @@ use serde::{Deserialize, Serialize};
 use crate::store::Store;
 use crate::store::config::WebhookRules;
 
-/// The directory in the store.
 pub(crate) const SPOOL: &str = "spool";
 
-/// Below it: what was given up, and what cannot be read.
+/// Below it: notices that were given up or cannot be read.
 const FAILED: &str = "failed";
 
-/// In it: held by the one who sends.
+/// Below it: held by the deliverer.
 const LOCK: &str = "lock";
 
-/// The longest time between two attempts.
+/// Longest pause between two attempts.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// No notice is nearly as large.
+/// Longer files are no notices.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What a crash left of a file is removed after so long.
+/// Age at which temporary files of a crash are removed.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// A notice that waits.
+/// The content of a notice's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) format: u32,
@@ -51,34 +50,34 @@ pub(crate) struct Entry {
     pub(crate) attempts: u32,
     #[serde(rename = "next_us")]
     pub(crate) next: Timestamp,
-    /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// Made when it was put here, by whoever had the job's environment; the secret itself is nowhere.
+    /// Made by the process that spooled the notice, with the job's environment; the secret is not stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) signature: Option<String>,
-    /// What is sent, byte for byte, each time.
+    /// The request body, the same bytes in each attempt.
     pub(crate) body: String,
 }
 
 impl Entry {
-    /// Returns the name of its file: the same whoever makes it, and in the order of the endings.
+    /// Returns the file name: the same from every process, and in the order of the endings.
     pub(crate) fn name(&self) -> String {
         format!("{:016x}.{}.{}.json", self.seq, self.nonce, self.session)
     }
 
-    /// Tells whether it is to be sent now. One whose time is further ahead than any wait was written before the clock was set back.
+    /// Tells whether it is to be sent now. A time beyond the longest pause dates from before the clock was set back, and counts
+    /// as due.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.next <= now || self.next.0 > now.0.saturating_add(2 * micros(LONGEST))
     }
 
-    /// Notes that an attempt failed; `false` if it was the last.
+    /// Schedules the next attempt after a failed one; `false` if that was the last.
     pub(crate) fn put_off(&mut self, rules: &WebhookRules, now: Timestamp, error: String) -> bool {
         self.attempts = self.attempts.saturating_add(1);
         self.error = Some(error);
         let end = self.created.min(now).0.saturating_add(micros(rules.give_up));
         let doubled = rules.first_retry.saturating_mul(1 << (self.attempts - 1).min(20));
-        // Up to a fifth more or less: many that failed together do not come back together.
+        // Jitter of up to a fifth: notices that failed together do not return together.
         let percent = 80 + u64::from(random::bytes16()[0]) * 40 / 255;
         let delay = micros(doubled.min(LONGEST)).saturating_mul(percent) / 100;
         self.next = Timestamp(now.0.saturating_add(delay).min(end.max(now.0)));
@@ -90,29 +89,28 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What is found in the spool under a name.
+/// What a name in the spool stands for.
 pub(crate) enum Spooled {
     Entry(Box<Entry>),
-    /// It cannot be read; why.
+    /// It is no notice; the reason.
     Damaged(String),
-    /// It is no longer there, or could not be read just now.
+    /// The file is gone, or could not be read just now.
     None,
 }
 
 impl Store {
-    /// Returns the directory of what waits to be sent.
     pub(crate) fn spool(&self) -> PathBuf {
         self.root().join(SPOOL)
     }
 
-    /// Makes a directory of the spool where it is missing.
+    /// Makes the spool, or a directory below it, if missing.
     pub(crate) fn make_spool(&self, below: &str) -> io::Result<PathBuf> {
         let path = self.spool().join(below);
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         Ok(path)
     }
 
-    /// Puts a notice there, or puts it there anew.
+    /// Writes a notice's file, or replaces it.
     ///
     /// # Durability
     ///
@@ -127,7 +125,7 @@ impl Store {
         )
     }
 
-    /// Lists the names of what waits, in the order of the endings.
+    /// Lists the file names of the notices, in the order of the endings.
     pub(crate) fn spooled(&self) -> Vec<String> {
         let entries = fs::read_dir(self.spool()).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -136,17 +134,16 @@ impl Store {
         names
     }
 
-    /// Reads one.
     pub(crate) fn read_spooled(&self, name: &str) -> Spooled {
         read_entry(&self.spool().join(name))
     }
 
-    /// Tells whether somebody is sending.
+    /// Tells whether a process holds the spool's lock.
     pub(crate) fn is_delivering(&self) -> bool {
         durable::is_held(&self.spool(), LOCK)
     }
 
-    /// Becomes the one who sends; `None` if somebody else is.
+    /// Takes the spool's lock; `None` if another process holds it.
     pub(crate) fn lock_spool(&self) -> io::Result<Option<File>> {
         let path = self.spool().join(LOCK);
         let mut options = OpenOptions::new();
@@ -155,18 +152,18 @@ impl Store {
         Ok(is_ours.then_some(file))
     }
 
-    /// Takes one out of the spool for good: it has arrived.
+    /// Removes a notice that has arrived.
     pub(crate) fn unspool(&self, name: &str) {
         fault::step(Point::SpoolRemove, || fs::remove_file(self.spool().join(name))).ok();
     }
 
-    /// Puts one aside, where it is kept and in nobody's way.
+    /// Moves a notice to `failed/`, where it is kept and no longer tried.
     pub(crate) fn set_aside(&self, name: &str) -> io::Result<()> {
         let aside = self.make_spool(FAILED)?.join(name);
         fault::step(Point::SpoolAside, || fs::rename(self.spool().join(name), aside))
     }
 
-    /// Lists what was put aside: where it is, what it was, and why it is there.
+    /// Lists `failed/`: path, content and reason of each.
     pub(crate) fn set_aside_entries(&self) -> Vec<(PathBuf, Option<Entry>, String)> {
         let files = fs::read_dir(self.spool().join(FAILED)).into_iter().flatten().flatten();
         let mut found: Vec<_> = files
@@ -183,7 +180,7 @@ impl Store {
         found
     }
 
-    /// Puts what was given up back, to be tried as long again. What cannot be read stays. Returns how many.
+    /// Moves what was given up back, with the full time for attempts. Unreadable files stay. Returns how many were moved.
     pub(crate) fn respool(&self) -> usize {
         let now = Timestamp(clock::wall_us());
         let mut count = 0;
@@ -198,7 +195,7 @@ impl Store {
         count
     }
 
-    /// Removes what crashes left, and what was put aside longer ago than any job is kept.
+    /// Removes what crashes left, and files in `failed/` that are older than any job is kept.
     pub(crate) fn sweep_spool(&self) {
         let aside = self.config().retention.max_age;
         let sweep = |directory: &Path, age: Duration, is_ours: fn(&str) -> bool| {

@@ -1,6 +1,6 @@
-//! Sending one notice to one address.
+//! Sends one notice to one address.
 //!
-//! Nothing here is touched before something is to be sent: a front end that sends nothing sets up no TLS.
+//! The client is made at the first notice: a front end that sends nothing sets up no TLS.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use ureq::http::Uri;
 
 use crate::delivery::spool::Entry;
 
-/// The longest address that is taken.
+/// Longest address that is accepted.
 const MAX_ADDRESS: usize = 8 << 10;
 
-/// Tells whether a notice could be sent there.
+/// Tells whether an address is a valid URL for a webhook.
 pub(crate) fn is_address(url: &str) -> bool {
     let is_http = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https"));
     let has_host = |uri: &Uri| uri.host().is_some_and(|host| !host.is_empty());
-    // A number that is no port is taken for none, and the notice would go to another one.
+    // `Uri` ignores a port that is out of range, and the notice would go to the default port.
     let has_good_port = |uri: &Uri| {
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         let ends_with_host = uri.host().is_some_and(|host| authority.ends_with(host));
@@ -31,7 +31,7 @@ pub(crate) fn is_address(url: &str) -> bool {
         && url.parse::<Uri>().is_ok_and(|uri| is_http(&uri) && has_host(&uri) && has_good_port(&uri))
 }
 
-/// Returns scheme, host and port: what may be shown of an address that may hold a secret.
+/// Returns scheme, host and port: the rest of an address may hold a secret.
 pub(crate) fn origin(url: &str) -> String {
     let Ok(uri) = url.parse::<Uri>() else { return "an address that cannot be read".to_owned() };
     let port = uri.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
@@ -46,11 +46,10 @@ pub(crate) fn sign(secret: &str, body: &str) -> String {
     format!("sha256={hex}")
 }
 
-/// Sends notices.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     agent: Agent,
-    /// Without a proxy, for this very machine: there no proxy can send anything.
+    /// Without a proxy, for addresses of this machine: a proxy cannot reach them.
     direct: Agent,
     timeout: Duration,
 }
@@ -61,7 +60,7 @@ impl Client {
             Agent::config_builder()
                 .timeout_global(Some(timeout))
                 .http_status_as_error(false)
-                // Whoever may answer for this address must not be able to send the notice elsewhere.
+                // A redirect must not send the notice elsewhere.
                 .max_redirects(0)
                 .max_redirects_will_error(false)
                 .max_idle_connections(0)
@@ -72,7 +71,7 @@ impl Client {
         Self { agent, direct, timeout }
     }
 
-    /// Sends it once. An answer of 200 to 299 is success; else it is said why not.
+    /// Sends it once. An answer of 200 to 299 is success; the error is the reason for any other.
     pub(crate) fn send(&self, entry: &Entry, signature: Option<&str>) -> Result<u16, String> {
         let agent = if is_here(&entry.url) { &self.direct } else { &self.agent };
         let mut request = agent

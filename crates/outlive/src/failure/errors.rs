@@ -1,4 +1,4 @@
-//! Each error of the library as a failure: its code, and what to do next at a command line and with tools.
+//! Converts each error of the library into a failure: its code, and what to do next at a command line and with tools.
 
 use super::{Code, Failure, cut, exit};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     RenameError, SessionError, StartError, StoreError, WaitError,
 };
 
-/// Where only the person who installed outlive can help.
+/// For failures that only a person can fix.
 const TELL_THE_USER: &str = "this is not the command's fault: tell the user, outlive doctor examines it";
 
 const EXAMINE: &str = "`outlive doctor` examines the store";
@@ -17,13 +17,13 @@ impl Failure {
         self
     }
 
-    /// An agent is also told which jobs are live: it may have meant one of them.
+    /// Adds the live jobs for agents, which may have meant one of them.
     fn with_live_jobs(mut self) -> Self {
         self.lists_live_jobs = true;
         self
     }
 
-    /// The store cannot be used, or something beside it is wrong that no caller can mend.
+    /// Hints for a failure that no caller can fix.
     fn broken(self) -> Self {
         self.hint(EXAMINE).tool_hint(TELL_THE_USER)
     }
@@ -40,7 +40,7 @@ impl From<StoreError> for Failure {
             StoreError::Version { .. } => {
                 failure.hint("update outlive, or set OUTLIVE_HOME to another directory")
             }
-            // The place in the file is drawn over several lines.
+            // The TOML error shows the place over several lines.
             StoreError::Config(ConfigError::Parse { .. }) => {
                 Self { message: error.to_string(), ..failure.code_is(Code::Config) }
                     .hint("docs/guide/configuration.md has every key")

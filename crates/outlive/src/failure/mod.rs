@@ -1,7 +1,7 @@
-//! What went wrong, for people, scripts and agents: a stable code, what happened, and what to do next.
+//! Failures, for people, scripts and agents: a stable code, what happened, and what to do next.
 //!
-//! Every error type of the library converts into a [`Failure`] (`errors`); every code has its row in one table (`table`). Front
-//! ends show failures and have no table of their own.
+//! Every error type of the library converts into a [`Failure`] (`errors`); every code is a row of one table (`table`), which
+//! all front ends use.
 
 mod errors;
 mod table;
@@ -15,12 +15,12 @@ pub use table::{Code, exit};
 
 use crate::one_line;
 
-/// What went wrong.
+/// A failure with hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     code: Code,
     exit_status: u8,
-    /// What was being done; stands before the message.
+    /// The operation that failed; precedes the message.
     during: String,
     message: String,
     hint: Option<Box<str>>,
@@ -29,7 +29,7 @@ pub struct Failure {
     job: Option<JobId>,
 }
 
-/// A failure as scripts see it.
+/// The documented JSON object of a failure.
 #[derive(Debug, Serialize)]
 pub struct FailureObject<'a> {
     code: &'static str,
@@ -48,60 +48,60 @@ impl Failure {
         Self { code, exit_status, during, message, hint, tool_hint, lists_live_jobs: false, job: None }
     }
 
-    /// An error that has no code of its own.
+    /// Makes a failure from an error without a code of its own.
     pub fn other(during: &str, error: &dyn Error) -> Self {
         Self::new(Code::Failed, chain(error)).during(during)
     }
 
-    /// A request that makes no sense.
+    /// Makes the failure of an invalid request.
     pub fn usage(message: impl Into<String>, hint: impl Into<Box<str>>) -> Self {
         Self::new(Code::Usage, message).hint(hint)
     }
 
-    /// A wait whose time was over.
+    /// Makes the failure of a wait that reached its limit.
     pub fn timed_out(message: impl Into<String>, hint: impl Into<Box<str>>) -> Self {
         Self::new(Code::TimedOut, message).hint(hint)
     }
 
-    /// A wait for what can no longer come.
+    /// Makes the failure of a wait for something that can no longer happen.
     pub fn not_reached(message: impl Into<String>, hint: impl Into<Box<str>>) -> Self {
         Self::new(Code::NotReached, message).hint(hint)
     }
 
-    /// Says what was being done, in place of what was said before.
+    /// Sets the operation that failed, and replaces an earlier one.
     #[must_use]
     pub fn during(mut self, what: impl Into<String>) -> Self {
         self.during = what.into();
         self
     }
 
-    /// Names the job that it is about.
+    /// Sets the job that it is about.
     #[must_use]
     pub fn about(mut self, job: &JobId) -> Self {
         self.job = Some(job.clone());
         self
     }
 
-    /// Says what to do next, in words for people at a command line.
+    /// Sets what a person at a command line does next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says what to do next, in words for an agent that calls tools.
+    /// Sets what an agent with tools does next.
     #[must_use]
     pub fn tool_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.tool_hint = Some(hint.into());
         self
     }
 
-    /// Says what to do next, in words that fit both.
+    /// Sets the same hint for both.
     fn hint_for_all(self, hint: &str) -> Self {
         self.hint(hint).tool_hint(hint)
     }
 
-    /// Returns its code.
+    /// Returns the stable code.
     pub fn code(&self) -> Code {
         self.code
     }
@@ -111,7 +111,7 @@ impl Failure {
         self.exit_status
     }
 
-    /// Returns what went wrong, after what was being done.
+    /// Returns the operation and the message.
     pub fn text(&self) -> String {
         match self.during.as_str() {
             "" => self.message.clone(),
@@ -129,7 +129,7 @@ impl Failure {
         self.tool_hint.as_deref()
     }
 
-    /// Tells whether the ids of the live jobs help an agent further.
+    /// Tells whether a list of the live jobs helps an agent.
     pub fn lists_live_jobs(&self) -> bool {
         self.lists_live_jobs
     }
@@ -145,7 +145,7 @@ impl Failure {
     }
 }
 
-/// Shortens what a caller gave, to repeat it in a message.
+/// Shortens a caller's text, to repeat it in a message.
 pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(120) {
         Some((at, _)) => format!("{}…", &text[..at]),

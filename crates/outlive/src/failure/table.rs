@@ -1,26 +1,26 @@
-//! The table of failures: every code, with the exit status and the HTTP status that go with it.
+//! The table of failures: every code, with its exit status and HTTP status.
 //!
-//! `docs/reference/exit-status.md` is made from it.
+//! `docs/reference/exit-status.md` is generated from it.
 
 /// Exit statuses of the command line.
 pub mod exit {
-    /// Something failed.
+    /// Any failure without a status of its own.
     pub const FAILED: u8 = 1;
-    /// The command line makes no sense.
+    /// An invalid command line.
     pub const USAGE: u8 = 2;
     /// No such job.
     pub const NOT_FOUND: u8 = 3;
-    /// The time to wait was over.
+    /// A wait reached its limit.
     pub const TIMED_OUT: u8 = 4;
     /// A limit is reached.
     pub const LIMIT: u8 = 5;
-    /// What was waited for can no longer come.
+    /// A wait for something that can no longer happen.
     pub const NOT_REACHED: u8 = 6;
     /// The program could not be executed.
     pub const CANNOT_START: u8 = 126;
-    /// There is no such program.
+    /// The program does not exist.
     pub const NO_PROGRAM: u8 = 127;
-    /// Ctrl-C ended the waiting.
+    /// Ctrl-C ended a wait.
     pub const INTERRUPTED: u8 = 130;
 
     /// Every exit status with its meaning, for the reference.
@@ -42,7 +42,7 @@ pub mod exit {
     ];
 }
 
-/// Declares the codes. One line is one row: name, exit status, HTTP status, stable word, meaning.
+/// Declares the codes. A line is a row: name, exit status, HTTP status, stable word, meaning.
 macro_rules! codes {
     ($($name:ident $exit:ident $http:literal $word:literal $meaning:literal)*) => {
         /// The stable code of a failure.
@@ -65,12 +65,12 @@ macro_rules! codes {
                 match self { $(Self::$name => exit::$exit,)* }
             }
 
-            /// Returns the status of an answer over HTTP.
+            /// Returns the HTTP status of an answer with this failure.
             pub const fn http_status(self) -> u16 {
                 match self { $(Self::$name => $http,)* }
             }
 
-            /// Says what it means, for the reference.
+            /// Returns its meaning, for the reference.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $meaning,)* }
             }

@@ -1,4 +1,4 @@
-//! The files of a job that others may be shown under names of their own, and when somebody last looked at it.
+//! Paths of a job's files, for profiles that show them under their own names, and the time of the last look at the job.
 
 use std::fs;
 use std::io;
@@ -11,17 +11,17 @@ use crate::job::Job;
 use crate::output::Output;
 
 impl Job {
-    /// Returns the snapshot: pids, times and how it is doing, replaced at every transition.
+    /// Returns `meta.json`: pids, times and status, replaced at every transition.
     pub fn meta_file(&self) -> PathBuf {
         self.path().join(file::META)
     }
 
-    /// Returns what was asked: the command, the directory, the limits.
+    /// Returns `spec.json`: the command, the directory, the limits.
     pub fn spec_file(&self) -> PathBuf {
         self.path().join(file::SPEC)
     }
 
-    /// Returns the first file of what it printed that is there: all of it, up to the size of a segment.
+    /// Returns the first segment of the output that still exists: the whole output, up to the size of a segment.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl Job {
         Ok(self.path().join(segment::name(Output::open(self)?.start())))
     }
 
-    /// Returns when somebody last looked at it: after its end, by the mark of that; before it, by the newest cursor.
+    /// Returns when a front end last read the job: after its end, by the `seen` mark; before, by the newest cursor.
     pub fn last_look(&self) -> Option<SystemTime> {
         let time = |path: PathBuf| fs::metadata(path).and_then(|data| data.modified()).ok();
         time(self.path().join(file::SEEN)).or_else(|| {

@@ -1,4 +1,4 @@
-//! Finding jobs: by id, by unique prefix, by name.
+//! Finds jobs by id, unique prefix, name or port.
 
 use std::fs;
 use std::io;
@@ -10,17 +10,17 @@ use outlive_sys::ports::{self, Listeners};
 use crate::job::{DamageError, Job};
 use crate::store::Store;
 
-/// What was found below `jobs/`.
+/// The content of `jobs/`.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// The jobs, the oldest first.
+    /// Oldest first.
     pub jobs: Vec<Job>,
-    /// What is there and cannot be used.
+    /// Directories that are there and cannot be used.
     pub damaged: Vec<Damaged>,
 }
 
 impl Listing {
-    /// Leaves out the jobs whose labels do not meet all of these conditions.
+    /// Keeps only the jobs whose labels meet all conditions.
     pub fn with_labels(mut self, filters: &[LabelFilter]) -> Self {
         let none = Labels::new();
         self.jobs.retain(|job| {
@@ -31,43 +31,43 @@ impl Listing {
     }
 }
 
-/// A directory that cannot be used.
+/// A directory in `jobs/` that cannot be used.
 #[derive(Debug)]
 pub struct Damaged {
-    /// Its name.
+    /// The directory's name.
     pub name: std::ffi::OsString,
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub error: DamageError,
 }
 
 /// Why a job was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// There is none.
+    /// No job has this id, name or prefix.
     #[error("there is no job {0:?}")]
     Unknown(String),
-    /// There are several.
+    /// Several jobs match.
     #[error("{reference:?} is not one job but {}", list(.candidates))]
     Ambiguous {
-        /// What was asked for.
+        /// The text that was given.
         reference: String,
-        /// What it could be.
+        /// The jobs that match.
         candidates: Vec<JobId>,
     },
-    /// It is there and cannot be used.
+    /// The job is there and cannot be used.
     #[error("job {id} {}", if .source.is_newer() { NEWER } else { "is damaged" })]
     Damaged {
-        /// Which.
+        /// The damaged job.
         id: JobId,
         /// What is wrong with it.
         source: DamageError,
     },
-    /// No live job listens there.
+    /// No live job listens on the port.
     #[error("no live job listens on port {port}")]
     Port {
-        /// Where.
+        /// The TCP port.
         port: u16,
-        /// Somebody else does, who is no job that was asked about.
+        /// A process that belongs to none of the jobs listens there.
         is_taken: bool,
     },
     /// The store cannot be read.
@@ -75,10 +75,10 @@ pub enum FindError {
     Store(#[from] io::Error),
 }
 
-/// What is said of a job that this version does not wholly understand.
+/// Message for a job that this version does not wholly understand.
 pub const NEWER: &str = "was written by a newer outlive: upgrade to read all of it";
 
-/// Names at most five.
+/// Joins at most five ids.
 fn list(candidates: &[JobId]) -> String {
     let mut names: Vec<String> = candidates.iter().take(5).map(ToString::to_string).collect();
     if candidates.len() > names.len() {
@@ -88,21 +88,21 @@ fn list(candidates: &[JobId]) -> String {
 }
 
 impl Store {
-    /// Opens a job by its whole id; `None` if there is none.
+    /// Opens a job by its whole id; `None` if there is no such job.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
         Job::open(self.jobs().join(id.as_str()), id)
     }
 
-    /// Finds the one job that was meant by an event: an id may have been given again since. `None` if it is gone or damaged.
+    /// Finds the job that an event is about, though its id may have been reused. `None` if it is gone or damaged.
     pub fn find_exactly(&self, id: &JobId, nonce: Nonce) -> Option<Job> {
         self.open_job(id).ok().flatten().filter(|job| job.spec().nonce == nonce)
     }
 
-    /// Lists all jobs, of one session or of all.
+    /// Lists the jobs of one session, or of all.
     ///
     /// # Errors
     ///
-    /// If the store cannot be read. A damaged job is no error: it is listed as such and hides nothing.
+    /// If the store cannot be read. A damaged job is no error: it is in the listing.
     pub fn list(&self, session: Option<&SessionName>) -> io::Result<Listing> {
         let mut listing = Listing::default();
         for entry in fs::read_dir(self.jobs())? {
@@ -125,11 +125,11 @@ impl Store {
 
     /// Finds a job: by its id, else by its name, else by a prefix of its id.
     ///
-    /// Of several jobs of one name the live one is meant, and if none is live the newest.
+    /// Of several jobs with one name, the live one is meant, and if none is live the newest.
     ///
     /// # Errors
     ///
-    /// If there is none, there are several, or it is damaged.
+    /// If no job or several jobs match, or the job is damaged.
     pub fn find(&self, reference: &str, session: Option<&SessionName>) -> Result<Job, FindError> {
         let is_visible = |job: &Job| session.is_none_or(|session| job.session() == session);
         if let Ok(id) = JobId::parse(reference) {
@@ -168,7 +168,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there is none, or there are several.
+    /// If no job or several jobs do.
     pub fn find_by_port(&self, port: u16, session: Option<&SessionName>) -> Result<Job, FindError> {
         let mut listeners = Listeners::new();
         let mut listens = |job: &Job| {
@@ -188,7 +188,7 @@ impl Store {
         }
     }
 
-    /// Lists the jobs that were started from inside a job, and from inside those, the oldest first; ended ones, too.
+    /// Lists the jobs that were started from inside a job, directly or through others, oldest first; ended jobs, too.
     ///
     /// # Errors
     ///
@@ -196,8 +196,7 @@ impl Store {
     pub fn nested(&self, job: &Job, session: Option<&SessionName>) -> io::Result<Vec<Job>> {
         let mut above = vec![(job.id().clone(), job.spec().created)];
         let mut nested = Vec::new();
-        // The oldest come first, and nobody is older than the job that it was started from. One that is has a parent of
-        // another time that had the same id.
+        // The list is oldest first, and no job is older than its parent: an older one had a parent with a reused id.
         for job in self.list(session)?.jobs {
             let spec = job.spec();
             let is_nested = |(id, created): &(JobId, _)| {

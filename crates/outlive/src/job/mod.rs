@@ -26,38 +26,38 @@ pub struct Job {
     path: PathBuf,
     dir: OwnedFd,
     spec: Spec,
-    /// The session that it was given to.
+    /// The session that the job was moved to.
     given_to: Option<SessionName>,
-    /// What it is called since it was renamed.
+    /// The display name since the last rename.
     renamed: Option<String>,
 }
 
 /// Why a job's directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DamageError {
-    /// A file cannot be read.
+    /// A file of the job cannot be read.
     #[error("cannot read {path}")]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its intent is damaged or of another version.
+    /// The spec is damaged or of another version.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The name is not a job's.
+    /// The directory's name is no job id.
     #[error("{0:?} is not the name of a job")]
     Name(std::ffi::OsString),
 }
 
 impl DamageError {
-    /// Tells whether a newer outlive wrote it, so that nothing is wrong with it.
+    /// Tells whether a newer outlive wrote the job, so that it is not damaged.
     pub fn is_newer(&self) -> bool {
         matches!(self, Self::Spec(SpecError::Format(format)) if *format > FORMAT)
     }
 
-    /// Tells whether it lies in the job, and not in a moment's want of descriptors, memory or rights.
+    /// Tells whether the job itself is at fault, and not a temporary lack of descriptors, memory or rights.
     pub fn is_certain(&self) -> bool {
         use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound};
         match self {
@@ -70,11 +70,11 @@ impl DamageError {
 }
 
 impl Job {
-    /// Opens the directory of a job; `None` if there is none.
+    /// Opens the directory of a job; `None` if it does not exist.
     pub(crate) fn open(path: PathBuf, id: &JobId) -> Result<Option<Self>, DamageError> {
         let dir = match durable::open_dir(&path) {
             Ok(dir) => dir,
-            // A link that leads nowhere is there all the same.
+            // A dangling link exists all the same, and is damage.
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
                 return Ok(None);
             }
@@ -82,7 +82,7 @@ impl Job {
         };
         let bytes = match read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
-            // Removed between the two looks: it is gone, not damaged.
+            // Removed after it was opened: gone, not damaged.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
             Err(source) => return Err(DamageError::Io { path: path.join(file::SPEC), source }),
         };
@@ -97,27 +97,27 @@ impl Job {
         Self { path, dir, spec, given_to: None, renamed: None }
     }
 
-    /// Returns its id.
+    /// Returns its id, which is unique in the store.
     pub fn id(&self) -> &JobId {
         &self.spec.job
     }
 
-    /// Returns what was asked.
+    /// Returns the request as it was started.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Returns whose it is now.
+    /// Returns the session that owns the job now.
     pub fn session(&self) -> &SessionName {
         self.given_to.as_ref().unwrap_or(&self.spec.session)
     }
 
-    /// Returns what people call it now.
+    /// Returns the current display name.
     pub fn name(&self) -> Option<&str> {
         self.renamed.as_deref().or(self.spec.options.name.as_deref())
     }
 
-    /// Returns the name of the mark by which it counts as live.
+    /// Returns the name of the job's mark in `live/`.
     pub(crate) fn live_mark(&self) -> String {
         format!("{}@{}", self.id(), self.session())
     }
@@ -131,7 +131,7 @@ impl Job {
         &self.dir
     }
 
-    /// Reads the two records; an empty, torn or missing one is `None`.
+    /// Reads both records of `outcome`; an empty, torn or missing record is `None`.
     pub(crate) fn records(&self) -> (Option<Outcome>, Option<Closed>) {
         let mut bytes = [0; FILE_BYTES as usize];
         let Ok(file) = durable::open_ro(&self.dir, file::OUTCOME) else { return (None, None) };
@@ -142,12 +142,12 @@ impl Job {
         (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]))
     }
 
-    /// Reads the snapshot; a damaged or missing one is `None`.
+    /// Reads `meta.json`; `None` if it is damaged or missing.
     pub(crate) fn meta(&self) -> Option<Meta> {
         Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
     }
 
-    /// Replaces the snapshot; not one of a later format, of which only a part is known here.
+    /// Replaces `meta.json`, unless a later format wrote it: rewriting would lose what is not understood here.
     pub(crate) fn replace_meta(&self, at: Replacing, meta: &Meta) -> io::Result<()> {
         match meta.format {
             FORMAT => durable::replace(at, &self.dir, file::META, &meta.to_bytes()),
@@ -155,18 +155,18 @@ impl Job {
         }
     }
 
-    /// Tells whether the keeper lives, for all that can be found out: whether somebody holds the job's lock.
+    /// Tells whether the keeper is alive: whether a process holds the job's lock.
     pub(crate) fn is_kept(&self) -> bool {
         let probe = || lock::try_lock(durable::open_ro(&self.dir, file::LOCK)?, lock::Kind::Shared);
         lock::is_held(fault::step(Point::LockProbe, probe))
     }
 
-    /// Tells whether the job is no longer in the store though its directory is still open here.
+    /// Tells whether the job was removed from the store while its directory is open here.
     pub fn is_removed(&self) -> bool {
         !durable::is_at(&self.dir, &self.path)
     }
 
-    /// Opens the file whose lock waiters wait for.
+    /// Opens the file whose lock is released when the outcome is announced.
     pub(crate) fn done_file(&self) -> io::Result<File> {
         durable::open_ro(&self.dir, file::DONE)
     }
@@ -176,28 +176,28 @@ impl Job {
         fault::step(Point::DoneProbe, || lock::wait_shared(self.done_file()?))
     }
 
-    /// Tells whether whoever wrote the outcome has done what comes with it: synced it, and written the event.
+    /// Tells whether the writer of the outcome has finished: the outcome is synced and the event is written.
     pub(crate) fn is_announced(&self) -> bool {
         let probe = || lock::try_lock(self.done_file()?, lock::Kind::Shared);
         fault::step(Point::DoneProbe, probe).unwrap_or(true)
     }
 
-    /// Tells whether somebody was told the outcome.
+    /// Tells whether the outcome was shown to a reader.
     pub fn is_seen(&self) -> bool {
         durable::open_ro(&self.dir, file::SEEN).is_ok()
     }
 
-    /// Notes that somebody looked at the ended job again, if its outcome was told before.
+    /// Records a look at the ended job, if the outcome was shown before.
     pub fn note_access(&self) {
-        // On a full or read-only disk it merely counts as not looked at.
+        // On a full or read-only disk the look is not recorded.
         durable::open_rw(&self.dir, file::SEEN)
             .and_then(|file| file.set_modified(std::time::SystemTime::now()))
             .ok();
     }
 
-    /// Notes that somebody was told the outcome or looked at the ended job again, which is what retention goes by.
+    /// Records that the outcome was shown, or the job looked at again; retention counts from here.
     pub fn mark_seen(&self) {
-        // On a full or read-only disk the job merely stays longer.
+        // On a full or read-only disk the job is only kept longer.
         let seen = fault::step(Point::SeenMake, || {
             durable::create_new(&self.dir, file::SEEN).or_else(|_| durable::open_rw(&self.dir, file::SEEN))
         });

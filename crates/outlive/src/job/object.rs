@@ -1,4 +1,4 @@
-//! The one documented object for a job, for scripts and other programs.
+//! The documented JSON object of a job, for scripts and other programs.
 
 use serde::Serialize;
 
@@ -21,79 +21,79 @@ use crate::output::Output;
 /// A job as scripts see it. Times are RFC 3339 with milliseconds; unknown is `null`, never 0.
 #[derive(Debug, Clone, Serialize)]
 pub struct JobObject {
-    /// Its id.
+    /// Unique in the store.
     pub job: JobId,
-    /// What people call it.
+    /// The display name.
     pub name: Option<String>,
-    /// Whose it is.
+    /// The session that owns the job.
     pub session: String,
     /// The group it was started in.
     pub group: Option<String>,
-    /// What else it belongs to.
+    /// Names and values that the starter attached.
     pub labels: Labels,
-    /// The command for people.
+    /// The command line, for people.
     pub command: String,
-    /// Its directory.
+    /// The working directory of the command.
     pub cwd: String,
-    /// How it is connected.
+    /// How the command's streams are connected.
     pub mode: OrNewer<Mode>,
-    /// The native word.
+    /// outlive's own word for the state.
     pub status: Status,
-    /// Others of the job go on though its main process has ended.
+    /// The main process has ended, and other processes of the job go on.
     pub lingering: bool,
-    /// Its keeper died, and it goes on.
+    /// The keeper died, and the job goes on.
     pub orphaned: bool,
-    /// Another host or pid namespace has it.
+    /// Belongs to another host or pid namespace.
     pub elsewhere: bool,
-    /// Its processes are stopped where they are.
+    /// Its processes are frozen or stopped.
     pub paused: bool,
-    /// What a newer outlive wrote of it that this one does not understand: names of fields.
+    /// Names of fields from a newer outlive that this version does not understand.
     pub newer: Vec<String>,
-    /// Whether it is ready; none if it was started without saying when it would be.
+    /// Whether it is ready; none if it has no readiness condition.
     pub ready: Option<bool>,
-    /// Since when.
+    /// Time of readiness.
     pub ready_at: Option<String>,
-    /// Where it answers, or listens.
+    /// The address at which it answered or listens.
     pub ready_url: Option<String>,
-    /// The main process.
+    /// The pid of the main process.
     pub pid: Option<i32>,
-    /// The code that it exited with.
+    /// The exit code of the main process; none if a signal ended it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the main process.
     pub signal: Option<String>,
-    /// Why it ended.
+    /// Cause of the end as one word.
     pub cause: Option<String>,
-    /// The same in words.
+    /// Cause of the end, or of an odd state, as a sentence.
     pub reason: Option<String>,
-    /// Of a job whose keeper died before its end: when the last output came that is recorded, or when it was started.
-    /// What it printed later is not recorded.
+    /// If the keeper died before the job's end: time of the last recorded output, or of the start. Later output is not
+    /// recorded.
     pub recorded_until: Option<String>,
-    /// When it was started.
+    /// Start of the main process.
     pub started_at: Option<String>,
-    /// When its main process ended.
+    /// End of the main process.
     pub ended_at: Option<String>,
-    /// How long it has run, or ran.
+    /// From the start to the end, or until now.
     pub runtime_ms: Option<u64>,
-    /// What it printed, in numbers.
+    /// Totals of the output.
     pub output: OutputObject,
     /// The job that it was started from.
     pub parent: Option<JobId>,
-    /// What holds it together; none if its keeper did not say.
+    /// What holds its processes together; none if the keeper did not say.
     pub containment: Option<OrNewer<Level>>,
-    /// What it may use; none if nothing is limited.
+    /// Resource limits; none if there are none.
     pub limits: Option<LimitsObject>,
 }
 
-/// What a job may use; what was not asked for is absent.
+/// Resource limits of a job; those that were not requested are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LimitsObject {
     /// Memory of all its processes together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<LimitObject<u64>>,
-    /// Processes and threads.
+    /// Number of processes and threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pids: Option<LimitObject<u64>>,
-    /// Processors.
+    /// Number of processors; fractions count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<LimitObject<f64>>,
     /// Open files of each of its processes.
@@ -101,17 +101,17 @@ pub struct LimitsObject {
     pub open_files: Option<LimitObject<u64>>,
 }
 
-/// One limit.
+/// A resource limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LimitObject<T> {
-    /// How much.
+    /// The requested amount.
     pub value: T,
-    /// How it is kept on this machine; none if the keeper did not say.
+    /// How it is enforced on this machine; none if the keeper did not say.
     pub kept: Option<Enforcement>,
 }
 
 impl LimitsObject {
-    /// Describes the limits of a job; `None` if there are none.
+    /// Describes a job's limits; `None` if there are none.
     fn new(limits: &JobLimits, kept: Kept) -> Option<Self> {
         let limit = |value: Option<u64>, kept| value.map(|value| LimitObject { value, kept });
         (*limits != JobLimits::default()).then(|| Self {
@@ -123,10 +123,10 @@ impl LimitsObject {
     }
 }
 
-/// What a job printed, in numbers.
+/// Totals of a job's output.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct OutputObject {
-    /// All bytes.
+    /// Bytes of both streams.
     pub bytes: u64,
     /// Lines of both streams.
     pub lines: u64,
@@ -134,7 +134,7 @@ pub struct OutputObject {
     pub stdout_lines: u64,
     /// Lines of standard error.
     pub stderr_lines: u64,
-    /// Bytes that could not be kept.
+    /// Bytes that the keeper received and could not store.
     pub dropped_bytes: u64,
 }
 
@@ -151,11 +151,11 @@ impl From<Totals> for OutputObject {
 }
 
 impl JobObject {
-    /// Describes a job in the state it was found in.
+    /// Describes a job in the given state.
     pub fn new(job: &Job, state: &State) -> Self {
         let spec = job.spec();
         let totals = match (&state.closed, &state.outcome) {
-            // A record of a later format has no totals that are understood here.
+            // A closed record of a later format has no totals that are understood here.
             (Some(closed), _) if closed.closed.0 > 0 => closed.totals,
             (None, Some(outcome)) if !state.is_lingering() && !outcome.is_newer() => outcome.totals,
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
@@ -212,10 +212,9 @@ pub fn signal_name(number: i32) -> String {
     Signal::from_number(number).map_or_else(|| format!("signal {number}"), Signal::name)
 }
 
-/// Returns when the last output came that is recorded of a job whose keeper died before its end; when it was started, if
-/// there is none. `None` of a job that was kept to its end.
+/// Returns the time of the last recorded output, or of the start, for a job whose keeper died before its end; else `None`.
 fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
-    // What a job used, only its keeper knows.
+    // Only a keeper records usage.
     let is_unkept = |outcome: &Outcome| {
         outcome.usage.is_none() && !matches!(outcome.cause, Cause::NeverStarted(_)) && outcome.ended.0 > 0
     };
@@ -226,7 +225,7 @@ fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
     last.or(state.meta.as_ref().and_then(|meta| meta.started))
 }
 
-/// Tells in words how a job ended, or what is odd about one that has not.
+/// Returns a sentence about how a job ended, or about what is odd in its state.
 pub fn reason(state: &State) -> Option<String> {
     let Some(outcome) = &state.outcome else {
         return match (state.is_orphaned(), state.is_elsewhere()) {

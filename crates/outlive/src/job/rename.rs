@@ -1,6 +1,6 @@
-//! Giving a job another name.
+//! Gives a job another display name.
 //!
-//! The spec never changes: the new name is a file of its own, and whoever opens the job sees it.
+//! The spec never changes: the new name is a file of its own, which overrides it.
 
 use std::io;
 
@@ -16,31 +16,31 @@ use crate::store::Store;
 /// Why a job was not renamed.
 #[derive(Debug, thiserror::Error)]
 pub enum RenameError {
-    /// It could not be shown in one line.
+    /// The name cannot be shown in one line.
     #[error("the name must be 1 to 100 characters without control characters")]
     Name,
     /// The store cannot be written, or the job was removed.
     #[error("cannot rename job {job}")]
     Store {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Store {
-    /// Gives a job another name. Its id stays, and `job` itself as it was opened.
+    /// Gives a job another display name. Its id stays, and `job` keeps the name that it was opened with.
     ///
     /// # Durability
     ///
-    /// Written, not synced: after a loss of power it may have its old name.
+    /// Written, not synced: after a power loss it may have its old name.
     ///
     /// # Errors
     ///
     /// If the name cannot be shown in one line, the store cannot be written, or the job was removed.
     pub fn rename(&self, job: &Job, name: &str) -> Result<(), RenameError> {
-        // The spaces around it would be lost when it is read.
+        // A read trims the file's content.
         let name = name.trim();
         if !is_showable(name) {
             return Err(RenameError::Name);

@@ -1,14 +1,12 @@
-//! What can hold a job together on this machine, for this user.
+//! Containment levels that this machine offers this user.
 
 use outlive_core::containment::Level;
 use outlive_sys::cgroup::{Group, Hierarchies};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::scope;
 
-/// Lists the rungs that jobs can have here, the best first.
-///
-/// Found out by trying: a group is made and removed. Where systemd gives keepers a scope of their own, they have what this
-/// program has not.
+/// Lists the containment levels that jobs can have here, the best first. It tries: a cgroup is made and removed. Where systemd
+/// gives keepers a scope of their own, they can have a level that this program cannot.
 pub fn levels() -> Vec<Level> {
     let hierarchies = Hierarchies::discover();
     let can_make = |place: Option<&std::path::Path>| {

@@ -1,4 +1,4 @@
-//! The program that does what takes longer than any front end lives: `outlive` itself, in the background.
+//! Background work that outlasts a front end: `outlive` itself is the helper program.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -11,20 +11,19 @@ use outlive_sys::detach;
 use crate::launch::keeper::in_path;
 use crate::store::Store;
 
-/// Its name.
 const PROGRAM: &str = "outlive";
 
 impl Store {
-    /// Lets this program itself be the helper; for `outlive`.
+    /// Lets this program itself be the helper; only for `outlive`.
     pub fn with_self_as_helper(mut self) -> Self {
         self.is_helper = true;
         self
     }
 
-    /// Finds the program: this one, else the one that is named, beside the keeper, beside this one or in `PATH`.
+    /// Finds the helper: this program, `$OUTLIVE_PROGRAM`, beside the keeper, beside this program, or in `PATH`.
     fn helper_program(&self) -> Option<PathBuf> {
         if self.is_helper {
-            // Its file may have been replaced or deleted since it was started; this name still means it.
+            // Still valid if the file was replaced or deleted since this program started.
             return Some(PathBuf::from("/proc/self/exe"));
         }
         let named = std::env::var_os("OUTLIVE_PROGRAM").filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -35,20 +34,20 @@ impl Store {
             .or_else(|| in_path(OsStr::new(PROGRAM), std::env::var_os("PATH").as_deref()).next())
     }
 
-    /// Opens the program, for a keeper that will need it when it may no longer be there.
+    /// Opens the helper for a keeper, because its file may be gone when the keeper executes it.
     pub(crate) fn open_helper(&self) -> io::Result<File> {
         let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
         File::open(program)
     }
 
-    /// Starts the program in the background, for this store: `outlive VERB …`.
+    /// Starts the helper in the background, for this store: `outlive VERB …`.
     pub(crate) fn start_helper(&self, arguments: &[&str]) -> io::Result<()> {
         let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
         let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
         let program = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
         let words = std::iter::once(&PROGRAM).chain(arguments);
         let words = words.map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
-        // It is no part of the job that this program may run in.
+        // The helper is no part of the job that this program may run in.
         let own = ["OUTLIVE_HOME", "OUTLIVE_CONFIG", "OUTLIVE_JOB"];
         let inherited = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == own));
         let home = (OsStr::new("OUTLIVE_HOME").to_owned(), self.root().as_os_str().to_owned());

@@ -1,4 +1,4 @@
-//! Finding and executing the keeper's program.
+//! Finds and executes the keeper's program.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -12,32 +12,31 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::keeper::PROGRAM;
 use outlive_sys::{detach, socket};
 
-/// Where keepers come from.
+/// Sources of keepers, by preference.
 #[derive(Debug, Default)]
 pub(crate) struct KeeperProgram {
-    /// Named by the caller.
+    /// A path from `Store::with_keeper`.
     pub(crate) given: Option<PathBuf>,
-    /// This program can be one itself.
+    /// This program can be a keeper itself.
     pub(crate) can_be_self: bool,
-    /// One that waits already.
+    /// A keeper that is running already, without a job.
     pub(crate) spare: Mutex<Option<SpareKeeper>>,
 }
 
 impl KeeperProgram {
-    /// Returns the keeper that waits already, else a new one of the best program; `None` if that fails.
+    /// Returns the spare keeper, else starts the best program; `None` if that fails.
     pub(crate) fn take_spare(&self) -> Option<SpareKeeper> {
         let waiting = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
         waiting.or_else(|| SpareKeeper::of(&self.candidates().next()?).ok())
     }
 
-    /// Lists the programs to try, the best first: one of another build may refuse, and then the next is tried. `PATH` is
-    /// searched only when it comes to that.
+    /// Lists the programs to try, the best first: a keeper of another build may refuse. `PATH` is searched last, lazily.
     pub(crate) fn candidates(&self) -> impl Iterator<Item = PathBuf> {
         let named = || std::env::var_os("OUTLIVE_KEEPER").filter(|path| !path.is_empty()).map(PathBuf::from);
         let chosen = self.given.clone().or_else(named);
         let is_open = chosen.is_none();
         let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(PROGRAM)));
-        // This program's own file may have been replaced or deleted since it was started; this name still means it.
+        // Still valid if the file was replaced or deleted since this program started.
         let own = self.can_be_self.then(|| PathBuf::from("/proc/self/exe"));
         let elsewhere =
             std::iter::once_with(|| in_path(OsStr::new(PROGRAM), std::env::var_os("PATH").as_deref()));
@@ -46,10 +45,9 @@ impl KeeperProgram {
     }
 }
 
-/// A keeper that was started ahead of need and waits to be told what to keep.
+/// A keeper that was started early and waits for its launch request.
 ///
-/// Executing it takes as long as preparing a job, and the two are done at the same time. One that is dropped ends by
-/// itself: its socket is closed.
+/// Executing it takes as long as preparing a job; both happen at the same time. It exits when this is dropped.
 #[derive(Debug)]
 pub struct SpareKeeper {
     pub(crate) program: PathBuf,
@@ -57,8 +55,8 @@ pub struct SpareKeeper {
 }
 
 impl SpareKeeper {
-    /// Starts one from the best program that is found, this one itself if `can_be_self`; `None` if that fails, which
-    /// whoever needs a keeper will find out with a reason.
+    /// Starts the best keeper program, this program itself if `can_be_self`; `None` if that fails: the start of a job then
+    /// reports why.
     pub fn start(can_be_self: bool) -> Option<Self> {
         let programs = KeeperProgram { can_be_self, ..KeeperProgram::default() };
         let program = programs.candidates().next()?;
@@ -76,12 +74,12 @@ impl SpareKeeper {
     }
 }
 
-/// Finds the files of this name in the directories of a search path, and looks no farther than is asked.
+/// Finds the files of this name in a search path, lazily.
 pub(crate) fn in_path(name: &OsStr, path: Option<&OsStr>) -> impl Iterator<Item = PathBuf> + use<> {
     search(name, path).into_iter().filter(|candidate| candidate.is_file())
 }
 
-/// Lists where a program of this name may be, whether it is there or not.
+/// Lists the paths that a program of this name may have; they need not exist.
 pub(crate) fn search(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
     let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
     path.as_bytes()

@@ -1,4 +1,4 @@
-//! Starting: what to start, the intent in the store, and the keeper that takes it over.
+//! Starts jobs: the request, the intent in the store, and the keeper that takes it over.
 
 pub(crate) mod containment;
 pub(crate) mod detached;

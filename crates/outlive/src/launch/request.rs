@@ -1,4 +1,4 @@
-//! What to start.
+//! The request for a new job.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -19,18 +19,18 @@ use crate::launch::keeper::{in_path, search};
 use crate::output::search::PatternError;
 use crate::store::config::Config;
 
-/// What to start, and how.
+/// Describes a job to start.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) command: Command,
-    /// What a line was made of.
+    /// The command and arguments that a shell line was built from.
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,
     pub(crate) id: Option<JobId>,
     pub(crate) choices: JobChoices,
     pub(crate) session: SessionName,
     pub(crate) cwd: Option<PathBuf>,
-    /// What is inherited in place of the caller's environment.
+    /// Replaces the caller's environment.
     pub(crate) env_base: Option<Vec<(OsString, OsString)>>,
     pub(crate) env_set: BTreeMap<String, OsString>,
     pub(crate) env_unset: Vec<String>,
@@ -66,12 +66,12 @@ impl Request {
         }
     }
 
-    /// A line for a shell.
+    /// Makes a request from a line for a shell.
     pub fn shell(line: impl Into<OsString>) -> Self {
         Self::new(Command::Shell(line.into()))
     }
 
-    /// A line for a shell, made of a command, which the shell reads as it stands, and arguments, which it does not look into.
+    /// Makes a line for a shell from a command, which the shell parses, and arguments, which are quoted.
     pub fn shell_words(command: &str, arguments: &[String]) -> Self {
         let mut line = command.to_owned();
         for argument in arguments {
@@ -82,78 +82,78 @@ impl Request {
         Self { words: words.map(OsString::from).collect(), ..Self::shell(line) }
     }
 
-    /// A program and its arguments, as they are.
+    /// Makes a request from a program and its arguments, without a shell.
     pub fn argv<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Self {
         Self::new(Command::Argv(argv.into_iter().map(Into::into).collect()))
     }
 
-    /// Gives the job this id in place of one that is made up; starting fails if another job has it.
+    /// Sets the id, instead of a generated one; the start fails if another job has it.
     pub fn id(mut self, id: JobId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// How many of its last lines its starter wants to look back on. It is for those who show them: all are kept.
+    /// Sets how many of the last lines front ends show. All output is kept.
     pub fn window_lines(mut self, lines: u64) -> Self {
         self.window_lines = Some(lines);
         self
     }
 
-    /// Whose it is.
+    /// Sets the session that owns the job.
     pub fn session(mut self, session: SessionName) -> Self {
         self.session = session;
         self
     }
 
-    /// The directory that it starts in; the caller's if nothing is said.
+    /// Sets the working directory; default: the caller's.
     pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
         self.cwd = Some(cwd.into());
         self
     }
 
-    /// Gives it this environment in place of the caller's; what [`Request::env`] and [`Request::unset`] say comes on top.
+    /// Replaces the caller's environment; [`Request::env`] and [`Request::unset`] apply on top.
     pub fn environment_base(mut self, variables: Vec<(OsString, OsString)>) -> Self {
         self.env_base = Some(variables);
         self
     }
 
-    /// Adds a variable to the environment, which is the caller's.
+    /// Sets an environment variable.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
         self.env_set.insert(name.into(), value.into());
         self
     }
 
-    /// Removes a variable from the environment.
+    /// Removes an inherited environment variable.
     pub fn unset(mut self, name: impl Into<String>) -> Self {
         self.env_unset.push(name.into());
         self
     }
 
-    /// The shell for a line: one that understands `-c`.
+    /// Sets the shell for a command line; it must understand `-c`.
     pub fn with_shell(mut self, shell: impl Into<PathBuf>) -> Self {
         self.shell = Some(shell.into());
         self
     }
 
-    /// Who starts it, and is to be told of its end; without this, whoever is next in its session.
+    /// Sets the reader that starts the job and receives its end; without it, the next reader of the session does.
     pub fn reader(mut self, reader: SessionName) -> Self {
         self.reader = Some(reader);
         self
     }
 
-    /// Says several options at once; what is not said here stays as it was.
+    /// Sets several options at once; the others stay as they are.
     pub fn options(mut self, choices: JobChoices) -> Self {
         self.choices.extend(choices);
         self
     }
 
-    /// Says by a name and a value what else it belongs to.
+    /// Attaches a label.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// Sets a label of outlive's own; one whose value cannot be shown in a line is left out.
+    /// Attaches a label of outlive's own; a value that cannot be shown in one line is ignored.
     pub fn own_label(mut self, label: OwnLabel, value: impl Into<String>) -> Self {
         let value = Some(value.into()).filter(|value| label::is_value(value));
         self.own_labels.extend(value.map(|value| (label.name().to_owned(), value)));
@@ -163,64 +163,64 @@ impl Request {
     job_option_setters! {}
 }
 
-/// What is wrong with a request.
+/// Why a request is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// There is nothing to run.
+    /// No command.
     #[error("there is no command to run")]
     Empty,
-    /// An argument with a NUL byte.
+    /// An argument has a NUL byte.
     #[error("{0} holds a NUL byte, which no program can be given")]
     Nul(&'static str),
-    /// A name of a variable that cannot be one.
+    /// Not a valid name of an environment variable.
     #[error("{0:?} cannot be the name of a variable")]
     Variable(String),
-    /// The caller's own directory is gone.
+    /// The caller's working directory was removed.
     #[error("the current directory no longer exists")]
     NoDirectory,
-    /// More than any kernel takes.
+    /// More than the kernel's limit for arguments and environment.
     #[error("the arguments and the environment have {0} bytes, more than any program can be given")]
     TooLarge(usize),
-    /// A name that cannot be shown in one line.
+    /// A display name that cannot be shown in one line.
     #[error("the name must be 1 to 100 characters without control characters")]
     Name,
-    /// Another job has the id that was asked for.
+    /// Another job has the requested id.
     #[error("there is a job {0} already")]
     Taken(JobId),
-    /// The same of a group.
+    /// A group name that cannot be shown in one line.
     #[error("the group must be 1 to 100 characters without control characters")]
     Group,
-    /// A label that it cannot have.
+    /// An invalid label.
     #[error(transparent)]
     Label(#[from] LabelError),
-    /// Nobody could look for this.
+    /// An invalid pattern.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// Nobody could ask there.
+    /// Not an HTTP address.
     #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
     Address(String),
-    /// Nobody here could ask there.
+    /// An address with TLS, which readiness checks do not speak.
     #[error("{0:?} cannot be asked: only http:// can; look at the port of a server that speaks TLS")]
     Encrypted(String),
-    /// It would never count as ready.
+    /// No readiness condition.
     #[error("there is nothing by which it would count as ready")]
     NothingReady,
 }
 
-/// A request with everything decided.
+/// A request with every default resolved.
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) argv: Vec<RawText>,
     pub(crate) shell_line: Option<RawText>,
     pub(crate) candidates: Vec<Vec<u8>>,
     pub(crate) cwd: PathBuf,
-    /// From what the id is made.
+    /// Display name or program that a generated id is derived from.
     pub(crate) hint: String,
     pub(crate) options: JobOptions,
 }
 
 impl Request {
-    /// Decides what is to be executed, and how; `path` is the job's `PATH`.
+    /// Resolves what to execute, and how; `path` is the job's `PATH`.
     pub(crate) fn resolve(&self, config: &Config, path: Option<&OsStr>) -> Result<Resolved, RequestError> {
         let options = self.decide(config);
         self.check()?;
@@ -255,7 +255,7 @@ impl Request {
         })
     }
 
-    /// Puts together what the defaults, the configuration and this request say.
+    /// Merges the defaults, the configuration and the request.
     fn decide(&self, config: &Config) -> JobOptions {
         let mut options = config.job.options.clone();
         options.apply(&self.choices);
@@ -265,7 +265,7 @@ impl Request {
         options
     }
 
-    /// Takes over what the session says, where this says nothing.
+    /// Fills in what the session sets and the request does not.
     pub(crate) fn take_from(&mut self, settings: &Settings) {
         let path = |text: &RawText| PathBuf::from(OsStr::from_bytes(&text.0));
         self.cwd = self.cwd.take().or_else(|| settings.cwd.as_ref().map(path));
@@ -317,7 +317,7 @@ impl Request {
         }
     }
 
-    /// Returns the job's whole environment, `NAME=value` each.
+    /// Returns the job's whole environment as `NAME=value`.
     pub(crate) fn environment(&self, own: [(&str, &str); 2]) -> Vec<Vec<u8>> {
         let is_changed = |name: &OsStr| {
             let name = name.to_str().unwrap_or_default();
@@ -340,7 +340,7 @@ impl Request {
         inherited.chain(added).chain(own).collect()
     }
 
-    /// Returns the environment that it starts from. A name or value that cannot be one is not handed on.
+    /// Returns the base environment, without invalid names and values.
     fn inherited(&self) -> Vec<(OsString, OsString)> {
         let is_possible = |(name, value): &(OsString, OsString)| {
             let (name, value) = (name.as_bytes(), value.as_bytes());
@@ -352,7 +352,7 @@ impl Request {
         }
     }
 
-    /// Returns the search path that the job will have.
+    /// Returns the `PATH` of the job.
     pub(crate) fn path(&self) -> Option<OsString> {
         let is_unset = self.env_unset.iter().any(|unset| unset == "PATH");
         let inherited = || match &self.env_base {
@@ -365,7 +365,7 @@ impl Request {
     }
 }
 
-/// Tells what is wrong with options.
+/// Validates options.
 fn check(options: &JobOptions) -> Result<(), RequestError> {
     let JobOptions { name, group, ready, completion, .. } = options;
     if name.as_ref().is_some_and(|name| !is_showable(name)) {

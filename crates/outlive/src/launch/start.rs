@@ -1,6 +1,6 @@
-//! Starting a job.
+//! Starts a job.
 //!
-//! The order is that of `docs/on-disk-format.md`: a crash at any step leaves nothing, or a whole intent.
+//! The order of steps is that of `docs/on-disk-format.md`: a crash at any step leaves nothing, or a whole intent.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -32,28 +32,28 @@ use crate::launch::request::{Request, RequestError, Resolved};
 use crate::store::Store;
 use crate::store::limits::LimitError;
 
-/// How long a keeper may take to say that the command runs; a directory on a dead network file system takes longer.
+/// How long a keeper may take until the command runs; only a working directory on a dead network file system takes longer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often a new id is drawn before giving up. There are a million for each word, so that even among a thousand jobs
-/// of one word the first draw is nearly always free, and a hundred never fail.
+/// How many ids are drawn before giving up. Each word has a million ids: even among a thousand jobs the first draw is nearly
+/// always free.
 const DRAWS: usize = 100;
 
 /// A job that was started.
 #[derive(Debug)]
 pub struct Started {
-    /// The job.
+    /// The job, as it is in the store.
     pub job: Job,
-    /// Its main process.
+    /// The pid of its main process.
     pub pid: i32,
-    /// What the caller should know, such as that a limit is near.
+    /// Something the caller should know, such as a limit that is near.
     pub warning: Option<String>,
 }
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// Too many jobs are live.
@@ -62,50 +62,50 @@ pub enum StartError {
     /// The store cannot be written.
     #[error("cannot prepare the job in {path}")]
     Store {
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no program to keep it.
+    /// No keeper program was found.
     #[error("there is no outlive-keeper beside this program or in PATH")]
     NoKeeper,
-    /// There is no program to tell of its end.
+    /// No program for the on-exit work was found.
     #[error("there is no outlive beside this program or in PATH to tell of the job's end")]
     NoHelper,
     /// The keeper's program cannot be executed.
     #[error("cannot execute the keeper {program}")]
     Keeper {
-        /// Which program.
+        /// The program that failed.
         program: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// No keeper takes this library's request.
+    /// The keeper does not accept this library's launch request.
     #[error("the keeper {program} is of another version (it takes launch request {version})")]
     KeeperVersion {
-        /// Which program.
+        /// The keeper's program.
         program: PathBuf,
-        /// What it takes.
+        /// The launch request version that it accepts.
         version: u32,
     },
-    /// The command was never executed; the job is in the store and says the same.
+    /// The command was not executed; the job is in the store with this outcome.
     #[error("{}", .why.sentence())]
     NeverStarted {
-        /// The job.
+        /// The job that records the failure.
         job: JobId,
-        /// Why.
+        /// The step that failed, and the error.
         why: NeverStarted,
     },
     /// The keeper does not answer; the job is in the store and may still start.
     #[error("the keeper of {job} has not answered")]
     Silent {
-        /// The job.
+        /// The job that may still start.
         job: JobId,
     },
 }
 
-/// A job that is in the store, its locks held by us.
+/// A job in the store whose locks this process holds.
 struct Prepared {
     spec: Spec,
     path: PathBuf,
@@ -116,12 +116,12 @@ struct Prepared {
     log: File,
     dir: OwnedFd,
     live_mark: String,
-    /// The program that the keeper is to become, if others are to hear of the end.
+    /// The program that the keeper executes at the end, if the job has an on-exit command or a webhook.
     helper: Option<File>,
 }
 
 impl Store {
-    /// Starts a job and returns at once; the job goes on whatever becomes of the caller.
+    /// Starts a job and returns at once; the job outlives the caller.
     ///
     /// # Durability
     ///
@@ -129,23 +129,23 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the request makes no sense, a limit is reached, the store cannot be written or the command cannot be executed.
+    /// If the request is invalid, a limit is reached, the store cannot be written or the command cannot be executed.
     pub fn start(&self, request: &Request) -> Result<Started, StartError> {
-        // Executed now, it is ready when the job is.
+        // Starts now, so that it is ready when the job is prepared.
         let spare = self.keeper.take_spare();
         let request = &self.in_session(request);
         let path = request.path();
         let resolved = request.resolve(self.config(), path.as_deref())?;
-        // Before anything is made: a job whose end cannot be told as asked is not started.
+        // Before anything is written: without a helper, a job with on-exit work is not started.
         let helper = match resolved.options.completion.is_empty() {
             true => None,
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
         let (prepared, warning) = self.prepare(request, &resolved)?;
         let prepared = Prepared { helper, ..prepared };
-        // Its keeper writes to it; without it the job goes on and nobody hears of it.
+        // The keeper writes events there; without the directory the job runs and has no events.
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
-        // A job that lives with its session begins its life now.
+        // The lease of a job that lives with its session begins now.
         let is_leased = matches!(resolved.options.lifetime, Lifetime::Session { .. });
         let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
         let reply = self.launch(request, &resolved, &prepared, spare);
@@ -156,7 +156,7 @@ impl Store {
                 if job.spec().ready().is_some() {
                     self.start_prober(&job);
                 }
-                // Others' garbage is not this caller's failure.
+                // A failed collection is not the caller's failure.
                 self.collect_in_passing().ok();
                 Ok(Started { job, pid, warning })
             }
@@ -165,7 +165,7 @@ impl Store {
         }
     }
 
-    /// Puts a whole intent into the store.
+    /// Writes a whole intent into the store.
     fn prepare(
         &self,
         request: &Request,
@@ -236,7 +236,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
             Err(error) => return Err(error),
         }
-        // Before the job can be seen: whatever becomes of its keeper, somebody finds that its end has to be told.
+        // Before the job is visible: if its keeper dies, a front end finds by this mark that a notice is pending.
         if let Err(error) = self.mark_pending(&spec) {
             fs::remove_file(&mark).ok();
             return Err(error);
@@ -301,7 +301,7 @@ impl Store {
         }
     }
 
-    /// Executes a keeper and tells it what to do.
+    /// Executes a keeper and sends it the launch request.
     fn launch(
         &self,
         request: &Request,
@@ -342,7 +342,7 @@ impl Store {
                 Err(source) => failure = StartError::Keeper { program, source },
             }
         }
-        // Nothing was started: the intent is taken back in one step, so that nobody finds half of it and calls it damaged.
+        // Nothing was started: the intent is withdrawn in one step, so that no reader finds half of it and calls it damaged.
         let mark = self.live().join(&prepared.live_mark);
         fault::step(Point::BackMark, || fs::remove_file(mark)).ok();
         self.unmark_pending(spec);
@@ -372,10 +372,10 @@ fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<T
     let Prepared { lock, done, dir, outcome, index, log, helper, .. } = prepared;
     let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
     fds.extend(helper.as_ref().map(AsFd::as_fd));
-    // A keeper that does not take the request says so before it has read it all.
+    // A keeper that rejects the request answers before it has read all of it.
     let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&mut ours, part, &fds));
     if sent.is_err() {
-        // It must not wait for the rest, nor we for its answer.
+        // So that neither process waits for the other.
         ours.shutdown(Shutdown::Write).ok();
     }
     match fault::step(Point::LaunchAnswer, || frame::receive(&mut ours)) {
@@ -384,10 +384,10 @@ fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<T
             LaunchReply::NotStarted(never) => Talk::Answer(Answer::Not(never)),
             LaunchReply::OtherVersion(version) => Talk::OtherVersion(version),
         }),
-        // It is not known to be dead, and may yet start the job.
+        // The keeper may be alive and still start the job.
         Err(error) if !is_over_now(&error) => Ok(Talk::Answer(Answer::Silent)),
         Err(_) => {
-            // It died. What it got to is in the store, or nowhere.
+            // The keeper died. Its progress is in the store, or nowhere.
             let detail = sent.err().map(|error| error.to_string());
             Ok(Talk::Answer(Answer::Not(NeverStarted {
                 step: "keeper".into(),

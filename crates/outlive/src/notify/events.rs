@@ -1,4 +1,4 @@
-//! What happened to jobs, session by session, in the order in which it was written down.
+//! The event log of each session: what happened to its jobs, in the order of writing.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
@@ -17,46 +17,44 @@ use outlive_sys::{clock, durable};
 use crate::job::Job;
 use crate::store::Store;
 
-/// So much of a session's events is kept when the store is collected.
+/// How much of each session's log survives a collection.
 const KEPT_BYTES: u64 = 1 << 20;
 
-/// An event with its place.
+/// An event with its sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbered {
-    /// Its sequence within its session: it only ever grows.
+    /// Position in the session's log; it only ever grows.
     pub seq: u64,
-    /// What happened.
+    /// The fact that was recorded.
     pub event: Event,
 }
 
-/// Reads one session's events, each fact once.
+/// Reads one session's events and drops repeats.
 #[derive(Debug)]
 pub struct Events {
     directory: PathBuf,
-    /// Only events after this sequence are returned.
+    /// Events up to this sequence are read but not returned.
     after: u64,
-    /// The offset that reading goes on from.
+    /// Offset of the next read.
     next: u64,
-    /// What was read, to drop repeats; of what came before the first that is wanted, too.
+    /// Facts that were read, including those before `after`, to drop repeats.
     known: HashSet<Fact>,
-    /// Damage since the last whole record.
+    /// Bytes since the last whole record that are no record.
     damage: Option<Range<u64>>,
-    /// What was asked for and is not there.
+    /// Ranges that were requested and are not in the log.
     gaps: VecDeque<(u64, u64)>,
 }
 
 impl Store {
-    /// Returns where the sessions are.
     pub(crate) fn sessions_dir(&self) -> PathBuf {
         self.root().join("sessions")
     }
 
-    /// Returns where a session has its files.
     pub(crate) fn session_dir(&self, session: &SessionName) -> PathBuf {
         self.root().join("sessions").join(session.as_str())
     }
 
-    /// Makes the place where a session's events are written.
+    /// Makes a session's directory, for its events.
     pub(crate) fn make_session(&self, session: &SessionName) -> io::Result<()> {
         make_dir(&self.session_dir(session))
     }
@@ -78,7 +76,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Reads a session's events after a sequence; 0: all that are kept. What stands before is read as well, to drop repeats.
+    /// Reads a session's events after a sequence; 0: all that are kept. Earlier events are read as well, to drop repeats.
     pub fn events(&self, session: &SessionName, since: u64) -> Events {
         Events { next: 0, ..self.events_from(session, since) }
     }
@@ -95,7 +93,8 @@ impl Store {
         }
     }
 
-    /// Writes an event down. One that cannot be written is lost; what it tells is in the job's own files. `false` if it is.
+    /// Appends an event; `false` if it could not be written. Nothing is lost then but the event: the facts are in the job's
+    /// files.
     pub(crate) fn append_event(&self, at: Appending, session: &SessionName, event: &Event) -> bool {
         let append = || {
             let dir = durable::open_dir(&self.session_dir(session))?;
@@ -104,26 +103,26 @@ impl Store {
         append().or_else(|_| self.make_session(session).and_then(|()| append())).is_ok()
     }
 
-    /// Tells whether the end of a job is among the events that are kept of a session.
+    /// Tells whether a session's log has the end of a job.
     pub(crate) fn has_ending(&self, session: &SessionName, nonce: Nonce) -> bool {
         let events = self.events(session, 0).read().unwrap_or_default();
         events.iter().any(|known| known.event.nonce == nonce && known.event.is_end())
     }
 
-    /// Writes down what a front end found out or did about a job; `false` if that is not possible.
+    /// Appends an event that a front end found out or caused; `false` if it could not be written.
     pub(crate) fn append_event_of(&self, at: Appending, job: &Job, kind: Kind) -> bool {
         let now = Timestamp(clock::wall_us());
         self.append_event(at, job.session(), &Event::new(kind, job.id(), job.spec().nonce, now))
     }
 
-    /// Gives the room of old events back.
+    /// Punches out the oldest events of each session.
     pub(crate) fn sweep_events(&self) {
         for session in self.sessions().unwrap_or_default() {
             let open =
                 durable::open_dir(&self.session_dir(&session)).and_then(|dir| durable::open_rw(&dir, EVENTS));
             let Ok(file) = open else { continue };
             let length = file.metadata().map_or(0, |data| data.len());
-            // The hole ends at a block: what is cut there is passed over by readers.
+            // The hole ends at a block boundary; readers skip the record that it cuts.
             let surplus = length.saturating_sub(KEPT_BYTES) / 4096 * 4096;
             if surplus > 0 {
                 fault::step(Point::EventsForget, || durable::forget_front(&file, surplus)).ok();
@@ -132,11 +131,11 @@ impl Store {
     }
 }
 
-/// Makes a directory for its owner only.
+/// Makes a directory that only its owner may use.
 pub(crate) fn make_dir(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     match fs::DirBuilder::new().mode(0o700).create(directory) {
-        // Mostly it is there, and this one call is all.
+        // The usual case, and this call is the only one.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
@@ -145,11 +144,10 @@ pub(crate) fn make_dir(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The file in a session's directory.
 pub(crate) const EVENTS: &str = outlive_core::file::EVENTS;
 
 impl Events {
-    /// Returns what is new since the last call, or since the beginning.
+    /// Returns the events since the last call, or since the beginning.
     ///
     /// # Errors
     ///
@@ -160,7 +158,7 @@ impl Events {
             file => file?,
         };
         if file.metadata()?.len() < self.next {
-            // The file was begun anew.
+            // The log was started over.
             (self.after, self.next) = (0, 0);
             self.known.clear();
         }
@@ -190,14 +188,14 @@ impl Events {
             }
             self.next = end;
             if count < LONGEST {
-                // There is no more, or a writer is in the middle of a line.
+                // The end of the log, or a writer in the middle of a line.
                 self.end_damage();
                 return Ok(unread);
             }
         }
     }
 
-    /// Tells of damage that is long enough to hide a record.
+    /// Reports damage that is long enough to hide a record as a gap.
     fn end_damage(&mut self) {
         if let Some(Range { start, end }) = self.damage.take()
             && end - start >= SHORTEST
@@ -207,22 +205,21 @@ impl Events {
         }
     }
 
-    /// Returns where they are.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns where the next call goes on: what to give as `since` the next time.
+    /// Returns how far the log was read: the next `since`.
     pub fn position(&self) -> u64 {
         self.next
     }
 
-    /// Returns the next range of sequences that were asked for and are no longer kept or are damaged, once each.
+    /// Returns the next range of requested sequences that are damaged or no longer kept, each range once.
     pub fn take_gap(&mut self) -> Option<(u64, u64)> {
         self.gaps.pop_front()
     }
 
-    /// Starts to watch, before a look that must not miss anything.
+    /// Starts a watch; call it before the read that must not miss an event.
     pub fn watch(&self) -> Watch {
         make_dir(&self.directory).ok();
         Watch::new(&self.directory)

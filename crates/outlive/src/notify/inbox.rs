@@ -1,7 +1,7 @@
-//! What a reader has not been told: the endings of the jobs that it started.
+//! The endings that a reader has not received yet, of the jobs that it started.
 //!
-//! An inbox is derived from the session's events; all that is stored is how far its reader is. Telling comes before noting: a
-//! crash between the two makes a repeat, with the same sequence, and nothing is ever missed.
+//! An inbox is derived from the session's events; only the reader's position is stored. Delivery comes before the position: a
+//! crash between the two causes a repeat with the same sequence, never a loss.
 
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
@@ -22,36 +22,36 @@ use crate::notify::events::{Numbered, make_dir};
 use crate::notify::notice::Notice;
 use crate::store::Store;
 
-/// So many endings are told at a time; the rest come next.
+/// How many endings one answer has at most; the rest come with the next.
 const AT_ONCE: usize = 100;
 
-/// How many deferred endings are noted, the newest.
+/// How many deferred endings are stored; the oldest are dropped.
 const MAX_DEFERRED: usize = 1000;
 
-/// So many bytes of events are looked at again rather than noted: a fraction of what one read takes.
+/// The position is written without a delivery after so many bytes of events: a fraction of one read.
 const FAR: u64 = 16 << 10;
 
-/// How long a front end that is about to write an outcome is waited for.
+/// How long to wait for a front end that is about to write an outcome.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(1);
 
 /// Why an inbox cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum InboxError {
-    /// Another program is telling this reader at the moment.
-    #[error("reader {0} is being told by another program")]
+    /// Another program is delivering to this reader.
+    #[error("another program delivers to reader {0} at the moment")]
     Busy(SessionName),
     /// The store cannot be read or written.
     #[error("cannot use the inbox")]
     Store(#[from] io::Error),
 }
 
-/// How far a reader is: `readers/<name>` in the session's directory.
+/// A reader's position: `readers/<name>` in the session's directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Progress {
     format: u32,
-    /// All events up to this sequence were looked at.
+    /// Every event up to this sequence was examined.
     cursor: u64,
-    /// Those of them that are for others first: endings of jobs whose starter may yet come.
+    /// Endings up to the cursor whose starter may still fetch them first.
     #[serde(default)]
     deferred: Vec<u64>,
 }
@@ -63,64 +63,62 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Returns the sequence that all events up to are done with.
+    /// Returns the sequence up to which nothing is pending.
     fn position(&self) -> u64 {
         let first = self.deferred.iter().min();
         first.map_or(self.cursor, |first| self.cursor.min(first.saturating_sub(1)))
     }
 }
 
-/// What a reader is to be told now.
+/// The endings that a reader receives now.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Pending {
-    /// The endings, the oldest first.
+    /// Oldest first.
     pub notices: Vec<Notice>,
-    /// What to acknowledge once they were told.
+    /// The sequence for [`Inbox::acknowledge`] after the delivery.
     pub up_to: u64,
-    /// So many are left, and will come next.
+    /// How many more will come with the next call.
     pub left: usize,
 }
 
-/// A reader's inbox, held for as long as it is being told: no other program tells the same meanwhile.
+/// A reader's inbox, locked: no other program delivers to the same reader meanwhile.
 #[derive(Debug)]
 pub struct Inbox {
     store: Store,
     session: SessionName,
     reader: SessionName,
     progress: Progress,
-    /// As it is on the disk.
+    /// The position on disk.
     written: Option<Progress>,
-    /// What was found by the last look.
     found: Found,
-    /// None: it is only looked at.
+    /// The reader's lock; none for a look that acknowledges nothing.
     held: Option<File>,
 }
 
-/// What a look at the events found.
+/// What the events hold for this reader.
 #[derive(Debug, Default)]
 struct Found {
-    /// What is to be told, with its job as it was found.
+    /// Endings to deliver, each with its job and state if the job is still in the store.
     mine: Vec<(u64, Option<(Job, State)>)>,
-    /// What this reader was told in another way.
+    /// Jobs whose end reached this reader in another way.
     delivered: Vec<Job>,
     deferred: Vec<u64>,
 }
 
-/// For whom an ending is.
+/// Which reader an ending is for.
 enum Whose {
     /// For this reader.
     Mine,
-    /// For this reader, which was told in another way.
+    /// For this reader, which has it already.
     Delivered,
-    /// For another reader, which may yet look.
+    /// For another reader, which may still fetch it.
     Others,
     /// For no reader any more.
-    Nobodys,
+    NoReader,
 }
 
 impl Store {
-    /// Opens the inbox of a reader of a session, to tell it. At most `patience` is waited for another program that tells the same
-    /// reader.
+    /// Opens a reader's inbox for a delivery, and waits at most `patience` for another program that delivers to it.
     ///
     /// # Errors
     ///
@@ -132,7 +130,7 @@ impl Store {
         patience: Duration,
     ) -> Result<Inbox, InboxError> {
         let mut held = None;
-        // A session that was never used has nothing to tell, and looking does not make it.
+        // A look does not create the directory of an unused session.
         if self.session_dir(session).is_dir() {
             let directory = self.readers_dir(session);
             fault::step(Point::ReadersMake, || make_dir(&directory))?;
@@ -145,7 +143,7 @@ impl Store {
         Ok(self.look_into(session, reader, held))
     }
 
-    /// Opens the inbox of a reader only to look: nothing is noted.
+    /// Opens a reader's inbox for a look: nothing is acknowledged.
     pub fn peek(&self, session: &SessionName, reader: &SessionName) -> Inbox {
         self.look_into(session, reader, None)
     }
@@ -163,7 +161,7 @@ impl Store {
         }
     }
 
-    /// Reads how far a reader is. A damaged file is none: the reader is then told again what it was not told otherwise.
+    /// Reads a reader's position. A damaged file counts as none: only endings that were not marked as delivered are repeated.
     fn progress(&self, session: &SessionName, reader: &SessionName) -> Option<Progress> {
         let text = std::fs::read(self.readers_dir(session).join(reader.as_str())).ok()?;
         serde_json::from_slice(&text).ok()
@@ -171,7 +169,7 @@ impl Store {
 }
 
 impl Inbox {
-    /// Returns what is to be told. Endings that are there at the same time come together.
+    /// Returns the endings to deliver; all that are there come together.
     ///
     /// # Errors
     ///
@@ -180,7 +178,7 @@ impl Inbox {
         self.pending_unless(|_| false)
     }
 
-    /// As [`Inbox::pending`], without the endings of jobs that are claimed: another answer is about to tell them. They stay pending.
+    /// As [`Inbox::pending`], without the jobs that another answer has claimed. Their endings stay pending.
     ///
     /// # Errors
     ///
@@ -190,7 +188,7 @@ impl Inbox {
         let mut events = self.store.events_from(&self.session, self.progress.position());
         let mut known = events.read()?;
         if events.position() < self.progress.cursor {
-            // The file was begun anew.
+            // The log was started over.
             self.progress = Progress::default();
             events = self.store.events_from(&self.session, 0);
             known = events.read()?;
@@ -199,7 +197,7 @@ impl Inbox {
         while let Some((_, to)) = events.take_gap() {
             has_gap |= to > self.progress.cursor;
         }
-        if has_gap && self.tell_again(&known) {
+        if has_gap && self.append_missing(&known) {
             known.extend(events.read()?);
         }
         self.sort_out(&known, is_claimed);
@@ -219,21 +217,20 @@ impl Inbox {
         Ok(Pending { notices, up_to, left })
     }
 
-    /// Notes that what [`Inbox::pending`] returned was told, up to this sequence. Of a reader that is only looked at, nothing is
-    /// noted.
+    /// Acknowledges what [`Inbox::pending`] returned, up to this sequence. Does nothing for an inbox from [`Store::peek`].
     ///
     /// # Durability
     ///
-    /// Written, not synced: after a loss of power a reader may be told something twice.
+    /// Written, not synced: after a power loss an ending may be delivered twice.
     ///
     /// # Errors
     ///
-    /// If the store cannot be written. What was told will then be told again.
+    /// If the store cannot be written. The same endings are then delivered again.
     pub fn acknowledge(&mut self, up_to: u64) -> io::Result<()> {
         self.note(up_to, |seq| seq <= up_to)
     }
 
-    /// Notes that these were told, and no others: an answer may have had no room for the rest.
+    /// Acknowledges these sequences and no others, for an answer that had no room for the rest.
     ///
     /// # Errors
     ///
@@ -243,20 +240,20 @@ impl Inbox {
         self.note(last, |seq| sequences.contains(&seq))
     }
 
-    /// Tells whether so many events were looked at, up to this sequence, that it is worth noting without anything to tell.
+    /// Tells whether the position is worth writing without a delivery, because many events were examined.
     pub fn is_far_behind(&self, up_to: u64) -> bool {
         up_to.saturating_sub(self.progress.cursor) > FAR
     }
 
-    fn note(&mut self, up_to: u64, is_told: impl Fn(u64) -> bool) -> io::Result<()> {
+    fn note(&mut self, up_to: u64, is_delivered: impl Fn(u64) -> bool) -> io::Result<()> {
         if self.held.is_none() {
             return Ok(());
         }
-        let (told, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.found.mine).into_iter().partition(|&(seq, _)| is_told(seq));
+        let (delivered, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.found.mine).into_iter().partition(|&(seq, _)| is_delivered(seq));
         let before = self.progress.cursor;
         let cursor = before.max(up_to);
-        // What was deferred before and is not told yet stays so; what is new comes again by the cursor.
+        // An undelivered ending stays deferred; later events are read again from the cursor.
         let mut deferred: Vec<u64> =
             self.found.deferred.iter().copied().filter(|&seq| seq <= cursor).collect();
         deferred.extend(later.iter().map(|&(seq, _)| seq).filter(|&seq| seq <= cursor));
@@ -265,8 +262,8 @@ impl Inbox {
         deferred.drain(..surplus);
         self.progress = Progress { format: FORMAT, cursor, deferred };
         self.write()?;
-        // Last: a crash before this loses only the marks, and the position decides.
-        for job in told
+        // Last: a crash before this loses only the marks; the position decides.
+        for job in delivered
             .iter()
             .filter_map(|(_, found)| found.as_ref().map(|(job, _)| job))
             .chain(&self.found.delivered)
@@ -278,7 +275,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Writes down how far the reader is; if that has not changed, that it was here.
+    /// Writes the reader's position, or only the time of the visit if the position is unchanged.
     fn write(&mut self) -> io::Result<()> {
         let directory = durable::open_dir(&self.store.readers_dir(&self.session))?;
         let name = self.reader.as_str();
@@ -292,7 +289,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Finds out for whom each ending is that this reader has not looked at, or has put off.
+    /// Decides which reader each new or deferred ending is for.
     fn sort_out(&mut self, known: &[Numbered], is_claimed: impl Fn(&JobId) -> bool) {
         let untold: HashMap<Nonce, Option<SessionName>> = known
             .iter()
@@ -300,7 +297,7 @@ impl Inbox {
             .map(|known| (known.event.nonce, known.event.untold.clone()))
             .collect();
         let put_off: HashSet<u64> = self.progress.deferred.iter().copied().collect();
-        // Of a job that is gone without a word, the whole log tells whether its ending is a repeat.
+        // For a job that is gone, the whole log decides whether its ending is a repeat.
         let facts = LazyCell::new(|| self.store.events(&self.session, 0).read().unwrap_or_default());
         let is_repeat = |seq: u64| !facts.iter().any(|known| known.seq == seq);
         let mut found = Found::default();
@@ -308,7 +305,7 @@ impl Inbox {
             known.event.is_end() && (known.seq > self.progress.cursor || put_off.contains(&known.seq))
         };
         for Numbered { seq, event } in known.iter().filter(is_due) {
-            // Asked first: a claim ends after its job is marked as delivered.
+            // Checked first: a claim ends after its job is marked as delivered.
             if is_claimed(&event.job) {
                 found.deferred.push(*seq);
                 continue;
@@ -318,10 +315,10 @@ impl Inbox {
                 (Some(job), _) => self.whose(job.spec().reader.as_ref(), Some(job), *seq, event),
                 (None, Some(untold)) => match untold {
                     Some(owner) => self.whose(Some(owner), None, *seq, event),
-                    None => Whose::Nobodys,
+                    None => Whose::NoReader,
                 },
-                (None, None) if is_repeat(*seq) => Whose::Nobodys,
-                // Damaged, or removed without an event: better told to one too many.
+                (None, None) if is_repeat(*seq) => Whose::NoReader,
+                // Damaged, or removed without an event: a needless delivery is better than none.
                 (None, None) => Whose::Mine,
             };
             match (whose, job) {
@@ -332,7 +329,7 @@ impl Inbox {
                 },
                 (Whose::Delivered, job) => found.delivered.extend(job),
                 (Whose::Others, _) => found.deferred.push(*seq),
-                (Whose::Nobodys, _) => {}
+                (Whose::NoReader, _) => {}
             }
         }
         found.mine.sort_unstable_by_key(|&(seq, _)| seq);
@@ -347,7 +344,7 @@ impl Inbox {
         let progress = self.store.progress(&self.session, owner);
         let is_past = progress.is_some_and(|progress| progress.cursor >= seq);
         if is_past || job.is_some_and(Job::is_delivered_to_any) {
-            Whose::Nobodys
+            Whose::NoReader
         } else if self.store.is_absent(&self.session, owner, event.at) {
             Whose::Mine
         } else {
@@ -355,8 +352,8 @@ impl Inbox {
         }
     }
 
-    /// Returns how a job ended. The front end that recovers a job without a keeper writes the event first and the outcome a moment
-    /// later, which is waited for. `None` if it takes longer.
+    /// Returns how a job ended, and waits for the front end that recovers it: the event is written a moment before the outcome.
+    /// `None` if that takes too long.
     fn final_state(&self, job: &Job) -> Option<State> {
         let state = job.state(&self.store);
         if state.status.has_ended() {
@@ -368,20 +365,20 @@ impl Inbox {
         Some(job.state(&self.store)).filter(|state| state.status.has_ended())
     }
 
-    /// Writes the endings of this reader's jobs down again whose events are no longer kept; `false` if there are none.
-    fn tell_again(&self, known: &[Numbered]) -> bool {
+    /// Appends the endings of this reader's jobs whose events are no longer kept; `false` if there are none.
+    fn append_missing(&self, known: &[Numbered]) -> bool {
         let jobs = self.store.list(Some(&self.session)).map(|listing| listing.jobs).unwrap_or_default();
         let is_known = |job: &Job| {
             known.iter().any(|known| known.event.is_end() && known.event.nonce == job.spec().nonce)
         };
         let is_mine = |job: &Job| job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader);
-        let mut has_told = false;
+        let mut has_written = false;
         for job in jobs.iter().filter(|job| is_mine(job) && !job.is_delivered(&self.reader) && !is_known(job))
         {
             if !job.is_kept() && job.state(&self.store).status.has_ended() {
-                has_told |= self.store.tell_ending(job);
+                has_written |= self.store.tell_ending(job);
             }
         }
-        has_told
+        has_written
     }
 }

@@ -1,4 +1,4 @@
-//! A callback for endings: a thread that sleeps until the kernel says that there is something new.
+//! Callbacks for endings: a thread that sleeps until the kernel reports a change.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,23 +14,22 @@ use crate::notify::inbox::InboxError;
 use crate::notify::notice::Notice;
 use crate::store::Store;
 
-/// How often to look at what the kernel does not tell: that a keeper was killed, that a reader stays away, or that another
-/// program has told the same reader.
+/// How often to check what causes no file event: a killed keeper, an absent reader, another program that delivers.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How often to look where the kernel tells nothing.
-const UNTOLD: Duration = Duration::from_millis(200);
+/// How often to check without inotify.
+const POLL: Duration = Duration::from_millis(200);
 
-/// Calls back until it is dropped.
+/// Calls back until dropped.
 #[derive(Debug)]
 pub struct Listener {
-    /// Closed to end the thread.
+    /// Dropped to end the thread.
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
-    /// Tells whether it calls back no more, because the callback panicked or the store cannot be read.
+    /// Tells whether the calls have stopped, because the callback panicked or the store cannot be read.
     pub fn is_finished(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -42,20 +41,20 @@ impl Drop for Listener {
         if let Some(thread) =
             self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id())
         {
-            // A callback that panicked has said so.
+            // The panic hook has reported a panic already.
             thread.join().ok();
         }
     }
 }
 
 impl Store {
-    /// Calls back with what a reader of a session is to be told, now and whenever there is more, in a thread of its own. What was
-    /// handed over is noted when the callback has returned: one that panics is not called again, and its notices come to the
-    /// next listener. The reader counts as present meanwhile.
+    /// Calls back with a reader's endings, now and whenever there are more, in a thread of its own. They are acknowledged when
+    /// the callback returns; after a panic there are no more calls, and the next listener gets the notices. The reader counts
+    /// as present.
     ///
     /// # Errors
     ///
-    /// If the store cannot be written, or no thread is to be had.
+    /// If the store cannot be written, or no thread can be started.
     pub fn on_endings(
         &self,
         session: &SessionName,
@@ -70,7 +69,7 @@ impl Store {
             let watch = store.events(&session, 0).watch();
             loop {
                 watch.clear();
-                if !tell(&store, &session, &reader, &mut callback) || !sleep(&watch, &stopped) {
+                if !deliver(&store, &session, &reader, &mut callback) || !sleep(&watch, &stopped) {
                     return;
                 }
             }
@@ -79,8 +78,8 @@ impl Store {
     }
 }
 
-/// Tells all that is to be told; `false` if the store cannot be used.
-fn tell(
+/// Delivers what is pending; `false` if the store cannot be used.
+fn deliver(
     store: &Store,
     session: &SessionName,
     reader: &SessionName,
@@ -105,10 +104,10 @@ fn tell(
     }
 }
 
-/// Sleeps until something may be new; `false` if it is over.
+/// Sleeps until there may be something new; `false` if the listener was dropped.
 fn sleep(watch: &Watch, stopped: &OwnedFd) -> bool {
     let mut fds = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
     fds.extend(watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-    let limit = if watch.is_pushed() { LOOK } else { UNTOLD };
+    let limit = if watch.is_pushed() { LOOK } else { POLL };
     poll(&mut fds, Some(limit)).is_ok() && fds[0].revents().is_empty()
 }

@@ -1,7 +1,7 @@
-//! What is told of a job's end: the outcome, and as much of the output as helps with it.
+//! The notice of a job's end: the outcome, and as much of the output as explains it.
 //!
-//! A success needs little; of anything else the beginning and the end are shown. Every line of output is quoted, so that no
-//! job can print what looks like a notice.
+//! A success shows a short tail; any other end shows the beginning and the end. Every line of output is quoted, so that no job
+//! can print what looks like a notice.
 
 use outlive_core::duration::{format_duration, format_size};
 use outlive_core::event::{Event, Kind};
@@ -16,61 +16,61 @@ use crate::job::state::State;
 use crate::output::excerpt::Excerpt;
 use crate::store::Store;
 
-/// How much of the output is shown of a success.
+/// Bytes of output in the notice of a success.
 const SUCCESS_TAIL: usize = 600;
 
-/// How much of the beginning is shown of any other end.
+/// Bytes from the beginning of the output, for any other end.
 const HEAD: usize = 512;
 
-/// How much of the end is.
+/// Bytes from its end.
 const TAIL: usize = 1800;
 
-/// How much of the output a completion message has.
+/// Characters of output in a completion message.
 const MESSAGE_CHARACTERS: usize = 2000;
 
-/// How much of a command or name is shown in one line.
+/// Longest command or name in one line.
 const LINE_CHARACTERS: usize = 200;
 
-/// The end of a job, as it is told.
+/// The end of a job, as a reader receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
-    /// Its sequence among the session's events: a repeat has the same.
+    /// Its sequence among the session's events; a repeat has the same.
     pub seq: u64,
-    /// Whose job it was.
+    /// The session that owned the job.
     pub session: SessionName,
-    /// Which job.
+    /// The job's id, which a later job may have again.
     pub job: JobId,
-    /// What no other job ever has.
+    /// Tells jobs with the same id apart.
     #[serde(skip)]
     pub nonce: Nonce,
-    /// What people call it.
+    /// The display name that its starter gave it.
     pub name: Option<String>,
     /// The group it was started in.
     pub group: Option<String>,
     /// The command for people; none if the job is no longer in the store.
     pub command: Option<String>,
-    /// The native word.
+    /// outlive's own word for the outcome.
     pub status: Status,
-    /// The code that it exited with.
+    /// The exit code of the main process; none if a signal ended it.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the main process.
     pub signal: Option<String>,
-    /// Why it ended; none if the job is no longer in the store.
+    /// Cause of the end as one word; none if the job is no longer in the store.
     pub cause: Option<String>,
-    /// The same in words.
+    /// Cause of the end as a sentence.
     pub reason: Option<String>,
-    /// How long it ran.
+    /// From the start to the end of the main process.
     pub runtime_ms: Option<u64>,
     /// When its main process ended.
     pub ended_at: String,
-    /// What it printed; none if the job is no longer in the store.
+    /// An excerpt of its output; none if the job is no longer in the store.
     pub output: Option<Excerpt>,
-    /// The command that shows all that it printed.
+    /// The command that shows the whole output.
     pub more: Option<String>,
 }
 
 impl Notice {
-    /// Tells of the end of a job that is in the store, in the state it was found in.
+    /// Makes the notice of a job that is in the store, from the state it was found in.
     pub fn of(_store: &Store, job: &Job, state: &State, seq: u64) -> Self {
         let object = JobObject::new(job, state);
         let (head, tail) = match state.status {
@@ -97,7 +97,7 @@ impl Notice {
         }
     }
 
-    /// Tells of the end of a job that is no longer in the store: what its event says, and no more.
+    /// Makes the notice of a job that is no longer in the store, from its event alone.
     pub fn of_event(session: &SessionName, event: &Event, seq: u64) -> Self {
         let unknown = if event.event == Kind::Lost { Status::Lost } else { Status::Failed };
         Self {
@@ -120,7 +120,7 @@ impl Notice {
         }
     }
 
-    /// Writes it for people and models: a line that says how the job ended, then what it printed, quoted.
+    /// Renders it for people and models: a line that says how the job ended, then the output, quoted.
     pub fn to_text(&self) -> String {
         let mut text = format!("[{}] {}\n", self.seq, self.ending());
         if let Some(command) = &self.command {
@@ -145,7 +145,7 @@ impl Notice {
         text
     }
 
-    /// Tells in one line how it ended: `tests-3f9c (tests) failed: exited with 1 after 42s`.
+    /// Says in one line how the job ended: `tests-3f9c (tests) failed: exited with 1 after 42s`.
     pub fn ending(&self) -> String {
         let name = self.name.as_deref().map(|name| format!(" ({})", cut(&one_line(name))));
         let known = match (self.exit_code, &self.signal) {
@@ -159,7 +159,7 @@ impl Notice {
         format!("{}{name} {}{reason}{after}", self.job, self.status)
     }
 
-    /// Writes it as a message for a conversation, with the last 2,000 characters of the output.
+    /// Renders it as a message for a conversation, with the last 2,000 characters of the output.
     pub fn to_message(&self, store: &Store) -> String {
         let job = store.find_exactly(&self.job, self.nonce);
         let tail = job.map(|job| Excerpt::last_characters(&job, MESSAGE_CHARACTERS)).unwrap_or_default();
@@ -173,7 +173,7 @@ impl Notice {
         })
     }
 
-    /// Writes the exit code, and where it says less than is known, that.
+    /// Renders the exit code, and the reason where the code alone does not say enough.
     pub fn exit_text(&self) -> String {
         let code = self.exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         let why = match (self.status, self.cause.as_deref(), &self.signal) {
@@ -189,24 +189,24 @@ impl Notice {
     }
 }
 
-/// What a completion message says.
+/// The parts of a completion message.
 #[derive(Debug, Clone, Copy)]
 pub struct CompletionText<'a> {
-    /// By what the job is called in the conversation.
+    /// The id that the conversation uses for the job.
     pub handle: &'a str,
-    /// What people call it.
+    /// The job's display name.
     pub label: Option<&'a str>,
-    /// The command.
+    /// The command line.
     pub command: &'a str,
     /// The exit code, or why there is none; see [`Notice::exit_text`].
     pub exit_code: &'a str,
-    /// How long it ran.
+    /// How long the job ran, for people.
     pub duration: &'a str,
     /// The end of its output.
     pub tail: &'a str,
 }
 
-/// Writes the message that a conversation gets when a job of it has ended.
+/// Renders the message that a conversation gets when one of its jobs has ended.
 pub fn completion_message(completion: &CompletionText<'_>) -> String {
     let CompletionText { handle, label, command, exit_code, duration, tail } = *completion;
     let (label, command) = (one_line(label.unwrap_or("(none)")), one_line(command));
@@ -216,12 +216,12 @@ pub fn completion_message(completion: &CompletionText<'_>) -> String {
     )
 }
 
-/// Makes a text harmless in one line: control characters become visible.
+/// Renders a text in one line: control characters become visible.
 pub fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',
-            // Marks that turn the direction of what follows around can make one command look like another.
+            // Bidirectional overrides can make one command look like another.
             c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
                 '\u{fffd}'
             }
@@ -237,7 +237,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Quotes every line: what a job printed cannot stand where our own words do.
+/// Quotes every line, so that output cannot pass for outlive's own words.
 pub fn quoted(text: &str) -> String {
     let text = text.strip_suffix('\n').unwrap_or(text);
     if text.is_empty() {
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(completion_message(&completion), expected);
     }
 
-    /// C-int-12: there is not always an exit code, and one of a job that was ended says only half.
+    /// C-int-12: there is not always an exit code, and after a kill the code alone is not enough.
     #[test]
     fn why_there_is_no_exit_code_is_said() {
         let with = |status, exit_code, signal: Option<&str>, cause: &str| {

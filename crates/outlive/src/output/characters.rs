@@ -1,4 +1,4 @@
-//! Output counted in characters, for callers that know no bytes and no lines.
+//! Output counted in characters, for callers that know neither bytes nor lines.
 
 use std::{fs, io};
 
@@ -9,13 +9,12 @@ use outlive_core::outcome::{CLOSED_AT, Closed};
 
 use crate::output::{Output, Piece};
 
-/// The most bytes that a character has.
+/// Most bytes of a UTF-8 character.
 const WIDEST: u64 = 4;
 
 impl Output {
-    /// Returns `count` characters from the one with number `from`, counted from the first that is there, of one stream or of
-    /// both. Bytes that are not UTF-8 count as U+FFFD. Unlike lines and times, characters are not in the index: the log is
-    /// read up to them.
+    /// Returns `count` characters from number `from`, counted from the first that is kept, of one stream or of both. Invalid
+    /// UTF-8 counts as U+FFFD. Characters are not in the index, so the log is read up to them.
     ///
     /// # Errors
     ///
@@ -39,19 +38,19 @@ impl Output {
         Ok(range.picked)
     }
 
-    /// Returns what is left of a text that was decoded. While more may come, the beginning of a character is left for then.
+    /// Flushes a decoder. While more output may come, an incomplete character stays in it.
     pub(crate) fn last_of(&self, decoder: &mut Decoder) -> String {
         let rest = decoder.finish();
         if rest.is_empty() || self.is_over() { rest } else { String::new() }
     }
 
-    /// Tells whether nothing more can come.
+    /// Tells whether no more output can come.
     fn is_over(&self) -> bool {
         let closed = |bytes: Vec<u8>| Closed::from_slot(bytes.get(CLOSED_AT as usize..)?);
         fs::read(self.path.join(file::OUTCOME)).ok().and_then(closed).is_some()
     }
 
-    /// Returns how many characters there are, counted as [`Output::characters`] counts them: the log is read for it.
+    /// Returns the number of characters, as [`Output::characters`] counts them: reads the whole log.
     ///
     /// # Errors
     ///
@@ -62,7 +61,7 @@ impl Output {
         Ok(count)
     }
 
-    /// Tells whether there are more characters than this; a long log is not read for it.
+    /// Tells whether there are more characters than this, without reading all of a long log.
     ///
     /// # Errors
     ///
@@ -72,13 +71,13 @@ impl Output {
         Ok(bytes > limit && (bytes / WIDEST > limit || self.character_count()? > limit))
     }
 
-    /// Returns the last `count` characters, of both streams as they came. Bytes that are not UTF-8 count as U+FFFD.
+    /// Returns the last `count` characters of both streams, in the order of arrival. Invalid UTF-8 counts as U+FFFD.
     ///
     /// # Errors
     ///
     /// If the log cannot be read.
     pub fn last_characters(&mut self, count: usize) -> io::Result<String> {
-        // One more than is wanted: the first may be cut.
+        // One character more, because the first may be cut.
         let bytes = (count as u64).saturating_add(1).saturating_mul(WIDEST);
         let mut text = String::new();
         self.decode_from(self.end().saturating_sub(bytes).max(self.start()), |more| text.push_str(more))?;
@@ -86,7 +85,7 @@ impl Output {
         Ok(text.chars().skip(skip).collect())
     }
 
-    /// Decodes what there is from `offset` on, up to what is the end now.
+    /// Decodes the log from `offset` to its current end.
     fn decode_from(&mut self, mut offset: u64, mut take: impl FnMut(&str)) -> io::Result<()> {
         let (mut decoder, end) = (Decoder::default(), self.end());
         while offset < end {

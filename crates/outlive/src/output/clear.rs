@@ -1,4 +1,4 @@
-//! Emptying a job's output without disturbing whoever writes it.
+//! Clears a job's output without disturbing its keeper.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::output::Output;
 use crate::store::Store;
 
 impl Store {
-    /// Forgets what a job has printed so far. Offsets and line numbers go on from where they are.
+    /// Drops a job's output so far. Offsets and line numbers continue.
     ///
     /// # Errors
     ///
@@ -31,8 +31,8 @@ impl Store {
     }
 }
 
-/// Does what the keeper would do, where there is none: an empty segment at the end, then the others go. Two who do it at
-/// the same time do the same.
+/// Does the same without a keeper: makes an empty segment at the end, then removes the others. Idempotent, so two processes may
+/// run it at the same time.
 fn clear_ended(job: &Job) -> io::Result<()> {
     let output = Output::open(job)?;
     let end = output.end();

@@ -1,7 +1,7 @@
-//! Where each reader is in a job's output.
+//! Each reader's position in a job's output.
 //!
-//! A cursor is a file in the job's own directory, replaced as a whole: it goes when the job goes, and readers never take
-//! anything from each other.
+//! A cursor is a file in the job's directory, replaced as a whole: it is removed with the job, and readers do not affect each
+//! other.
 
 use std::io;
 
@@ -13,13 +13,12 @@ use outlive_sys::fault::{self, Point, Replacing};
 
 use crate::job::Job;
 
-/// The directory of cursors in a job's own.
 pub(crate) const DIRECTORY: &str = "cursors";
 
 impl Job {
-    /// Returns where a reader is, in one stream or in both; `None` if it has not read yet.
+    /// Returns a reader's position in one stream or in both; `None` if it has not read yet.
     ///
-    /// A damaged cursor counts as none: the reader then sees everything again, and misses nothing.
+    /// A damaged cursor counts as none: the reader sees everything again, and misses nothing.
     pub fn cursor(&self, reader: &SessionName, stream: Option<Stream>) -> Option<u64> {
         let text =
             std::fs::read_to_string(self.path().join(DIRECTORY).join(file_name(reader, stream))).ok()?;
@@ -27,11 +26,11 @@ impl Job {
         (cursor.nonce == self.spec().nonce).then_some(cursor.offset)
     }
 
-    /// Notes where a reader is.
+    /// Stores a reader's position.
     ///
     /// # Durability
     ///
-    /// Written, not synced: after a loss of power a reader may see something twice.
+    /// Written, not synced: after a power loss a reader may see output twice.
     ///
     /// # Errors
     ///
@@ -42,7 +41,7 @@ impl Job {
         let make = || std::fs::DirBuilder::new().mode(0o700).create(&directory);
         match fault::step(Point::CursorsMake, make) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // The parents are not made: the directory of a job that was removed meanwhile must not come back, as a damaged one.
+            // Without parents: the directory of a removed job must not come back, as a damaged one.
             made => made?,
         }
         let cursor = Cursor { nonce: self.spec().nonce, offset };

@@ -1,4 +1,4 @@
-//! A little of what a job printed: its beginning and its end, as plain text that fits.
+//! Excerpts of a job's output: its beginning and end, as plain text within a limit.
 
 use std::io;
 
@@ -9,33 +9,33 @@ use serde::Serialize;
 use crate::job::Job;
 use crate::output::{Output, Piece};
 
-/// A log up to this size is read whole; of a longer one only its ends are.
+/// A log up to this size is read whole; only the ends of a longer one are.
 const WHOLE: u64 = 256 << 10;
 
-/// So much is read of each end of a longer one, to find as much text as is wanted among control sequences.
+/// How much is read of each end of a longer log; control sequences take room.
 const END: u64 = 64 << 10;
 
-/// The beginning and the end of what a job printed, without control sequences.
+/// The beginning and the end of a job's output, without control sequences.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Excerpt {
-    /// The beginning; none where only the end was asked for, or the end is all there is.
+    /// The beginning; none if not requested, or if the tail is everything.
     pub head: Option<String>,
-    /// How many bytes of the log were left out after it; without it, before the end.
+    /// Bytes of the log that were left out before the tail.
     pub omitted_bytes: u64,
-    /// The end.
+    /// The end of the output.
     pub tail: String,
-    /// How many bytes were printed before all this and are no longer kept.
+    /// Bytes before all this that are no longer kept.
     pub gone_bytes: u64,
 }
 
 impl Excerpt {
-    /// Takes at most so many bytes of text from the beginning and from the end of what a job printed. It is cut between lines
-    /// where that is near, else between characters. What cannot be read is left out.
+    /// Takes at most so many bytes of text from the beginning and the end. Cuts between lines if one ends nearby, else between
+    /// characters. Skips what cannot be read.
     pub fn of(job: &Job, head: usize, tail: usize) -> Self {
         Output::open(job).and_then(|mut output| Self::take(&mut output, head, tail)).unwrap_or_default()
     }
 
-    /// Takes at most so many characters of the end.
+    /// Takes the last characters, at most so many.
     pub fn last_characters(job: &Job, count: usize) -> String {
         let tail = Self::of(job, 0, count.saturating_mul(4)).tail;
         let skip = tail.chars().count().saturating_sub(count);
@@ -67,7 +67,7 @@ impl Excerpt {
     }
 }
 
-/// Plain text of a part of the log, and where in the log each byte of it ends.
+/// Plain text of a part of the log, with the log offset after each byte.
 struct Stripped {
     start: u64,
     bytes: Vec<u8>,
@@ -75,10 +75,9 @@ struct Stripped {
 }
 
 impl Stripped {
-    /// Reads and strips a range.
     fn read(output: &mut Output, start: u64, end: u64, is_last: bool) -> io::Result<Self> {
         let mut text = Self { start, bytes: Vec::new(), ends: Vec::new() };
-        // Each stream has its own sequences; their text comes in the order in which it was printed.
+        // Each stream has its own control sequences; the text keeps the order of arrival.
         let mut plain = <[Plain; 3]>::default();
         let mut offset = start;
         while offset < end {
@@ -103,7 +102,7 @@ impl Stripped {
         Ok(text)
     }
 
-    /// Reads and strips the end of the log, from the first whole line on if there is one soon.
+    /// Reads and strips the end of the log, from the first whole line if there is one nearby.
     fn read_end(output: &mut Output, start: u64, end: u64) -> io::Result<Self> {
         let mut place = start;
         while place < start + (end - start) / 2 {
@@ -123,7 +122,7 @@ impl Stripped {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// Returns at most so many bytes of the beginning, and where in the log they end.
+    /// Returns at most `limit` bytes of the beginning, and the log offset after them.
     fn head(&self, limit: usize) -> (String, u64) {
         let mut cut = limit.min(self.bytes.len());
         while cut > 0 && !self.is_border(cut) {
@@ -137,7 +136,7 @@ impl Stripped {
         (String::from_utf8_lossy(&self.bytes[..cut]).into_owned(), self.end_of(cut))
     }
 
-    /// Returns at most so many bytes of the end, and where in the log they begin.
+    /// Returns at most `limit` bytes of the end, and their log offset.
     fn tail(&self, limit: usize) -> (String, u64) {
         let mut cut = self.bytes.len() - limit.min(self.bytes.len());
         while !self.is_border(cut) {
@@ -151,12 +150,12 @@ impl Stripped {
         (String::from_utf8_lossy(&self.bytes[cut..]).into_owned(), self.end_of(cut))
     }
 
-    /// Tells whether no character is cut there.
+    /// Tells whether a cut here splits no character.
     fn is_border(&self, at: usize) -> bool {
         self.bytes.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
     }
 
-    /// Returns where in the log the first so many bytes of text end.
+    /// Returns the log offset after the first `length` bytes of text.
     fn end_of(&self, length: usize) -> u64 {
         length.checked_sub(1).map_or(self.start, |last| self.ends[last])
     }

@@ -1,7 +1,7 @@
-//! Following output as it comes.
+//! Follows output as it comes.
 //!
-//! The kernel wakes a follower when the log is written; a timer serves only where the user's allowance of watches is used
-//! up. Followers cost the keeper nothing.
+//! The kernel wakes a follower when the log is written; a timer is used only when the user's inotify watches are used up.
+//! Followers cost the keeper nothing.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,64 +15,64 @@ use crate::output::{Output, Piece};
 use crate::store::Store;
 use crate::wait::exits::ExitWatch;
 
-/// Follows one job's output from a place in its log.
+/// Follows one job's output from an offset of its log.
 #[derive(Debug)]
 pub struct Follower<'a> {
     store: &'a Store,
     job: &'a Job,
     output: Output,
     watches: Watches,
-    /// Where the next piece begins.
+    /// Offset of the next piece.
     position: u64,
-    /// The end of the main process is the end, whatever else of the job goes on.
+    /// Ends with the main process, even if other processes of the job go on.
     exit: Option<ExitWatch>,
-    /// Readable once the following is to stop.
+    /// Readable to cancel.
     stop: Option<BorrowedFd<'a>>,
 }
 
-/// What a follower has to tell.
+/// Result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Followed {
     /// More output.
     Piece(Piece),
-    /// There will be no more: the last process of the job is gone, or its keeper, which recorded it.
+    /// No more output will come: the last process of the job is gone, or the keeper that recorded it.
     End,
-    /// Nothing came within the time, or before the following was to stop.
+    /// Nothing came within the limit, or before the follower was cancelled.
     Nothing,
 }
 
 impl<'a> Follower<'a> {
-    /// Begins at an offset of the log.
+    /// Starts at an offset of the log.
     ///
     /// # Errors
     ///
     /// If the job's directory cannot be read.
     pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
-        // Watching begins before the first look, so that nothing is missed between the two.
+        // The watch starts before the first look, so that nothing is missed in between.
         let mut watches = Watches::new();
         watches.add(job.path());
         Ok(Self { store, job, output: Output::open(job)?, watches, position, exit: None, stop: None })
     }
 
-    /// Ends with the main process: what others of the job print after that is not waited for.
+    /// Ends with the main process: later output of other processes is ignored.
     pub fn until_exit(mut self) -> Self {
         let exit = self.exit.insert(ExitWatch::new(Some(0)));
         exit.prepare(self.store, self.job, &mut self.watches);
         self
     }
 
-    /// Stops waiting for more once this can be read: a [`crate::Cancel`], say.
+    /// Stops waiting once this is readable; for example a [`crate::Cancel`].
     pub fn stopped_by(mut self, stop: Option<BorrowedFd<'a>>) -> Self {
         self.stop = stop;
         self
     }
 
-    /// Returns where the next piece begins.
+    /// Returns the offset of the next piece.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Returns the next piece, waiting at most `limit` for it.
+    /// Returns the next piece, and waits at most `limit` for it.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl<'a> Follower<'a> {
             if let Some(exit) = &mut self.exit {
                 exit.prepare(self.store, self.job, &mut self.watches);
             }
-            // The state first, then the log once more: nothing is written after the job is closed.
+            // The state first, then the log again: nothing is written after the job is closed.
             let state = self.job.state(self.store);
             self.output.refresh()?;
             let bytes = state.outcome.as_ref().filter(|_| self.exit.is_some());
@@ -99,7 +99,7 @@ impl<'a> Follower<'a> {
             if end.is_some() {
                 return Ok(Followed::End);
             }
-            // Nothing more of an orphan is recorded, but how it ends can still be known.
+            // An orphan's output is not recorded any more, but its exit status can still be known.
             let is_awaited = state.is_orphaned() && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
             if !state.is_elsewhere() && (!state.is_live() || state.is_orphaned()) && !is_awaited {
                 return Ok(Followed::End);
@@ -122,7 +122,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Reads the next piece, as far as `end`.
+    /// Reads the next piece, up to `end`.
     fn read(&mut self, end: u64) -> io::Result<Option<Piece>> {
         if self.position >= end {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Output as lines: from where to read for the last so many, and what puts lines together from any offset on.
+//! Output as lines: where the last lines begin, and how lines are assembled from any offset.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use outlive_core::timestamp::Timestamp;
 use crate::output::{Output, Piece};
 
 impl Output {
-    /// Returns from where to read to see the last `count` lines, of one stream or of both, unfinished ones included.
+    /// Returns the offset at which the last `count` lines begin, of one stream or of both, unfinished lines included.
     pub fn offset_before_tail(&self, count: u64, stream: Option<Stream>) -> u64 {
         let before = self.before_end();
         let lines_of = |before: &Before| match stream {
@@ -25,7 +25,7 @@ impl Output {
         self.offset_of_last(|record| lines_of(&record.before) <= skipped)
     }
 
-    /// Returns the last `count` lines, of one stream or of both, unfinished ones included.
+    /// Returns the last `count` lines, of one stream or of both, unfinished lines included.
     ///
     /// # Errors
     ///
@@ -39,8 +39,7 @@ impl Output {
         Ok(lines)
     }
 
-    /// Returns what puts together the lines that end after `offset`, with the beginnings of those that are unfinished
-    /// there.
+    /// Returns an assembler for the lines that end after `offset`; it has the beginnings of the unfinished ones.
     ///
     /// # Errors
     ///
@@ -49,8 +48,7 @@ impl Output {
         self.with_steady_index(|output| output.assembler_as_known(offset))
     }
 
-    /// Does something again if it showed that the index is good for less than was thought: what was begun with one opinion
-    /// must not be ended with another.
+    /// Repeats `act` if it discovers damage in the index: its result must rest on one view of the index.
     fn with_steady_index<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
         loop {
             let trusted = self.is_damaged.get().then(|| self.records.get());
@@ -84,14 +82,14 @@ impl Output {
         Ok(assembler)
     }
 
-    /// Returns all lines that end after `offset`, unfinished ones included.
+    /// Returns all lines that end after `offset`, unfinished lines included.
     fn lines_from(&mut self, offset: u64) -> io::Result<Vec<Line>> {
         let mut lines = Vec::new();
         self.each_line(offset, |line| lines.push(line))?;
         Ok(lines)
     }
 
-    /// Hands on all lines that end after `offset`, unfinished ones last.
+    /// Passes on all lines that end after `offset`, unfinished ones last.
     pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
         let mut assembler = self.assembler_at(offset)?;
         while let Some(piece) = self.piece(offset)? {
@@ -107,8 +105,8 @@ impl Output {
         Ok(())
     }
 
-    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many more there are or were, and
-    /// when the last of them came, too.
+    /// Collects the bytes of one stream in a range, at most a line's worth; returns how many are missing, and when the last
+    /// came.
     fn stream_bytes(
         &mut self,
         stream: Stream,
@@ -131,7 +129,7 @@ impl Output {
                 }
                 Some(Piece::Gone { to: there, .. }) => {
                     let end = there.min(to);
-                    // Where the index was forgotten too, the line is cut all the same, by as much as this at the most.
+                    // Without index records the line still counts as cut, by at most this much.
                     cut += match self.stream_length(stream, offset, end) {
                         0 => end - offset,
                         length => length,
@@ -144,7 +142,7 @@ impl Output {
         Ok((collected, cut, last))
     }
 
-    /// Returns how many bytes of one stream there were in a range, by the index alone.
+    /// Returns the number of bytes of one stream in a range, from the index alone.
     fn stream_length(&self, stream: Stream, from: u64, to: u64) -> u64 {
         let mut number = self.last_record(|record| record.offset <= from);
         let mut length = 0;

@@ -1,7 +1,7 @@
-//! Reading what a job printed.
+//! Reads a job's output.
 //!
-//! The log holds raw bytes once, the index says which stream they are of and when they came; everything else is derived
-//! here. Nothing that a reader does is noticed by the keeper.
+//! The log holds the raw bytes once, the index their stream and time; everything else is derived here. Readers do not affect
+//! the keeper.
 
 pub(crate) mod characters;
 pub(crate) mod clear;
@@ -32,52 +32,52 @@ use crate::job::Job;
 /// How much is read at a time.
 const PIECE: u64 = 256 << 10;
 
-/// A job's output as it stands; [`Output::refresh`] takes a new look.
+/// A job's output at one moment; [`Output::refresh`] updates it.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
     index: Option<File>,
-    /// How many records of the index are good, as far as is known: one that turns out bad ends them.
+    /// Number of index records that are good as far as known: the first bad one ends them.
     records: Cell<u64>,
-    /// The first record that is there: those about what was dropped are forgotten, and read as zeros.
+    /// The first record that exists: those of dropped output are punched out, and read as zeros.
     first_record: u64,
-    /// Records are missing or bad: where the last good one's chunk ends is not known.
+    /// Records are missing or bad: the end of the last good chunk is unknown.
     is_damaged: Cell<bool>,
     /// First offset and length of each segment, in order.
     segments: Vec<(u64, u64)>,
-    /// The record that was found last: who reads on needs it or the next.
+    /// The record that was found last: a sequential read needs it or the next.
     found: Cell<u64>,
-    /// The segment that was read last.
+    /// The segment that was read last, with its first offset.
     open: Option<(u64, File)>,
 }
 
 /// A piece of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Bytes of one stream.
+    /// Output of one stream.
     Output {
-        /// Which stream; unknown where the index is lost.
+        /// None if the index record is lost.
         stream: Option<Stream>,
-        /// When they came.
+        /// Time of arrival at the keeper.
         time: Option<Timestamp>,
-        /// Where they begin.
+        /// Offset of the first byte.
         offset: u64,
-        /// How many bytes were printed right before them and could not be kept.
+        /// Bytes right before these that the keeper could not store.
         lost_before: u64,
-        /// The bytes.
+        /// As they were printed.
         bytes: Vec<u8>,
     },
-    /// What is no longer there: it was dropped for the cap.
+    /// Output that was dropped for the cap.
     Gone {
-        /// The first missing byte.
+        /// Offset of the first missing byte.
         from: u64,
-        /// The first byte that is there again.
+        /// Offset of the first byte that is kept again.
         to: u64,
     },
 }
 
 impl Output {
-    /// Looks at a job's output.
+    /// Opens a job's output.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Takes a new look.
+    /// Updates it to the current state of the log.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Output {
         if !self.is_damaged.get() || records < self.records.get() {
             self.records.set(records);
         }
-        // The last record may be in the middle of being written; then none of its bytes were there either.
+        // The last record may be incomplete; then none of its bytes were in the log.
         if records > 0
             && !self.is_damaged.get()
             && self.read_bytes(records - 1).as_ref().and_then(Record::from_bytes).is_none()
@@ -138,7 +138,7 @@ impl Output {
         Ok(())
     }
 
-    /// Finds the first record that was not forgotten.
+    /// Finds the first record that is not punched out.
     fn find_first_record(&self) -> u64 {
         let is_forgotten = |number: u64| self.read_bytes(number) == Some([0; RECORD_BYTES]);
         let (mut low, mut high) = (self.first_record, self.records.get());
@@ -149,7 +149,7 @@ impl Output {
         low
     }
 
-    /// Returns the offset of the first byte that is there.
+    /// Returns the offset of the first byte that is kept.
     pub fn start(&self) -> u64 {
         self.segments.first().map_or(0, |&(start, _)| start)
     }
@@ -159,22 +159,21 @@ impl Output {
         self.segments.last().map_or(0, |&(start, length)| start + length)
     }
 
-    /// Returns the first offset of each segment.
     pub(crate) fn segment_starts(&self) -> impl Iterator<Item = u64> {
         self.segments.iter().map(|&(start, _)| start)
     }
 
-    /// Returns from where to read to see the line with this number and all after it.
+    /// Returns the offset from which to read the line with this number.
     pub fn offset_before_line(&self, number: u64) -> u64 {
         self.offset_of_last(|record| record.before.all_lines() < number)
     }
 
-    /// Returns from where to read to see what came at this time and after.
+    /// Returns the offset from which to read the output since this time.
     pub fn offset_before_time(&self, time: Timestamp) -> u64 {
         self.offset_of_last(|record| record.time < time)
     }
 
-    /// Returns the offset of the last record for which this holds, or the beginning.
+    /// Returns the offset of the last record that meets the condition, or the start.
     fn offset_of_last(&self, is_before: impl Fn(&Record) -> bool) -> u64 {
         let number = self.last_record(is_before);
         number
@@ -182,18 +181,18 @@ impl Output {
             .map_or(self.start(), |record| record.offset.max(self.start()))
     }
 
-    /// Returns when the last that is recorded was printed; `None` if nothing is.
+    /// Returns the time of the last recorded output; `None` if there is none.
     pub fn last_time(&self) -> Option<Timestamp> {
         let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
         last.map(|record| record.time)
     }
 
-    /// Counts what was printed.
+    /// Counts the whole output.
     pub fn totals(&self) -> Totals {
         self.before_end().totals(self.end(), self.records.get())
     }
 
-    /// Returns what came before the end.
+    /// Returns the counts at the end of the log.
     fn before_end(&self) -> Before {
         let Some(last) = self.records.get().checked_sub(1).and_then(|last| self.record(last)) else {
             return self.count_from(Before::default(), Stream::Stdout, self.start());
@@ -220,7 +219,7 @@ impl Output {
         before
     }
 
-    /// Reads the index record with this number. A bad one ends the index: nothing after it can be trusted.
+    /// Reads an index record. A bad record ends the index: later ones cannot be trusted.
     fn record(&self, number: u64) -> Option<Record> {
         match self.slot(number) {
             Slot::Record(record) => Some(record),
@@ -236,7 +235,7 @@ impl Output {
             return Slot::Beyond;
         }
         match self.read_bytes(number) {
-            // What it was about was dropped since the last look.
+            // Its output was dropped since the last refresh.
             Some(bytes) if bytes == [0; RECORD_BYTES] => Slot::Forgotten,
             bytes => match bytes.as_ref().and_then(Record::from_bytes) {
                 Some(record) => Slot::Record(record),
@@ -255,7 +254,7 @@ impl Output {
         Some(bytes)
     }
 
-    /// Returns the number of the last record for which `is_before` holds, given that it holds for all before it.
+    /// Returns the last record that meets the condition, which all earlier ones meet, too.
     fn last_record(&self, is_before: impl Fn(&Record) -> bool) -> Option<u64> {
         let goes_on = |number: u64| match self.slot(number) {
             Slot::Record(record) => is_before(&record),
@@ -285,8 +284,8 @@ impl Output {
         file.read_at(&mut buffer[..room], offset - start)
     }
 
-    /// Reads the piece at `offset`: bytes of one stream, as many as there are in one chunk and one read, or the hole that
-    /// is there. `None` at the end.
+    /// Reads the piece at `offset`: bytes of one stream up to the end of their chunk, or the hole. `None` at the end of the
+    /// log.
     ///
     /// # Errors
     ///
@@ -299,7 +298,7 @@ impl Output {
             return Ok(None);
         }
         if self.is_forgotten(offset) {
-            // What it was about was dropped since the last look, though its bytes may still be within reach.
+            // Its output was dropped since the last refresh, though the bytes may still be readable.
             self.refresh()?;
             if offset < self.start() {
                 return Ok(Some(Piece::Gone { from: offset, to: self.start() }));
@@ -310,7 +309,7 @@ impl Output {
         self.keep_open(offset);
         let count = match self.read_at(&mut bytes, offset) {
             Ok(count) => count,
-            // The segment was dropped since the last look.
+            // The segment was dropped since the last refresh.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.refresh()?;
                 return Ok((offset < self.start()).then(|| Piece::Gone { from: offset, to: self.start() }));
@@ -325,19 +324,19 @@ impl Output {
         Ok(Some(Piece::Output { stream, time, offset, lost_before, bytes }))
     }
 
-    /// Tells whether the record of the byte at `offset` was given back.
+    /// Tells whether the record of the byte at `offset` is punched out.
     fn is_forgotten(&self, offset: u64) -> bool {
         let number = self.last_record(|record| record.offset <= offset);
         number.is_some_and(|number| matches!(self.slot(number), Slot::Forgotten))
     }
 
-    /// Finds out what the index says of the byte at `offset`, which is in the log.
+    /// Returns what the index says about the byte at `offset`, which is in the log.
     fn chunk_at(&self, offset: u64) -> Chunk {
         let number = self.last_record(|record| record.offset <= offset);
         let next = number.map_or(self.first_record, |number| number + 1);
         let chunk_end = self.record(next).map(|record| record.offset);
         let end = chunk_end.unwrap_or(self.end()).clamp(offset + 1, self.end());
-        // Looking at the next record may have shown that the index is damaged; then this chunk's end is not known.
+        // The next record may have proved the index damaged; then the end of this chunk is unknown.
         let is_trusted = chunk_end.is_some() || !self.is_damaged.get();
         match number.and_then(|number| self.record(number)) {
             Some(record) if is_trusted => Chunk {
@@ -353,25 +352,25 @@ impl Output {
         }
     }
 
-    /// Returns how many bytes could not be kept right before the byte at a record's offset. On a full disk there may be many
-    /// records at one offset: chunks that stayed empty, and gaps.
+    /// Returns how many bytes right before a record's offset could not be stored. On a full disk one offset may have many
+    /// records: empty chunks, and gaps.
     fn lost_before(&self, record: &Record) -> u64 {
         let earlier = self.last_record(|earlier| earlier.offset < record.offset);
         match earlier.and_then(|number| self.record(number)) {
             Some(earlier) => record.before.dropped.saturating_sub(earlier.before.dropped),
             None if self.first_record == 0 => record.before.dropped,
-            // What is left of the index tells only what was lost in all.
+            // What is left of the index has only the total.
             None => 0,
         }
     }
 
-    /// Returns how many bytes were printed after the last one that is there, and could not be kept.
+    /// Returns how many bytes after the last stored one could not be stored.
     pub fn lost_at_end(&self) -> u64 {
         let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
         last.filter(|last| last.offset >= self.end()).map_or(0, |last| self.lost_before(&last))
     }
 
-    /// Keeps the segment with `offset` open between reads.
+    /// Keeps the segment of `offset` open between reads.
     fn keep_open(&mut self, offset: u64) {
         let start = self.segments.iter().rev().find(|&&(start, _)| start <= offset).map(|&(start, _)| start);
         if let Some(start) = start
@@ -382,15 +381,15 @@ impl Output {
     }
 }
 
-/// What is at a place of the index.
+/// State of an index record.
 enum Slot {
     Record(Record),
-    /// It was about something that was dropped.
+    /// Punched out with its output.
     Forgotten,
     Beyond,
 }
 
-/// What the index says of a place in the log.
+/// What the index says about an offset.
 struct Chunk {
     end: u64,
     stream: Option<Stream>,
@@ -398,8 +397,8 @@ struct Chunk {
     lost_before: u64,
 }
 
-/// Returns the first number from `low` to below `high` for which `goes_on` does not hold, given that it holds for all before that;
-/// `high` if there is none. Looked for from a guess on, in steps that grow: mostly it is right there.
+/// Returns the first number in `low..high` for which `goes_on` fails, or `high`; it holds for all before. Gallops from `guess`,
+/// which is usually right.
 fn first_failing(mut low: u64, mut high: u64, guess: u64, goes_on: impl Fn(u64) -> bool) -> u64 {
     if low >= high {
         return low;

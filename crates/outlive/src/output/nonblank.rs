@@ -1,4 +1,4 @@
-//! Output without its blank lines, numbered anew: the view of designs that never kept them.
+//! Output without blank lines, renumbered, for profiles whose originals never kept them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,12 +10,12 @@ use outlive_core::lines::Line;
 use crate::job::Job;
 use crate::output::{Output, Piece};
 
-/// Which lines count as blank.
+/// Which lines are blank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blank {
-    /// Those without any character.
+    /// Lines without any character.
     Empty,
-    /// Those without any character but spaces.
+    /// Lines of only whitespace.
     Whitespace,
 }
 
@@ -28,29 +28,29 @@ impl Blank {
     }
 }
 
-/// Counts the lines that are not empty, and goes on from where it was: what was counted once is not read again.
+/// Counts the lines that are not empty, incrementally: nothing is read twice.
 ///
-/// Of what was dropped for the cap or cleared nobody knows how many lines were empty: they all count. So a count never
-/// goes back, and who asks for what comes after a line never waits for a number that was there before.
+/// Lines that were dropped or cleared all count, because it is unknown how many of them were empty. So the count never
+/// decreases, and no reader waits for a line number that was reached before.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// How far the log was read; none: not at all.
+    /// Offset up to which the log was counted; none: not at all.
     read: Option<u64>,
-    /// Lines that have ended.
+    /// Number of ended lines.
     newlines: u64,
-    /// Those of them that were not empty.
+    /// How many of them were not empty.
     ended: u64,
-    /// Whether standard output, standard error, and those of unknown origin have an unfinished line.
+    /// Whether standard output, standard error and the unknown stream have an unfinished line.
     is_open: [bool; 3],
 }
 
 impl Tally {
-    /// Returns how many lines there are, unfinished ones included.
+    /// Returns the number of lines, unfinished ones included.
     pub fn total(&self) -> u64 {
         self.ended + self.is_open.iter().filter(|&&is_open| is_open).count() as u64
     }
 
-    /// Counts what a job has printed since.
+    /// Counts the output since the last call.
     ///
     /// # Errors
     ///
@@ -77,11 +77,11 @@ impl Tally {
         Ok(())
     }
 
-    /// Begins with what is there; everything before it counts.
+    /// Starts at the first byte that is kept; every line before it counts.
     fn begin(&mut self, output: &mut Output) -> io::Result<u64> {
         let start = output.start();
         let assembler = output.assembler_at(start)?;
-        // Where the last chunk itself is gone, the index knows of fewer than were counted.
+        // If the last chunk is gone, the index has fewer lines than were counted.
         let newlines = assembler.number().max(self.newlines);
         self.ended += newlines - self.newlines;
         self.newlines = newlines;
@@ -102,18 +102,18 @@ impl Tally {
     }
 }
 
-/// The lines that are not empty.
+/// Lines that are not empty.
 #[derive(Debug, Default)]
 pub struct Nonblank {
-    /// How many there are, an unfinished one included, as far as the log reaches back.
+    /// Number of such lines, unfinished ones included, as far as the log goes back.
     pub total: u64,
-    /// The last of them; their numbers count from 1 and pass over those that are empty.
+    /// The last of them; numbers start at 1 and skip empty lines.
     pub lines: VecDeque<Line>,
 }
 
 impl Job {
-    /// Returns the last `window` lines that are not empty, of both streams, unfinished ones included. They are looked
-    /// for from the end, and `tally`, which must be this job's, counts what came before them.
+    /// Returns the last `window` lines that are not empty, of both streams, unfinished lines included. They are found from the
+    /// end; `tally`, which must be this job's, counts the earlier ones.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Job {
         let seen = output.end();
         let mut lines = last_lines(&mut output, wanted(tally))?;
         if output.end() != seen {
-            // Something was dropped meanwhile, which took a new look: there is more than was counted.
+            // A drop caused a refresh: there is more than was counted.
             tally.advance_in(&mut output)?;
             lines = last_lines(&mut output, wanted(tally))?;
         }
@@ -135,13 +135,13 @@ impl Job {
     }
 }
 
-/// Returns the last `wanted` lines that are not empty, as far as there are so many.
+/// Returns the last `wanted` lines that are not empty, or all.
 fn last_lines(output: &mut Output, wanted: usize) -> io::Result<VecDeque<Line>> {
     let mut lines = VecDeque::new();
     if wanted == 0 {
         return Ok(lines);
     }
-    // Few lines are empty, mostly; where many are, it is looked further back.
+    // Usually few lines are empty; if many are, the search goes further back.
     let mut reach = wanted as u64 + 16;
     loop {
         let offset = output.offset_before_tail(reach, None);

@@ -1,4 +1,4 @@
-//! Looking for a line in output as it comes.
+//! Searches output for a line as it comes.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use outlive_core::plain::Plain;
 use crate::job::Job;
 use crate::output::{Output, Piece};
 
-/// How long a match in an unfinished line has to stand before it counts: the rest of the line may be on its way, but a
-/// prompt has none.
-const SETTLE: Duration = Duration::from_millis(50);
+/// How long a match in an unfinished line must last before it counts: the rest of the line may be on its way, but a prompt has
+/// none.
+const STEADY: Duration = Duration::from_millis(50);
 
-/// Looks at each line of a job once, and at unfinished ones as they stand.
+/// Examines each line of a job once, and unfinished lines as they stand.
 #[derive(Debug)]
 pub(crate) struct Scanner {
     output: Output,
@@ -25,7 +25,7 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// Begins with a line, or with the first that is there.
+    /// Starts with a line, or with the first that is kept.
     pub(crate) fn new(job: &Job, from_line: Option<u64>) -> io::Result<Self> {
         let mut output = Output::open(job)?;
         let offset = from_line.map_or(output.start(), |line| output.offset_before_line(line));
@@ -33,8 +33,7 @@ impl Scanner {
         Ok(Self { output, offset, assembler, from_line: from_line.unwrap_or(0), open_since: None })
     }
 
-    /// Returns the first line of which `judge` thinks something, and what. Of the last look, what is unfinished counts as it
-    /// is.
+    /// Returns the first line for which `judge` has a verdict. In the last look, an unfinished line counts as it is.
     pub(crate) fn look<T>(
         &mut self,
         now: Instant,
@@ -73,16 +72,16 @@ impl Scanner {
             return Ok(None);
         }
         let since = *self.open_since.get_or_insert(now);
-        Ok(found.filter(|_| is_last || now.saturating_duration_since(since) >= SETTLE))
+        Ok(found.filter(|_| is_last || now.saturating_duration_since(since) >= STEADY))
     }
 
-    /// Returns when to look again though nothing has come.
+    /// Returns when to look again without output.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.open_since.map(|since| since + SETTLE)
+        self.open_since.map(|since| since + STEADY)
     }
 }
 
-/// Returns a line as people see it. A progress bar has several states in one line, each on its own.
+/// Returns a line as a terminal shows it. A progress bar has several states in one line, each on its own.
 pub(crate) fn shown(line: &Line) -> std::borrow::Cow<'_, [u8]> {
     let is_plain = |&byte: &u8| byte == b'\t' || (b' '..0x7f).contains(&byte);
     if line.text.iter().all(is_plain) {

@@ -1,7 +1,7 @@
-//! Looking for lines.
+//! Searches for lines.
 //!
-//! The common case (one pattern, no lines around it) runs over whole chunks of the log at once, not line by line: a log of
-//! a gigabyte is searched about as fast as `grep` would.
+//! The common case (one pattern, no context) runs over whole chunks of the log, not line by line: a log of a gigabyte is
+//! searched about as fast as `grep` does.
 
 use std::io;
 
@@ -14,16 +14,16 @@ use regex::bytes::{Regex, RegexBuilder};
 use crate::failure::cut;
 use crate::output::{Output, Piece};
 
-/// Which lines are wanted.
+/// Which lines to return.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     /// Lines that match this.
     pub include: Option<Regex>,
-    /// But not lines that match this.
+    /// Not lines that match this.
     pub exclude: Option<Regex>,
-    /// So many lines before each.
+    /// Lines of context before each.
     pub before: usize,
-    /// So many lines after each.
+    /// Lines of context after each.
     pub after: usize,
 }
 
@@ -31,18 +31,18 @@ pub struct Search {
 ///
 /// # Errors
 ///
-/// If it is not a regular expression.
+/// If it is not a valid regular expression.
 pub fn pattern(text: &str, ignore_case: bool) -> Result<Regex, PatternError> {
     let built = RegexBuilder::new(text).case_insensitive(ignore_case).multi_line(true).crlf(true).build();
     built.map_err(|error| {
-        // The lines before the last draw the place.
+        // The earlier lines of the message show the place.
         let error = error.to_string();
         let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
         PatternError { pattern: cut(text), why }
     })
 }
 
-/// A pattern that is no regular expression.
+/// An invalid regular expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{pattern:?} is no regular expression: {why}")]
 pub struct PatternError {
@@ -51,12 +51,12 @@ pub struct PatternError {
 }
 
 impl Search {
-    /// Tells whether every line is wanted.
+    /// Tells whether every line is returned.
     pub fn is_everything(&self) -> bool {
         self.include.is_none() && self.exclude.is_none()
     }
 
-    /// Tells whether a line is wanted for itself.
+    /// Tells whether a line matches, apart from context.
     pub fn is_match(&self, line: &[u8]) -> bool {
         self.include.as_ref().is_none_or(|include| include.is_match(line))
             && self.exclude.as_ref().is_none_or(|exclude| !exclude.is_match(line))
@@ -64,7 +64,7 @@ impl Search {
 }
 
 impl Output {
-    /// Hands on every line from `offset` on that matches, of one stream or of both, unfinished ones included.
+    /// Passes on every matching line after `offset`, of one stream or of both, unfinished lines included.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Output {
     }
 }
 
-/// Searches whole lines of one stream; returns how many there are.
+/// Searches whole lines of one stream; returns their number.
 fn find_in(
     bytes: &[u8],
     pattern: &Regex,
@@ -127,7 +127,7 @@ fn find_in(
     emit: &mut impl FnMut(Line),
 ) -> u64 {
     let (mut place, mut counted, mut lines) = (0, 0, 0);
-    // An anchor to the text's own ends means a line's here: then each line is a text of its own.
+    // Anchors to the whole text mean the line here, so each line is matched alone.
     if ["\\A", "\\z"].iter().any(|anchor| pattern.as_str().contains(anchor)) {
         for text in bytes
             .strip_suffix(b"\n")
@@ -154,7 +154,7 @@ fn find_in(
         let start = memrchr(b'\n', &bytes[..found.start()]).map_or(0, |at| at + 1);
         let end = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |at| start + at);
         place = end + 1;
-        // A match that begins behind the last newline is of no line; one that spans lines is looked at line by line.
+        // A match after the last newline has no line; a match over several lines is checked line by line.
         if start >= bytes.len() {
             break;
         }

@@ -1,4 +1,4 @@
-//! The end of what a job printed, for those who want to see at a glance how it is doing.
+//! The end of a job's output, for a glance.
 
 use std::io;
 
@@ -7,10 +7,10 @@ use outlive_core::plain::Plain;
 use crate::job::Job;
 use crate::output::{Output, Piece};
 
-/// So much more is read than is wanted: control sequences take room and are left out.
+/// Factor by which more is read than shown: control sequences are removed.
 const MORE: u64 = 4;
 
-/// Returns the last of a job's output as plain text, about `bytes` of it, from the beginning of a line if possible.
+/// Returns the end of a job's output as plain text, about `bytes` of it, from the beginning of a line if possible.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn tail_text(job: &Job, bytes: usize) -> io::Result<String> {
             }
             Piece::Gone { to, .. } => offset = to,
         }
-        // What is printed meanwhile is not waited for.
+        // Output that arrives meanwhile is not read.
         if raw.len() as u64 > bytes as u64 * MORE * 2 {
             break;
         }
@@ -39,7 +39,7 @@ pub fn tail_text(job: &Job, bytes: usize) -> io::Result<String> {
     Ok(last_of(&String::from_utf8_lossy(&text), bytes, is_whole))
 }
 
-/// Cuts a text to its last bytes, at a line's beginning if one is within the first quarter.
+/// Cuts a text to its last bytes, at the beginning of a line if there is one within the first quarter.
 fn last_of(text: &str, bytes: usize, is_whole: bool) -> String {
     let mut from = text.len().saturating_sub(bytes);
     while !text.is_char_boundary(from) {

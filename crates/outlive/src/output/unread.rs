@@ -1,7 +1,7 @@
-//! What is new in one stream: whole lines that are not blank, from where a reader stands.
+//! Unread lines of one stream: whole lines that are not blank, from a reader's position.
 //!
-//! A line that has no end yet is left for the next time. Once nothing more will come to it, it is told as it is, and the place says so:
-//! else it would be told again, because a place is a byte and not a line.
+//! An unfinished line waits for the next time. Once it is final, it is returned as it is. Positions are byte offsets, so a
+//! partial line that was shown is remembered.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,58 +15,58 @@ use crate::job::Job;
 use crate::output::nonblank::Blank;
 use crate::output::{Output, Piece};
 
-/// Marks a cursor that is past a line without an end. No log is so long.
+/// Flag in a cursor that is past a partial line; no log is so long.
 const PAST_OPEN: u64 = 1 << 63;
 
-/// Where somebody stands in one stream.
+/// A position in one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The offset of the next byte.
+    /// Offset of the next byte.
     pub offset: u64,
-    /// The beginning of the line that is not ended there was told, too.
+    /// The partial line before the offset was shown, too.
     pub is_past_open: bool,
 }
 
-/// What to read.
+/// A request for unread lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Unread {
-    /// Of which stream. Bytes whose stream is not known count as standard output's.
+    /// The stream; bytes of an unknown stream count as standard output.
     pub stream: Stream,
-    /// From where.
+    /// The reader's position.
     pub from: Place,
-    /// Lines to pass over.
+    /// Lines to skip.
     pub blank: Blank,
-    /// Only the newest so many.
+    /// Only the newest lines, so many.
     pub window: usize,
-    /// At most so many of them, the oldest first.
+    /// At most so many of those, oldest first.
     pub lines: usize,
-    /// At most so many bytes of them, but one line in any case.
+    /// At most so many bytes, but always one line.
     pub bytes: usize,
-    /// Nothing more comes to a line that has no end.
+    /// An unfinished line is final.
     pub is_over: bool,
 }
 
-/// What was read.
+/// Result of a read.
 #[derive(Debug, Default)]
 pub struct UnreadLines {
-    /// The lines; their numbers mean nothing.
+    /// Their numbers are meaningless.
     pub lines: Vec<Line>,
-    /// How many there were in the window.
+    /// Number of lines in the window.
     pub total: usize,
-    /// Where to read on.
+    /// Position for the next read.
     pub place: Place,
-    /// Nothing is left to be read.
+    /// No line is left.
     pub is_all: bool,
 }
 
 impl Job {
-    /// Returns where a reader stands in a stream; at its beginning if it has not read yet.
+    /// Returns a reader's position in a stream; its beginning if it has not read yet.
     pub fn place(&self, reader: &SessionName, stream: Stream) -> Place {
         let cursor = self.cursor(reader, Some(stream)).unwrap_or(0);
         Place { offset: cursor & !PAST_OPEN, is_past_open: cursor & PAST_OPEN != 0 }
     }
 
-    /// Notes where a reader stands in a stream. Of two answers that were under way at the same time the farther counts.
+    /// Stores a reader's position in a stream. Of two concurrent answers the farther counts.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Job {
         self.set_cursor(reader, Some(stream), place.offset | mark)
     }
 
-    /// Reads what is new in a stream.
+    /// Reads the unread lines of a stream.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Job {
         let end = output.end();
         let mut from = wanted.from;
         if from.offset > end {
-            // No place in this log: everything is new.
+            // Not a position of this log: everything is unread.
             from = Place::default();
         }
         let (total, begin) = window(&mut output, wanted, from, end)?;
@@ -116,7 +116,7 @@ impl Job {
         Ok(unread)
     }
 
-    /// Counts the lines of both streams that are not blank, unfinished ones included, up to a limit: no more is read than that takes.
+    /// Counts the lines of both streams that are not blank, unfinished ones included, up to a limit, and stops reading there.
     ///
     /// # Errors
     ///
@@ -155,14 +155,14 @@ impl Job {
 
 /// Finds where the newest lines begin, and counts them.
 fn window(output: &mut Output, wanted: &Unread, from: Place, end: u64) -> io::Result<(usize, Place)> {
-    // Blank lines are not told apart by the index: so many more are looked at as will mostly do, and then all.
+    // The index counts blank lines, too: first the last `2 * window` lines are searched, then 64 times as many.
     let totals = output.totals();
     let all = if wanted.stream == Stream::Stdout { totals.stdout_lines } else { totals.stderr_lines };
     let mut near = (wanted.window as u64).saturating_mul(2);
     loop {
         let offset = if near < all { output.offset_before_tail(near, Some(wanted.stream)) } else { 0 };
         let begin = if offset > from.offset { Place { offset, is_past_open: false } } else { from };
-        // The ends of the lines of the window, and of the one before it.
+        // Offsets after the lines of the window, and after the line before it.
         let mut ends: VecDeque<u64> = VecDeque::new();
         walk(output, wanted, begin, end, |_, after| {
             if ends.len() > wanted.window {
@@ -181,7 +181,7 @@ fn window(output: &mut Output, wanted: &Unread, from: Place, end: u64) -> io::Re
     }
 }
 
-/// Hands on each line that is wanted, with the offset after it, until told to stop; tells whether it came to the end.
+/// Passes on each requested line with the offset after it, until `take` returns `false`; returns whether the end was reached.
 fn walk(
     output: &mut Output,
     wanted: &Unread,
@@ -194,7 +194,7 @@ fn walk(
     let mut at = from.offset;
     let mut assembler =
         if from.is_past_open { Assembler::default() } else { output.assembler_at(at.max(output.start()))? };
-    // The beginning of the next line is gone: what is left of it is passed over with the rest.
+    // The beginning of the current line is gone; the rest of it is skipped.
     let mut is_torn = false;
     let mut hand_on = |line: Line, after: u64| wanted.blank.is_blank(&line.text) || take(line, after);
     while at < end {

@@ -1,7 +1,7 @@
-//! Views of a job's output: which lines, in which form, how much of them.
+//! Views of a job's output: which lines, in which form, how many.
 //!
-//! A view takes pieces of the log as they are read or come in, and hands on lines. It is the same for a log that is over
-//! and for one that is followed; only a view that must fit a budget waits for the end.
+//! A view takes pieces of the log and emits lines. It is the same for a finished log and for a followed one; only a view with a
+//! budget waits for the end.
 
 use outlive_core::budget::{Budget, Fitter, looks_like_error};
 use outlive_core::context::{Context, Selected};
@@ -14,92 +14,88 @@ use outlive_core::timestamp::Timestamp;
 use crate::output::Piece;
 use crate::output::search::Search;
 
-/// In which form text is shown.
+/// The form of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Form {
-    /// As it was printed.
+    /// As printed.
     #[default]
     Raw,
     /// Without control sequences.
     Plain,
-    /// What a terminal would have left on the page.
+    /// As a terminal would show it at the end.
     Rendered,
 }
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// So many lines of the beginning and of the end.
+    /// Number of lines from the beginning and from the end.
     HeadAndTail(u64, u64),
-    /// What fits, errors from the middle included.
+    /// As much as fits, including errors from the middle.
     Budget(Budget),
 }
 
 /// A line of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TextLine {
-    /// Its number in the log; in a rendered view, on the page.
+    /// Number in the log; in a rendered view, on the page.
     pub number: u64,
-    /// Whose it is; unknown in a rendered view of both.
+    /// None in a rendered view of both streams.
     pub stream: Option<Stream>,
-    /// When its end came.
+    /// Arrival of its end.
     pub time: Option<Timestamp>,
-    /// Its text; UTF-8 unless the form is raw.
+    /// UTF-8 unless the form is raw.
     pub text: Vec<u8>,
-    /// How often it stands there in a row.
+    /// How many times it occurs in a row.
     pub repeated: u32,
-    /// How much more it has than is shown.
+    /// Bytes that are not shown.
     pub cut: u64,
-    /// Whether its newline has come.
+    /// Whether its newline has arrived.
     pub is_ended: bool,
 }
 
-/// What a view hands on.
+/// What a view emits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ViewItem {
-    /// A line.
+    /// A line to show.
     Line(TextLine),
-    /// Lines that did not match were left out here.
+    /// Lines that did not match were skipped here.
     Break,
-    /// Lines were left out here to fit.
+    /// Lines were omitted here to fit the budget.
     Omitted {
-        /// The first, by its number.
+        /// Number of the first line.
         from_line: u64,
-        /// The last.
+        /// Number of the last line.
         to_line: u64,
-        /// How many.
+        /// How many lines.
         lines: u64,
         /// How many bytes.
         bytes: u64,
-        /// Those of them that tell of errors.
+        /// The errors among them.
         rescued: Vec<TextLine>,
     },
-    /// These bytes were dropped for the cap.
+    /// Output that was dropped for the cap.
     Gone {
-        /// The first.
+        /// Offset of the first missing byte.
         from: u64,
-        /// The first that is there again.
+        /// Offset of the first byte that is kept again.
         to: u64,
     },
-    /// So many bytes could not be kept here.
+    /// So many bytes could not be stored here.
     Lost(u64),
 }
 
 /// Turns pieces of a log into lines.
 #[derive(Debug)]
 pub struct View {
-    /// Only one stream.
     stream: Option<Stream>,
-    /// Only lines from this number on.
     from_line: u64,
-    /// Only lines of this time.
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     source: Source,
     search: Search,
     context: Context<TextLine>,
     fitter: Option<Fitter<TextLine>>,
-    /// The first line that was left out before anything could be fitted.
     limit: Option<u64>,
     shown: u64,
 }
@@ -112,7 +108,7 @@ enum Source {
 }
 
 impl View {
-    /// Begins a view at a place of the log whose unfinished lines `assembler` has.
+    /// Starts a view at an offset of the log; `assembler` has its unfinished lines.
     pub fn new(form: Form, columns: Option<usize>, assembler: Assembler) -> Self {
         let source = match form {
             Form::Raw => Source::Raw(assembler),
@@ -147,20 +143,20 @@ impl View {
         self
     }
 
-    /// Shows only what came in this time.
+    /// Shows only lines of this time.
     pub fn between(mut self, since: Option<Timestamp>, until: Option<Timestamp>) -> Self {
         (self.since, self.until) = (since, until);
         self
     }
 
-    /// Shows only lines that are searched for.
+    /// Shows only lines that match.
     pub fn search(mut self, search: Search) -> Self {
         self.context = Context::new(search.before, search.after);
         self.search = search;
         self
     }
 
-    /// Shows only what fits.
+    /// Shows only as much as fits.
     pub fn fit(mut self, fit: Option<Fit>) -> Self {
         self.fitter = fit.map(|fit| match fit {
             Fit::HeadAndTail(head, tail) => Fitter::head_and_tail(head, tail),
@@ -175,12 +171,12 @@ impl View {
         self
     }
 
-    /// Tells whether nothing more will be shown, whatever comes.
+    /// Tells whether no further line will be shown.
     pub fn is_full(&self) -> bool {
         self.limit.is_some_and(|limit| self.shown >= limit)
     }
 
-    /// Replaces what is known of unfinished lines, where the log goes on after a hole.
+    /// Replaces the unfinished lines, after a hole in the log.
     pub fn resume(&mut self, assembler: Assembler) {
         match &mut self.source {
             Source::Raw(old) | Source::Plain(old, _) => *old = assembler,
@@ -220,12 +216,12 @@ impl View {
         }
     }
 
-    /// Hands on what had to wait, but not lines that have not ended yet.
+    /// Emits the buffered lines, without unfinished ones.
     pub fn finish_ended(mut self, emit: impl FnMut(ViewItem)) {
         self.hand_over(emit);
     }
 
-    /// Hands on what has not ended yet, and what had to wait.
+    /// Emits the unfinished and the buffered lines.
     pub fn finish(mut self, mut emit: impl FnMut(ViewItem)) {
         let mut lines = Vec::new();
         match &mut self.source {
@@ -249,7 +245,7 @@ impl View {
         if let Some(fitter) = self.fitter.take() {
             let mut fitted = fitter.finish();
             if let Some(omitted) = &mut fitted.omitted {
-                // A line of several frames is left out whole, so that asking for it by its number brings all of it.
+                // A line of several frames is omitted whole, so that its number brings back all of it.
                 while let Some(line) = fitted.head.pop_if(|line| line.number == omitted.first.number) {
                     omitted.lines += 1;
                     omitted.bytes += line.text.len() as u64 + 1;
@@ -266,7 +262,7 @@ impl View {
     }
 
     fn select(&mut self, line: TextLine, emit: &mut impl FnMut(ViewItem)) {
-        // Times are shown to the millisecond, and a line is of the time that is shown.
+        // Times are shown in milliseconds, and are compared as shown.
         let is_in_time = self.since.is_none_or(|since| line.time.is_none_or(|time| time >= since))
             && self.until.is_none_or(|until| line.time.is_none_or(|time| time.0 / 1000 <= until.0 / 1000));
         let is_of_stream = self.stream.is_none() || line.stream == self.stream;
@@ -314,7 +310,7 @@ impl From<Line> for TextLine {
     }
 }
 
-/// Strips a line; one with progress frames in it becomes several with the same number.
+/// Strips a line; progress frames become several lines with the same number.
 fn stripped(plain: &mut [Plain; 3], line: Line, lines: &mut Vec<TextLine>) {
     let stripper = &mut plain[line.stream.map_or(2, Stream::index)];
     let mut text = Vec::new();
@@ -322,7 +318,7 @@ fn stripped(plain: &mut [Plain; 3], line: Line, lines: &mut Vec<TextLine>) {
     if line.is_ended {
         stripper.push(b"\n", &mut text);
     } else {
-        // Only looked at: when the rest comes, it goes on from here.
+        // On a copy: the rest of the line continues from the current state.
         std::mem::take(stripper).finish(&mut text);
     }
     let text = text.strip_suffix(b"\n").unwrap_or(&text);

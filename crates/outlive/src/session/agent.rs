@@ -1,7 +1,7 @@
-//! Background agents: work that others do, of which the store only keeps note.
+//! Background agents: work outside outlive that the store keeps notes of.
 //!
-//! Whoever runs an agent registers it with the file that it writes to, and says when it is done. Nothing here starts, watches or ends
-//! it: a note says what was last said of it, to every program that opens the store.
+//! A front end registers an agent with its output file, and reports when it is done. Nothing here starts, watches or ends
+//! agents: a note holds the last report, for every program that opens the store.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,38 +20,36 @@ use serde::{Deserialize, Serialize};
 use crate::notify::events::make_dir;
 use crate::store::Store;
 
-/// The directory of notes in a session's own.
 const DIRECTORY: &str = "agents";
 
-/// How the name of a note ends.
 const SUFFIX: &str = ".json";
 
-/// The longest id: with every byte escaped it still is the name of a file.
+/// Longest id in bytes: with every byte escaped it still fits a file name.
 const LONGEST_ID: usize = 64;
 
-/// The longest type, which is a word or two.
+/// Longest type in characters; types are a word or two.
 const LONGEST_TYPE: usize = 100;
 
-/// No note is longer, whatever its texts: what is was not written here.
+/// Longer files were not written by outlive.
 const LONGEST_NOTE: u64 = 64 << 10;
 
-/// The most of an output file that is read: its end.
+/// How much of an output file is read, from its end.
 const OUTPUT: u64 = 1 << 20;
 
-/// How an agent is doing, as was last said.
+/// Status of an agent, as last reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// Nobody has said that it is done.
+    /// Not reported as done.
     Running,
-    /// It is done, and did what it should.
+    /// Done, with success.
     Completed,
-    /// It is done and did not, or was stopped.
+    /// Done without success, or stopped.
     Failed,
 }
 
 impl AgentStatus {
-    /// Returns the word.
+    /// Returns the word for scripts.
     pub fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -61,62 +59,62 @@ impl AgentStatus {
     }
 }
 
-/// An agent that was registered.
+/// A registered agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// What it is called.
+    /// Unique in its session.
     pub id: String,
-    /// Whose it is.
+    /// The session that it was registered in.
     pub session: SessionName,
-    /// What kind of agent it is, in its starter's words.
+    /// The type of agent, in its starter's words.
     pub kind: String,
-    /// The file that it writes to.
+    /// The file that the agent writes to.
     pub output_file: PathBuf,
-    /// When it was registered.
+    /// Time of the registration.
     pub started: Timestamp,
-    /// How it is doing.
+    /// As last reported.
     pub status: AgentStatus,
 }
 
-/// An agent as scripts see it.
+/// The documented JSON object of an agent.
 #[derive(Debug, Serialize)]
 pub struct AgentObject {
-    /// What it is called.
+    /// The agent's id.
     pub agent: String,
-    /// Whose it is.
+    /// The session that it was registered in.
     pub session: SessionName,
-    /// What kind of agent it is.
+    /// The type of agent, in its starter's words.
     #[serde(rename = "type")]
     pub kind: String,
     /// `running`, `completed` or `failed`.
     pub status: AgentStatus,
-    /// The file that it writes to.
+    /// The file that the agent writes to.
     pub output_file: String,
-    /// When it was registered.
+    /// Time of the registration.
     pub started_at: String,
 }
 
-/// Why something could not be done with an agent.
+/// Why a request about an agent failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// An id that cannot be one.
+    /// An invalid id.
     #[error("the id of an agent must be 1 to {LONGEST_ID} bytes without control characters")]
     Id,
-    /// A type that cannot be one.
+    /// An invalid type.
     #[error("the type of an agent must be 1 to {LONGEST_TYPE} characters without control characters")]
     Kind,
-    /// There is no such agent.
+    /// No session that was searched has the agent.
     #[error("Agent not found: {0}")]
     Unknown(String),
-    /// More than one session has it.
+    /// Several sessions have an agent with this id.
     #[error("several sessions have an agent {id}: {}", sessions.iter().map(SessionName::as_str).collect::<Vec<_>>().join(", "))]
     Ambiguous {
-        /// What it is called.
+        /// The id.
         id: String,
-        /// Whose it may be.
+        /// The sessions.
         sessions: Vec<SessionName>,
     },
-    /// It does not run.
+    /// The agent is done already.
     #[error("Agent already {}", .0.word())]
     Over(AgentStatus),
     /// The store cannot be read or written.
@@ -124,7 +122,7 @@ pub enum AgentError {
     Store(#[from] io::Error),
 }
 
-/// A note as it stands on disk.
+/// The content of a note's file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     format: u32,
@@ -138,7 +136,7 @@ struct Note {
 }
 
 impl Store {
-    /// Notes that an agent runs. One that has this id already is forgotten: it runs anew.
+    /// Registers an agent as running, and replaces an earlier agent with the same id.
     ///
     /// # Durability
     ///
@@ -146,7 +144,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the id or the type cannot be one, or the store cannot be written.
+    /// If the id or the type is invalid, or the store cannot be written.
     pub fn register_agent(
         &self,
         session: &SessionName,
@@ -169,7 +167,7 @@ impl Store {
             id: id.to_owned(),
             session: session.clone(),
             kind: kind.to_owned(),
-            // Whoever reads it later is elsewhere.
+            // A later reader has another working directory.
             output_file: std::path::absolute(output_file)?,
             started: Timestamp(clock::wall_us()),
             status: AgentStatus::Running,
@@ -178,7 +176,7 @@ impl Store {
         Ok(agent)
     }
 
-    /// Lists agents of a session or of all, in the order in which they were registered. A damaged note is passed over.
+    /// Lists the agents of a session, or of all, in the order of registration. Damaged notes are skipped.
     ///
     /// # Errors
     ///
@@ -198,11 +196,11 @@ impl Store {
         Ok(agents)
     }
 
-    /// Finds an agent in a session or in all.
+    /// Finds an agent in a session, or in all.
     ///
     /// # Errors
     ///
-    /// If there is none, or several sessions have one of this id.
+    /// If no session, or several sessions, have an agent with this id.
     pub fn agent(&self, id: &str, session: Option<&SessionName>) -> Result<Agent, AgentError> {
         let unknown = || AgentError::Unknown(id.to_owned());
         if id.is_empty() || id.len() > LONGEST_ID {
@@ -220,11 +218,11 @@ impl Store {
         found.pop().ok_or_else(unknown)
     }
 
-    /// Notes that an agent is done, whatever was said of it before.
+    /// Reports an agent as done, whatever its status was.
     ///
     /// # Errors
     ///
-    /// If there is none, or the store cannot be written.
+    /// If there is no such agent, or the store cannot be written.
     pub fn finish_agent(
         &self,
         id: &str,
@@ -238,11 +236,11 @@ impl Store {
         Ok(agent)
     }
 
-    /// Notes that nobody waits for an agent any more: it counts as failed. The agent itself is not touched.
+    /// Marks a running agent as failed, because its result is no longer wanted. The agent itself is not touched.
     ///
     /// # Errors
     ///
-    /// If there is none, it does not run, or the store cannot be written.
+    /// If there is no such agent, it is done, or the store cannot be written.
     pub fn stop_agent(&self, id: &str, session: Option<&SessionName>) -> Result<Agent, AgentError> {
         let _lock = self.lock()?;
         let agent = self.agent(id, session)?;
@@ -277,7 +275,7 @@ impl Store {
         Ok(durable::replace(Replacing::AGENT, &directory, &file_name(&agent.id), &bytes)?)
     }
 
-    /// Forgets agents that are done and were registered longer ago than any job is kept.
+    /// Removes finished agents that were registered longer ago than any job is kept.
     fn sweep_agents(&self, session: &SessionName) {
         let kept = u64::try_from(self.config().retention.max_age.as_micros()).unwrap_or(u64::MAX);
         let oldest = clock::wall_us().saturating_sub(kept);
@@ -286,7 +284,7 @@ impl Store {
                 fs::remove_file(self.agents_dir(session).join(file_name(&agent.id))).ok();
             }
         }
-        // What a crash left of a note that was being replaced.
+        // Temporary files of a crash during a replacement.
         for entry in fs::read_dir(self.agents_dir(session)).into_iter().flatten().flatten() {
             let is_left = entry.file_name().as_bytes().ends_with(b".tmp");
             let age = entry.metadata().and_then(|data| data.modified()).map(|time| time.elapsed());
@@ -297,16 +295,16 @@ impl Store {
     }
 }
 
-/// Nobody takes so long to replace a note.
+/// Age at which such a file is left from a crash.
 const STALE: Duration = Duration::from_secs(3600);
 
 impl Agent {
-    /// Returns what it has written, at most the last MiB of it, or a word in parentheses where there is nothing to read.
+    /// Returns the last MiB of the agent's output, or a remark in parentheses if there is nothing to read.
     pub fn output(&self) -> String {
         match read_end(&self.output_file) {
             Ok((bytes, 0)) => String::from_utf8_lossy(&bytes).into_owned(),
             Ok((bytes, left_out)) => {
-                // The first character may be cut.
+                // The first character may be incomplete.
                 let begin = bytes.iter().take(4).position(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
                 format!(
                     "({left_out} bytes before this are left out)\n{}",
@@ -318,7 +316,7 @@ impl Agent {
         }
     }
 
-    /// Describes it.
+    /// Returns the object for scripts.
     pub fn object(&self) -> AgentObject {
         AgentObject {
             agent: self.id.clone(),
@@ -331,13 +329,13 @@ impl Agent {
     }
 }
 
-/// Reads the end of a file, and returns how much there is before it.
+/// Reads the end of a file; also returns how many bytes precede it.
 fn read_end(path: &Path) -> io::Result<(Vec<u8>, u64)> {
     let mut file = durable::open_foreign(path)?;
     let left_out = file.metadata()?.len().saturating_sub(OUTPUT);
     file.seek(SeekFrom::Start(left_out))?;
     let mut bytes = Vec::new();
-    // It may be growing.
+    // The file may be growing.
     file.take(OUTPUT).read_to_end(&mut bytes)?;
     Ok((bytes, left_out))
 }
@@ -346,7 +344,7 @@ fn read_note(path: &Path, session: &SessionName) -> Option<Agent> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(LONGEST_NOTE + 1).read_to_end(&mut bytes).ok()?;
     let note: Note = serde_json::from_slice(&bytes).ok().filter(|note: &Note| note.format == FORMAT)?;
-    // A file that was moved or copied is nobody's.
+    // A note that was moved or copied does not count.
     let is_own = path.file_name().is_some_and(|name| name.as_bytes() == file_name(&note.id).as_bytes());
     is_own.then(|| Agent {
         id: note.id,
@@ -358,7 +356,7 @@ fn read_note(path: &Path, session: &SessionName) -> Option<Agent> {
     })
 }
 
-/// Makes the name of a file of an id: whatever might lead elsewhere or be hidden is escaped, and no two ids have the same.
+/// Returns the file name for an id: unique, and escaped so that it is neither hidden nor a path.
 fn file_name(id: &str) -> String {
     let mut name = String::new();
     for byte in id.bytes() {

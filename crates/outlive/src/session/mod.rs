@@ -1,7 +1,7 @@
-//! Sessions: whose job it is, and so who sees it.
+//! Sessions: each job belongs to one, and is visible there.
 //!
-//! A session is there as soon as a job is started in it. Only what its jobs start from has to be said, and is in a file of its
-//! own; everything else is derived from the jobs.
+//! A session exists as soon as a job is started in it. Only its settings are a file of their own; everything else is derived
+//! from its jobs.
 
 pub(crate) mod agent;
 pub(crate) mod presence;
@@ -29,26 +29,26 @@ use crate::job::Job;
 use crate::launch::request::Request;
 use crate::store::Store;
 
-/// How long to wait for a lease. A keeper that looks whether it is held holds it for an instant.
+/// Longest wait for a lease. A keeper that checks the lease holds it only for an instant.
 const LEASE_LIMIT: Duration = Duration::from_secs(1);
 
-/// A session as it is found.
+/// A session and its jobs.
 #[derive(Debug)]
 pub struct Session {
-    /// Its name.
+    /// Unique in the store.
     pub name: SessionName,
-    /// What its jobs start from, if anything was said.
+    /// Defaults for its jobs; none if the session was never created explicitly.
     pub settings: Option<Settings>,
-    /// Jobs of which something runs.
+    /// Jobs with running processes.
     pub live: Vec<Job>,
     /// Jobs that have ended and are still in the store.
     pub ended: Vec<Job>,
 }
 
-/// A session as scripts see it.
+/// The documented JSON object of a session.
 #[derive(Debug, Serialize)]
 pub struct SessionObject {
-    /// Its name.
+    /// The session's name.
     pub session: SessionName,
     /// `open` or `closed`.
     pub state: &'static str,
@@ -56,63 +56,63 @@ pub struct SessionObject {
     pub live: usize,
     /// How many of its jobs have ended and are still in the store.
     pub ended: usize,
-    /// The directory that its jobs start in; none: that of whoever starts them.
+    /// Working directory of its jobs; none: the directory of the front end that starts them.
     pub cwd: Option<String>,
-    /// Variables that its jobs get; values are shown as `***` unless they are asked for.
+    /// Environment variables of its jobs; values are `***` unless requested.
     pub env: BTreeMap<String, String>,
-    /// When it was made, if that was said.
+    /// Time of its explicit creation.
     pub created_at: Option<String>,
-    /// When it was closed.
+    /// Time of its closing.
     pub closed_at: Option<String>,
-    /// What its live jobs use together; none if nobody looked.
+    /// What its live jobs use together; none if not requested.
     pub usage: Option<Usage>,
-    /// The live jobs.
+    /// Ids of the live jobs.
     pub live_jobs: Vec<JobId>,
 }
 
-/// What becomes of the live jobs of a session that is closed.
+/// What happens to live jobs when their session is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Running {
-    /// It is not closed then.
+    /// The session is not closed.
     Refuse,
-    /// They are ended.
+    /// The jobs are killed.
     Kill,
-    /// They are given to the default session.
+    /// The jobs are moved to the default session.
     Transfer,
 }
 
-/// Why something could not be done with a session.
+/// Why a request about a session failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// There is none of this name.
+    /// No session has this name.
     #[error("no session {0}")]
     Unknown(SessionName),
-    /// It was made before.
+    /// The session exists and is open.
     #[error("session {0} is there already")]
     Exists(SessionName),
-    /// It has live jobs.
+    /// The session has live jobs.
     #[error("session {session} has live jobs: {}", names(.live))]
     Live {
-        /// Which session.
+        /// The session.
         session: SessionName,
-        /// Which jobs.
+        /// Its live jobs.
         live: Vec<JobId>,
     },
-    /// There is nobody to give its jobs to.
+    /// The default session is to be closed, and its jobs would be moved to it.
     #[error("the jobs of session {0} cannot be given to itself")]
     ToItself(SessionName),
-    /// A job of it could not be ended.
+    /// A job of the session could not be killed.
     #[error("cannot end {job}")]
     Kill {
-        /// Which.
+        /// The job.
         job: JobId,
-        /// Why not.
+        /// Why it could not be killed.
         source: Box<ControlError>,
     },
-    /// Something of a job goes on though everything was tried.
+    /// Processes of a job survived the kill.
     #[error("{0} is not wholly ended")]
     Survivors(JobId),
-    /// A job is of another machine or pid namespace.
+    /// The job belongs to another host or pid namespace.
     #[error("job {0} belongs to another host or pid namespace")]
     Elsewhere(JobId),
     /// The store cannot be read or written.
@@ -120,7 +120,7 @@ pub enum SessionError {
     Store(#[from] io::Error),
 }
 
-/// Names at most five.
+/// Joins at most five ids.
 fn names(jobs: &[JobId]) -> String {
     let mut names: Vec<String> = jobs.iter().take(5).map(ToString::to_string).collect();
     if jobs.len() > names.len() {
@@ -129,18 +129,18 @@ fn names(jobs: &[JobId]) -> String {
     names.join(", ")
 }
 
-/// A front end is open for a session for as long as this is held: jobs that live with the session go on.
+/// While it is held, a front end is open for a session, and the jobs that live with it go on.
 #[derive(Debug)]
 pub struct Lease {
     _held: File,
 }
 
 impl Store {
-    /// Makes a session with what its jobs start from.
+    /// Creates a session with defaults for its jobs.
     ///
     /// # Errors
     ///
-    /// If it was made before and not closed, or the store cannot be written.
+    /// If it exists and is open, or the store cannot be written.
     pub fn create_session(
         &self,
         name: &SessionName,
@@ -160,11 +160,11 @@ impl Store {
         Ok(())
     }
 
-    /// Finds a session: one that was made, or that has jobs.
+    /// Finds a session that was created or has jobs.
     ///
     /// # Errors
     ///
-    /// If there is none, or the store cannot be read.
+    /// If there is no such session, or the store cannot be read.
     pub fn session(&self, name: &SessionName) -> Result<Session, SessionError> {
         let settings = self.session_settings(name);
         let (live, ended): (Vec<Job>, Vec<Job>) =
@@ -175,7 +175,7 @@ impl Store {
         Ok(Session { name: name.clone(), settings, live, ended })
     }
 
-    /// Lists all sessions that were made or have jobs, by name.
+    /// Lists the sessions that were created or have jobs, by name.
     ///
     /// # Errors
     ///
@@ -202,12 +202,11 @@ impl Store {
         Ok(sessions.into_values().collect())
     }
 
-    /// Closes a session: nothing of it runs any more, and what was said of it is forgotten. What its jobs printed stays as
-    /// long as that of any other.
+    /// Closes a session: its live jobs are killed or moved, and its settings are cleared. Ended jobs are kept as usual.
     ///
     /// # Errors
     ///
-    /// If there is none, it has live jobs and nothing was said of them, or one of them could not be ended.
+    /// If there is no such session, it has live jobs and `running` refuses, or one of them could not be killed.
     pub fn close_session(&self, name: &SessionName, running: Running) -> Result<Session, SessionError> {
         let session = self.session(name)?;
         if !session.live.is_empty() {
@@ -259,15 +258,15 @@ impl Store {
         Ok(())
     }
 
-    /// Gives a job to another session, which sees it from now on, and whose events tell of it.
+    /// Moves a job to another session, which sees it from now on and gets its events.
     ///
     /// # Durability
     ///
-    /// Written, not synced. Whoever dies half-way leaves a job of the one or of the other session, and a mark that is swept.
+    /// Written, not synced. A crash leaves the job in one of the two sessions; a stale mark is repaired later.
     ///
     /// # Errors
     ///
-    /// If the job is of another machine, or the store cannot be written.
+    /// If the job belongs to another host, or the store cannot be written.
     pub fn transfer(&self, job: &Job, to: &SessionName) -> Result<(), SessionError> {
         if job.session() == to {
             return Ok(());
@@ -279,32 +278,32 @@ impl Store {
         self.make_session(to)?;
         durable::replace(Replacing::TRANSFER, job.dir(), file::SESSION, format!("{to}\n").as_bytes())?;
         let (old, new) = (job.live_mark(), format!("{}@{to}", job.id()));
-        // Its keeper removes both names. One that ended meanwhile has none.
+        // The keeper removes both names. A job that ended meanwhile has no mark.
         let (old, new) = (self.live().join(old), self.live().join(new));
         match fault::step(Point::TransferMark, || fs::rename(old, new)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
         drop(lock);
-        // Told where it was: whoever follows that session waits for no end of it there.
+        // In the old session: its readers stop waiting for this job's end.
         self.append_event_of(Appending::TRANSFER_EVENT, job, Kind::Transferred);
         Ok(())
     }
 
-    /// Holds the lease of a session, so that jobs that live with it go on. `None` where no job does, or it cannot be had.
+    /// Holds the lease of a session. `None` if no job lives with the session, or the lease cannot be taken.
     pub fn hold_lease(&self, name: &SessionName) -> Option<Lease> {
         let dir = durable::open_dir(&self.session_dir(name)).ok()?;
         held(durable::open_rw(&dir, file::LEASE).ok()?)
     }
 
-    /// Holds the lease of a session whether any job lives with it or not; for a front end that runs for long.
+    /// Holds the lease of a session even if no job lives with it yet; for long-running front ends.
     pub fn hold_lease_until_drop(&self, name: &SessionName) -> Option<Lease> {
         self.make_session(name).ok()?;
         let dir = durable::open_dir(&self.session_dir(name)).ok()?;
         held(durable::create_new(&dir, file::LEASE).or_else(|_| durable::open_rw(&dir, file::LEASE)).ok()?)
     }
 
-    /// Reads what was said of a session; `None` if nothing was.
+    /// Reads a session's settings; `None` if it has none.
     pub fn session_settings(&self, name: &SessionName) -> Option<Settings> {
         Settings::parse(&fs::read(self.session_dir(name).join(file::SETTINGS)).ok()?)
     }
@@ -314,8 +313,7 @@ impl Store {
         durable::replace(Replacing::SETTINGS, &dir, file::SETTINGS, &settings.to_bytes())
     }
 
-    /// Returns the request with what its session says, which counts where the request itself says nothing. A session that was
-    /// closed is opened again.
+    /// Returns the request with the session's settings filled in where it sets nothing. A closed session is opened again.
     pub(crate) fn in_session(&self, request: &Request) -> Request {
         let mut request = request.clone();
         let Some(settings) = self.session_settings(&request.session) else { return request };
@@ -327,7 +325,7 @@ impl Store {
         request
     }
 
-    /// Removes the directories of sessions that nobody needs: closed or never made, without jobs, and silent for so long.
+    /// Removes the directories of sessions that are closed or never created, have no jobs, and were unchanged for so long.
     pub(crate) fn sweep_sessions(&self, kept: Duration) {
         let Ok(listing) = self.list(None) else { return };
         for name in self.sessions().unwrap_or_default() {
@@ -342,7 +340,7 @@ impl Store {
     }
 }
 
-/// Tells whether nothing in a directory was changed for so long.
+/// Tells whether nothing in a directory changed for so long.
 fn is_silent(directory: &std::path::Path, kept: Duration) -> bool {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let newest = entries.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max();
@@ -350,7 +348,7 @@ fn is_silent(directory: &std::path::Path, kept: Duration) -> bool {
     newest.is_some_and(|time| time.elapsed().is_ok_and(|age| age >= kept))
 }
 
-/// Takes a lease, and leaves the time for keepers that look when it is free again.
+/// Takes a lease. Its modification time tells keepers when it was last taken.
 fn held(file: File) -> Option<Lease> {
     file.set_modified(SystemTime::now()).ok();
     lock::share_within(&file, LEASE_LIMIT).ok().filter(|&is_held| is_held)?;
@@ -358,7 +356,7 @@ fn held(file: File) -> Option<Lease> {
 }
 
 impl Session {
-    /// Describes it. `usage` is what its live jobs use; values of variables only where they are asked for.
+    /// Returns the object for scripts; `usage` is for its live jobs, values of variables are shown only if requested.
     pub fn object(&self, usage: Option<Usage>, with_values: bool) -> SessionObject {
         let settings = self.settings.as_ref();
         let value = |value: &RawText| if with_values { value.to_lossy() } else { "***".to_owned() };
@@ -378,7 +376,7 @@ impl Session {
         }
     }
 
-    /// Finds out what its live jobs use together.
+    /// Sums up what its live jobs use.
     pub fn usage(&self, store: &Store) -> Usage {
         let mut sum = Usage::default();
         for job in &self.live {

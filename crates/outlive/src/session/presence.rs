@@ -1,7 +1,7 @@
-//! Whether a reader is there.
+//! Presence of readers.
 //!
-//! A front end that lives as long as its reader holds a shared lock for it, which the kernel frees whatever becomes of the front
-//! end. A reader that only comes now and then leaves the time of its last look.
+//! A front end that lives as long as its reader holds a shared lock for it, which the kernel releases at its end. A reader that
+//! comes now and then leaves the time of its last visit.
 
 use std::fs::File;
 use std::io;
@@ -16,10 +16,9 @@ use outlive_sys::{durable, lock};
 use crate::notify::events::make_dir;
 use crate::store::Store;
 
-/// The directory of readers in a session's own.
 const DIRECTORY: &str = "readers";
 
-/// A reader is there for as long as this is held.
+/// While it is held, its reader counts as present.
 #[derive(Debug)]
 pub struct Presence {
     file: File,
@@ -27,14 +26,13 @@ pub struct Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        // From now on it is away; that it cannot be noted only makes it seem away for longer.
+        // The absence counts from now; if this fails, from earlier.
         self.file.set_modified(SystemTime::now()).ok();
     }
 }
 
 impl Store {
-    /// Says that a reader of a session is there, for front ends that live as long as it does: what it started is told to nobody
-    /// else meanwhile.
+    /// Marks a reader as present, for front ends that live as long as it does: no other reader receives its endings meanwhile.
     ///
     /// # Errors
     ///
@@ -48,33 +46,32 @@ impl Store {
         Ok(Presence { file })
     }
 
-    /// Returns where a session has what is known of its readers.
     pub(crate) fn readers_dir(&self, session: &SessionName) -> PathBuf {
         self.session_dir(session).join(DIRECTORY)
     }
 
-    /// Tells whether a reader has shown no sign of life for so long that somebody else is told what it was to be told. One that
-    /// never showed any counts from the end of the job that it started.
+    /// Tells whether a reader has been away for so long that another reader receives its endings. A reader that was never seen
+    /// counts as away since the end of the job.
     pub(crate) fn is_absent(&self, session: &SessionName, reader: &SessionName, ended: Timestamp) -> bool {
         let directory = self.readers_dir(session);
         let presence = durable::open_dir(&directory).and_then(|dir| durable::open_rw(dir, &here(reader)));
         if let Ok(file) = &presence
             && lock::try_lock(file, lock::Kind::Exclusive).is_ok_and(|is_free| !is_free)
         {
-            // Should it be killed, this is when it was last seen.
+            // The last time it was seen, in case it is killed.
             file.set_modified(SystemTime::now()).ok();
             return false;
         }
         let time = |name: &str| directory.join(name).metadata().and_then(|data| data.modified()).ok();
         let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(ended.0);
         let last = [time(reader.as_str()), time(&here(reader)), Some(ended)].into_iter().flatten().max();
-        // A time to come is a clock that was set back; nobody can be waited for until then.
+        // A time in the future dates from before the clock was set back, and counts as long ago.
         let absence = self.config().session.absence;
         last.is_none_or(|last| last.elapsed().map_or(true, |away| away >= absence))
     }
 }
 
-/// A reader's name has no `@` in it, so no reader's file is another's mark.
+/// Names the presence file. A reader's name has no `@`, so it clashes with no position file.
 fn here(reader: &SessionName) -> String {
     format!("{reader}@here")
 }

@@ -1,25 +1,24 @@
-//! Who is told things: a conversation, a terminal, a page.
+//! Names of readers: a conversation, a terminal, a page.
 
 use outlive_core::id::{SessionName, hash};
 
-/// Variables by which clients tell which conversation a command belongs to, the most certain first.
+/// Variables in which clients name the conversation of a command, the most reliable first.
 const CONVERSATIONS: [&str; 4] =
     ["OUTLIVE_READER", "CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID", "GEMINI_SESSION_ID"];
 
-/// Returns the reader that this program speaks for: the conversation that its environment names, else `default`.
+/// Returns the reader of this process: the conversation that its environment names, else `default`.
 pub fn reader_of_environment() -> SessionName {
     conversation_of_environment().unwrap_or_default()
 }
 
-/// Returns the conversation that this program's environment names, if it names one.
+/// Returns the conversation that the environment names, if any.
 pub fn conversation_of_environment() -> Option<SessionName> {
     let named = |variable: &&str| std::env::var(variable).ok().filter(|value| !value.is_empty());
     let name = reader_name(&CONVERSATIONS.iter().find_map(named)?);
     Some(name).filter(|name| *name != SessionName::default())
 }
 
-/// Makes a reader's name of whatever a client calls a conversation: the same, where it can be one, else one that no other
-/// conversation has.
+/// Turns a client's conversation id into a reader's name: unchanged if valid, else with a hash of the id.
 pub fn reader_name(text: &str) -> SessionName {
     if text.is_empty() {
         return SessionName::default();

@@ -1,6 +1,6 @@
-//! Tasks: waits that a client of a server asked for, kept below their session so that they outlive the server.
+//! Tasks: waits that a client of the MCP server requested, stored in their session so that they outlive the server.
 //!
-//! The store keeps what the server says of a task as one JSON object; what the fields mean, the server decides.
+//! A task is one JSON object; the server decides what the fields mean.
 
 use std::fs;
 use std::io;
@@ -15,23 +15,22 @@ use serde_json::{Map, Value};
 use crate::notify::events::make_dir;
 use crate::store::Store;
 
-/// The directory of tasks in a session's own.
 const DIRECTORY: &str = "tasks";
 
-/// How long a task is kept after its last change: no client remembers one for longer.
+/// How long a task is kept after its last change; clients forget theirs sooner.
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
-/// A task as it is kept.
+/// A stored task.
 #[derive(Debug)]
 pub struct Task {
     directory: PathBuf,
     id: String,
-    /// What the server says of it.
+    /// The server's fields.
     pub contents: Map<String, Value>,
 }
 
 impl Store {
-    /// Keeps a new task under a random id.
+    /// Stores a new task under a random id.
     ///
     /// # Durability
     ///
@@ -54,9 +53,9 @@ impl Store {
         Ok(task)
     }
 
-    /// Finds a task of a session by its id; a damaged one is not found.
+    /// Finds a task of a session by its id; damaged tasks are not found.
     pub fn task(&self, session: &SessionName, id: &str) -> Option<Task> {
-        // Any other text could name a file elsewhere.
+        // Any other text could be a path.
         let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let directory = self.tasks_dir(session);
         let text = fs::read(directory.join(file_name(id))).ok().filter(|_| is_id)?;
@@ -70,12 +69,12 @@ impl Store {
 }
 
 impl Task {
-    /// Returns its id.
+    /// Returns its random id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Writes what is said of it now: a reader sees the old object or the new one.
+    /// Replaces the stored object: a reader sees the old one or the new one.
     ///
     /// # Durability
     ///

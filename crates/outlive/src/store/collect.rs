@@ -1,4 +1,4 @@
-//! Retention: which ended jobs go, and when.
+//! Retention: which ended jobs are removed, and when.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -14,20 +14,20 @@ use outlive_sys::fault::{self, Point};
 use crate::job::Job;
 use crate::store::Store;
 
-/// How often front ends collect in passing.
+/// Shortest time between two collections by front ends that start jobs.
 const EVERY: Duration = Duration::from_secs(600);
 
-/// What is left in `new/` after so long is a crash's.
+/// Older entries of `new/` are left from a crash.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// What a collection did.
+/// Result of a collection.
 #[derive(Debug, Default)]
 pub struct Collected {
     /// The jobs that were removed.
     pub removed: Vec<JobId>,
-    /// The bytes that they had.
+    /// Disk space that the removed jobs had.
     pub bytes: u64,
-    /// The jobs that stay, live ones too.
+    /// How many jobs stay, including live ones.
     pub kept: usize,
 }
 
@@ -41,7 +41,7 @@ struct Candidate {
 }
 
 impl Store {
-    /// Collects if nobody has for a while; called by whoever starts a job.
+    /// Collects if the last collection is a while ago; called at each start of a job.
     pub(crate) fn collect_in_passing(&self) -> io::Result<()> {
         let is_due = match fs::metadata(self.root().join("collected")).and_then(|data| data.modified()) {
             Ok(last) => last.elapsed().is_ok_and(|age| age >= EVERY),
@@ -53,7 +53,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes what the configuration no longer keeps.
+    /// Removes the jobs that the configuration no longer keeps.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Store {
 
     fn candidate(&self, job: Job) -> Option<Candidate> {
         let state = job.state(self);
-        // How long a newer outlive wants its jobs kept is not known here: they are left to it.
+        // How long a newer outlive keeps its jobs is not known here: they are left to it.
         if state.is_live() || state.is_elsewhere() || !state.newer.is_empty() {
             return None;
         }
@@ -106,7 +106,7 @@ impl Store {
         Some(Candidate { age, idle, is_seen: job.is_seen(), bytes: disk_bytes(job.path()), job })
     }
 
-    /// Picks those that go: first those whose time is over, then the oldest until the count and the sum are kept.
+    /// Picks the jobs to remove: first the expired ones, then the oldest until count and size are within the limits.
     fn expired(&self, mut candidates: Vec<Candidate>, kept: &mut usize) -> Vec<Candidate> {
         let rules = &self.config().retention;
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.age));
@@ -133,14 +133,14 @@ impl Store {
         expired
     }
 
-    /// Removes what crashed starters and removers left in `new/`.
+    /// Removes what crashed front ends left in `new/`.
     fn sweep_new(&self) {
         for entry in fs::read_dir(self.new_dir()).into_iter().flatten().flatten() {
             let is_stale = entry
                 .metadata()
                 .and_then(|data| data.modified())
                 .is_ok_and(|time| time.elapsed().is_ok_and(|age| age >= STALE));
-            // A starter that was stopped half-way still holds its lock.
+            // A starter that is stopped half-way still holds its lock.
             let is_held = durable::is_held(&entry.path(), outlive_core::file::LOCK);
             if is_stale && !is_held {
                 fault::step(Point::NewDelete, || fs::remove_dir_all(entry.path())).ok();
@@ -149,13 +149,13 @@ impl Store {
     }
 }
 
-/// Returns how much a job has on disk.
+/// Returns the disk space of a job.
 pub(crate) fn disk_bytes(path: &Path) -> u64 {
     let files = fs::read_dir(path).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
 }
 
-/// When somebody last looked at the job after its end.
+/// When a front end last read the job after its end.
 fn last_access(path: &Path) -> Option<SystemTime> {
     fs::metadata(path.join(outlive_core::file::SEEN)).and_then(|data| data.modified()).ok()
 }

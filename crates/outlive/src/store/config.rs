@@ -9,44 +9,44 @@ use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;
 use serde::Deserialize;
 
-/// What can be configured; see `docs/guide/configuration.md`.
+/// The content of `config.toml`; see `docs/guide/configuration.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// How many jobs may be live.
+    /// Limits on live jobs and output.
     pub limits: Limits,
-    /// What a job gets that asks for nothing else.
+    /// Defaults for jobs.
     pub job: JobDefaults,
-    /// How long ended jobs stay.
+    /// How long ended jobs are kept.
     pub retention: Retention,
-    /// What holds for sessions and their readers.
+    /// Leases and readers.
     pub session: SessionRules,
-    /// How notices are sent.
+    /// How notices are sent to webhooks.
     pub webhook: WebhookRules,
-    /// What holds for the MCP server.
+    /// Settings of the MCP server.
     pub mcp: McpRules,
 }
 
-/// What holds for the MCP server.
+/// Settings of the MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct McpRules {
-    /// The environment that jobs start from.
+    /// The base environment of its jobs.
     pub env: JobEnvironment,
 }
 
-/// The environment that jobs of the MCP server start from.
+/// The base environment of jobs that the MCP server starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JobEnvironment {
-    /// The server's own: what the client gave it.
+    /// The server's own, as the client set it.
     #[default]
     Inherit,
-    /// What the user's login shell has.
+    /// The environment of the user's login shell.
     Login,
-    /// Only what a program cannot do without.
+    /// Only the variables that programs cannot do without.
     Clean,
 }
 
 impl JobEnvironment {
-    /// Reads its word.
+    /// Parses the word of the configuration.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "inherit" => Some(Self::Inherit),
@@ -57,63 +57,62 @@ impl JobEnvironment {
     }
 }
 
-/// What holds for sessions and their readers.
+/// Leases and readers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRules {
-    /// How long a job that lives with its session goes on without any front end.
+    /// How long a job that lives with its session goes on without a front end.
     pub lease: Duration,
-    /// After so long without a sign of life from the reader that started a job, the next reader of the session is told of its
-    /// end.
+    /// After so long without a sign of the reader that started a job, the session's next reader receives its end.
     pub absence: Duration,
 }
 
-/// How notices are sent.
+/// How notices are sent to webhooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookRules {
-    /// With what they are signed.
+    /// The key of the signature; none: notices are not signed.
     pub secret: Option<String>,
-    /// How long one may take.
+    /// Longest time of one attempt.
     pub timeout: Duration,
-    /// How long it is tried.
+    /// How long a notice is tried before it is given up.
     pub give_up: Duration,
-    /// How long after the first attempt the second one comes; the next ones come after twice as long each.
+    /// Pause after the first failed attempt; each further pause is twice as long.
     pub first_retry: Duration,
 }
 
-/// How many jobs may be live at a time, and how much output there may be.
+/// Limits on live jobs and on output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Live jobs in one session.
     pub session: usize,
     /// Live jobs in the store.
     pub total: usize,
-    /// Output in the store: of ended jobs what they have, of live ones what they may print.
+    /// Output in the store: the actual size for ended jobs, the cap for live ones.
     pub bytes: Option<u64>,
 }
 
-/// What a job gets that asks for nothing else.
+/// Defaults for jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobDefaults {
     /// The shell for a command line; none: bash, else sh.
     pub shell: Option<PathBuf>,
-    /// What was decided of every option.
+    /// The default of every option.
     pub options: JobOptions,
-    /// How long the command may take that is run at its end.
+    /// Time limit of on-exit commands.
     pub on_exit_timeout: Duration,
 }
 
-/// How long ended jobs stay.
+/// How long ended jobs are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// At least so long after its end, once somebody was told of it.
+    /// Kept so long after the end, once the outcome was shown.
     pub keep: Duration,
-    /// At most so long, told or not.
+    /// At most so long, shown or not.
     pub max_age: Duration,
     /// At most so many ended jobs.
     pub max_jobs: Option<usize>,
-    /// At most so long after somebody last read it.
+    /// At most so long after the last read.
     pub max_idle: Option<Duration>,
-    /// At most so much output of ended jobs in all.
+    /// At most so much output of ended jobs together.
     pub max_bytes: Option<u64>,
 }
 
@@ -150,25 +149,25 @@ impl Default for Config {
 /// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is not the TOML that it should be.
+    /// The file is not valid TOML, or has an invalid key or value.
     #[error("{path}: {message}")]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and reason.
         message: String,
     },
 }
 
-/// The file as it is written; everything is optional.
+/// The file as it is written; every key is optional.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct File {
@@ -221,11 +220,11 @@ struct FileRetention {
 }
 
 impl Config {
-    /// Reads a file; one that is not there gives the defaults.
+    /// Reads a file; a missing file gives the defaults.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, holds a key that is not known, or a value that has no sense.
+    /// If it cannot be read, or has an unknown key or a meaningless value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         match std::fs::read_to_string(path) {
             Ok(text) => {
@@ -236,8 +235,7 @@ impl Config {
         }
     }
 
-    /// Returns a ceiling that nobody meets who keeps to the other limits: all that ended jobs may keep, and the cap of as many
-    /// live ones as there may be.
+    /// Returns a ceiling that the other limits imply: all output that ended jobs may keep, and the caps of the most live jobs.
     fn enough_bytes(&self) -> Option<u64> {
         let live = u64::try_from(self.limits.total).ok()?.checked_mul(self.job.options.output_cap_bytes?)?;
         self.retention.max_bytes?.checked_add(live)
@@ -269,11 +267,11 @@ impl Config {
 }
 
 impl JobDefaults {
-    /// Reads `[job]`: a key for each option that is declared to have one, and two that are no option of a job.
+    /// Reads `[job]`: a key for each option that declares one, and two that are no job options.
     fn read(&mut self, table: toml::Table) -> Result<(), String> {
         let mut choices = JobChoices::default();
         for (key, value) in table {
-            // An option is read as text, so that it is read alike everywhere.
+            // Options are parsed from text, here as everywhere else.
             let text = match value {
                 toml::Value::String(text) => text,
                 toml::Value::Integer(number) => number.to_string(),
@@ -322,7 +320,7 @@ fn set<T>(
     Ok(())
 }
 
-/// As [`set`], for what can be switched off.
+/// As [`set`], for settings that can be switched off.
 fn set_optional<T>(
     field: &mut Option<T>,
     key: &str,

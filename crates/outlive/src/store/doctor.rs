@@ -1,4 +1,4 @@
-//! Looking for what is wrong with a store, and putting it out of the way.
+//! Finds damage in a store, and moves it out of the way.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,18 +18,18 @@ use crate::job::find::{Damaged, Listing, NEWER};
 use crate::job::state::State;
 use crate::store::Store;
 
-/// One thing that was found.
+/// A problem.
 #[derive(Debug)]
 pub struct Finding {
-    /// What it is about.
+    /// The file or directory with the problem.
     pub path: PathBuf,
-    /// What is wrong.
+    /// What is wrong with it.
     pub problem: String,
     /// What was done about it, if anything.
     pub action: Option<String>,
-    /// What fixing would do about it, if it was not asked for.
+    /// What `--fix` would do, if it was not given.
     pub fix: Option<String>,
-    /// Nothing more needs to be done.
+    /// Nothing needs to be done any more.
     pub is_handled: bool,
 }
 
@@ -48,21 +48,21 @@ impl Finding {
     }
 }
 
-/// What an examination found.
+/// Result of an examination.
 #[derive(Debug)]
 pub struct Examination {
-    /// The jobs that are well.
+    /// Number of sound jobs.
     pub jobs: usize,
-    /// Of them, those that are live.
+    /// How many of them are live.
     pub live: usize,
-    /// What was found.
+    /// The problems, in the order of the examination.
     pub findings: Vec<Finding>,
 }
 
-/// What is done about a job that a newer outlive wrote.
+/// Action for a job that a newer outlive wrote.
 const LEFT_TO_NEWER: &str = "left alone: it can be listed, read and killed here";
 
-/// Names that belong into the store's directory.
+/// Names that belong in the store's directory.
 const KNOWN: &[&str] = &[
     "version",
     "lock",
@@ -80,8 +80,8 @@ const KNOWN: &[&str] = &[
 ];
 
 impl Store {
-    /// Examines the store. With `fixes`, what is damaged and not held by a keeper is moved to `quarantine/`, where nothing
-    /// is lost and nothing is in the way, and missing directories are made; else it is only said.
+    /// Examines the store. With `fixes`, damaged jobs without a keeper are moved to `quarantine/`, so that nothing is lost, and
+    /// missing directories are made; else problems are only reported.
     ///
     /// # Errors
     ///
@@ -110,14 +110,14 @@ impl Store {
                 findings.push(Finding::open(&entry.path(), "it does not belong to the store"));
             }
         }
-        // Without the directory there are no jobs, which was said above.
+        // A missing directory is reported above.
         let listing = if self.jobs().is_dir() { self.list(None)? } else { Listing::default() };
         for damaged in &listing.damaged {
             findings.push(self.quarantine_job(damaged, fixes));
         }
         let mut live = 0;
         for job in &listing.jobs {
-            // Before the state, which takes a torn record for none and writes down that its end is not known.
+            // Before the state: that treats a torn record as missing, and records the end as unknown.
             let records = damaged_records(job);
             let state = job.state(self);
             if !state.is_live() && !state.is_removed() {
@@ -141,14 +141,14 @@ impl Store {
                 findings.push(Finding::open(job.path(), "it belongs to another host or pid namespace"));
             }
         }
-        findings.extend(self.untold());
+        findings.extend(self.undelivered());
         if let Some((program, problem)) = self.keeper_problem() {
             findings.push(Finding::open(&program, problem));
         }
-        // Under the lock: a job that is being prepared has its mark before it has its place.
+        // Under the lock: a job that is being prepared has its mark before its directory.
         match self.lock() {
             Ok(lock) if lock.is_held => self.sweep_marks(),
-            // Somebody else has it: the marks are swept by the next who counts.
+            // Another process holds the lock; the next count of live jobs sweeps the marks.
             Ok(_) => {}
             Err(error) => findings.push(Finding::open(self.root(), format!("it cannot be written: {error}"))),
         }
@@ -156,7 +156,7 @@ impl Store {
     }
 
     /// Lists the notices that did not arrive.
-    fn untold(&self) -> Vec<Finding> {
+    fn undelivered(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.spool_pending().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
         for (path, entry, why) in self.set_aside_entries() {
@@ -219,7 +219,7 @@ impl Store {
     }
 }
 
-/// Tells which of a job's two records are there and cannot be read.
+/// Lists which of a job's two records exist and cannot be read.
 fn damaged_records(job: &Job) -> Vec<String> {
     let mut bytes = vec![0; FILE_BYTES as usize];
     let Ok(file) = durable::open_ro(job.dir(), file::OUTCOME) else {
@@ -242,7 +242,7 @@ fn damaged_records(job: &Job) -> Vec<String> {
     problems
 }
 
-/// Tells what is wrong with the index of an ended job. The bytes of its output are whole all the same.
+/// Returns what is wrong with the index of an ended job. The bytes of its output are not affected.
 fn damaged_index(job: &Job, state: &State) -> Option<String> {
     let consequence = "of what was printed from there on, stream and time are not known";
     let expected = state.closed.map(|closed| closed.totals.index_records);
@@ -250,13 +250,13 @@ fn damaged_index(job: &Job, state: &State) -> Option<String> {
         expected.or(state.outcome.as_ref().map(|outcome| outcome.totals.index_records)).unwrap_or(0);
     let bytes = fs::read(job.path().join(file::INDEX)).unwrap_or_default();
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
-    // Those about output that was dropped or cleared are forgotten, and read as zeros.
+    // Records of dropped or cleared output are punched out, and read as zeros.
     let forgotten = records.iter().take_while(|record| **record == [0; RECORD_BYTES]).count();
     let bad = records.iter().skip(forgotten).position(|record| Record::from_bytes(record).is_none());
     if let Some(bad) = bad {
         return Some(format!("record {} of its index is damaged: {consequence}", forgotten + bad));
     }
-    // A keeper that died in the middle of a record leaves a part of one.
+    // A keeper that died while it wrote leaves part of a record.
     let found = records.len() as u64;
     (found < expected).then(|| {
         let rest = if rest.is_empty() { String::new() } else { format!(" and {} bytes", rest.len()) };
@@ -264,7 +264,7 @@ fn damaged_index(job: &Job, state: &State) -> Option<String> {
     })
 }
 
-/// Tells whether the keeper of a live job speaks nothing that this version does.
+/// Reports a live job whose keeper has no control protocol in common with this version.
 fn unspoken(state: &State) -> Option<String> {
     let theirs = state.meta.as_ref()?.protocol;
     SPOKEN.common(theirs).is_none().then(|| {

@@ -1,4 +1,4 @@
-//! How many jobs may be live at a time.
+//! Limits on the number of live jobs.
 
 use std::fs;
 
@@ -7,43 +7,43 @@ use outlive_core::id::SessionName;
 
 use crate::store::Store;
 
-/// From this part of a limit on, the caller is warned.
+/// Part of a limit from which on the caller is warned.
 const WARN_AT_PERCENT: usize = 80;
 
-/// Too many jobs are live.
+/// Why no job can be started now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
-    /// In this session.
+    /// Too many live jobs in the session.
     #[error("{live} jobs are live in session {session}, and the limit is {limit}")]
     Session {
-        /// Which session.
+        /// The session that is full.
         session: SessionName,
-        /// How many.
+        /// Live jobs now.
         live: usize,
-        /// Of how many.
+        /// The configured limit.
         limit: usize,
     },
-    /// The store has no room for what the job may print.
+    /// No room in the store for what the job may print.
     #[error("the output of jobs takes {} of {}, and {} more would be reserved", format_size(*.used), format_size(*.limit), format_size(*.wanted))]
     Bytes {
-        /// What is used or reserved, after all that could go is gone.
+        /// Used or reserved, after all that could be removed is gone.
         used: u64,
-        /// What was asked for.
+        /// What the new job would reserve.
         wanted: u64,
-        /// Of how much.
+        /// The configured limit.
         limit: u64,
     },
-    /// In the store.
+    /// Too many live jobs in the store.
     #[error("{live} jobs are live in all, and the limit is {limit}")]
     Total {
-        /// How many.
+        /// Live jobs now.
         live: usize,
-        /// Of how many.
+        /// The configured limit.
         limit: usize,
     },
 }
 
-/// How many jobs are live.
+/// Counts of live jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Live {
     session: usize,
@@ -51,12 +51,12 @@ struct Live {
 }
 
 impl Store {
-    /// Tells whether one more job may be started; returns a warning when a limit is near.
+    /// Checks whether one more job may start; returns a warning when a limit is near.
     pub(crate) fn check_limits(&self, session: &SessionName) -> Result<Option<String>, LimitError> {
         let limits = self.config().limits;
         let mut live = self.count_live(session);
         if live.session >= limits.session || live.total >= limits.total {
-            // Marks of jobs that have ended do not count; nobody looks at them before it matters.
+            // Stale marks are swept only when they would matter.
             self.sweep_marks();
             live = self.count_live(session);
         }

@@ -1,4 +1,4 @@
-//! The machine as far as jobs depend on it: what its kernel can do, and what is used of what is allowed.
+//! The machine as far as jobs depend on it: kernel features, and use of limits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,64 +11,64 @@ use serde::Serialize;
 
 use crate::store::Store;
 
-/// What this machine offers, and what it lacks.
+/// Kernel features of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// The kernel's release.
     pub kernel: String,
-    /// What it can do of what outlive makes use of.
+    /// The features that outlive uses, present or not.
     pub features: Vec<Feature>,
 }
 
-/// One thing that a kernel has or has not.
+/// A kernel feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Feature {
-    /// A stable word.
+    /// A stable word for it.
     pub name: &'static str,
-    /// It is there, and this user may use it.
+    /// The kernel has it, and this user may use it.
     pub available: bool,
-    /// What is so without it; none if it is there.
+    /// The consequence of its absence; none if it is available.
     pub without: Option<&'static str>,
 }
 
-/// How much is used of what is allowed. What is not limited is `None`.
+/// Current use and limits; `None` where there is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Allowances {
-    /// Live jobs, by the marks that count.
+    /// Live jobs, by their marks.
     pub live_jobs: usize,
-    /// As many may be live in all.
+    /// Most live jobs in the store.
     pub live_jobs_limit: usize,
-    /// As many may be live in one session.
+    /// Most live jobs in one session.
     pub session_jobs_limit: usize,
-    /// Bytes that jobs' output has or may yet take, as far as was counted.
+    /// Bytes of output that are used or reserved, as last counted.
     pub reserved_bytes: Option<u64>,
-    /// So many bytes the store may take.
+    /// Most bytes of output in the store.
     pub bytes_limit: Option<u64>,
-    /// Files that this program may open.
+    /// Soft limit on this program's open files.
     pub open_files: Option<u64>,
-    /// As many it could be allowed.
+    /// Hard limit on this program's open files.
     pub open_files_most: Option<u64>,
-    /// Programs of this user that may watch files.
+    /// Most inotify instances of this user.
     pub watchers: Option<u64>,
-    /// Directories that they may watch in all.
+    /// Most inotify watches of this user.
     pub watches: Option<u64>,
 }
 
-/// Which versions meet in this store.
+/// Versions of the programs that share this store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Versions {
-    /// This program's.
+    /// Version of this program.
     pub outlive: &'static str,
-    /// That of the keeper which the next job would have; none if it does not say.
+    /// Version of the keeper program that the next job gets; none if it does not say.
     pub keeper: Option<String>,
-    /// The control protocol that this program speaks, from the oldest to the newest.
+    /// Oldest and newest control protocol that this program speaks.
     pub protocol: [u32; 2],
     /// Live jobs that another version started, as `ID (VERSION)`.
     pub live_jobs_of_others: Vec<String>,
 }
 
 impl Machine {
-    /// Looks at this machine; `directory` is one that may be watched.
+    /// Examines this machine; `directory` is used to try a watch.
     pub fn here(directory: &Path) -> Self {
         let features = features::probe(directory).into_iter().map(|feature| Feature {
             name: feature.name,
@@ -80,7 +80,7 @@ impl Machine {
 }
 
 impl Store {
-    /// Tells how much is used of what is allowed.
+    /// Returns current use and limits.
     pub fn allowances(&self) -> Allowances {
         let limits = self.config().limits;
         let (open_files, open_files_most) = features::open_files();
@@ -102,7 +102,7 @@ impl Store {
         fs::read_to_string(self.root().join("reserved")).ok()?.trim().parse().ok()
     }
 
-    /// Tells what is wrong with the program that would keep the next job, if anything.
+    /// Returns what is wrong with the keeper program of the next job, if anything.
     pub(crate) fn keeper_problem(&self) -> Option<(PathBuf, String)> {
         let program = self.keeper_program()?;
         let problem = match keeper_version(&program) {
@@ -115,7 +115,7 @@ impl Store {
         Some((program, format!("{problem}; install both of the same version side by side")))
     }
 
-    /// Tells which versions meet in this store.
+    /// Returns the versions of the programs that share this store.
     pub fn versions(&self) -> Versions {
         let others = self.list(None).map(|listing| listing.jobs).unwrap_or_default().into_iter();
         let others = others.filter(|job| job.spec().outlive != VERSION && job.state(self).is_live());
@@ -128,9 +128,9 @@ impl Store {
     }
 }
 
-/// Asks a keeper's program for its version; `None` if it does not say.
+/// Runs a keeper program for its version; `None` if it does not say.
 fn keeper_version(program: &PathBuf) -> Option<String> {
-    // This program in the keeper's role is of the same build.
+    // This program as keeper has the same version.
     if program == Path::new("/proc/self/exe") {
         return Some(VERSION.to_owned());
     }

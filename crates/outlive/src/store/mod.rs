@@ -25,51 +25,51 @@ use outlive_sys::{identity, lock};
 use crate::launch::keeper::{KeeperProgram, SpareKeeper};
 use crate::store::config::{Config, ConfigError};
 
-/// How long anybody waits for the store's lock; see `docs/on-disk-format.md`.
+/// Longest wait for the store's lock; see `docs/on-disk-format.md`.
 const LOCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// A store that was opened.
+/// An open store.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
     config: Config,
     host: OnceLock<Host>,
     pub(crate) keeper: KeeperProgram,
-    /// This program is `outlive` itself.
+    /// This program is `outlive` itself, and so can be the helper.
     pub(crate) is_helper: bool,
-    /// The file that the configuration is from, where one was looked for.
+    /// Path of the configuration file; none if the caller gave the configuration.
     pub(crate) config_path: Option<PathBuf>,
 }
 
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nobody says where it is.
+    /// No environment variable gives the store's path.
     #[error("neither OUTLIVE_HOME, XDG_STATE_HOME nor HOME says where the store is")]
     NoHome,
     /// The path is not absolute: jobs would land in a directory that depends on the caller's.
     #[error("the store's path {0} is not absolute")]
     Relative(PathBuf),
-    /// It cannot be made or read.
+    /// The directory cannot be made or read.
     #[error("cannot use the store at {path}")]
     Io {
-        /// Which path.
+        /// The path that failed.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else's directory.
+    /// A directory with foreign content.
     #[error("{0} is not a store and not empty")]
     NotAStore(PathBuf),
-    /// A later version wrote it.
+    /// A later version wrote the store.
     #[error("the store at {path} has format {found:?}, and this version knows up to {FORMAT}")]
     Version {
-        /// Which store.
+        /// Path of the store.
         path: PathBuf,
-        /// What its `version` file says.
+        /// The content of its `version` file.
         found: String,
     },
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
@@ -80,7 +80,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If it cannot be made or read, or is of a later version, or the configuration is wrong.
+    /// If it cannot be made or read, a later version wrote it, or the configuration is invalid.
     pub fn open() -> Result<Self, StoreError> {
         Self::open_home(&default_root()?)
     }
@@ -113,7 +113,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If it cannot be made or read, or is of a later version.
+    /// If it cannot be made or read, or a later version wrote it.
     pub fn open_at(root: &Path, config: Config) -> Result<Self, StoreError> {
         if !root.is_absolute() {
             return Err(StoreError::Relative(root.to_owned()));
@@ -130,7 +130,7 @@ impl Store {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !is_adoptable(root) {
-                    // Somebody else may have made it between the two looks, and put jobs into it.
+                    // Another process may have made it meanwhile, and put jobs into it.
                     if version.exists() {
                         return Self::open_at(root, config);
                     }
@@ -150,7 +150,7 @@ impl Store {
         })
     }
 
-    /// Opens it once more, for a thread that watches.
+    /// Opens the store again, for a thread.
     pub(crate) fn reopen(&self) -> Self {
         let (root, config) = (self.root.clone(), self.config.clone());
         let (host, is_helper) = (self.host.clone(), self.is_helper);
@@ -165,54 +165,53 @@ impl Store {
         self
     }
 
-    /// Gives it a keeper that waits already, for the next job that is started.
+    /// Adds a running keeper for the next job.
     pub fn with_spare_keeper(mut self, spare: Option<SpareKeeper>) -> Self {
         self.keeper.spare = spare.into();
         self
     }
 
-    /// Names the keeper's program in place of the one beside this program.
+    /// Sets the path of the keeper program, instead of the one beside this program.
     pub fn with_keeper(mut self, program: impl Into<PathBuf>) -> Self {
         self.keeper.given = Some(program.into());
         self
     }
 
-    /// Returns the program that would keep the next job; `None` if there is none.
+    /// Returns the keeper program of the next job; `None` if none is found.
     pub fn keeper_program(&self) -> Option<PathBuf> {
         self.keeper.candidates().next()
     }
 
-    /// Returns where it is.
+    /// Returns the store's directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns its configuration.
+    /// Returns the configuration it was opened with.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Returns the directory of jobs.
     pub(crate) fn jobs(&self) -> PathBuf {
         self.root.join("jobs")
     }
 
-    /// Returns the directory where jobs are prepared and taken apart.
+    /// Returns the directory where jobs are made and deleted.
     pub(crate) fn new_dir(&self) -> PathBuf {
         self.root.join("new")
     }
 
-    /// Returns the directory of marks of live jobs.
+    /// Returns the directory of the live jobs' marks.
     pub(crate) fn live(&self) -> PathBuf {
         self.root.join("live")
     }
 
-    /// Returns the directory of what could not be read.
+    /// Returns the directory of damaged jobs.
     pub(crate) fn quarantine(&self) -> PathBuf {
         self.root.join("quarantine")
     }
 
-    /// Returns where this program runs.
+    /// Returns the host and pid namespace of this program.
     pub(crate) fn host(&self) -> &Host {
         self.host.get_or_init(|| {
             let identity::Host { machine, boot, pid_namespace } = identity::Host::current();
@@ -220,8 +219,8 @@ impl Store {
         })
     }
 
-    /// Takes the store's lock for a moment. After a second without it, goes on without: a front end that was stopped
-    /// while it held the lock must not stop all others, and nothing but the exactness of the limits depends on it.
+    /// Takes the store's lock. After a second it goes on without: a stopped front end that holds the lock must not stop all
+    /// others, and only the exactness of the limits depends on it.
     pub(crate) fn lock(&self) -> io::Result<StoreLock> {
         let file = OpenOptions::new()
             .read(true)
@@ -239,7 +238,7 @@ impl Store {
 #[derive(Debug)]
 pub(crate) struct StoreLock {
     _file: File,
-    /// False where it was not to be had in time.
+    /// False if it was not free in time.
     pub(crate) is_held: bool,
 }
 
@@ -247,14 +246,14 @@ fn version_text() -> String {
     format!("outlive store {FORMAT}\n")
 }
 
-/// The directories of a store.
+/// Directories that every store has.
 pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", "sessions"];
 
-/// The directories that are made when something comes into them.
+/// Directories that are made at the first use.
 const LATER_DIRECTORIES: [&str; 1] = [crate::delivery::spool::SPOOL];
 
-/// Tells whether a store may be made here: nothing is there but what the making of one that was cut short leaves, and a
-/// configuration.
+/// Tells whether a store may be made here: the directory is empty but for a configuration and the traces of an unfinished
+/// store.
 fn is_adoptable(root: &Path) -> bool {
     fs::read_dir(root).into_iter().flatten().flatten().all(|entry| {
         let name = entry.file_name();
@@ -266,7 +265,7 @@ fn is_adoptable(root: &Path) -> bool {
     })
 }
 
-/// Makes the directories and, last, the version file: a store without it is one that is still being made.
+/// Makes the directories and, last, the version file: a store without it is unfinished.
 ///
 /// # Durability
 ///
@@ -277,8 +276,8 @@ fn make(root: &Path, version: &Path) -> io::Result<()> {
     for name in DIRECTORIES {
         fault::step(Point::PartsMake, || make(&root.join(name)))?;
     }
-    // Synced before it has its name, and then the names: an empty version after the loss of power would be taken for one
-    // that nobody knows, with all jobs behind it.
+    // Synced before it gets its name, and then the directory: an empty version file after a power loss would read as an unknown
+    // version.
     let temporary = root.join(format!("version.{}.tmp", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     fault::write_all(Point::VersionWrite, &mut file, version_text().as_bytes())?;
@@ -298,7 +297,7 @@ fn default_root() -> Result<PathBuf, StoreError> {
     set("HOME").map(|home| home.join(".local/state/outlive")).ok_or(StoreError::NoHome)
 }
 
-/// `$OUTLIVE_CONFIG`, else `config.toml` in the store where there is one, else in the user's configuration directory.
+/// Returns `$OUTLIVE_CONFIG`, else `config.toml` in the store if it exists, else in the user's configuration directory.
 fn config_path(root: &Path) -> PathBuf {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = set("OUTLIVE_CONFIG") {

@@ -1,7 +1,7 @@
-//! Telling what a keeper that died could not.
+//! Records the ends of jobs whose keeper died.
 //!
-//! A keeper writes the end among the session's events before it removes the job's mark. So a mark of a job that nobody keeps
-//! is a reason to look, and whoever looks writes down what is missing before the mark goes.
+//! A keeper appends the ending to the session's events before it removes the job's mark. So the mark of a job without a keeper
+//! is a reason to check, and the front end that finds it records what is missing before it removes the mark.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -17,17 +17,17 @@ use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
 
-/// So long is waited for keepers that are about to tell of an end, in all.
+/// Longest wait, in all, for keepers that are about to write an event.
 const KEEPER_LIMIT: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// Looks at the live jobs of a session, or of all: of those whose keeper died, the end is recovered and told. To be called
-    /// before events are read by somebody who must not miss one.
+    /// Recovers and records the ends of a session's jobs, or of all jobs, whose keeper died. To be called before a read of the
+    /// events that must not miss one.
     pub fn reconcile(&self, session: Option<&SessionName>) {
         let deadline = Instant::now() + KEEPER_LIMIT;
         for (mark, id) in self.marks(session) {
             let Some(id) = id.filter(|id| !self.is_surely_running(id)) else { continue };
-            // A damaged job may be running; it counts until doctor has seen to it.
+            // A damaged job may be running; it counts until doctor moves it.
             let Some(job) = self.open_job(&id).ok().flatten() else { continue };
             self.put_mark_right(&mark, &job);
             let state = job.state(self);
@@ -38,8 +38,7 @@ impl Store {
         }
     }
 
-    /// Tells, without reading all that there is of a job, whether it is kept and has no outcome: mostly that is so, and this is asked
-    /// for every live job with every answer of an MCP server.
+    /// Fast path: the lock is held and there is no outcome. Taken for every live job with every answer of an MCP server.
     fn is_surely_running(&self, id: &JobId) -> bool {
         let path = self.jobs().join(id.as_str());
         let has_no_outcome = || {
@@ -51,19 +50,19 @@ impl Store {
         durable::is_held(&path, outlive_core::file::LOCK) && has_no_outcome() && !is_given_away()
     }
 
-    /// Gives the mark of a job that was given to another session its name there, where whoever did that died half-way: its keeper
-    /// knows no other.
+    /// Renames the mark of a job that was moved to another session, if the mover died half-way: the keeper knows only the new
+    /// name.
     fn put_mark_right(&self, mark: &OsStr, job: &Job) {
         let right = job.live_mark();
         if mark != right.as_str() {
             let (from, to) = (self.live().join(mark), self.live().join(right));
-            // Whoever is about to do the same finds that it is done.
+            // Fails if another front end has done the same.
             fault::step(Point::TransferMark, || fs::rename(from, to)).ok();
         }
     }
 
-    /// Removes the marks of jobs that are gone or closed, after the end of each was told. The store's lock is held: a job that is
-    /// being prepared has its mark before it has its place.
+    /// Removes the marks of jobs that are gone or closed, after recording their ends. The caller holds the store's lock: a job
+    /// that is being prepared has its mark before its directory.
     pub(crate) fn sweep_marks(&self) {
         self.reconcile(None);
         for (name, id) in self.marks(None) {
@@ -78,7 +77,7 @@ impl Store {
         }
     }
 
-    /// Tells of the end of a job that nobody keeps any more, if nobody has, and then removes its mark.
+    /// Records the end of a job without a keeper, if it is not recorded, and then removes its mark.
     pub(crate) fn reconcile_job(&self, job: &Job, state: &State) {
         if job.is_kept() || state.is_removed() {
             return;
@@ -90,7 +89,7 @@ impl Store {
         }
     }
 
-    /// Writes the end of a job among its session's events, unless it is there. `false` if that is not possible.
+    /// Appends the ending of a job to its session's events, unless it is there; `false` if it cannot be written.
     pub(crate) fn tell_ending(&self, job: &Job) -> bool {
         let Some(outcome) = job.records().0 else { return true };
         let (session, nonce) = (job.session(), job.spec().nonce);
@@ -102,13 +101,13 @@ impl Store {
             )
     }
 
-    /// Tells whether a job was given to a session; its mark may have its old name.
+    /// Tells whether a job was moved to a session; its mark may have the old name.
     fn is_given(&self, id: &str, session: &SessionName) -> bool {
         let given = fs::read_to_string(self.jobs().join(id).join(outlive_core::file::SESSION));
         given.is_ok_and(|given| given.trim_end() == session.as_str())
     }
 
-    /// Lists the marks of live jobs of a session, or of all; none is the id of a mark that is no job's.
+    /// Lists the marks in `live/` of a session, or all; the id is `None` for a name that is no mark.
     fn marks(&self, session: Option<&SessionName>) -> Vec<(OsString, Option<JobId>)> {
         let entries = fs::read_dir(self.live()).into_iter().flatten().flatten();
         let read = |name: OsString| {
@@ -123,8 +122,7 @@ impl Store {
     }
 }
 
-/// Waits for a keeper that has written the outcome and is about to tell of it: whoever sees that a job has ended finds it among
-/// the events, too.
+/// Waits for a keeper between outcome and event: a front end that sees the end of a job must find the event, too.
 fn wait_for_keeper(job: &Job, deadline: Instant) {
     if let Ok(done) = job.done_file() {
         lock::lock_within(&done, deadline.saturating_duration_since(Instant::now())).ok();

@@ -1,4 +1,4 @@
-//! Removing a job from the store.
+//! Removes a job from the store.
 
 use std::fs;
 use std::io;
@@ -16,28 +16,28 @@ use crate::store::Store;
 /// Why a job was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// Something of it still runs.
+    /// A process of the job still runs.
     #[error("job {0} is still live")]
     Live(JobId),
-    /// Another host or pid namespace has it.
+    /// The job belongs to another host or pid namespace.
     #[error("job {0} belongs to another host or pid namespace")]
     Elsewhere(JobId),
     /// The store cannot be written.
     #[error("cannot remove {path}")]
     Io {
-        /// What.
+        /// The path that failed.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl Store {
-    /// Removes a job that has ended, with its output; no reader ever sees half of it. One that is gone is a success.
+    /// Removes an ended job with its output, so that no reader sees half of it. Success if it is gone already.
     ///
     /// # Errors
     ///
-    /// If something of it still runs, or the store cannot be written.
+    /// If a process of it still runs, or the store cannot be written.
     pub fn remove(&self, job: &Job) -> Result<(), RemoveError> {
         let state = job.state(self);
         if state.is_elsewhere() && state.is_live() {
@@ -46,22 +46,22 @@ impl Store {
         if state.is_live() {
             return Err(RemoveError::Live(job.id().clone()));
         }
-        // Whoever tells of its end reads it first; mostly that was long ago.
+        // The on-exit process reads the job first; usually it is long done.
         self.await_completion(job, &state)
             .map_err(|source| RemoveError::Io { path: self.spool(), source })?;
-        // A keeper that died may have left its end untold.
+        // A keeper that died may have left the end unrecorded.
         if self.live().join(job.live_mark()).exists() {
             self.reconcile_job(job, &state);
         }
         let untold = job.undelivered();
-        // The nonce makes the place new, even if an earlier attempt was cut short.
+        // Unique by its nonce, even if an earlier removal was cut short.
         let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce));
         let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };
         match fault::step(Point::RemoveRename, || durable::rename_new(job.path(), &gone)) {
             Ok(true) => {}
-            // Two who remove at the same time: the other one has it.
+            // Another process removes it at the same time.
             Ok(false) => return Ok(()),
-            // Somebody else was faster.
+            // Another process has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),
         }
@@ -69,7 +69,7 @@ impl Store {
         fault::step(Point::RemoveMark, || fs::remove_file(mark)).ok();
         let removed = Event::new(Kind::Removed, job.id(), job.spec().nonce, Timestamp(clock::wall_us()));
         self.append_event(Appending::REMOVE_EVENT, job.session(), &Event { untold, ..removed });
-        // Somebody who still has the directory open may make a file in it meanwhile.
+        // A process that has the directory open may create a file in it meanwhile.
         let mut removed = fault::step(Point::RemoveDelete, || fs::remove_dir_all(&gone));
         for _ in 0..10 {
             if !removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {

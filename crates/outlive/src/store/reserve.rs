@@ -1,7 +1,7 @@
-//! Room in the store: what jobs may print is reserved when they start, so that the store cannot overrun.
+//! Reserves room in the store: a job's output cap counts from its start, so that the store cannot overrun.
 //!
-//! The file `reserved` holds an upper bound: each start adds its cap, and nothing is ever taken off. When the bound
-//! reaches the ceiling, what is really used is measured anew, and the oldest ended jobs go if that is too much.
+//! The file `reserved` holds an upper bound: each start adds its cap, and nothing is subtracted. When the bound reaches the
+//! ceiling, the real use is measured, and the oldest ended jobs are removed if that is too much.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -12,14 +12,14 @@ use crate::store::Store;
 use crate::store::collect::disk_bytes;
 use crate::store::limits::LimitError;
 
-/// The number is always this long, so that it is replaced in place.
+/// Fixed length, so that the number is replaced in place.
 const DIGITS: usize = 20;
 
 impl Store {
     /// Reserves room for a job's output. To be called with the store's lock held.
     pub(crate) fn reserve(&self, cap: Option<u64>) -> Result<(), LimitError> {
         let Some(limit) = self.config().limits.bytes else { return Ok(()) };
-        // A job without a cap cannot be reserved for; what it used counts when it is measured.
+        // A job without a cap reserves nothing; its output counts at the next measurement.
         let cap = cap.unwrap_or(0);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -34,15 +34,14 @@ impl Store {
             Some(bound) => bound,
             None => self.make_room(cap, limit)? + cap,
         };
-        // In place, because a file system may take its time over a file that is emptied. If it cannot be written, or was
-        // written in part, it is measured again next time.
+        // In place, because some file systems are slow to truncate. After a failed write the next start measures again.
         if let Some(file) = file {
             fault::write_all_at(Point::ReserveWrite, &file, format!("{bound:DIGITS$}").as_bytes(), 0).ok();
         }
         Ok(())
     }
 
-    /// Measures what is used and removes the oldest ended jobs until there is room; none goes where that is not enough.
+    /// Measures the use and removes the oldest ended jobs until there is room; removes none if that would not be enough.
     fn make_room(&self, wanted: u64, limit: u64) -> Result<u64, LimitError> {
         let (mut used, mut live) = (0u64, 0u64);
         let mut ended = Vec::new();

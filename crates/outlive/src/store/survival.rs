@@ -1,25 +1,25 @@
-//! What a job survives here, and what it does not: said, not hidden.
+//! What jobs that are started here survive, and what they do not.
 
 use std::fs;
 
 use outlive_sys::cgroup::Hierarchies;
 use outlive_sys::socket;
 
-/// What could end a job, and whether it survives it.
+/// Events that could end a job, each with what happens.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Survival {
-    /// The end of the program, terminal or connection that started it.
+    /// Exit of the program, terminal or connection that started it.
     pub starter: &'static str,
-    /// The user's logout.
+    /// Logout of the user.
     pub logout: String,
-    /// The stop of the service or container that it runs in.
+    /// Stop of the service or container that it runs in.
     pub surroundings: String,
-    /// A restart of the machine.
+    /// Restart of the machine.
     pub restart: &'static str,
 }
 
 impl Survival {
-    /// Finds out for jobs that are started from here.
+    /// Finds out for jobs that are started from this process.
     pub fn here() -> Self {
         let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self {
@@ -31,7 +31,7 @@ impl Survival {
     }
 }
 
-/// Where systemd's logind is told to kill a user's processes, a login session takes its jobs with it.
+/// Under `KillUserProcesses` of systemd's logind, the end of a login session kills its jobs.
 fn logout(cgroups: &str) -> String {
     let uid = socket::own_uid();
     if cgroups.contains(&format!("/user@{uid}.service/")) && !outlive_sys::scope::lingers(uid) {

@@ -1,7 +1,7 @@
-//! When a command that was started in the foreground goes on in the background: a tool of development that has run for a while and
-//! prints something, such as a server or a watcher.
+//! When a foreground command moves to the background: a development tool that has run for a while and prints, such as a server
+//! or a watcher.
 //!
-//! Nothing is handed over: every command is a job from the start, and the front end merely stops waiting for it.
+//! Every command is a job from the start: the front end only stops waiting for it.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -15,44 +15,44 @@ use crate::output::follow::{Followed, Follower};
 use crate::store::Store;
 use crate::wait::conditions::{WaitError, WaitFor};
 
-/// The commands that go on in the background.
+/// Programs that move to the background.
 const COMMANDS: [&str; 14] = [
     "npm", "pnpm", "yarn", "node", "python", "python3", "go", "cargo", "make", "docker", "webpack", "vite",
     "jest", "pytest",
 ];
 
-/// How long such a command is waited for in any case: most that are to end have ended by then.
+/// Shortest wait for such a command: most short ones have ended by then.
 const THRESHOLD: Duration = Duration::from_secs(2);
 
-/// How long it may take to end after its first output: a command that computes and then prints its result is about to end.
-const SETTLE: Duration = Duration::from_millis(100);
+/// How long it may take to end after its first output: a command that prints only its result is about to end.
+const END_MARGIN: Duration = Duration::from_millis(100);
 
-/// Decides whether a command that was started in the foreground goes on in the background.
+/// Decides whether a foreground command moves to the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoBackground {
-    /// One of the programs that it runs is among [`COMMANDS`].
+    /// It runs one of [`COMMANDS`].
     is_development: bool,
 }
 
-/// What waiting in the foreground came to.
+/// Result of a wait in the foreground.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Foreground {
     /// The main process has ended.
     Ended,
-    /// It goes on in the background.
+    /// The command moves to the background.
     Background,
-    /// The time was over, or the wait was cancelled.
+    /// The limit was reached, or the wait was cancelled.
     TimeOver,
 }
 
 impl AutoBackground {
-    /// Looks at a line for the shell: any of its commands counts, wherever it stands.
+    /// Examines a shell line: any of its commands counts, wherever it stands.
     pub fn of_line(line: &str) -> Self {
         let is_listed = |root: &String| COMMANDS.contains(&root.to_lowercase().as_str());
         Self { is_development: shell_words::read(line).roots.iter().any(is_listed) }
     }
 
-    /// Looks at the command of a job.
+    /// Examines the command of a job.
     pub fn of(job: &Job) -> Self {
         let spec = job.spec();
         match &spec.shell_line {
@@ -65,25 +65,25 @@ impl AutoBackground {
         }
     }
 
-    /// Tells whether it goes on in the background now that it has run so long, and has printed something or not.
+    /// Tells whether the command moves to the background after this time, with or without output.
     pub fn is_due(self, elapsed: Duration, has_output: bool) -> bool {
         self.is_development && has_output && elapsed >= THRESHOLD
     }
 
-    /// Returns how long after its start it is no longer waited for, if it first printed something at this time after its start;
-    /// none: as long as it takes.
+    /// Returns after what time from its start the command moves to the background, given the time of its first output; none:
+    /// never.
     pub fn due(self, first_output: Option<Duration>) -> Option<Duration> {
         let printed = first_output.filter(|_| self.is_development)?;
-        Some(THRESHOLD.max(printed.saturating_add(SETTLE)))
+        Some(THRESHOLD.max(printed.saturating_add(END_MARGIN)))
     }
 }
 
 impl Store {
-    /// Waits for the end of a job's main process, until it goes on in the background by `rule`, for `limit`, or until `stop` can be read.
+    /// Waits until a job's main process ends, moves to the background by `rule`, `limit` is over, or `stop` is readable.
     ///
     /// # Errors
     ///
-    /// If its output cannot be read, or the kernel is out of memory.
+    /// If the output cannot be read, or the kernel is out of memory.
     pub fn wait_in_foreground(
         &self,
         job: &Job,
@@ -98,7 +98,7 @@ impl Store {
         if !rule.is_development || state.status.has_ended() {
             return Ok(Foreground::of(&state));
         }
-        // Its first output decides, which may be there already.
+        // The first output decides, and may be there already.
         let mut follower = None;
         loop {
             let elapsed = began.elapsed();

@@ -1,4 +1,4 @@
-//! What can be waited for, and what a wait came to.
+//! Conditions and results of waits.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,34 +15,34 @@ use crate::launch::request::RequestError;
 use crate::notify::events::Numbered;
 use crate::wait::http::HttpAddress;
 
-/// How many of the jobs decide a wait.
+/// Whether a wait needs one job or all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// The first of which something comes.
+    /// The first job that meets a condition.
     Any,
-    /// Every one of them.
+    /// Every job.
     All,
 }
 
-/// What to wait for. [`WaitFor::exits`] has the defaults.
+/// A wait. [`WaitFor::exits`] has the defaults.
 #[derive(Debug)]
 pub struct WaitFor<'a> {
     /// Empty together with `events`: the events of all jobs.
     pub jobs: &'a [Job],
     /// Whether one of the jobs is enough.
     pub until: Until,
-    /// What may come before the end. The end of a job ends the wait for it, too.
+    /// Conditions before the end. The end of a job always ends the wait for it.
     pub conditions: Conditions,
-    /// The next event ends the wait, too.
+    /// Events that end the wait, too.
     pub events: Option<EventScope>,
-    /// The longest time to wait; none: without limit.
+    /// Longest time to wait; none: no limit.
     pub limit: Option<Duration>,
-    /// The wait ends, as if its time was over, once this can be read: a [`crate::Cancel`], say.
+    /// Cancels the wait, as if the limit were reached, once it is readable; for example a [`crate::Cancel`].
     pub stop: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> WaitFor<'a> {
-    /// Waits for the end of all jobs, without limit.
+    /// Waits for the end of all jobs, without a limit.
     pub fn exits(jobs: &'a [Job]) -> Self {
         Self {
             jobs,
@@ -55,32 +55,32 @@ impl<'a> WaitFor<'a> {
     }
 }
 
-/// What may come of a job before its end; the first of these decides.
+/// Conditions on a job before its end; the first that is met decides.
 #[derive(Debug, Clone, Default)]
 pub struct Conditions {
-    /// The job is ready, by the condition that it was started with.
+    /// The job meets the readiness condition that it was started with.
     pub ready: bool,
     /// A line of its output matches.
     pub matches: Option<Regex>,
-    /// A line of its output matches, which ends the wait as failed.
+    /// A line of its output matches; the wait then fails.
     pub fail_matches: Option<Regex>,
-    /// The first line, by number, that `matches` and `fail_matches` look at.
+    /// Number of the first line for `matches` and `fail_matches`.
     pub from_line: Option<u64>,
     /// One of its processes listens on this TCP port.
     pub port: Option<u16>,
     /// This address answers with a status below 400.
     pub http: Option<HttpAddress>,
-    /// Nothing was printed for so long.
+    /// No output for so long.
     pub idle: Option<Duration>,
 }
 
 impl Conditions {
-    /// Tells whether only the end of a job is waited for.
+    /// Tells whether the wait is for the end alone.
     pub(super) fn is_empty(&self) -> bool {
         !self.has_goal() && self.fail_matches.is_none()
     }
 
-    /// Tells whether the end of a job comes too early.
+    /// Tells whether an end before the conditions is a failure.
     pub(super) fn has_goal(&self) -> bool {
         self.ready
             || self.matches.is_some()
@@ -90,12 +90,12 @@ impl Conditions {
     }
 }
 
-/// Which events to wait for: those of the jobs, or all if no jobs are given.
+/// Events to wait for: of the jobs, or of all jobs if none are given.
 #[derive(Debug, Clone, Default)]
 pub struct EventScope {
-    /// Only events of this session; none: of any.
+    /// Only events of this session; none: of every session.
     pub session: Option<SessionName>,
-    /// Only events after this sequence; none: from now on.
+    /// Only events after this sequence; none: only new ones.
     pub since: Option<u64>,
 }
 
@@ -104,21 +104,21 @@ pub struct EventScope {
 pub enum WaitReason {
     /// The main process ended.
     Exit,
-    /// The job is ready; with the line that said so, where it was a line.
+    /// The job is ready; with the line that matched, if a line decided.
     Ready(Option<Line>),
-    /// This line matches.
+    /// This line matched.
     Match(Line),
-    /// This line matches what must not come.
+    /// This line matched `fail_matches`.
     FailMatch(Line),
     /// A process of the job listens here.
     Port(Port),
-    /// The address answers with this status.
+    /// The address answered with this status.
     Http(u16),
-    /// The job was silent for long enough.
+    /// The job printed nothing for long enough.
     Idle,
-    /// This event was written in this session.
+    /// This event was appended in this session.
     Event(SessionName, Numbered),
-    /// The time was over, or the wait was cancelled.
+    /// The limit was reached, or the wait was cancelled.
     Timeout,
 }
 
@@ -138,7 +138,7 @@ impl WaitReason {
         }
     }
 
-    /// Returns the line that decided, where it was a line.
+    /// Returns the line that matched, if a line decided.
     pub fn line(&self) -> Option<&Line> {
         match self {
             Self::Match(line) | Self::FailMatch(line) | Self::Ready(Some(line)) => Some(line),
@@ -147,35 +147,35 @@ impl WaitReason {
     }
 }
 
-/// What a wait came to.
+/// Result of a wait.
 #[derive(Debug)]
 pub struct WaitResult {
-    /// What decided.
+    /// What ended the wait.
     pub reason: WaitReason,
-    /// The job that decided, by its place among the jobs.
+    /// Index of the job that decided.
     pub job: Option<usize>,
-    /// Whether what was waited for has come.
+    /// Whether the wait succeeded.
     pub is_reached: bool,
-    /// Whether another wait may still reach it: only the time was over.
+    /// Whether another wait may succeed: only the limit was reached.
     pub can_still_come: bool,
-    /// The state of each job, in the order given.
+    /// The state of each job, in the given order.
     pub states: Vec<State>,
-    /// What came of each job.
+    /// What was met by each job, in the given order.
     pub each: Vec<Option<WaitReason>>,
-    /// First and last sequence of events that were asked for and are no longer kept.
+    /// First and last sequence of requested events that are no longer kept.
     pub gap: Option<(u64, u64)>,
 }
 
-/// Why something cannot be waited for.
+/// Why a wait is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
-    /// The job has no condition for being ready.
+    /// The job has no readiness condition.
     #[error("{0} was started without saying when it is ready")]
     NoReady(JobId),
-    /// The condition that the job was started with is not a valid one.
+    /// The job's readiness condition is invalid.
     #[error(transparent)]
     Condition(#[from] RequestError),
-    /// The output or the events cannot be read, or no thread can be made.
+    /// The output or the events cannot be read, or no thread can be started.
     #[error("cannot wait")]
     Io(#[from] io::Error),
 }

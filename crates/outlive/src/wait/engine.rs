@@ -1,8 +1,8 @@
 //! The engine of all waits.
 //!
-//! Each turn looks at the jobs of which the kernel told something or whose time has come, decides, and sleeps in one `poll` over
-//! everything that can tell: pidfds for exits, inotify for output and events, a timer for what has to be probed, and the
-//! descriptor that cancels the wait. No thread and no lock is held meanwhile, so any number of waits go on side by side.
+//! Each turn examines the jobs with a kernel event or an expired timer, decides, and sleeps in one `poll` over all sources:
+//! pidfds for exits, inotify for output and events, a timer for probes, and the descriptor that cancels the wait. It holds no
+//! thread and no lock meanwhile, so any number of waits run side by side.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use crate::wait::conditions::{Until, WaitError, WaitFor, WaitReason, WaitResult}
 use crate::wait::event_wait::EventWait;
 use crate::wait::job_wait::JobWait;
 
-/// How long to sleep where the kernel has no memory for a `poll`.
+/// How long to sleep if the kernel has no memory for a `poll`.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What decided: the reason, the job by its place, and whether it was waited for.
+/// The reason, the index of the job, and whether the wait succeeded.
 type Decision = (WaitReason, Option<usize>, bool);
 
 impl Store {
@@ -30,12 +30,12 @@ impl Store {
         self.wait_for(&wanted).expect("only conditions and events can fail")
     }
 
-    /// Waits until something comes of any or of all jobs, or an event; at most as long as is said.
+    /// Waits until any or all jobs meet a condition, an event comes, or the limit is reached.
     ///
     /// # Errors
     ///
-    /// If a job that is to be ready was not started with a condition for that, the output or the events cannot be read, or there
-    /// is no thread that could ask an HTTP address.
+    /// If a job has no readiness condition, the output or the events cannot be read, or no thread can be started for an HTTP
+    /// probe.
     pub fn wait_for(&self, wanted: &WaitFor<'_>) -> Result<WaitResult, WaitError> {
         let deadline = wanted.limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut watches = Watches::new();
@@ -43,12 +43,12 @@ impl Store {
         let mut jobs = jobs.collect::<Result<Vec<_>, _>>()?;
         let mut events =
             wanted.events.as_ref().map(|scope| EventWait::new(self, scope, wanted.jobs, &mut watches));
-        let mut told = vec![true; jobs.len()];
+        let mut signalled = vec![true; jobs.len()];
         loop {
             let changed = watches.changed();
             let now = Instant::now();
-            for (job, is_told) in jobs.iter_mut().zip(told) {
-                job.look(self, &mut watches, (is_told, &changed), now)?;
+            for (job, is_signalled) in jobs.iter_mut().zip(signalled) {
+                job.look(self, &mut watches, (is_signalled, &changed), now)?;
             }
             // After the jobs: the event of an end is written before the end is announced.
             let event = match &mut events {
@@ -81,7 +81,7 @@ impl Store {
             let is_only_end = left.is_none() && wanted.stop.is_none() && wanted.events.is_none();
             let mut open = jobs.iter_mut().filter(|job| job.reason.is_none());
             let last = open.next().filter(|_| is_only_end && open.next().is_none());
-            told = match last.is_some_and(JobWait::wait_done) {
+            signalled = match last.is_some_and(JobWait::wait_done) {
                 true => vec![true; jobs.len()],
                 false => sleep(&jobs, &watches, wanted.stop, left),
             };
@@ -89,14 +89,14 @@ impl Store {
     }
 }
 
-/// Decides whether what is known of the jobs is enough.
+/// Decides whether the wait is over.
 fn decide(jobs: &[JobWait<'_>], wanted: &WaitFor<'_>) -> Option<Decision> {
     if jobs.is_empty() {
-        // Of no jobs at all, all have ended and none will ever be the first; of any job, events can come.
+        // Without jobs, `All` succeeds and `Any` fails at once; a wait for events goes on.
         return wanted.events.is_none().then_some((WaitReason::Exit, None, wanted.until == Until::All));
     }
     let came = || jobs.iter().enumerate().filter_map(|(at, job)| Some((at, job.reason.as_ref()?, job.order)));
-    // Where only failure was looked for, the end is the goal. Where events are, it is not: it is one of them.
+    // With only `fail_matches`, the end is a success. With events it decides nothing: it is an event itself.
     let is_end_a_goal = !wanted.conditions.has_goal() && wanted.events.is_none();
     let is_goal = |reason: &WaitReason| match reason {
         WaitReason::Exit => is_end_a_goal,
@@ -114,14 +114,14 @@ fn decide(jobs: &[JobWait<'_>], wanted: &WaitFor<'_>) -> Option<Decision> {
     let missed = came().find(|(_, reason, _)| !is_goal(reason));
     match (wanted.until, first_goal, missed) {
         (Until::Any, Some(goal), _) => decided(goal, true),
-        // Events may still come of the others.
+        // The other jobs may still have events.
         (Until::All, _, Some(missed)) if all_came || wanted.events.is_none() => decided(missed, false),
         _ if all_came => decided(came().max_by_key(|&(.., order)| order)?, wanted.until == Until::All),
         _ => None,
     }
 }
 
-/// Sleeps until something may have happened; tells of which jobs the kernel told something.
+/// Sleeps until there may be something new; returns which jobs had a kernel event.
 fn sleep(
     jobs: &[JobWait<'_>],
     watches: &Watches,
@@ -140,9 +140,9 @@ fn sleep(
         std::thread::sleep(nap.map_or(AGAIN, |nap| nap.min(AGAIN)));
         return vec![true; jobs.len()];
     }
-    let mut told = vec![false; jobs.len() + 1];
+    let mut signalled = vec![false; jobs.len() + 1];
     for (owner, fd) in owners.into_iter().zip(&fds) {
-        told[owner] |= !fd.revents().is_empty();
+        signalled[owner] |= !fd.revents().is_empty();
     }
-    told
+    signalled
 }

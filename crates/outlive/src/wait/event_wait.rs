@@ -1,4 +1,4 @@
-//! Waiting for the next event of a session, of some jobs, or of any.
+//! Waits for the next event of a session, of some jobs, or of any.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,7 +10,7 @@ use crate::notify::events::{Events, Numbered};
 use crate::store::Store;
 use crate::wait::conditions::{EventScope, WaitError};
 
-/// A session whose events are waited for.
+/// A session in a wait for events.
 struct WatchedSession {
     session: SessionName,
     events: Events,
@@ -18,7 +18,7 @@ struct WatchedSession {
 }
 
 impl WatchedSession {
-    /// Watches its directory as soon as there is one.
+    /// Watches the session's directory once it exists.
     fn watch(&mut self, watches: &mut Watches) {
         if !self.is_watched && self.events.directory().is_dir() {
             watches.add(self.events.directory());
@@ -27,16 +27,16 @@ impl WatchedSession {
     }
 }
 
-/// Events that are waited for.
+/// A wait for events.
 pub(super) struct EventWait {
-    /// The events before the wait count, too, from a sequence on.
+    /// Events before the wait count, too, after a sequence.
     has_since: bool,
     /// Only events of these jobs; none: of all.
     jobs: Option<HashSet<Nonce>>,
     sessions: Vec<WatchedSession>,
-    /// Sessions that are made meanwhile count, too.
+    /// Sessions that are made during the wait count, too.
     is_open: bool,
-    /// First and last sequence of events that were asked for and are no longer kept.
+    /// First and last sequence of requested events that are no longer kept.
     pub(super) gap: Option<(u64, u64)>,
 }
 
@@ -64,7 +64,7 @@ impl EventWait {
         for session in sessions {
             awaited.add(store, session, scope.since, watches);
         }
-        // A session is not made by waiting for its events: the directory of all of them tells when it is.
+        // The wait does not make the session: a watch of the parent reports its directory.
         if awaited.is_open || awaited.sessions.iter().any(|known| !known.is_watched) {
             std::fs::create_dir_all(store.sessions_dir()).ok();
             watches.add(&store.sessions_dir());
@@ -77,13 +77,12 @@ impl EventWait {
         let mut known = WatchedSession { session, events, is_watched: false };
         known.watch(watches);
         if since.is_none() {
-            // Reads past what happened before the wait; what cannot be read now fails at the first look.
+            // Skips the events before the wait; a read error is reported by the first look.
             known.events.read().ok();
         }
         self.sessions.push(known);
     }
 
-    /// Returns the next event.
     pub(super) fn look(
         &mut self,
         store: &Store,
@@ -92,7 +91,7 @@ impl EventWait {
         if self.is_open {
             for session in store.sessions()? {
                 if !self.sessions.iter().any(|known| known.session == session) {
-                    // All events of a session that was made meanwhile are new.
+                    // Every event of a session that was made during the wait is new.
                     self.add(store, session, Some(0), watches);
                 }
             }

@@ -1,8 +1,8 @@
-//! Watching for the end of one job.
+//! Watches for the end of one job.
 //!
-//! While the main process runs, the kernel tells of its end, and of its keeper's, by a pidfd each. Once it has ended, only the
-//! keeper's work is left (drain, write, sync, announce): the `done` lock, which the keeper frees last, is tried with short pauses.
-//! A job whose processes are not known yet, or belong to another pid namespace, is watched by its directory.
+//! While the main process runs, a pidfd each reports its end and its keeper's. After its end the keeper still drains, writes,
+//! syncs and announces: the `done` lock, which it releases last, is tried with short pauses. A job whose processes are not
+//! known yet, or are in another pid namespace, is watched through its directory.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,27 +17,26 @@ use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
 
-/// The first pause between two looks, about the time that a keeper needs where the disk is fast, and the longest.
+/// The first pause between two tries, about the time of a keeper on a fast disk, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(30), Duration::from_millis(500));
 
-/// Pauses grow with the time already waited, so that a late look adds at most this part of it.
+/// Pauses grow with the time waited, so that a late try adds at most this fraction of it.
 const LATENESS: u32 = 8;
 
-/// Watches for the end of one job.
 #[derive(Debug, Default)]
 pub(crate) struct ExitWatch {
-    /// The place of the job's directory among the watches, where it is watched.
+    /// Index of the job's directory among the watches, if it is watched.
     watch: Option<usize>,
-    /// The snapshot names a main process that can be seen from here.
+    /// `meta.json` names a main process that is visible from here.
     is_known: bool,
     main: Option<MainHandle>,
     keeper: Option<Handle>,
-    /// The keeper is dead; other front ends see by this lock that the main process is held here.
+    /// The keeper is dead; by this lock other front ends see that this process holds the main process.
     held: Option<Option<File>>,
     pause: Option<Pause>,
 }
 
-/// The kernel does not tell: the job is looked at again, ever less often.
+/// Polls the job, ever less often, because the kernel reports nothing.
 #[derive(Debug)]
 struct Pause {
     since: Instant,
@@ -45,7 +44,7 @@ struct Pause {
 }
 
 impl ExitWatch {
-    /// Watches the job's directory, too, if it is one of the watches already.
+    /// Uses the watch of the job's directory, if there is one.
     pub(crate) fn new(watch: Option<usize>) -> Self {
         Self { watch, ..Self::default() }
     }
@@ -55,8 +54,8 @@ impl ExitWatch {
         self.watch.is_some_and(|watch| changed.get(watch) == Some(&true))
     }
 
-    /// Takes hold of what tells of the end, and writes down how a main process without keeper ended. To be called before the job
-    /// is looked at: then nothing is missed between the look and the sleep.
+    /// Opens what reports the end, and records how a main process without a keeper ended. To be called before the job's state
+    /// is read, so that nothing is missed before the sleep.
     pub(crate) fn prepare(&mut self, store: &Store, job: &Job, watches: &mut Watches) {
         if self.main.is_none() {
             self.open(store, job);
@@ -66,7 +65,7 @@ impl ExitWatch {
             }
         }
         if let Some(main) = &self.main {
-            main.tell(store, job);
+            main.record_end(store, job);
         }
     }
 
@@ -77,7 +76,7 @@ impl ExitWatch {
         self.keeper = meta.keeper.map(identity).and_then(Handle::open);
     }
 
-    /// Decides, by the state that was seen, what tells of the end from here on.
+    /// Decides from the state what reports the end from here on.
     pub(crate) fn note(&mut self, store: &Store, job: &Job, state: &State, now: Instant) {
         if state.is_orphaned() && !state.status.has_ended() && self.held.is_none() {
             self.held = self.main.as_ref().map(|main| main.hold(store, job));
@@ -94,7 +93,7 @@ impl ExitWatch {
         }
     }
 
-    /// Puts the next look off. The keeper's end no longer matters: its descriptor may be what the next look lacks.
+    /// Postpones the next try. Closes the keeper's pidfd, which is no longer needed, to save a descriptor.
     pub(crate) fn pause(&mut self, now: Instant) {
         self.keeper = None;
         let since = self.pause.as_ref().map_or(now, |pause| pause.since);
@@ -107,17 +106,17 @@ impl ExitWatch {
         self.pause.is_some() || self.main.as_ref().is_some_and(MainHandle::has_ended)
     }
 
-    /// Tells whether the main process is held here, and so its end will be known.
+    /// Tells whether the main process is held here, so that its exit status will be known.
     pub(crate) fn holds_main(&self) -> bool {
         self.main.is_some()
     }
 
-    /// Returns when to look again though the kernel told nothing.
+    /// Returns when to try again without a kernel event.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.pause.as_ref().map(|pause| pause.until)
     }
 
-    /// Returns what to poll for, beside the watches.
+    /// Returns the descriptors to poll, beside the watches.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let main = self.main.as_ref().map(MainHandle::fd);
         let keeper = self.keeper.as_ref().filter(|_| self.held.is_none()).map(AsFd::as_fd);

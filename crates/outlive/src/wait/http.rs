@@ -1,7 +1,7 @@
-//! Asking an address whether it answers: the smallest HTTP client that can tell.
+//! A minimal HTTP client that checks whether an address answers.
 //!
-//! One request, one look at the status line, and nothing else: no redirects, no body, no proxy, no TLS. It runs in a thread
-//! of its own, because a server may take a connection and then say nothing.
+//! It sends one request and reads the status line: no redirects, no body, no proxy, no TLS. It runs in a thread of its own,
+//! because a server may accept a connection and not answer.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 
 use crate::launch::request::RequestError;
 
-/// How long a connection may take.
+/// Time limit of a connection attempt.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long an answer may take; then it is asked anew.
+/// Time limit of an answer; then the request is repeated.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// How much of an answer is looked at.
+/// How much of an answer is read.
 const MOST: usize = 8 << 10;
 
 /// The first pause between two attempts, and the longest.
 pub(crate) const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
-/// The stack of the thread that asks; looking up a name needs most of it.
+/// Stack of the probe's thread; name resolution needs most of it.
 const STACK: usize = 512 << 10;
 
-/// An address that can be asked: `http://HOST[:PORT][/PATH]`.
+/// A valid address: `http://HOST[:PORT][/PATH]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAddress {
     url: String,
-    /// As the request names it, with the port where one was given.
+    /// The `Host` header: with the port, if one was given.
     authority: String,
     host: String,
     port: u16,
@@ -44,7 +44,7 @@ impl FromStr for HttpAddress {
 
     fn from_str(url: &str) -> Result<Self, RequestError> {
         let wrong = || RequestError::Address(url.to_owned());
-        // What is not visible ASCII has no place in a request line, and could end it.
+        // Only visible ASCII: anything else could end the request line.
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) || url.len() > 2048 {
             return Err(wrong());
         }
@@ -88,15 +88,15 @@ impl FromStr for HttpAddress {
 }
 
 impl HttpAddress {
-    /// Returns it as it was written.
+    /// Returns the address as it was written.
     pub fn as_str(&self) -> &str {
         &self.url
     }
 
-    /// Asks once; returns the status if there was an answer.
+    /// Sends one request; returns the status of the answer.
     pub(crate) fn ask(&self) -> io::Result<u16> {
         let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
-        // A name such as localhost may have several addresses, and a server listens on one of them only.
+        // A name such as localhost may have several addresses, and the server listens on one of them.
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
             match self.ask_at(address) {
                 Ok(status) => return Ok(status),
@@ -109,7 +109,7 @@ impl HttpAddress {
     fn ask_at(&self, address: SocketAddr) -> io::Result<u16> {
         let until = Instant::now() + ANSWER_LIMIT;
         let mut stream = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
-        // A connection to a port without listener may, if it is given that very port as its own, reach itself.
+        // A connection to a port without a listener may be assigned that port, and connect to itself.
         if stream.local_addr()? == stream.peer_addr()? {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
@@ -143,12 +143,12 @@ impl HttpAddress {
     }
 }
 
-/// Reads the status of an answer; `None` if it is not there yet.
+/// Parses the status of an answer; `None` if it is incomplete.
 fn status(mut answer: &[u8]) -> io::Result<Option<u16>> {
     loop {
         let Some(end) = memchr::memchr(b'\n', answer) else {
             let start = &b"HTTP/1."[..answer.len().min(7)];
-            // Not to wait for the end of a line that is no status line.
+            // Fails early: this cannot become a status line.
             return if answer.starts_with(start) { Ok(None) } else { Err(io::ErrorKind::InvalidData.into()) };
         };
         let line = std::str::from_utf8(&answer[..end]).unwrap_or_default().trim_end();
@@ -156,7 +156,7 @@ fn status(mut answer: &[u8]) -> io::Result<Option<u16>> {
         let is_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
         let code = words.next().filter(|code| code.len() == 3).and_then(|code| code.parse::<u16>().ok());
         match code.filter(|code| is_http && (100..600).contains(code)) {
-            // The answer proper comes after it.
+            // The final answer follows.
             Some(100..200) => match memchr::memmem::find(answer, b"\r\n\r\n") {
                 Some(at) => answer = &answer[at + 4..],
                 None => return Ok(None),
@@ -170,18 +170,18 @@ fn status(mut answer: &[u8]) -> io::Result<Option<u16>> {
     }
 }
 
-/// Asks an address again and again, until it answers with a status below 400.
+/// Repeats a request until the status is below 400.
 #[derive(Debug)]
 pub(crate) struct HttpProbe {
-    /// Readable once it has.
-    told: UnixStream,
+    /// Readable after the answer.
+    answered: UnixStream,
     status: Arc<OnceLock<u16>>,
 }
 
 impl HttpProbe {
-    /// Begins to ask.
+    /// Starts the thread.
     pub(crate) fn start(address: &HttpAddress) -> io::Result<Self> {
-        let (told, telling) = UnixStream::pair()?;
+        let (answered, sender) = UnixStream::pair()?;
         let status = Arc::new(OnceLock::new());
         let (address, answer) = (address.clone(), Arc::clone(&status));
         let thread = std::thread::Builder::new().name("http probe".to_owned()).stack_size(STACK);
@@ -192,11 +192,11 @@ impl HttpProbe {
                     && status < 400
                 {
                     answer.get_or_init(|| status);
-                    // Closes `telling`, by which the waiter hears of it.
+                    // Closes `sender`, which wakes the wait.
                     return;
                 }
-                // The waiter's end is closed once the wait is over.
-                match outlive_sys::poll::readable(telling.as_fd(), Some(pause)) {
+                // The other end is closed when the wait is over.
+                match outlive_sys::poll::readable(sender.as_fd(), Some(pause)) {
                     Ok(true) => return,
                     Ok(false) => {}
                     Err(_) => std::thread::sleep(pause),
@@ -204,17 +204,16 @@ impl HttpProbe {
                 pause = (pause * 3 / 2).min(PAUSES.1);
             }
         })?;
-        Ok(Self { told, status })
+        Ok(Self { answered, status })
     }
 
-    /// Returns the status that it answered with.
     pub(crate) fn status(&self) -> Option<u16> {
         self.status.get().copied()
     }
 
-    /// Returns what to poll for.
+    /// Returns the descriptor to poll.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.told.as_fd()
+        self.answered.as_fd()
     }
 }
 

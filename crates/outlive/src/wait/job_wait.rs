@@ -1,4 +1,4 @@
-//! One job that is waited for: what may come of it, and what tells of that.
+//! One job of a wait: its conditions, and the sources that report them.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
@@ -19,14 +19,14 @@ use crate::wait::probe::PortProbe;
 use crate::wait::ready::Readiness;
 use crate::wait::silence::Silence;
 
-/// One job that is waited for.
+/// One job of a wait.
 pub(super) struct JobWait<'a> {
     job: &'a Job,
     conditions: &'a Conditions,
     state: Option<State>,
-    /// What came of it; none: nothing yet.
+    /// The condition that was met; none yet.
     pub(super) reason: Option<WaitReason>,
-    /// When that was seen, and then by when it ended: jobs that came in the same turn have an order, too.
+    /// Time of that, then time of the job's end: orders jobs that met theirs in the same turn.
     pub(super) order: Option<(Instant, Option<Timestamp>)>,
     exit: ExitWatch,
     /// Only the end is waited for, and the keeper held `done` at the last look.
@@ -35,7 +35,7 @@ pub(super) struct JobWait<'a> {
     is_done: bool,
     scanner: Option<Scanner>,
     readiness: Option<Readiness>,
-    /// When the time to be ready is over.
+    /// Deadline of the readiness condition.
     ready_until: Option<Instant>,
     port: Option<PortProbe>,
     http: Option<HttpProbe>,
@@ -49,7 +49,7 @@ impl<'a> JobWait<'a> {
         watches: &mut Watches,
     ) -> Result<Self, WaitError> {
         let needs_lines = conditions.matches.is_some() || conditions.fail_matches.is_some();
-        // Watching begins before the first look, so that nothing is missed between the two.
+        // The watch starts before the first look, so that nothing is missed in between.
         let watch = (!conditions.is_empty()).then(|| watches.add(job.path()));
         if conditions.ready && !job.spec().can_be_ready() {
             return Err(WaitError::NoReady(job.id().clone()));
@@ -73,17 +73,17 @@ impl<'a> JobWait<'a> {
         })
     }
 
-    /// Looks at the job, if a descriptor of it told something (`is_told`), its directory changed or its time has come, and notes
-    /// what came of it.
+    /// Examines the job after a kernel event (`is_signalled`), a change of its directory or an expired timer, and records the
+    /// result.
     pub(super) fn look(
         &mut self,
         store: &Store,
         watches: &mut Watches,
-        (is_told, changed): (bool, &[bool]),
+        (is_signalled, changed): (bool, &[bool]),
         now: Instant,
     ) -> Result<(), WaitError> {
         let has_changed = self.exit.has_changed(changed);
-        let is_wanted = is_told || has_changed || self.due().is_some_and(|due| due <= now);
+        let is_wanted = is_signalled || has_changed || self.due().is_some_and(|due| due <= now);
         if self.reason.is_some() || !is_wanted {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl<'a> JobWait<'a> {
             return Ok(());
         }
         self.exit.prepare(store, self.job, watches);
-        // The state first, then the output: nothing of the main process is written after its end.
+        // The state first, then the output: the main process writes nothing after its end.
         let state = self.job.state(store);
         let found = match self.find(store, &state, now, has_changed) {
             Err(WaitError::Io(_)) if self.job.is_removed() => None,
@@ -107,7 +107,7 @@ impl<'a> JobWait<'a> {
         self.reason = found.or_else(|| is_over().then_some(WaitReason::Exit));
         if self.reason.is_some() {
             self.order = Some((now, state.outcome.as_ref().map(|outcome| outcome.ended)));
-            // Its descriptors may be what looking at others lacks.
+            // Frees descriptors that other jobs may need.
             self.exit = ExitWatch::default();
         } else {
             self.exit.note(store, self.job, &state, now);
@@ -117,7 +117,7 @@ impl<'a> JobWait<'a> {
         Ok(())
     }
 
-    /// Looks for what is to come before the end.
+    /// Checks the conditions before the end.
     fn find(
         &mut self,
         store: &Store,
@@ -143,7 +143,7 @@ impl<'a> JobWait<'a> {
         if let Some(readiness) = &mut self.readiness {
             let left = self.job.ready_time_left(state);
             self.ready_until = left.flatten().and_then(|left| now.checked_add(left));
-            // Once its time is over, only what was seen before counts.
+            // After the deadline, only an earlier `ready` mark counts.
             let ready = match left {
                 Some(_) => readiness.look((store, self.job, state), now, has_changed)?,
                 None => self.job.ready_record().map(|_| None),
@@ -175,7 +175,7 @@ impl<'a> JobWait<'a> {
         Ok(None)
     }
 
-    /// Returns when to look again though the kernel told nothing.
+    /// Returns when to look again without a kernel event.
     pub(super) fn due(&self) -> Option<Instant> {
         let due = [
             self.exit.due(),
@@ -188,11 +188,11 @@ impl<'a> JobWait<'a> {
         due.into_iter().flatten().min()
     }
 
-    /// Returns what to poll for, beside the watches.
+    /// Returns the descriptors to poll, beside the watches.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let http = self.http.as_ref().map(HttpProbe::fd);
         let probes = http.into_iter().chain(self.readiness.as_ref().and_then(Readiness::fd));
-        // What answers after the end of the job decides nothing, and would be told for ever.
+        // After the job's end a probe's answer decides nothing, and its descriptor would stay readable.
         self.exit.fds().chain(probes.filter(|_| self.exit.due().is_none()))
     }
 
@@ -202,7 +202,7 @@ impl<'a> JobWait<'a> {
         self.is_done
     }
 
-    /// Returns its state, looking once more unless it has ended: an answer is of one moment.
+    /// Returns the job's state, read again unless it has ended, so that all states are of one moment.
     pub(super) fn state(&self, store: &Store) -> State {
         match &self.state {
             Some(state) if state.status.has_ended() => state.clone(),

@@ -1,7 +1,7 @@
-//! Waiting for jobs: for their end, and for what comes before it.
+//! Waits for jobs: for their end, and for conditions before it.
 //!
-//! There is one engine (`engine.rs`), which looks at a job when the kernel told something about it and sleeps in one `poll`
-//! otherwise. `conditions.rs` is what can be waited for; the other files each watch for one kind of thing.
+//! One engine (`engine.rs`) examines a job after a kernel event and sleeps in one `poll` otherwise. `conditions.rs` lists the
+//! conditions; each other file watches for one of them.
 
 pub(crate) mod auto_background;
 pub(crate) mod conditions;

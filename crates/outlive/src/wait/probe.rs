@@ -1,4 +1,4 @@
-//! Looking at a port now and then: nothing tells when a process begins to listen.
+//! Polls a port: the kernel does not report when a process begins to listen.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use crate::job::state::State;
 use crate::store::Store;
 use crate::wait::http::PAUSES;
 
-/// A job that prints may have begun to listen; a flood of output is not looked at line by line.
+/// A job that prints may have begun to listen; this pause bounds the checks during a flood of output.
 const AFTER_OUTPUT: Duration = Duration::from_millis(50);
 
-/// Looks whether a process of a job listens on a port, ever less often.
+/// Checks whether a process of a job listens on a port, ever less often.
 #[derive(Debug)]
 pub(crate) struct PortProbe {
     port: u16,
@@ -26,7 +26,7 @@ impl PortProbe {
         Self { port, last: None, pause: PAUSES.0 }
     }
 
-    /// Looks, if it is time to, or something else has happened.
+    /// Checks, if the pause is over or the job has changed.
     pub(crate) fn look(
         &mut self,
         store: &Store,
@@ -47,7 +47,7 @@ impl PortProbe {
         ports.into_iter().find(|listened| listened.port == self.port)
     }
 
-    /// Returns when to look again.
+    /// Returns when to check again.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.last.map(|last| last + self.pause)
     }

@@ -1,8 +1,8 @@
-//! Whether a job is ready: by a line of its output, a port that it listens on, an address that answers.
+//! Readiness of a job: by a line of its output, a port that it listens on, an address that answers.
 //!
-//! The condition is stored with the job. The first process that sees it hold writes the event and makes the job's file `ready`. A
-//! prober in the background looks from the start on. Should it be killed, the next front end that looks at the job starts another,
-//! and a front end that waits for the job looks itself.
+//! The condition is stored with the job. The first process that finds it met writes the event and the job's file `ready`. A
+//! prober in the background checks from the start on. If it is killed, the next front end that reads the job starts another,
+//! and a front end that waits for readiness checks by itself.
 
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
@@ -29,21 +29,21 @@ use crate::wait::conditions::{Conditions, WaitError, WaitFor};
 use crate::wait::http::{HttpAddress, HttpProbe};
 use crate::wait::probe::PortProbe;
 
-/// How a job was seen to be ready: the file `ready`.
+/// The content of the file `ready`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyRecord {
-    /// When.
+    /// When the condition was found met.
     #[serde(rename = "at_us")]
     pub at: Timestamp,
-    /// The line that said so.
+    /// Number of the line that matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_number: Option<u64>,
-    /// Where it answers, or listens.
+    /// The address that answers or listens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// Checks a condition before a job is started with it.
+/// Validates a condition before a job is started with it.
 pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
     if let Some(text) = &ready.on {
         pattern(text, false)?;
@@ -58,7 +58,7 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
 }
 
 impl Job {
-    /// Returns how it was seen to be ready; `None` if it is not, or nothing was said about when it would be.
+    /// Returns the record of readiness; `None` if the job is not ready, or has no condition.
     pub fn ready_record(&self) -> Option<ReadyRecord> {
         if !self.spec().can_be_ready() {
             return None;
@@ -66,18 +66,18 @@ impl Job {
         let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).ok();
-        // Its maker may have died before it wrote more; on a full disk there is no more.
+        // The file may be empty, after a crash or on a full disk.
         let made = ReadyRecord { at: made_at(&file).unwrap_or(Timestamp(0)), line_number: None, url: None };
         Some(serde_json::from_slice(&text).unwrap_or(made))
     }
 
-    /// Writes down that it is ready, once. A store that cannot be written loses only that.
+    /// Records readiness, once. In a read-only store it is not recorded.
     fn mark_ready(&self, store: &Store, record: &ReadyRecord) {
         if durable::open_ro(self.dir(), file::READY).is_ok() {
             return;
         }
-        // The event first: after a crash between the two the event is written once more, and readers drop a repeat. Without its
-        // event the job is not marked either, so that the next process that looks tries again.
+        // The event first: a crash in between causes a repeat, which readers drop. Without the event there is no mark, so that
+        // the next process tries again.
         if !store.append_event_of(Appending::READY_EVENT, self, Kind::Ready) {
             return;
         }
@@ -89,14 +89,14 @@ impl Job {
         }
     }
 
-    /// Tells whether a prober looks whether it is ready.
+    /// Tells whether a prober runs.
     fn is_probed(&self) -> bool {
         durable::open_ro(self.dir(), file::PROBE)
             .and_then(|held| lock::try_lock(&held, lock::Kind::Shared))
             .is_ok_and(|is_free| !is_free)
     }
 
-    /// Returns how long it still may take to be ready; `Some(None)` if that is not limited, `None` if the time is over.
+    /// Returns the time left to become ready; `Some(None)` without a limit, `None` after it.
     pub(crate) fn ready_time_left(&self, state: &State) -> Option<Option<Duration>> {
         let Some(limit) = self.spec().ready().and_then(|ready| ready.timeout_ms) else {
             return Some(None);
@@ -112,7 +112,7 @@ fn made_at(file: &std::fs::File) -> Option<Timestamp> {
 }
 
 impl Store {
-    /// Starts a prober for a job that may become ready and has none: for front ends that look at the job.
+    /// Starts a prober for a job that can become ready and has none; for front ends that read the job.
     pub fn probe_in_passing(&self, job: &Job, state: &State) {
         if job.spec().ready().is_none() {
             return;
@@ -128,9 +128,9 @@ impl Store {
         }
     }
 
-    /// Starts a prober. Without it, a front end that waits for the job to be ready still looks itself.
+    /// Starts a prober. If that fails, a front end that waits for readiness checks by itself.
     pub(crate) fn start_prober(&self, job: &Job) {
-        // In a store that cannot be written it could do nothing.
+        // In a read-only store a prober can record nothing.
         let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir(), file::PROBE));
         let is_writable = match made {
             Err(error) => error.kind() == io::ErrorKind::AlreadyExists,
@@ -141,8 +141,8 @@ impl Store {
         }
     }
 
-    /// Looks whether a job is ready until it is, has ended, or its time to be is over. Returns at once if another prober looks, or
-    /// the job is no longer there.
+    /// Checks a job until it is ready, has ended, or its time to become ready is over. Returns at once if another prober runs,
+    /// or the job is gone.
     ///
     /// # Errors
     ///
@@ -160,23 +160,23 @@ impl Store {
     }
 }
 
-/// Looks whether a job is ready. What was asked for is looked for in turn: a line, then the port, then the address.
+/// Checks the readiness of a job: a line, then the port, then the address.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     pattern: Option<(Regex, Scanner)>,
     port: Option<PortProbe>,
     http: Option<HttpAddress>,
     asking: Option<HttpProbe>,
-    /// The line that said so.
+    /// The line that matched.
     line: Option<Line>,
-    /// Where it listens.
+    /// The address that it listens on.
     url: Option<String>,
-    /// Only a later version understands the condition: this one waits for the mark that such a version makes.
+    /// Only a later version understands the condition: this one waits for the mark that it makes.
     is_newer: bool,
 }
 
 impl Readiness {
-    /// Begins to look; the condition was checked when the job was started.
+    /// Prepares the check; the condition was validated at the job's start.
     pub(crate) fn new(job: &Job) -> Result<Self, WaitError> {
         let (asked, none) = (job.spec().ready(), Ready::default());
         let ready = asked.unwrap_or(&none);
@@ -195,7 +195,7 @@ impl Readiness {
         })
     }
 
-    /// Looks once; returns whether it is ready, with the line that said so.
+    /// Checks once; returns whether the job is ready, with the line that matched.
     pub(crate) fn look(
         &mut self,
         (store, job, state): (&Store, &Job, &State),
@@ -218,7 +218,7 @@ impl Readiness {
             self.line = Some(line);
             self.pattern = None;
         }
-        // A job that has ended listens no more: another program answers at the address.
+        // A job that has ended does not listen: another program answers at the address.
         if has_ended && (self.port.is_some() || self.http.is_some()) {
             return Ok(None);
         }
@@ -244,7 +244,7 @@ impl Readiness {
         Ok(Some(self.line.take()))
     }
 
-    /// Returns when to look again though nothing has happened.
+    /// Returns when to check again without a change.
     pub(crate) fn due(&self) -> Option<Instant> {
         match (&self.pattern, &self.port) {
             (Some((_, scanner)), _) => scanner.due(),
@@ -253,7 +253,7 @@ impl Readiness {
         }
     }
 
-    /// Returns what to poll for.
+    /// Returns the descriptor to poll.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.asking.as_ref().map(HttpProbe::fd)
     }

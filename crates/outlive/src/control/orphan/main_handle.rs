@@ -1,4 +1,4 @@
-//! The main process of a job, held so that its end is seen.
+//! A handle on a job's main process.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,7 +14,7 @@ use crate::control::tree::identity;
 use crate::job::Job;
 use crate::store::Store;
 
-/// The main process of a job, held so that its end is seen and its exit status known.
+/// A handle on a job's main process, which observes its end and exit status.
 #[derive(Debug)]
 pub(crate) struct MainHandle {
     id: ProcessId,
@@ -22,25 +22,25 @@ pub(crate) struct MainHandle {
 }
 
 impl MainHandle {
-    /// Takes hold of the main process of a job of this host; `None` if it has ended or is not known.
+    /// Opens the main process of a job of this host; `None` if it has ended or is unknown.
     pub(crate) fn of(store: &Store, job: &Job) -> Option<Self> {
         Self::open(&job.meta().filter(|_| *store.host() == job.spec().host)?)
     }
 
-    /// Takes hold of the main process that the snapshot of a job of this host names.
+    /// Opens the main process that a job's `meta.json` names; the job is of this host.
     pub(crate) fn open(meta: &Meta) -> Option<Self> {
         let id = meta.command.map(identity)?;
         Some(Self { id, handle: Handle::open(id)? })
     }
 
-    /// Writes down how the main process ended, if it has and nobody else will. To be called before the job is looked at:
-    /// whoever looks knows less.
-    pub(crate) fn tell(&self, store: &Store, job: &Job) {
-        self.tell_asked(store, job, false, None);
+    /// Records how the main process ended, if it has and there is no keeper. To be called before [`Job::state`], which knows
+    /// less.
+    pub(crate) fn record_end(&self, store: &Store, job: &Job) {
+        self.record_asked_end(store, job, false, None);
     }
 
-    /// Writes it down for whoever saw it end, just now if `is_now`, and perhaps asked for it.
-    pub(super) fn tell_asked(&self, store: &Store, job: &Job, is_now: bool, asked: Option<&Asked>) {
+    /// As `record_end`, for a caller that saw the end, just now if `is_now`, and may have requested it.
+    pub(super) fn record_asked_end(&self, store: &Store, job: &Job, is_now: bool, asked: Option<&Asked>) {
         if self.has_ended() && job.records().0.is_none() && !job.is_kept() && !job.is_removed() {
             let status = self.handle.wait_status(self.id);
             let seen = Seen { status, is_now, asked: asked.cloned() };
@@ -48,24 +48,23 @@ impl MainHandle {
         }
     }
 
-    /// Says that nobody keeps the job and that its main process is held here, for as long as the result lives.
+    /// Records that the job is an orphan, and holds its main process for as long as the result lives.
     pub(crate) fn hold(&self, store: &Store, job: &Job) -> Option<File> {
         job.tell_orphaned(store);
         hold(job)
     }
 
-    /// Returns what is readable once the main process has ended.
+    /// Returns a descriptor that is readable once the main process has ended.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.handle.as_fd()
     }
 
-    /// Tells whether it has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.handle.has_ended()
     }
 }
 
-/// Says to others that the main process is held here: whoever does not know how it ended waits a moment for us.
+/// Locks the orphan's mark: a front end without the exit status then waits briefly for this process to record it.
 pub(super) fn hold(job: &Job) -> Option<File> {
     let file = durable::open_ro(job.dir(), file::ORPHANED).ok()?;
     let locked = fault::step(Point::OrphanHold, || lock::try_lock(&file, lock::Kind::Shared));

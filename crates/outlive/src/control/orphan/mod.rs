@@ -1,8 +1,8 @@
-//! Jobs whose keeper died while something of them runs.
+//! Jobs whose keeper died while their processes run.
 //!
-//! Nobody keeps them, so front ends do what can be done without a keeper: find what is left, signal it, and learn how the
-//! main process ends. What belongs to the job is known by its control group, by descent from the recorded command, and by
-//! the environment that the command was started with; never by name. Why it is so: `docs/design/orphans.md`.
+//! Front ends do what is possible without a keeper: find the remaining processes, signal them, and observe how the main process
+//! ends. Processes are recognised by control group, by descent from the recorded command, and by the environment that it was
+//! started with; never by name. Reasons: `docs/design/orphans.md`.
 
 mod main_handle;
 mod remnants;
@@ -33,46 +33,45 @@ use remnants::{all_groups, survivor};
 pub(crate) use main_handle::MainHandle;
 pub(crate) use remnants::Remnants;
 
-/// How long the hard kill goes on before what is left is named.
+/// How long SIGKILL is repeated before the remaining processes are reported.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long to wait for the end of anybody between two rounds: somebody new may have come meanwhile.
+/// Longest wait between two rounds: new processes may have been forked.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// How long processes may take to stop. Nobody but the caller waits meanwhile.
+/// How long processes may take to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long somebody who holds the main process, and so may know how it ended, is waited for.
+/// How long to wait for a process that holds the main process, and so may know the exit status.
 const HOLDER_LIMIT: Duration = Duration::from_secs(1);
 
-/// Said where they take longer.
+/// Warning after `STOP_LIMIT`.
 const LATE: &str = "not all processes have stopped yet; they will when the kernel lets them";
 
-/// Said where no control group holds an orphan.
+/// Warning for an orphan without a control group.
 const UNTRACED: &str = "its keeper is gone and no control group holds it: a process of it that left its parent and \
                         cleared its environment cannot be traced";
 
-/// Who asked for the end of an orphan: the file `asked`.
+/// The requester of an orphan's end: the file `asked`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Asked {
     by: String,
-    /// Only this signal was sent, and the end was not asked for.
+    /// The only signal that was sent; none if a kill was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signal: Option<i32>,
 }
 
-/// What whoever held the main process knows of its end.
+/// What a holder of the main process knows of its end.
 pub(crate) struct Seen {
-    /// What the kernel said.
     status: Option<spawn::WaitStatus>,
-    /// It ended just now.
+    /// The end was observed just now.
     is_now: bool,
-    /// Who asked for it; a full disk may have kept that from being noted.
+    /// The requester of the end, in case a full disk prevented the file.
     asked: Option<Asked>,
 }
 
 impl Job {
-    /// Writes down the end of a job whose keeper is dead and whose main process has ended; `seen` is by whoever held it.
+    /// Records the end of a job whose keeper is dead and whose main process has ended; `seen` comes from a holder of it.
     pub(crate) fn end_unkept(&self, store: &Store, meta: Option<&Meta>, seen: Option<Seen>) -> State {
         let command = meta.and_then(|meta| meta.command).map(identity);
         let (is_holder, is_now) = (seen.is_some(), seen.as_ref().is_some_and(|seen| seen.is_now));
@@ -82,7 +81,7 @@ impl Job {
             && !is_holder
             && let Ok(held) = durable::open_ro(self.dir(), file::ORPHANED)
         {
-            // Somebody else may know more, and then is about to say it.
+            // A holder may know the exit status, and is about to record it.
             lock::lock_within(&held, HOLDER_LIMIT).ok();
         }
         let wait_status = match status {
@@ -95,7 +94,7 @@ impl Job {
             (Some(Asked { by, signal: Some(sent) }), _) if matches!(wait_status, WaitStatus::Signaled { signal, .. } if signal == sent) => {
                 Cause::Kill { by }
             }
-            // It ran without a snapshot, for somebody saw it.
+            // Without `meta.json` and without an orphan's mark, it never ran.
             (_, None) if !self.was_orphaned() => {
                 Cause::NeverStarted(NeverStarted { step: "keeper".into(), ..NeverStarted::default() })
             }
@@ -105,7 +104,7 @@ impl Job {
         self.recover(store, Found { cause, wait_status, is_closed, is_now })
     }
 
-    /// Tells whether somebody saw that it goes on without a keeper.
+    /// Tells whether a front end found it running without a keeper.
     pub(crate) fn was_orphaned(&self) -> bool {
         durable::open_ro(self.dir(), file::ORPHANED).is_ok()
     }
@@ -116,8 +115,7 @@ impl Job {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Notes who asks, before anything is done: whoever writes down the end then knows. The first who asked for the end
-    /// stays.
+    /// Records the requester before anything is done, for the outcome. The first request for a kill stays.
     fn note_asked(&self, asked: &Asked) -> io::Result<()> {
         if self.asked().is_some_and(|known| known.signal.is_none()) {
             return Ok(());
@@ -129,23 +127,23 @@ impl Job {
 }
 
 impl Store {
-    /// Ends what is left of a job that nobody keeps, as its keeper would have done.
+    /// Kills the remaining processes of an orphan, as its keeper would have done.
     pub(crate) fn kill_orphan(&self, job: &Job, state: &State, kill: &Kill) -> Result<Killed, ControlError> {
         let meta = state.meta.as_ref();
         let main = MainHandle::of(self, job);
         let held = hold(job);
         let remnants = self.traced(job, meta)?;
-        // Now: an empty group is removed by whoever meets it.
+        // Now: an empty group is removed by the next process that finds it.
         let untraced = remnants.untraced();
         let asked = Asked { by: kill.by.clone(), signal: None };
-        // On a full disk it is ended all the same, and whoever ends it records why.
+        // On a full disk the job is killed all the same, and the outcome has the requester from memory.
         job.note_asked(&asked).ok();
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
         let mut signalled = 0;
         if signal != Signal::KILL {
             let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
             (signalled, _) = remnants.send(signal);
-            // A stopped process hears nothing before it goes on.
+            // A stopped process handles no signal before it is resumed.
             if let Some(group) = &remnants.group {
                 group.freeze(false).ok();
             }
@@ -159,17 +157,17 @@ impl Store {
                 }
                 left.wait_any(rest);
                 if let Some(main) = &main {
-                    main.tell_asked(self, job, true, Some(&asked));
+                    main.record_asked_end(self, job, true, Some(&asked));
                 }
                 left = Remnants::of(self, job, meta);
             }
         }
         let (count, survivors) = self.end_all(job, meta);
         if let Some(main) = &main {
-            main.tell_asked(self, job, true, Some(&asked));
+            main.record_asked_end(self, job, true, Some(&asked));
         }
         drop(held);
-        // Whoever writes down the end sees to the closing, too.
+        // The state closes the job if it records the end.
         let after = job.state(self);
         if survivors.is_empty()
             && !after.is_live()
@@ -182,7 +180,7 @@ impl Store {
         Ok(Killed { was_over: false, signalled: signalled.max(count), survivors, untraced })
     }
 
-    /// Goes round until nobody is found, twice; returns how many there were, and who is left.
+    /// Repeats until two rounds find no process; returns how many were killed, and which are left.
     fn end_all(&self, job: &Job, meta: Option<&Meta>) -> (u32, Vec<Survivor>) {
         let until = Instant::now() + PATIENCE;
         let (mut most, mut empty) = (0, 0);
@@ -211,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Sends one signal to what is left of a job that nobody keeps.
+    /// Sends a signal to the remaining processes of an orphan.
     pub(crate) fn signal_orphan(
         &self,
         job: &Job,
@@ -226,7 +224,7 @@ impl Store {
         Ok(Killed { was_over: false, signalled, survivors, untraced: remnants.untraced() })
     }
 
-    /// Stops what is left of a job that nobody keeps, or lets it go on.
+    /// Stops or resumes the remaining processes of an orphan.
     pub(crate) fn freeze_orphan(
         &self,
         job: &Job,
@@ -249,20 +247,19 @@ impl Store {
             }
             None if is_paused => {
                 let until = Instant::now() + STOP_LIMIT;
-                let mut told: Vec<ProcessId> = Vec::new();
+                let mut stopped: Vec<ProcessId> = Vec::new();
                 loop {
                     let remnants = Remnants::of(self, job, state.meta.as_ref());
-                    // Whoever waits in the kernel, such as for a child that stopped before it had executed its program, stops
-                    // before he does anything else.
+                    // A task in uninterruptible sleep, such as a vfork parent, stops when it leaves the kernel.
                     let is_still = |member: &Member| {
                         matches!(member.state, 'T' | 't')
-                            || (member.state == 'D' && told.contains(&member.id))
+                            || (member.state == 'D' && stopped.contains(&member.id))
                     };
                     if remnants.members.iter().all(is_still) {
                         break;
                     }
                     remnants.send(Signal::STOP);
-                    told.extend(remnants.members.iter().map(|member| member.id));
+                    stopped.extend(remnants.members.iter().map(|member| member.id));
                     if Instant::now() >= until {
                         return refused(LATE.to_owned());
                     }
@@ -277,7 +274,7 @@ impl Store {
         Ok(())
     }
 
-    /// Looks for what is left, and refuses where the caller is part of it.
+    /// Finds the remaining processes; fails if the caller is among them.
     fn traced(&self, job: &Job, meta: Option<&Meta>) -> Result<Remnants, ControlError> {
         let remnants = Remnants::of(self, job, meta);
         let pids: HashSet<i32> = remnants.members.iter().map(|member| member.id.pid).collect();

@@ -1,4 +1,4 @@
-//! What is left of a job whose keeper died: found by control group, by descent and by environment.
+//! Remaining processes of a job whose keeper died: found by control group, descent and environment.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,15 +24,15 @@ use crate::control::tree::{identity, with_root};
 use crate::job::Job;
 use crate::store::Store;
 
-/// What is left of a job that nobody keeps.
+/// The remaining processes of an orphan.
 pub(crate) struct Remnants {
     pub(crate) members: Vec<Member>,
-    /// The control group that holds it, if the recorded one is its own beyond doubt.
+    /// The job's control group, if the recorded path is certainly its own.
     pub(super) group: Option<Group>,
 }
 
 impl Remnants {
-    /// Looks for what is left. To be called only where the pids of the job mean something.
+    /// Finds the remaining processes. Only for jobs of this pid namespace.
     pub(crate) fn of(store: &Store, job: &Job, meta: Option<&Meta>) -> Self {
         let group = own_group(job, meta);
         let mut found = Finding { job, store, group: group.as_ref(), members: HashMap::new() };
@@ -43,7 +43,7 @@ impl Remnants {
         for member in command.and_then(with_root).unwrap_or_default() {
             found.add_unless_other(&member);
         }
-        // Whoever left his parent, and was moved out of the group or never was in one.
+        // Processes that left their parent, and are outside the group or never had one.
         let oldest = command.map_or(job.spec().starter.start_time, |command| command.start_time);
         for root in processes::all_pids() {
             if !found.members.contains_key(&root) && is_marked(store, job, root, oldest) {
@@ -62,12 +62,12 @@ impl Remnants {
         self.members.is_empty()
     }
 
-    /// Says what cannot be known for want of a control group.
+    /// Returns a warning if there is no control group.
     pub(super) fn untraced(&self) -> Option<String> {
         self.group.is_none().then(|| UNTRACED.to_owned())
     }
 
-    /// Sends a signal to everybody; returns to how many, and who could not be reached.
+    /// Sends a signal to every process; returns how many got it, and those that could not be signalled.
     pub(super) fn send(&self, signal: Signal) -> (u32, Vec<Survivor>) {
         let (mut count, mut refused) = (0, Vec::new());
         for member in &self.members {
@@ -83,16 +83,16 @@ impl Remnants {
         (count, refused)
     }
 
-    /// Does one round of ending everybody.
+    /// Kills every process once.
     pub(super) fn end(&self) -> (u32, Vec<Survivor>) {
         match &self.group {
             Some(group) if group.kill().is_ok() => {
-                // Whoever is not in the group.
+                // For processes outside the group.
                 let (_, refused) = self.send(Signal::KILL);
                 (u32::try_from(self.members.len()).unwrap_or(u32::MAX), refused)
             }
             Some(group) => {
-                // Stopped, so that nobody can fork meanwhile.
+                // Frozen, so that no process can fork meanwhile.
                 group.freeze(true).ok();
                 group.wait_frozen();
                 let sent = self.send(Signal::KILL);
@@ -103,11 +103,11 @@ impl Remnants {
         }
     }
 
-    /// Waits until one of them has ended; returns at once if one is gone already.
+    /// Waits until a process has ended; returns at once if one is gone already.
     pub(super) fn wait_any(&self, limit: Duration) {
         let handles: Vec<Handle> = self.members.iter().filter_map(|member| Handle::open(member.id)).collect();
         if handles.len() < self.members.len() || handles.is_empty() {
-            // At most as often as a process needs to be put away.
+            // Gives an ended process time to be reaped, and bounds the rate of rounds.
             std::thread::sleep(Duration::from_millis(1).min(limit));
             return;
         }
@@ -117,7 +117,7 @@ impl Remnants {
     }
 }
 
-/// Collects what belongs to one job.
+/// Collects the processes of one job.
 struct Finding<'a> {
     job: &'a Job,
     store: &'a Store,
@@ -136,7 +136,7 @@ impl Finding<'_> {
         }
     }
 
-    /// Adds one that was found by descent. An inner job whose keeper died may be below; it is a job of its own.
+    /// Adds a process that was found by descent, unless it belongs to a nested job whose keeper died.
     fn add_unless_other(&mut self, member: &Member) {
         let pid = member.id.pid;
         let is_in_other = self.group.is_some_and(|group| cgroup::is_in_other_job(pid, group));
@@ -153,8 +153,7 @@ impl Finding<'_> {
     }
 }
 
-/// Returns the job's control group. The recorded path is believed only if its name is that of the recorded keeper: no
-/// other job's group has that, and none of a stranger.
+/// Returns the job's control group. The recorded path counts only if its name is that of the recorded keeper, which is unique.
 fn own_group(job: &Job, meta: Option<&Meta>) -> Option<Group> {
     let meta = meta?;
     let group = Group::at(meta.containment.as_ref()?.group.as_deref()?);
@@ -162,7 +161,7 @@ fn own_group(job: &Job, meta: Option<&Meta>) -> Option<Group> {
     (group.is_of(keeper, job.spec().starter.uid) && group.path().is_dir()).then_some(group)
 }
 
-/// Returns all control groups of the job.
+/// Returns all control groups of the job, of every hierarchy.
 pub(super) fn all_groups(job: &Job, meta: &Meta) -> Vec<Group> {
     let (Some(contained), Some(keeper)) = (&meta.containment, meta.keeper.map(identity)) else {
         return Vec::new();
@@ -173,8 +172,7 @@ pub(super) fn all_groups(job: &Job, meta: &Meta) -> Vec<Group> {
     groups.filter(|group| group.is_of(keeper, job.spec().starter.uid)).collect()
 }
 
-/// Tells whether a process was started with the environment of this job: its id and its store, by the job's user, not
-/// before the job.
+/// Tells whether a process has this job's environment: its id and its store, the same user, and not started before the job.
 fn is_marked(store: &Store, job: &Job, pid: i32, oldest: u64) -> bool {
     let is_young = || Stat::read(pid).is_some_and(|stat| stat.id.start_time >= oldest && !stat.has_ended());
     if processes::user(pid) != Some(job.spec().starter.uid) {
@@ -186,7 +184,7 @@ fn is_marked(store: &Store, job: &Job, pid: i32, oldest: u64) -> bool {
         && names_store(store, job.spec(), &environment)
 }
 
-/// Tells whether an environment leads to this store: another one may have a job of the same id.
+/// Tells whether an environment names this store: another store may have a job with the same id.
 fn names_store(store: &Store, spec: &spec::Spec, environment: &[Vec<u8>]) -> bool {
     let home = value_of(environment, b"OUTLIVE_HOME").filter(|home| !home.is_empty());
     if let (Some(home), Some(given)) = (home, spec.env_set.get("OUTLIVE_HOME")) {

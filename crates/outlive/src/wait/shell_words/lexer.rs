@@ -1,28 +1,28 @@
-//! From a line for the shell to its words, operators and here-documents.
+//! Splits a shell line into words, operators and here-documents.
 
 use super::{is_assignment, is_expanded};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A word, without its quotes; whether it had none.
+    /// A word without its quotes; true if it had none.
     Word(String, bool),
-    /// Between commands: `;`, `&`, `|`, a newline and what is made of them; whether it ends a branch of a `case`.
+    /// `;`, `&`, `|`, a newline and their combinations; true if it ends a branch of a `case`.
     Separator(bool),
     /// `(`
     Open,
     /// `<(` or `>(`
     OpenProcess,
     Close,
-    /// Whether the word after it belongs to it.
+    /// True if the next word is its target.
     Redirection(bool),
 }
 
-/// What a place in a word is inside of.
+/// A construct around the current character of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     DoubleQuotes,
     Parentheses {
-        /// The outer ones of `$((`, which close together with the inner ones, or it was none.
+        /// The outer parentheses of `$((`: the inner and outer ones must close together.
         is_arithmetic: bool,
     },
     Braces,
@@ -32,16 +32,16 @@ pub(super) struct Lexer {
     chars: Vec<char>,
     at: usize,
     pub(super) has_substitution: bool,
-    /// The here-documents that begin after this line.
+    /// Here-documents that begin after this line.
     here: Vec<HereDocument>,
 }
 
 struct HereDocument {
-    /// The line after the last.
+    /// The delimiter.
     end: String,
-    /// What is in it is not expanded.
+    /// The delimiter was quoted: no expansion.
     is_quoted: bool,
-    /// Tabs at the beginning of a line do not count.
+    /// `<<-`: leading tabs are ignored.
     skips_tabs: bool,
 }
 
@@ -94,7 +94,7 @@ impl Lexer {
             _ => {
                 let (text, is_plain) = self.word();
                 let is_number = is_plain && text.bytes().all(|byte| byte.is_ascii_digit());
-                // The number of a descriptor belongs to what redirects it.
+                // A number before a redirection is its descriptor.
                 if is_number && matches!(self.peek(0), Some('<' | '>')) && self.peek(1) != Some('(') {
                     return Some(self.redirection());
                 }
@@ -114,7 +114,7 @@ impl Lexer {
         }
     }
 
-    /// Takes the sign of a redirection; the delimiter of a here-document, too.
+    /// Reads a redirection operator; for a here-document, the delimiter, too.
     fn redirection(&mut self) -> Token {
         let begin = self.at;
         while matches!(self.peek(0), Some('<' | '>' | '&' | '|')) {
@@ -134,7 +134,7 @@ impl Lexer {
         Token::Redirection(false)
     }
 
-    /// Skips the here-documents that begin here; in those that are expanded, substitutions count.
+    /// Skips the here-documents that begin here; substitutions in unquoted ones count.
     fn skip_here_documents(&mut self) {
         for document in std::mem::take(&mut self.here) {
             while self.at < self.chars.len() {
@@ -154,7 +154,7 @@ impl Lexer {
         }
     }
 
-    /// Takes a word; returns it without quotes, and whether it had none.
+    /// Reads a word; returns it without quotes, and whether it had none.
     fn word(&mut self) -> (String, bool) {
         let (mut text, mut is_plain) = (String::new(), true);
         let mut inside: Vec<Inside> = Vec::new();
@@ -227,7 +227,7 @@ impl Lexer {
                 }
                 (Some(Inside::Parentheses { .. }), ')') => {
                     inside.pop();
-                    // `$((a) ; b)` is no arithmetic: a group of commands within a substitution.
+                    // `$((a) ; b)` is no arithmetic, but a subshell in a substitution.
                     let is_open = inside.last() == Some(&Inside::Parentheses { is_arithmetic: true });
                     self.has_substitution |= is_open && next != Some(')');
                 }

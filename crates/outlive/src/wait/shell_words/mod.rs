@@ -1,27 +1,26 @@
-//! Which programs a line for the shell would run, found without running it.
+//! Finds the programs that a shell line would run, without running it.
 //!
-//! This is a reading of the line and no sandbox: what a variable holds, what a script does and what `eval` is given is not known.
-//! It knows quotes, escapes, comments, assignments, redirections, here-documents, lists, pipelines, groups, the words of loops and
-//! conditions, functions and programs that run another (`env`, `time`, `timeout` …). Whatever is malformed is read as far as it goes:
-//! the shell is who refuses it.
+//! This is no sandbox: the values of variables, scripts and arguments of `eval` are unknown. It handles quotes, escapes,
+//! comments, assignments, redirections, here-documents, lists, pipelines, groups, loops, conditions, functions and wrappers
+//! (`env`, `time`, `timeout` …). A malformed line is read as far as possible; the shell rejects it.
 
 mod lexer;
 
 use lexer::{Lexer, Token};
 
-/// What a line for the shell would run.
+/// The programs of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShellLine {
-    /// The name of the program of each simple command, without its directory, in the order in which they are written. One that
-    /// consists of assignments and redirections only has none.
+    /// Program of each simple command, without its directory, in the order of the line. A command of only assignments and
+    /// redirections has none.
     pub roots: Vec<String>,
-    /// There is a `$(…)` or a pair of backquotes that the shell would execute.
+    /// The line has a `$(…)` or backquotes that the shell would execute.
     pub has_substitution: bool,
-    /// There is nothing in it: no command, no assignment, no redirection.
+    /// The line has no command, assignment or redirection.
     pub is_empty: bool,
 }
 
-/// Programs that run another one, with those of their short options that take a value, and how many operands come first.
+/// Programs that run another: name, short options that take a value, number of operands before the command.
 const WRAPPERS: [(&str, &str, usize); 16] = [
     ("builtin", "", 0),
     ("chrt", "DPT", 1),
@@ -41,14 +40,14 @@ const WRAPPERS: [(&str, &str, usize); 16] = [
     ("xargs", "EILPadns", 0),
 ];
 
-/// Words after which a command comes.
+/// Words before a command.
 const BEFORE_A_COMMAND: [&str; 13] =
     ["!", "{", "}", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "coproc"];
 
-/// Words after which something else comes, up to the next separator.
+/// Words before something that is no command, up to the next separator.
 const NOT_A_COMMAND: [&str; 4] = ["for", "select", "case", "function"];
 
-/// Reads a line for the shell.
+/// Parses a shell line.
 pub fn read(line: &str) -> ShellLine {
     let mut lexer = Lexer::of(line);
     let mut tokens = Vec::new();
@@ -84,19 +83,19 @@ fn is_expanded(line: &str) -> bool {
     false
 }
 
-/// Puts tokens together to simple commands.
+/// Assembles tokens into simple commands.
 #[derive(Default)]
 struct Commands<'a> {
     roots: Vec<String>,
-    /// Of the command that is being read.
+    /// Words of the current command.
     words: Vec<&'a str>,
-    /// The next word is a redirection's.
+    /// The next word is the target of a redirection.
     is_target: bool,
-    /// A group was closed: no word is a command's before the next separator.
+    /// After a closed group, words belong to no command until the next separator.
     is_after_group: bool,
-    /// Within `[[ … ]]`, where nothing separates.
+    /// Within `[[ … ]]`, which has no separators.
     is_test: bool,
-    /// Each `case` that is open: whether a pattern comes.
+    /// Each open `case`: true if a pattern comes next.
     cases: Vec<bool>,
 }
 
@@ -137,7 +136,7 @@ impl<'a> Commands<'a> {
                 }
             }
             Token::Open => {
-                // One word and a parenthesis: a function, whose name is no command here.
+                // A single word before a parenthesis is the name of a function.
                 if self.words.len() == 1 {
                     self.words.clear();
                 }
@@ -178,7 +177,7 @@ impl<'a> Commands<'a> {
         }
     }
 
-    /// Ends the command that is being read.
+    /// Ends the current command.
     fn finish(&mut self) {
         let words = std::mem::take(&mut self.words);
         if !words.first().is_some_and(|word| NOT_A_COMMAND.contains(word)) {
@@ -188,7 +187,7 @@ impl<'a> Commands<'a> {
     }
 }
 
-/// Returns the name of the program that a simple command runs.
+/// Returns the program that a simple command runs.
 fn root(words: &[&str]) -> Option<String> {
     let mut rest = words;
     let mut name = None;
@@ -196,7 +195,7 @@ fn root(words: &[&str]) -> Option<String> {
         while rest.first().is_some_and(|word| is_assignment(word)) {
             rest = &rest[1..];
         }
-        // Where nothing comes after it, a wrapper is what is run.
+        // A wrapper without a command is the program itself.
         let Some((word, after)) = rest.split_first() else { return name };
         let base = word.rsplit(['/', '\\']).next().unwrap_or_default();
         name = Some(base.to_owned()).filter(|name| !name.is_empty()).or(name);
@@ -204,7 +203,7 @@ fn root(words: &[&str]) -> Option<String> {
             return name;
         };
         let (options, left) = split_options(after, with_value);
-        // It only says what it would run.
+        // `command -v` runs nothing.
         if base == "command" && options.iter().any(|option| option.contains(['v', 'V'])) {
             return name;
         }
@@ -212,7 +211,7 @@ fn root(words: &[&str]) -> Option<String> {
     }
 }
 
-/// Splits the options of a program from what comes after them.
+/// Splits the options of a program from its operands.
 fn split_options<'a, 'b>(words: &'b [&'a str], with_value: &str) -> (&'b [&'a str], &'b [&'a str]) {
     let mut at = 0;
     while let Some(option) =
@@ -223,7 +222,7 @@ fn split_options<'a, 'b>(words: &'b [&'a str], with_value: &str) -> (&'b [&'a st
             break;
         }
         let value = option.find(|c| with_value.contains(c)).filter(|_| !option.starts_with('-'));
-        // It is either the rest of the word or the next word.
+        // The value is the rest of the word or the next word.
         at += usize::from(value.is_some_and(|value| value + 1 == option.len()));
     }
     words.split_at(at.min(words.len()))
