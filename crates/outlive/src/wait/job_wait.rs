@@ -29,8 +29,6 @@ pub(super) struct JobWait<'a> {
     /// Time of that, then time of the job's end: orders jobs that met theirs in the same turn.
     pub(super) order: Option<(Instant, Option<Timestamp>)>,
     exit: ExitWatch,
-    /// Only the end is waited for, and the keeper held `done` at the last look.
-    awaits_done: bool,
     /// The keeper has freed `done`, which was waited for.
     is_done: bool,
     scanner: Option<Scanner>,
@@ -62,7 +60,6 @@ impl<'a> JobWait<'a> {
             reason: None,
             order: None,
             exit: ExitWatch::new(watch),
-            awaits_done: false,
             is_done: false,
             scanner: needs_lines.then(|| Scanner::new(job, conditions.from_line)).transpose()?,
             readiness,
@@ -89,8 +86,7 @@ impl<'a> JobWait<'a> {
         }
         let is_ending = self.is_done || self.exit.is_ending();
         let is_announced = self.is_done || (is_ending && self.job.is_announced());
-        self.awaits_done = is_ending && !is_announced && self.conditions.is_empty();
-        if self.awaits_done {
+        if is_ending && !is_announced && self.conditions.is_empty() {
             self.exit.pause(now);
             return Ok(());
         }
@@ -111,7 +107,6 @@ impl<'a> JobWait<'a> {
             self.exit = ExitWatch::default();
         } else {
             self.exit.note(store, self.job, &state, now);
-            self.awaits_done = self.conditions.is_empty() && !self.is_done && !self.job.is_announced();
         }
         self.state = Some(state);
         Ok(())
@@ -196,10 +191,12 @@ impl<'a> JobWait<'a> {
         self.exit.fds().chain(probes.filter(|_| self.exit.due().is_none()))
     }
 
-    /// Waits, without limit, until its keeper has freed `done`; `false` if that is not what is waited for, or cannot be.
+    /// Waits, without limit, until its keeper frees `done`; `false` if more than that is waited for, or `done` is free already.
     pub(super) fn wait_done(&mut self) -> bool {
-        self.is_done = self.awaits_done && self.job.wait_announced().is_ok();
-        self.is_done
+        let is_awaited = self.conditions.is_empty() && !self.is_done && !self.job.is_announced();
+        let is_freed = is_awaited && self.job.wait_announced().is_ok();
+        self.is_done |= is_freed;
+        is_freed
     }
 
     /// Returns the job's state, read again unless it has ended, so that all states are of one moment.
