@@ -308,6 +308,11 @@ fn any_event_is_waited_for() {
     let home = Home::new();
     let one = start_repeating(&home, &["--session", "s"]);
     let two = start_repeating(&home, &["--session", "t"]);
+    // The keeper answers the starter before it writes the event of the start.
+    for session in ["s", "t"] {
+        let started = home.json(["wait", "--session", session, "--event", "--since", "0"]);
+        assert_eq!(started["event"]["event"], "started");
+    }
     let of_session = waiter(&home, &["--session", "s", "--event"]);
     let of_all = waiter(&home, &["--event"]);
     let of_job = waiter(&home, &[&two, "--event"]);
