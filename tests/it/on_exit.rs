@@ -264,7 +264,7 @@ fn it_is_run_once() {
     let nonce = spec["nonce"].as_str().unwrap();
     // A running keeper of an earlier build calls it by its old name.
     for verb in ["on-exit", "parting"] {
-        assert!(home.run([verb, &job, nonce]).code(1).error().contains("told already"));
+        assert!(home.run([verb, &job, nonce]).code(1).error().contains("was done already"));
     }
     home.run(["on-exit", &job, "00000000000000000000000000000000"]).code(1);
     home.run(["on-exit", &job, "x"]).code(2);
