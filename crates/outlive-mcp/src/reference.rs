@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::profiles::{CHOICES, Profile};
-use crate::tools::{self, INSTRUCTIONS, Tool};
+use crate::tools::{INSTRUCTIONS, TOOLS, Tool};
 
 /// Returns `docs/reference/mcp-tools.md`.
 pub fn reference() -> String {
@@ -12,7 +12,7 @@ pub fn reference() -> String {
         .to_owned();
     text += INSTRUCTIONS;
     text += "\n```\n";
-    for tool in tools::all() {
+    for tool in TOOLS {
         section(&mut text, tool);
     }
     text

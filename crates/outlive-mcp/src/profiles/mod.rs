@@ -12,8 +12,6 @@ mod native;
 mod neovate;
 mod own;
 
-use std::time::Duration;
-
 use outlive::{Job, Output, SessionName, State, Timestamp};
 
 pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
@@ -57,12 +55,6 @@ pub(crate) enum NoticeStyle {
 
 /// Where the designs differ, and what each profile does there: a table of the reference.
 pub(crate) const CHOICES: &str = include_str!("choices.md");
-
-/// What asks for the end of a job, for the record of its outcome.
-pub(crate) const BY: &str = "outlive mcp";
-
-/// How long a job may leave its input unread before the caller is told.
-pub(crate) const UNREAD: Duration = Duration::from_secs(10);
 
 /// All profiles; the first is the default.
 static ALL: [&Profile; 6] = [
