@@ -54,7 +54,7 @@ impl Arguments {
 
     /// Returns the notes for the answer.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        self.notes.drain(..).map(|note| format!("note: {note}")).collect()
     }
 
     /// Returns a value unchanged; null counts as missing.
@@ -211,7 +211,7 @@ mod tests {
 
     fn arguments(value: Value) -> Arguments {
         let Value::Object(values) = value else { panic!("not an object") };
-        Arguments::new(crate::tools::find("run").unwrap(), values)
+        Arguments::new(crate::tools::TOOLS[0], values)
     }
 
     #[test]

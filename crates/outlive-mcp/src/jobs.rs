@@ -18,11 +18,23 @@ pub(crate) const LONGEST_WAIT_MS: u64 = 45_000;
 /// [`LONGEST_WAIT_MS`] as a duration.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(LONGEST_WAIT_MS);
 
+/// What asks for the end of a job, for the record of its outcome.
+pub(crate) const BY: &str = "outlive mcp";
+
+/// How long a job may leave its input unread before the caller is told.
+pub(crate) const UNREAD: Duration = Duration::from_secs(10);
+
 /// How many ids an error names.
 const NAMED: usize = 10;
 
 pub(crate) fn find(call: &Call<'_>, reference: &str) -> Result<Job, Failure> {
     call.store.find(reference.trim(), call.scope.seen()).map_err(|error| failed(call, "", error))
+}
+
+/// Lists the jobs that the caller sees, the oldest first.
+pub(crate) fn list(call: &Call<'_>) -> Result<Vec<Job>, Failure> {
+    let listing = call.store.list(call.scope.seen());
+    listing.map(|listing| listing.jobs).map_err(|error| Failure::of("cannot list jobs", &error))
 }
 
 /// Words a failure of the library for an agent: what was not done, why, and what to call next.
@@ -101,7 +113,7 @@ pub(crate) fn exit_words(notice: &Notice) -> String {
 }
 
 /// Notes how far a reader has read. Of two concurrent answers the later position counts.
-pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>, end: u64) {
+fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>, end: u64) {
     if job.cursor(reader, stream).is_none_or(|place| place < end) {
         // If the store cannot be written, the output is shown again.
         job.set_cursor(reader, stream, end).ok();
@@ -110,12 +122,26 @@ pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>,
 
 /// Marks an answer as delivering the end of a job, if it has ended, and notes that once the client has the answer.
 pub(crate) fn delivers(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
-    let reply = reply.tells(&job, state);
-    if !state.status.has_ended() {
-        return reply;
-    }
-    let reader = call.scope.reader.clone();
-    reply.after(move || note_delivered(&job, &reader))
+    delivers_output(call, reply, job, state, None)
+}
+
+/// As [`delivers`], and notes how far a stream was read.
+pub(crate) fn delivers_output(
+    call: &Call<'_>,
+    reply: Reply,
+    job: Job,
+    state: &State,
+    read: Option<(Option<Stream>, u64)>,
+) -> Reply {
+    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
+    reply.tells(&job, state).after(move || {
+        if let Some((stream, end)) = read {
+            note_read(&job, &reader, stream, end);
+        }
+        if has_ended {
+            note_delivered(&job, &reader);
+        }
+    })
 }
 
 /// Notes that a reader has received the end of a job.

@@ -98,18 +98,13 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
     let assembler = output.assembler_at(start.max(output.start()))?;
     // A rendered view counts lines from where it begins.
     let base = if selection.form == Form::Rendered { assembler.number() } else { 0 };
-    let from_line = match selection.begin {
-        Begin::Line(line) => line.saturating_sub(base),
-        _ => 0,
-    };
-    let since = match selection.begin {
-        Begin::Since(since) => Some(since),
-        _ => None,
-    };
-    let tail = match selection.begin {
-        Begin::Tail(count) => Some(count),
-        _ => None,
-    };
+    let (mut from_line, mut since, mut tail) = (0, None, None);
+    match selection.begin {
+        Begin::Offset(_) => {}
+        Begin::Line(line) => from_line = line.saturating_sub(base),
+        Begin::Since(time) => since = Some(time),
+        Begin::Tail(count) => tail = Some(count),
+    }
     let mut view = View::new(selection.form, None, assembler)
         .stream(selection.stream)
         .from_line(from_line)

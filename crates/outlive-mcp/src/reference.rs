@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::profiles::Profile;
-use crate::tools::{self, INSTRUCTIONS, Tool};
+use crate::profiles::{CHOICES, Profile};
+use crate::tools::{INSTRUCTIONS, TOOLS, Tool};
 
 /// Returns `docs/reference/mcp-tools.md`.
 pub fn reference() -> String {
@@ -12,7 +12,7 @@ pub fn reference() -> String {
         .to_owned();
     text += INSTRUCTIONS;
     text += "\n```\n";
-    for tool in tools::all() {
+    for tool in TOOLS {
         section(&mut text, tool);
     }
     text
@@ -24,15 +24,7 @@ pub fn profiles() -> String {
         `outlive mcp --profile NAME` speaks the tools of a design that agents already know. Each decision where a design contradicts \
         itself or loses something is in `docs/guide/profiles/`.\n\n## Where the designs differ\n\n"
         .to_owned();
-    let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
-    let names: Vec<String> = Profile::names().map(|name| format!("`{name}`")).collect();
-    add(format!("| | | {} |", names.join(" | ")));
-    add(format!("| --- | --- |{}", " --- |".repeat(names.len())));
-    let rows: Vec<_> = Profile::all().map(|profile| profile.choices.rows()).collect();
-    for (number, (question, _)) in rows[0].iter().enumerate() {
-        let answers: Vec<String> = rows.iter().map(|rows| rows[number].1.replace('|', "\\|")).collect();
-        add(format!("| C-{} | {question} | {} |", number + 1, answers.join(" | ")));
-    }
+    text += CHOICES;
     // outlive's own tools have a page of their own.
     for profile in Profile::all().skip(1) {
         writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.about)

@@ -3,7 +3,6 @@
 //! A profile is a view. The job, its outcome and its output are the engine's; a profile decides what they are called and how much
 //! of them is shown. So jobs of one are seen by all others, each in its own words.
 
-mod choices;
 mod claude_code;
 mod deepchat;
 mod duragent;
@@ -13,11 +12,8 @@ mod native;
 mod neovate;
 mod own;
 
-use std::time::Duration;
-
 use outlive::{Job, Output, SessionName, State, Timestamp};
 
-pub(crate) use self::choices::Choices;
 pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Tool};
@@ -35,7 +31,6 @@ pub struct Profile {
     pub(crate) notices: NoticeStyle,
     /// When it removes its ended jobs; none: the store does.
     pub(crate) expiry: Option<Expiry>,
-    pub(crate) choices: Choices,
 }
 
 /// Whose jobs a server sees that was started without `--session`.
@@ -58,11 +53,8 @@ pub(crate) enum NoticeStyle {
     Messages,
 }
 
-/// What asks for the end of a job, for the record of its outcome.
-pub(crate) const BY: &str = "outlive mcp";
-
-/// How long a job may leave its input unread before the caller is told.
-pub(crate) const UNREAD: Duration = Duration::from_secs(10);
+/// Where the designs differ, and what each profile does there: a table of the reference.
+pub(crate) const CHOICES: &str = include_str!("choices.md");
 
 /// All profiles; the first is the default.
 static ALL: [&Profile; 6] = [
@@ -209,10 +201,15 @@ mod tests {
 
     #[test]
     fn every_profile_answers_every_conflict() {
+        let names: Vec<String> = Profile::names().map(|name| format!("`{name}`")).collect();
+        let (head, rows) = CHOICES.split_once('\n').unwrap();
+        assert_eq!(head, format!("| | | {} |", names.join(" | ")));
+        for (number, row) in rows.lines().skip(1).enumerate() {
+            let row: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            assert_eq!((row[0], row.len()), (format!("C-{}", number + 1).as_str(), 2 + names.len()));
+            assert!(row.iter().all(|answer| !answer.is_empty()), "{row:?}");
+        }
         for profile in Profile::all() {
-            for (question, answer) in profile.choices.rows() {
-                assert!(!answer.is_empty(), "{} says nothing of {question}", profile.name);
-            }
             assert_eq!(Profile::find(profile.name).map(|found| found.name), Some(profile.name));
         }
     }

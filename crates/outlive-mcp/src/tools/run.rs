@@ -5,6 +5,7 @@ use std::time::Duration;
 use outlive::{Job, JobChoices, OPTIONS, OptionForm, Request, Timestamp};
 use serde_json::Value;
 
+use super::read_output::answer;
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::Arguments;
 use crate::jobs::{self, LONGEST_WAIT_MS, summary};
@@ -101,12 +102,8 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
         (true, false) => format!("{}; no output", summary(&job, &state)),
         (false, false) => format!("{}; no output yet", summary(&job, &state)),
     };
-    let id = job.id().to_string();
-    let mut reply = Reply::new(header).body(shown.text);
-    reply.footers.extend(shown.notes);
-    if let Some((first, lines)) = shown.omitted {
-        reply = reply.footer(format!("left out: read_output job={id} from_line={first} lines={lines}"));
-    }
+    let (id, end) = (job.id().to_string(), shown.end);
+    let mut reply = answer(&job, header, shown, "");
     if !has_ended {
         reply = reply.footer(format!(
             "it goes on: wait jobs=[\"{id}\"] for its end; read_output job={id} for what is new"
@@ -114,14 +111,7 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     } else if state.is_lingering() {
         reply = reply.footer(format!("processes that it started go on: kill job={id} ends them"));
     }
-    let reader = call.scope.reader.clone();
-    let end = shown.end;
-    Ok(reply.tells(&job, &state).after(move || {
-        jobs::note_read(&job, &reader, None, end);
-        if has_ended {
-            jobs::note_delivered(&job, &reader);
-        }
-    }))
+    Ok(jobs::delivers_output(call, reply, job, &state, Some((None, end))))
 }
 
 fn request(call: &mut Call<'_>) -> Result<Request, Failure> {

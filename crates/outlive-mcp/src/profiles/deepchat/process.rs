@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use super::files::{OFFLOADED, file, forget_file, offloaded};
 use super::{GRACE, flag, invalid, number, status};
 use crate::arguments::shown;
-use crate::jobs;
-use crate::profiles::{BY, UNREAD, command, epoch_ms, find, pid, read, sweep};
+use crate::jobs::{self, BY, UNREAD};
+use crate::profiles::{command, epoch_ms, find, pid, read, sweep};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 

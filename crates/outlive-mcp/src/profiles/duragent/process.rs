@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::files::log_path;
 use super::{GRACE, status, sweep};
 use crate::arguments::shown;
-use crate::jobs;
-use crate::profiles::{BY, UNREAD, command, find, pid, read, started};
+use crate::jobs::{self, BY, UNREAD};
+use crate::profiles::{command, find, pid, read, started};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 

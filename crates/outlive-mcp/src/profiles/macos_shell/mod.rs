@@ -16,7 +16,7 @@ use outlive::{Job, JobId, Line, Nonblank, Nonce, State, Status, Stream, Tally};
 use serde_json::{Value, json};
 
 use super::own::{discard, is_expired, is_past};
-use super::{Choices, Expiry, Isolation, NoticeStyle, Profile, is_answered, random_digits};
+use super::{Expiry, Isolation, NoticeStyle, Profile, is_answered, random_digits};
 use crate::jobs;
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
@@ -44,47 +44,6 @@ stream_process_output and kill_process look after it. Without a session, \"defau
         is_due: |call, job, ended| job.is_seen() && is_past(ended, call.store.config().retention.keep),
         remove_files: |_, _| {},
     }),
-    choices: Choices {
-        start_tool: "`run_background`; `run_command` with `runInBackground`",
-        bash_output: "not there: `get_process_output`",
-        process: "not there: `list_processes`, `kill_process`",
-        run_command: "in the foreground, a command and `args`",
-        id_form: "UUID",
-        id_parameter: "`processId`",
-        status_words: "starting, running, stopped, failed, killed",
-        exit_zero: "stopped",
-        timed_out: "`killed`",
-        default_timeout: "none; `run_command` 30 s",
-        kill_grace: "none: one signal",
-        kill_reach: "the whole tree",
-        kill_after_end: "an error that says its status",
-        kill_signal: "any, or `force`",
-        read_result: "lines by number, as often as one likes",
-        streams: "both, each line with its stream; or one",
-        blank_lines: "empty ones are passed over",
-        readable_output: "the last 300 lines, or `bufferSize`; all is on disk",
-        filter: "by stream",
-        start_answer: "at once",
-        command_form: "a command and `args`, which are quoted",
-        shell: "/bin/zsh, else bash, else sh",
-        environment: "the session's, then the call's",
-        stdin: "closed",
-        terminal: "pipes",
-        survives: "everything; processes go on",
-        retention: "an hour, once told",
-        limits: "50 a session, 200 in all",
-        visibility: "the project's sessions",
-        session_meaning: "a shell's directory and environment",
-        end_news: "none: asked for",
-        list_form: "`{processes: […]}`",
-        time_form: "milliseconds; start in ISO 8601",
-        approval: "annotations",
-        refused_commands: "none",
-        id_matching: "whole id",
-        platform: "Linux",
-        extra_scope: "in scope",
-        description: "none",
-    },
 };
 
 /// How many of the last lines a client can read, unless `bufferSize` says otherwise.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{content, find, in_sight, line_object, sessions, telling, total_lines, window, word};
 use crate::arguments::shown;
-use crate::jobs::LONGEST_WAIT_MS;
-use crate::profiles::{BY, known_pid, started};
+use crate::jobs::{BY, LONGEST_WAIT_MS};
+use crate::profiles::{known_pid, started};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
