@@ -70,13 +70,9 @@ impl Arguments {
 
     /// Returns a text; an empty one counts as missing.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>, Failure> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
-            Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(Value::Bool(is_true)) => Ok(Some(is_true.to_string())),
-            Some(_) => Err(self.wrong(name, "a string")),
-        }
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let text = scalar(value).ok_or_else(|| self.wrong(name, "a string"))?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
     /// Returns a text that must be there.
@@ -167,16 +163,11 @@ impl Arguments {
             let (name, value) = text.split_once('=')?;
             Some((name.trim().to_owned(), value.to_owned()))
         };
-        let scalar = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-            Value::Null => Some(String::new()),
-            _ => None,
-        };
+        let text = |value: &Value| if value.is_null() { Some(String::new()) } else { scalar(value) };
         let read = |value: &Value| -> Option<BTreeMap<String, String>> {
             match value {
                 Value::Object(map) => {
-                    map.iter().map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
+                    map.iter().map(|(name, value)| Some((name.clone(), text(value)?))).collect()
                 }
                 Value::Array(items) => items.iter().map(|item| pair(item.as_str()?)).collect(),
                 _ => None,
@@ -191,6 +182,15 @@ impl Arguments {
             }
             Some(value) => read(value).ok_or_else(|| self.wrong(name, wanted)),
         }
+    }
+}
+
+/// Returns a string, a number or a boolean as text.
+pub(crate) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
     }
 }
 

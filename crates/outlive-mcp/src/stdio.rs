@@ -139,10 +139,7 @@ impl Outgoing {
 
     /// Waits until all queued messages are written.
     pub(crate) async fn flush(&self) {
-        let (done, written) = oneshot::channel();
-        if self.writer.send(OutgoingMessage { bytes: Vec::new(), after: Vec::new(), done }).await.is_ok() {
-            written.await.ok();
-        }
+        self.send(Vec::new(), Vec::new()).await.ok();
     }
 
     fn send(
@@ -248,12 +245,8 @@ fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
             Err(_) => return,
         };
         let line = if is_too_long {
-            let most = LONGEST >> 20;
-            Some(Line::Bad(refusal(
-                -32700,
-                &format!("a line of more than {most} MiB was passed over"),
-                &Value::Null,
-            )))
+            let words = format!("a line of more than {} MiB was passed over", LONGEST >> 20);
+            Some(refusal(-32700, &words, &Value::Null))
         } else {
             // The last line may lack its newline; a truncated message is dropped.
             understand(&bytes).filter(|line| is_ended || matches!(line, Line::Message(_)))
@@ -318,11 +311,7 @@ fn understand(line: &[u8]) -> Option<Line> {
     let value = match serde_json::from_slice::<Value>(line) {
         Ok(value) => value,
         Err(error) => {
-            return Some(Line::Bad(refusal(
-                -32700,
-                &format!("this line is not JSON: {error}"),
-                &Value::Null,
-            )));
+            return Some(refusal(-32700, &format!("this line is not JSON: {error}"), &Value::Null));
         }
     };
     let id = value.get("id").filter(|id| id.is_string() || id.is_number()).unwrap_or(&Value::Null);
@@ -337,7 +326,7 @@ fn understand(line: &[u8]) -> Option<Line> {
         }
         _ => format!("this is no JSON-RPC message: {error}"),
     };
-    Some(Line::Bad(refusal(-32600, &message, id)))
+    Some(refusal(-32600, &message, id))
 }
 
 /// Replaces lone surrogate escapes, which JavaScript writes, with U+FFFD; `None` if there are none.
@@ -366,9 +355,9 @@ fn mend_surrogates(line: &[u8]) -> Option<Vec<u8>> {
     has_lone.then_some(mended)
 }
 
-fn refusal(code: i32, message: &str, id: &Value) -> Vec<u8> {
+fn refusal(code: i32, message: &str, id: &Value) -> Line {
     let error = ErrorData::new(ErrorCode(code), message.to_owned(), None);
-    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes()
+    Line::Bad(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes())
 }
 
 /// Writes messages, a line each, and runs the actions of each that was written.

@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 
 use super::own::{discard, is_expired, is_past};
 use super::{Expiry, Isolation, NoticeStyle, Profile, is_answered, random_digits};
-use crate::jobs;
-use crate::reply::{Failure, Reply};
+use crate::reply::Failure;
 use crate::tools::Call;
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -112,11 +111,6 @@ fn find(call: &Call<'_>) -> Result<Job, Failure> {
     found
         .filter(|job| sessions::is_in_sight(call.scope, job.session()))
         .ok_or_else(|| Failure::new(format!("Process '{}' not found", crate::arguments::shown(&given))))
-}
-
-/// Notes, once the client has the answer, that it told how these jobs ended.
-fn telling(call: &Call<'_>, reply: Reply, jobs: Vec<(Job, State)>) -> Reply {
-    jobs.into_iter().fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, &state))
 }
 
 /// How far the lines of each job were counted: a cache, which may be dropped.
