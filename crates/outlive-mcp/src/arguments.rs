@@ -21,30 +21,17 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn new(tool: &'static Tool, values: Map<String, Value>) -> Self {
-        let mut arguments = Self { tool, values, notes: Vec::new() };
-        arguments.note_unknown();
-        arguments
-    }
-
     /// Notes unknown parameters, with the known ones.
-    fn note_unknown(&mut self) {
-        let known: Vec<&str> = self.tool.parameters.iter().map(|parameter| parameter.name).collect();
-        let unknown: Vec<String> = self
-            .values
-            .keys()
-            .filter(|name| !known.contains(&name.as_str()))
-            .take(5)
-            .map(|name| shown(name))
-            .collect();
+    pub(crate) fn new(tool: &'static Tool, values: Map<String, Value>) -> Self {
+        let known: Vec<&str> = tool.parameters.iter().map(|parameter| parameter.name).collect();
+        let is_unknown = |name: &&String| !known.contains(&name.as_str());
+        let unknown: Vec<String> = values.keys().filter(is_unknown).take(5).map(|name| shown(name)).collect();
+        let mut arguments = Self { tool, values, notes: Vec::new() };
         if !unknown.is_empty() {
-            self.notes.push(format!(
-                "{} has no parameter {}; it has {}",
-                self.tool.name,
-                unknown.join(", "),
-                known.join(", ")
-            ));
+            let (unknown, known) = (unknown.join(", "), known.join(", "));
+            arguments.note(format!("{} has no parameter {unknown}; it has {known}", tool.name));
         }
+        arguments
     }
 
     /// Adds a note to the answer.

@@ -204,18 +204,9 @@ fn unfinished(bytes: &[u8]) -> usize {
     if tail.ends_with(b"\r") {
         return 1;
     }
-    for length in 1..=3.min(tail.len()) {
-        let byte = tail[tail.len() - length];
-        let wanted = match byte {
-            0xc2..=0xdf => 2,
-            0xe0..=0xef => 3,
-            0xf0..=0xf4 => 4,
-            0x80..=0xbf => continue,
-            _ => return 0,
-        };
-        return if wanted > length { length } else { 0 };
-    }
-    0
+    let rest = tail.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    let is_begun = std::str::from_utf8(rest).is_err_and(|error| error.error_len().is_none());
+    if is_begun { rest.len() } else { 0 }
 }
 
 /// Collects lines, only the last ones if asked for, and fits them into the budget.

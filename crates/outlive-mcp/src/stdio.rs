@@ -139,21 +139,14 @@ impl Outgoing {
 
     /// Waits until all queued messages are written.
     pub(crate) async fn flush(&self) {
-        self.send(Vec::new(), Vec::new()).await.ok();
+        self.clone().send(Vec::new(), Vec::new()).await.ok();
     }
 
-    fn send(
-        &self,
-        bytes: Vec<u8>,
-        after: Vec<After>,
-    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let writer = self.writer.clone();
-        async move {
-            let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
-            let (done, written) = oneshot::channel();
-            writer.send(OutgoingMessage { bytes, after, done }).await.map_err(|_| closed())?;
-            written.await.map_err(|_| closed())?
-        }
+    async fn send(self, bytes: Vec<u8>, after: Vec<After>) -> io::Result<()> {
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let (done, written) = oneshot::channel();
+        self.writer.send(OutgoingMessage { bytes, after, done }).await.map_err(|_| closed())?;
+        written.await.map_err(|_| closed())?
     }
 }
 
@@ -197,7 +190,7 @@ impl Transport<RoleServer> for Stdio {
                 Line::Bad(answer) => {
                     crate::log(&format!("a line that is no message: {}", String::from_utf8_lossy(&answer)));
                     // In a task of its own: it is sent even if this future is dropped while the channel is full.
-                    let sent = self.outgoing.send(answer, Vec::new());
+                    let sent = self.outgoing.clone().send(answer, Vec::new());
                     tokio::spawn(async move { sent.await.ok() });
                 }
             }

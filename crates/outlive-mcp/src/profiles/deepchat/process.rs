@@ -140,22 +140,22 @@ fn write(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
     let eof = flag(call, "eof")?;
     let state = job.state(call.store);
     let id = job.id();
+    let ended = || Failure::new(format!("Session {id} is not running"));
+    let no_stdin = || Failure::new(format!("Session {id} stdin is not available"));
     if state.status.has_ended() {
-        return Err(Failure::new(format!("Session {id} is not running")));
+        return Err(ended());
+    }
+    if job.spec().options.stdin == Stdin::Null {
+        return Err(no_stdin());
     }
     let refused = |error: ControlError| match &error {
-        ControlError::Ended(_) => Failure::new(format!("Session {id} is not running")),
-        ControlError::Orphaned(_) => Failure::new(format!("Session {id} stdin is not available")),
-        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => {
-            Failure::new(format!("Session {id} stdin is not available"))
-        }
+        ControlError::Ended(_) => ended(),
+        ControlError::Orphaned(_) => no_stdin(),
+        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => no_stdin(),
         // It may have ended a moment ago.
-        _ if job.state(call.store).status.has_ended() => Failure::new(format!("Session {id} is not running")),
+        _ if job.state(call.store).status.has_ended() => ended(),
         _ => Failure::of(&format!("Session {id} stdin was not written"), &error),
     };
-    if job.spec().options.stdin == Stdin::Null {
-        return Err(Failure::new(format!("Session {id} stdin is not available")));
-    }
     if !data.is_empty() {
         call.store.write_stdin(&job, data.as_bytes(), UNREAD).map_err(refused)?;
     }

@@ -182,22 +182,21 @@ fn write(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
     let input = call.arguments.value("input").and_then(scalar);
     let input = enter(&input.ok_or_else(|| Failure::new("'input' must be a string"))?);
     let is_over = || job.state(call.store).status.has_ended();
+    let ended = || Failure::new("process is not running");
+    let no_stdin = || Failure::new("process does not have stdin");
     if is_over() {
-        return Err(Failure::new("process is not running"));
+        return Err(ended());
     }
     if job.spec().options.stdin == Stdin::Null {
-        return Err(Failure::new("process does not have stdin"));
+        return Err(no_stdin());
     }
-    let written = call.store.write_stdin(job, input.as_bytes(), UNREAD);
-    written.map_err(|error| match &error {
-        ControlError::Ended(_) => Failure::new("process is not running"),
-        ControlError::Orphaned(_) => Failure::new("process does not have stdin"),
-        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => {
-            Failure::new("process does not have stdin")
-        }
+    call.store.write_stdin(job, input.as_bytes(), UNREAD).map_err(|error| match &error {
+        ControlError::Ended(_) => ended(),
+        ControlError::Orphaned(_) => no_stdin(),
+        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => no_stdin(),
         ControlError::NotReading { .. } => Failure::new("stdin write timed out"),
         // It may have ended a moment ago.
-        _ if is_over() => Failure::new("process is not running"),
+        _ if is_over() => ended(),
         _ => Failure::of("stdin was not written", &error),
     })?;
     Ok(Reply::plain(format!("Wrote to {}", job.id())))
