@@ -75,28 +75,14 @@ pub(crate) fn summary(job: &Job, state: &State) -> String {
 
 /// Describes the state of a job: `failed, exit 1, after 42s`.
 pub(crate) fn condition(state: &State) -> String {
-    let mut text = state.words();
-    let time = state.runtime_ms().map(format_duration);
-    match &state.outcome {
-        None => {
-            if let Some(time) = time {
-                text.push_str(&format!(", {time}"));
-            }
-        }
-        Some(outcome) => {
-            let how = match (&outcome.cause, outcome.wait_status) {
-                (Cause::Natural, WaitStatus::Exited { code }) => Some(format!("exit {code}")),
-                _ => outlive::reason(state),
-            };
-            if let Some(how) = how {
-                text.push_str(&format!(", {}", outlive::one_line(&how)));
-            }
-            if let Some(time) = time {
-                text.push_str(&format!(", after {time}"));
-            }
-        }
-    }
-    text
+    let how = state.outcome.as_ref().and_then(|outcome| match (&outcome.cause, outcome.wait_status) {
+        (Cause::Natural, WaitStatus::Exited { code }) => Some(format!("exit {code}")),
+        _ => outlive::reason(state),
+    });
+    let how = how.map(|how| format!(", {}", outlive::one_line(&how))).unwrap_or_default();
+    let after = if state.outcome.is_some() { "after " } else { "" };
+    let time = state.runtime_ms().map(|millis| format!(", {after}{}", format_duration(millis)));
+    format!("{}{how}{}", state.words(), time.unwrap_or_default())
 }
 
 /// Describes an ending: `failed, exit 1, after 42s`.
@@ -141,6 +127,14 @@ pub(crate) fn delivers_output(
         if has_ended {
             note_delivered(&job, &reader);
         }
+    })
+}
+
+/// As [`delivers`], for several jobs.
+pub(crate) fn delivers_all(call: &Call<'_>, reply: Reply, jobs: Vec<Job>) -> Reply {
+    jobs.into_iter().fold(reply, |reply, job| {
+        let state = job.state(call.store);
+        delivers(call, reply, job, &state)
     })
 }
 

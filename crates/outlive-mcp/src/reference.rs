@@ -1,7 +1,5 @@
 //! The page of the reference that is made from the declarations.
 
-use std::fmt::Write;
-
 use crate::profiles::{CHOICES, Profile};
 use crate::tools::{INSTRUCTIONS, TOOLS, Tool};
 
@@ -27,8 +25,7 @@ pub fn profiles() -> String {
     text += CHOICES;
     // outlive's own tools have a page of their own.
     for profile in Profile::all().skip(1) {
-        writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.about)
-            .expect("writing to a string cannot fail");
+        text += &format!("\n## `{}`\n\n{}.\n", profile.name, profile.about);
         for tool in profile.tools {
             section(&mut text, tool);
         }
@@ -46,17 +43,11 @@ fn section(text: &mut String, tool: &Tool) {
     ];
     let set: Vec<&str> = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
     let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
-    let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
-    let description = tool.description.trim();
-    add(format!("\n### {}\n\n{}\n\nHints: {set}.\n", tool.name, description));
-    add("| parameter | takes | |\n| --- | --- | --- |".to_owned());
+    *text += &format!("\n### {}\n\n{}\n\nHints: {set}.\n\n", tool.name, tool.description.trim());
+    *text += "| parameter | takes | |\n| --- | --- | --- |\n";
     for parameter in tool.parameters {
         let must = if parameter.is_required { "; required" } else { "" };
-        add(format!(
-            "| `{}` | {}{must} | {} |",
-            parameter.name,
-            parameter.kind_word(),
-            parameter.about.replace('|', "\\|")
-        ));
+        let (kind, about) = (parameter.kind_word(), parameter.about.replace('|', "\\|"));
+        *text += &format!("| `{}` | {kind}{must} | {about} |\n", parameter.name);
     }
 }

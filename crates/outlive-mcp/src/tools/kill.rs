@@ -119,10 +119,7 @@ fn tell(
         reply.footers.extend(failed.footers);
     }
     // This answer reports the end of these.
-    Ok(jobs.into_iter().fold(reply, |reply, job| {
-        let state = job.state(call.store);
-        jobs::delivers(call, reply, job, &state)
-    }))
+    Ok(jobs::delivers_all(call, reply, jobs))
 }
 
 fn describe(job: &Job, killed: &Killed, sent: Option<Signal>, body: &mut String) {

@@ -109,6 +109,11 @@ impl Parameter {
         Self { name, kind, is_required: true, about, more: "{}" }
     }
 
+    /// Declares a number as designs do whose numbers may have a fraction; it is read as a whole one.
+    pub(crate) const fn number(name: &'static str, about: &'static str) -> Self {
+        Self::new(name, Kind::Number, about).with(r#"{"type": "number"}"#)
+    }
+
     /// Adds keywords to its schema, as a JSON object.
     pub(crate) const fn with(mut self, more: &'static str) -> Self {
         self.more = more;

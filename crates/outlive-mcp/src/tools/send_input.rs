@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use outlive::Output;
-use serde_json::Value;
 
 use super::read_output::{answer, await_output, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
+use crate::arguments::scalar;
 use crate::jobs::{self, LONGEST_WAIT_MS, UNREAD, failed, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
@@ -36,17 +36,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(2000);
     let eof = call.arguments.flag("eof")?;
     let submit = call.arguments.choice_of_two("submit")?;
-    let text = match call.arguments.value("text") {
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(Value::Number(number)) => Some(number.to_string()),
-        Some(Value::Bool(is_true)) => Some(is_true.to_string()),
-        None => None,
-        Some(_) => {
-            return Err(
-                Failure::new("text must be a string").next("call send_input again with text as a string")
-            );
-        }
-    };
+    let wrong = || Failure::new("text must be a string").next("call send_input again with text as a string");
+    let text = call.arguments.value("text").map(|text| scalar(text).ok_or_else(wrong)).transpose()?;
     if call.arguments.value("keys").is_some() {
         return Err(Failure::new(
             "keys are for a terminal: this job runs on pipes, and this version has no terminals",

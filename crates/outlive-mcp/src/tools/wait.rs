@@ -64,7 +64,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         _ => None,
     };
     let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
-    let waited = if timeout.is_zero() { timeout } else { began.elapsed() };
+    let waited = (!timeout.is_zero()).then(|| began.elapsed());
     Ok(tell(call, jobs, &result, waited)?.after(move || drop(claim)))
 }
 
@@ -155,16 +155,13 @@ fn tell(
     call: &Call<'_>,
     mut jobs: Vec<Job>,
     result: &WaitResult,
-    waited: Duration,
+    waited: Option<Duration>,
 ) -> Result<Reply, Failure> {
     // With a timeout of 0 there was no wait.
-    let waited = if waited.is_zero() {
-        String::new()
-    } else {
-        format!(" after {}", format_duration(waited.as_millis() as u64))
-    };
-    let decided = result.job.and_then(|at| jobs.get(at).map(|job| (at, summary(job, &result.states[at]))));
-    let what = decided.as_ref().map(|(_, summary)| summary.clone()).unwrap_or_default();
+    let waited = waited.map(|waited| format!(" after {}", format_duration(waited.as_millis() as u64)));
+    let waited = waited.unwrap_or_default();
+    let decided = result.job.filter(|&at| at < jobs.len());
+    let what = decided.map(|at| summary(&jobs[at], &result.states[at])).unwrap_or_default();
     let header = match &result.reason {
         WaitReason::Timeout if jobs.is_empty() => format!("nothing has happened{waited}"),
         WaitReason::Timeout => format!("not yet{waited}: {what}"),
@@ -193,12 +190,8 @@ fn tell(
             push_line(&mut reply.body, &summary(job, state));
         }
     }
-    let ids: Vec<String> = jobs
-        .iter()
-        .zip(&result.states)
-        .filter(|(_, state)| !state.status.has_ended())
-        .map(|(job, _)| format!("\"{}\"", job.id()))
-        .collect();
+    let live = jobs.iter().zip(&result.states).filter(|(_, state)| !state.status.has_ended());
+    let ids: Vec<String> = live.map(|(job, _)| format!("\"{}\"", job.id())).collect();
     reply.is_pending = result.can_still_come;
     if result.can_still_come {
         let again =
@@ -206,7 +199,7 @@ fn tell(
         reply = reply.footer(format!("jobs go on; call it again: {again}"));
     }
     // The end of the deciding job comes with its unread output.
-    if let Some((at, _)) = decided.filter(|(at, _)| result.states[*at].status.has_ended()) {
+    if let Some(at) = decided.filter(|&at| result.states[at].status.has_ended()) {
         return with_output(call, jobs.swap_remove(at), &result.states[at], reply);
     }
     let with_states = jobs.into_iter().zip(&result.states);

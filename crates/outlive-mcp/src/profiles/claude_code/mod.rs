@@ -10,7 +10,7 @@ mod kill_shell;
 mod list_shells;
 mod run_command;
 
-use outlive::{Cause, Job, SessionName, State, Status};
+use outlive::{Cause, Job, SessionName, State};
 use serde_json::json;
 
 use super::{Isolation, NoticeStyle, Profile, is_answered, is_own};
@@ -60,17 +60,6 @@ const BY: &str = "outlive mcp (kill_shell)";
 /// The reader of all clients of this profile: the design has a single position for each stream.
 fn reader() -> SessionName {
     outlive::reader_name("claude-code")
-}
-
-/// Returns the design's word for a status.
-fn word(state: &State) -> &'static str {
-    match state.status {
-        Status::Starting | Status::Running => "running",
-        Status::Completed => "completed",
-        Status::Killed | Status::TimedOut => "killed",
-        // How a lost job ended is not known; it is no success.
-        Status::Failed | Status::Lost => "failed",
-    }
 }
 
 /// Returns the line that the design adds to the errors of a process that did not end by itself.
