@@ -187,6 +187,11 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// Refuses a request.
+    pub fn refused(code: &str, message: impl Into<String>) -> Self {
+        Self::Refused { code: code.to_owned(), message: message.into() }
+    }
+
     /// Returns the frame.
     pub fn to_frame(&self) -> Vec<u8> {
         match self {
