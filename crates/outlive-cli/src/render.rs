@@ -48,6 +48,19 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints a value with `--json`, else its text for people.
+pub(crate) fn answer(
+    is_json: bool,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<ExitCode, Failure> {
+    if is_json {
+        return print_json(value);
+    }
+    print(&text());
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Tells whether standard output is to be coloured.
 pub(crate) fn is_coloured() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::args::{Inbox, NoticeForm};
 use crate::commands::Context;
-use crate::commands::inherited_session;
 use crate::failure::Failure;
 use crate::render::{note, print, print_json};
 
@@ -25,7 +24,7 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Failure> {
-    let session = context.session.clone().map_or_else(inherited_session, Ok)?;
+    let session = context.own_session()?;
     let reader = &context.reader;
     let mut inbox = match arguments.peek {
         true => context.store.peek(&session, reader),
