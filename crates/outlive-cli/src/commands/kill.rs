@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::args::Kill;
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure, report};
-use crate::render::{note, one_line, print, print_json};
+use crate::render::{counted, note, one_line, print, print_json};
 
 /// The program that asks, as the outcome names it.
 const BY: &str = "outlive kill";
@@ -165,10 +165,7 @@ fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &
 }
 
 fn words(killed: &Killed, arguments: &Kill) -> String {
-    let processes = match killed.signalled {
-        1 => "1 process".to_owned(),
-        count => format!("{count} processes"),
-    };
+    let processes = counted(killed.signalled.into(), "process", "processes");
     match (arguments.signal, arguments.grace) {
         _ if killed.was_over => "had already ended".to_owned(),
         (Some(signal), None) => format!("{} sent to {processes}", signal.name()),
