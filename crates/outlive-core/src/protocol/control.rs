@@ -147,7 +147,7 @@ impl Request {
 }
 
 /// A process that is still there after a kill.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Survivor {
     /// Its pid.
     pub pid: i32,

@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(600);
 const STALE: Duration = Duration::from_secs(3600);
 
 /// Result of a collection.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, serde::Serialize)]
 pub struct Collected {
     /// The jobs that were removed.
     pub removed: Vec<JobId>,
