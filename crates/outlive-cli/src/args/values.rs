@@ -32,10 +32,6 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     outlive::duration::parse_duration(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn parse_environment(text: &str) -> Result<outlive::JobEnvironment, String> {
-    outlive::JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
-}
-
 pub(super) fn parse_timeout(text: &str) -> Result<Timeout, String> {
     if text == "none" || text == "off" {
         Ok(Timeout(None))
