@@ -199,7 +199,7 @@ impl<'a> Reading<'a> {
             }
             view.finish_ended(|item| self.printer.item(&item));
             let rest = self.output.assembler_at(position)?;
-            view = View::new(self.form, None, rest).stream(self.stream).search(self.search.clone());
+            view = View::new(self.form, rest).stream(self.stream).search(self.search.clone());
         }
         if self.arguments.follow {
             position = self.follow(position, |reading, piece| {
@@ -236,7 +236,7 @@ impl<'a> Reading<'a> {
             arguments.budget.is_some() || (arguments.head.is_some() && self.tail().is_some());
         let limit = arguments.lines.filter(|_| arguments.from_line.is_some());
         let assembler = self.output.assembler_at(begin)?;
-        Ok(View::new(self.form, None, assembler)
+        Ok(View::new(self.form, assembler)
             .stream(self.stream)
             .from_line(arguments.from_line.unwrap_or(0))
             .between(arguments.since, arguments.until)
@@ -301,7 +301,7 @@ impl<'a> Reading<'a> {
         }
         if let Some(pattern) = &self.search.include {
             let printer = &mut self.printer;
-            self.output.find_lines(start, pattern, self.stream, |line| printer.line(&line.into()))?;
+            self.output.find_lines(start, pattern, self.stream, |line| printer.line(&line))?;
         }
         self.printer.finish();
         Ok(())
