@@ -159,23 +159,22 @@ impl Store {
     fn undelivered(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.spool_pending().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
-        for (path, entry, why) in self.set_aside_entries() {
-            let problem = match &entry {
-                Some(entry) => format!(
-                    "the notice of {} to {} was given up after {} attempts: {why}",
-                    entry.job,
-                    crate::delivery::webhook::origin(&entry.url),
-                    entry.attempts
-                ),
-                None => format!("a notice that was to be sent is damaged: {why}"),
-            };
-            let finding = Finding::open(&path, problem);
-            findings.push(match entry {
-                Some(_) => finding.done("kept: outlive deliver --retry sends it anew", false),
-                None => {
-                    finding.done("kept, and in nobody's way: remove it when it is no longer needed", false)
+        for (path, entry) in self.set_aside_entries() {
+            let (problem, done) = match entry {
+                Ok(entry) => {
+                    let to = crate::delivery::webhook::origin(&entry.url);
+                    let why = entry.error.as_deref().unwrap_or("nobody said why");
+                    let (job, attempts) = (&entry.job, entry.attempts);
+                    let problem =
+                        format!("the notice of {job} to {to} was given up after {attempts} attempts: {why}");
+                    (problem, "kept: outlive deliver --retry sends it anew")
                 }
-            });
+                Err(why) => {
+                    let problem = format!("a notice that was to be sent is damaged: {why}");
+                    (problem, "kept, and in nobody's way: remove it when it is no longer needed")
+                }
+            };
+            findings.push(Finding::open(&path, problem).done(done, false));
         }
         findings
     }
