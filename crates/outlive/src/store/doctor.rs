@@ -14,7 +14,6 @@ use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
 
-use crate::delivery::spool::Entry;
 use crate::delivery::webhook::origin;
 use crate::job::Job;
 use crate::job::find::{Damaged, Listing, NEWER};
@@ -149,21 +148,22 @@ impl Store {
     fn undelivered(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.spool_pending().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
-        for (path, entry, why) in self.set_aside_entries() {
-            let (problem, action) = match &entry {
-                Some(Entry { job, url, attempts, .. }) => (
-                    format!(
-                        "the notice of {job} to {} was given up after {attempts} attempts: {why}",
-                        origin(url)
-                    ),
-                    "kept: outlive deliver --retry sends it anew",
-                ),
-                None => (
-                    format!("a notice that was to be sent is damaged: {why}"),
-                    "kept, and in nobody's way: remove it when it is no longer needed",
-                ),
+        for (path, entry) in self.set_aside_entries() {
+            let (problem, done) = match entry {
+                Ok(entry) => {
+                    let to = origin(&entry.url);
+                    let why = entry.error.as_deref().unwrap_or("nobody said why");
+                    let (job, attempts) = (&entry.job, entry.attempts);
+                    let problem =
+                        format!("the notice of {job} to {to} was given up after {attempts} attempts: {why}");
+                    (problem, "kept: outlive deliver --retry sends it anew")
+                }
+                Err(why) => {
+                    let problem = format!("a notice that was to be sent is damaged: {why}");
+                    (problem, "kept, and in nobody's way: remove it when it is no longer needed")
+                }
             };
-            findings.push(Finding::open(&path, problem).done(action, false));
+            findings.push(Finding::open(&path, problem).done(done, false));
         }
         findings
     }
