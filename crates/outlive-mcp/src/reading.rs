@@ -142,10 +142,9 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
     } else {
         view.finish_ended(|item| sink.take(item));
     }
-    let totals = output.totals();
     let ends_open = last.is_some_and(|byte| byte != b'\n');
     shown.is_unfinished = ends_open && selection.is_live;
-    shown.total = totals.stdout_lines + totals.stderr_lines + u64::from(ends_open);
+    shown.total = output.line_count();
     sink.finish(&mut shown);
     let lost = output.lost_at_end();
     if lost > 0 {

@@ -107,6 +107,22 @@ fn long_output_is_cut_and_the_rest_can_be_asked_for() {
     assert_eq!(all, expected);
 }
 
+/// Reading stops in the middle of a line: that line is not one more.
+#[test]
+fn the_number_of_all_lines_is_right_however_few_are_read() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Stateless);
+    for (line, total) in [("seq 100000", 100_000), ("seq 100000; printf open; printf open >&2", 100_002)] {
+        let job = client.call("run", json!({"command": line})).ok().job();
+        for form in ["rendered", "plain", "raw"] {
+            let read = client
+                .call("read_output", json!({"job": job, "from_line": 2, "lines": 2, "form": form}))
+                .ok();
+            assert!(read.text.contains(&format!("lines 2-3 of {total}\n")), "{form}: {}", read.text);
+        }
+    }
+}
+
 #[test]
 fn output_is_read_in_many_ways() {
     let home = Home::new();

@@ -180,6 +180,12 @@ impl Output {
         self.before_end().totals(self.end(), self.records.get())
     }
 
+    /// Counts the lines of the whole output, unfinished ones included.
+    pub fn line_count(&self) -> u64 {
+        let before = self.before_end();
+        before.all_lines() + before.open.iter().flatten().count() as u64
+    }
+
     /// Returns the counts at the end of the log.
     fn before_end(&self) -> Before {
         match self.newest_record() {
