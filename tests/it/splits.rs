@@ -131,6 +131,7 @@ fn expected(written: &Written) -> Vec<Line> {
         text,
         repeated: 1,
         cut_bytes: 0,
+        lost_bytes: 0,
         is_ended,
     };
     for (&byte, &stream) in written.log.iter().zip(&written.owners) {

@@ -808,7 +808,7 @@ fn read(output: &mut Output, width: usize) -> Result<[Counted; 2], String> {
             return Err("some of it is gone".to_owned());
         };
         offset += bytes.len() as u64;
-        if lost_before > 0 {
+        if lost_before.is_some() {
             out.lose();
             err.lose();
         }

@@ -168,7 +168,7 @@ impl Keeper {
     fn record_outcome(&mut self, main: Reaped, is_tree_empty: bool) {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
-        self.recorder.record_gap(now);
+        self.recorder.record_gap();
         let usage = self.usage(&main);
         // Looked up only where it matters: waiters are held up meanwhile.
         let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.limit_monitor.has_memory_limit();
@@ -275,7 +275,7 @@ impl Keeper {
     /// Writes the closed record: the last process of the job is gone.
     fn close(&mut self, main: &Reaped, end_event: EndEvent) {
         let now = Timestamp(clock::wall_us());
-        self.recorder.record_gap(now);
+        self.recorder.record_gap();
         let usage = self.usage(main);
         self.note_peaks(&usage, self.containment.was_out_of_memory(), now);
         let closed = Closed { closed: now, usage: Some(usage), totals: self.recorder.totals() };

@@ -30,8 +30,9 @@ pub(crate) struct Recorder {
     segments: VecDeque<Segment>,
     chunker: Chunker,
     cap: Option<u64>,
-    /// Bytes that were lost and have no gap in the index yet.
+    /// Bytes that were lost and have no gap in the index yet, and when the first of them was.
     unrecorded: u64,
+    lost_since: Timestamp,
     /// Whether output was dropped for the cap, and the event of it written.
     flood: Flood,
 }
@@ -69,6 +70,7 @@ impl Recorder {
             chunker: Chunker::default(),
             cap,
             unrecorded: 0,
+            lost_since: Timestamp(0),
             flood: Flood::No,
         }
     }
@@ -79,6 +81,9 @@ impl Recorder {
             let room = usize::try_from(self.segment_room(&dir)).unwrap_or(usize::MAX);
             let (part, rest) = bytes.split_at(room.min(bytes.len()));
             let kept = self.keep(stream, part, now);
+            if self.unrecorded == 0 {
+                self.lost_since = now;
+            }
             self.unrecorded += (part.len() - kept) as u64;
             bytes = rest;
         }
@@ -86,7 +91,7 @@ impl Recorder {
 
     /// Returns how many of the bytes could be kept.
     fn keep(&mut self, stream: Stream, bytes: &[u8], now: Timestamp) -> usize {
-        if !self.record_gap(now) {
+        if !self.record_gap() {
             return 0;
         }
         if let Some(record) = self.chunker.record_for(stream, now)
@@ -114,11 +119,11 @@ impl Recorder {
     }
 
     /// Writes the record of what was lost, if anything was; `false` if there is still no room.
-    pub(crate) fn record_gap(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn record_gap(&mut self) -> bool {
         if self.unrecorded == 0 {
             return true;
         }
-        let gap = self.chunker.gap(self.unrecorded, now);
+        let gap = self.chunker.gap(self.unrecorded, self.lost_since);
         let recorded = self.append(&gap);
         if recorded {
             self.unrecorded = 0;
@@ -341,18 +346,21 @@ mod tests {
         recorder.record(&dir, Stream::Stdout, b"kept\n", now);
         // First only the log has no room, then the index has none either.
         let log = std::mem::replace(&mut recorder.log, full());
-        recorder.record(&dir, Stream::Stdout, b"lost\n", now);
+        recorder.record(&dir, Stream::Stdout, b"lost\n", Timestamp(50));
         let index = std::mem::replace(&mut recorder.index, full());
-        recorder.record(&dir, Stream::Stderr, b"lost too\n", now);
+        recorder.record(&dir, Stream::Stderr, b"lost too\n", Timestamp(60));
         assert_eq!((recorder.totals().dropped_bytes, recorder.totals().bytes), (14, 5));
-        assert!(!recorder.record_gap(now), "there is no room for the gap");
+        assert!(!recorder.record_gap(), "there is no room for the gap");
         (recorder.index, recorder.log) = (index, log);
-        recorder.record(&dir, Stream::Stdout, b"back\n", now);
+        recorder.record(&dir, Stream::Stdout, b"back\n", Timestamp(70));
         assert_eq!(records(home.path()), [(0, OUT), (5, Kind::Gap), (5, OUT)]);
+        let gap = std::fs::read(home.path().join(INDEX)).unwrap()[RECORD_BYTES..][..RECORD_BYTES].try_into();
+        let gap = Record::from_bytes(&gap.unwrap()).unwrap();
+        assert_eq!(gap.time, Timestamp(50), "the gap has the time at which the loss began");
         assert_eq!(segments(home.path()), [(0, b"kept\nback\n".to_vec())]);
         let totals = recorder.totals();
         assert_eq!((totals.dropped_bytes, totals.bytes, totals.stdout_lines), (14, 10, 2));
-        assert!(recorder.record_gap(now) && records(home.path()).len() == 3, "there is no second gap");
+        assert!(recorder.record_gap() && records(home.path()).len() == 3, "there is no second gap");
     }
 
     #[test]

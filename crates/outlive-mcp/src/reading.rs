@@ -146,10 +146,7 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
     shown.is_unfinished = ends_open && selection.is_live;
     shown.total = output.line_count();
     sink.finish(&mut shown);
-    let lost = output.lost_at_end();
-    if lost > 0 {
-        shown.notes.push(format!("{lost} bytes more were printed and could not be kept"));
-    }
+    shown.notes.extend(output.lost_at_end().map(|loss| format!("after this, {loss}")));
     Ok(shown)
 }
 
@@ -238,7 +235,6 @@ impl Sink {
             ViewItem::Gone { from, to } => self
                 .notes
                 .push(format!("{} bytes of older output are no longer kept", to.saturating_sub(from))),
-            ViewItem::Lost(bytes) => self.notes.push(format!("{bytes} bytes could not be kept")),
             ViewItem::Break | ViewItem::Omitted(_) => {}
         }
     }
@@ -357,6 +353,7 @@ mod tests {
             text: "é".repeat(100).into_bytes(),
             repeated: 1,
             cut_bytes: 0,
+            lost_bytes: 0,
             is_ended: true,
         };
         cut(&mut line, 51);

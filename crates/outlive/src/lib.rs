@@ -75,7 +75,7 @@ pub use output::nonblank::{Blank, Nonblank, Tally};
 pub use output::search::{PatternError, Search, pattern};
 pub use output::unread::{Place, Unread, UnreadLines};
 pub use output::view::{Fit, Form, View, ViewItem};
-pub use output::{Output, Piece};
+pub use output::{Loss, Output, Piece};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use session::reader::{Presence, conversation_of_environment, reader_name, reader_of_environment};
 pub use session::task::Task;

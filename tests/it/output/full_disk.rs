@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::Path;
 
+use outlive_core::timestamp::Timestamp;
 use outlive_tests::{Home, SmallDisk, binary, until};
 
-use super::{has_gap, index};
+use super::{has_gap, index, json_lines, texts};
 
 fn exists(path: &Path) -> bool {
     path.try_exists().unwrap()
@@ -69,6 +70,45 @@ fn a_running_job_is_recorded_again_once_there_is_room() {
     let bytes = ended["output"]["bytes"].as_u64().unwrap();
     assert_eq!(bytes + dropped, 1_048_576 + 13);
     assert_eq!(ended["output"]["lines"], 2);
+}
+
+/// What is read after the loss is a line of its own, whatever the line was of which the disk took the beginning.
+#[test]
+fn a_line_that_a_full_disk_tore_is_not_joined_with_what_follows() {
+    let Some(disk) = SmallDisk::mount("4m") else { return };
+    let signs = tempfile::tempdir().unwrap();
+    let home = Home::in_dir(disk.path());
+    let script = r#"printf 'first\ntorn'; read go; tr '\0' x </dev/zero | head -c 1048576; : >"$0"; read go; echo whole"#;
+    let sign = signs.path().join("written");
+    let job = home.start_with(&["--stdin", "open"], ["sh", "-c", script, sign.to_str().unwrap()]);
+    home.wait_for_output(&job, "torn");
+    let filler = disk.fill();
+    let before = Timestamp(outlive_sys::clock::wall_us()).to_string();
+    home.run(["send", &job, "go"]).ok();
+    until("the command is not held up by the full disk", || exists(&sign));
+    let after = Timestamp(outlive_sys::clock::wall_us()).to_string();
+    fs::remove_file(filler).unwrap();
+    home.run(["send", &job, "go"]).ok();
+    let dropped = &home.wait(&job)["output"]["dropped_bytes"];
+
+    for view in [&[][..], &["--plain"], &["-n", "10"], &["--grep", "torn|whole|first", "-C", "1"]] {
+        let items = json_lines(&home, &[view, &[&job]].concat());
+        let [first, torn, loss, whole] = &items[..] else { panic!("{view:?}: {} items", items.len()) };
+        assert_eq!((&first["text"], &first["line"]), (&"first".into(), &1.into()));
+        let text = torn["text"].as_str().unwrap().trim_end_matches('x');
+        assert_eq!((text, &torn["line"]), ("torn", &2.into()), "{view:?}");
+        assert_eq!(&loss["lost_bytes"], dropped, "{view:?}");
+        let time = loss["time"].as_str().unwrap();
+        assert!((before.as_str()..=after.as_str()).contains(&time), "{before} {time} {after}");
+        assert_eq!((&whole["text"], &whole["line"]), (&"whole".into(), &2.into()), "{view:?}");
+    }
+    assert_eq!(texts(&json_lines(&home, &["--grep", "^whole$", &job])), ["whole"]);
+    for view in [&["--rendered"][..], &["-n", "3"]] {
+        let text = home.run([&["logs"], view, &[&job]].concat()).ok().text();
+        let lines: Vec<&str> = text.lines().rev().take(2).collect();
+        assert!(lines[0] == "whole", "{view:?}: {}", lines[0]);
+        assert!(lines[1].starts_with(&format!("[{dropped} bytes could not be kept at 2")), "{}", lines[1]);
+    }
 }
 
 #[test]

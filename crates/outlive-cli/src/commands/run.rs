@@ -236,9 +236,7 @@ fn let_go(job: &Job) -> ExitCode {
 fn write(job: &Job, piece: &Piece) -> bool {
     let written = match piece {
         Piece::Output { stream, bytes, lost_before, .. } => {
-            if *lost_before > 0 {
-                note(&format!("outlive: {lost_before} bytes could not be kept here"));
-            }
+            lost_before.inspect(|loss| note(&format!("outlive: {loss}, here")));
             match stream {
                 Some(Stream::Stderr) => write_all(io::stderr(), bytes),
                 _ => write_all(io::stdout(), bytes),

@@ -26,7 +26,9 @@ pub struct Line {
     pub repeated: u32,
     /// How many more bytes it has.
     pub cut_bytes: u64,
-    /// Whether its newline has come.
+    /// How many bytes were lost here; more than 0 only for a line that no command printed, which tells of them.
+    pub lost_bytes: u64,
+    /// Whether its newline has come, or was lost.
     pub is_ended: bool,
 }
 
@@ -96,6 +98,7 @@ impl Assembler {
                 text: ended.text,
                 repeated: 1,
                 cut_bytes: ended.cut_bytes,
+                lost_bytes: 0,
                 is_ended: true,
             });
             bytes = &bytes[at + 1..];
@@ -123,6 +126,14 @@ impl Assembler {
         self.number += lines;
     }
 
+    /// Hands on the unfinished lines as they are, because what followed them was lost. What comes next is a line apart; as it
+    /// has the newline, it has the same number.
+    pub fn tear(&mut self, emit: impl FnMut(Line)) {
+        let torn = self.unfinished();
+        self.open = Default::default();
+        torn.into_iter().map(|line| Line { is_ended: true, number: self.number + 1, ..line }).for_each(emit);
+    }
+
     /// Returns the unfinished lines, standard output's first.
     pub fn unfinished(&self) -> Vec<Line> {
         let mut number = self.number;
@@ -138,6 +149,7 @@ impl Assembler {
                     text: open.text.clone(),
                     repeated: 1,
                     cut_bytes: open.cut_bytes,
+                    lost_bytes: 0,
                     is_ended: false,
                 });
             }

@@ -64,7 +64,10 @@ impl Output {
             }
         }
         let mut place = record.offset;
-        while let Some(Piece::Output { stream, time, bytes, .. }) = self.next_piece(&mut place, offset)? {
+        while let Some(Piece::Output { stream, time, lost_before, bytes, .. }) =
+            self.next_piece(&mut place, offset)?
+        {
+            lost_before.inspect(|_| assembler.tear(|_| {}));
             assembler.push(stream, time, &bytes, |_| {});
         }
         Ok(assembler)
@@ -81,7 +84,8 @@ impl Output {
     pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
         let mut assembler = self.assembler_at(offset)?;
         while let Some(piece) = self.next_piece(&mut offset, u64::MAX)? {
-            if let Piece::Output { stream, time, bytes, .. } = piece {
+            if let Piece::Output { stream, time, lost_before, bytes, .. } = piece {
+                lost_before.inspect(|_| assembler.tear(&mut take));
                 assembler.push(stream, time, &bytes, &mut take);
             }
         }
@@ -100,6 +104,10 @@ impl Output {
         let (mut collected, mut cut, mut last) = (Vec::new(), 0, None);
         let mut offset = from;
         while let Some(piece) = self.next_piece(&mut offset, to)? {
+            if matches!(piece, Piece::Output { lost_before: Some(_), .. }) {
+                // What came before the loss is a line apart.
+                (collected, cut) = (Vec::new(), 0);
+            }
             match piece {
                 Piece::Output { stream: of, time, bytes, .. } if of == Some(stream) => {
                     last = time;

@@ -17,9 +17,9 @@ pub(crate) mod view;
 
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::{fmt, io};
 
 use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
@@ -62,8 +62,8 @@ pub enum Piece {
         time: Option<Timestamp>,
         /// Offset of the first byte.
         offset: u64,
-        /// Bytes right before these that the keeper could not store.
-        lost_before: u64,
+        /// What the keeper could not store right before these bytes.
+        lost_before: Option<Loss>,
         /// As they were printed.
         bytes: Vec<u8>,
     },
@@ -74,6 +74,23 @@ pub enum Piece {
         /// Offset of the first byte that is kept again.
         to: u64,
     },
+}
+
+/// Bytes that the keeper could not store, mostly because the disk was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// How many they were.
+    pub bytes: u64,
+    /// When the first of them was read.
+    pub time: Option<Timestamp>,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.bytes;
+        write!(out, "{bytes} {} could not be kept", if bytes == 1 { "byte" } else { "bytes" })?;
+        self.time.map_or(Ok(()), |time| write!(out, " at {time}"))
+    }
 }
 
 impl Output {
@@ -322,8 +339,8 @@ impl Output {
     }
 
     /// Returns what the index says about the byte at `offset`, which is in the log: the end of its chunk, its stream and time,
-    /// and how many bytes right before it could not be stored.
-    fn chunk_at(&self, offset: u64) -> (u64, Option<Stream>, Option<Timestamp>, u64) {
+    /// and what could not be stored right before it.
+    fn chunk_at(&self, offset: u64) -> (u64, Option<Stream>, Option<Timestamp>, Option<Loss>) {
         let number = self.last_record(|record| record.offset <= offset);
         let next = number.map_or(self.first_record, |number| number + 1);
         let chunk_end = self.record(next).map(|record| record.offset);
@@ -332,29 +349,32 @@ impl Output {
         let is_trusted = chunk_end.is_some() || !self.is_damaged.get();
         match number.and_then(|number| self.record(number)) {
             Some(record) if is_trusted => {
-                let lost_before = if record.offset == offset { self.lost_before(&record) } else { 0 };
+                let lost_before = if record.offset == offset { self.lost_before(&record) } else { None };
                 (end, stream_of(record.kind), Some(record.time), lost_before)
             }
-            _ => (end, None, None, 0),
+            _ => (end, None, None, None),
         }
     }
 
-    /// Returns how many bytes right before a record's offset could not be stored. On a full disk one offset may have many
-    /// records: empty chunks, and gaps.
-    fn lost_before(&self, record: &Record) -> u64 {
-        let earlier = self.last_record(|earlier| earlier.offset < record.offset);
-        match earlier.and_then(|number| self.record(number)) {
-            Some(earlier) => record.before.dropped.saturating_sub(earlier.before.dropped),
-            None if self.first_record == 0 => record.before.dropped,
+    /// Returns what could not be stored right before a record's offset. On a full disk one offset may have many records: empty
+    /// chunks, and gaps.
+    fn lost_before(&self, record: &Record) -> Option<Loss> {
+        let number = self.last_record(|earlier| earlier.offset < record.offset);
+        let dropped_earlier = match number.and_then(|number| self.record(number)) {
+            Some(earlier) => earlier.before.dropped,
+            None if self.first_record == 0 => 0,
             // What is left of the index has only the total.
-            None => 0,
-        }
+            None => return None,
+        };
+        let bytes = record.before.dropped.checked_sub(dropped_earlier).filter(|&bytes| bytes > 0)?;
+        let here = number.map_or(0, |number| number + 1)..self.records.get();
+        let mut gaps = here.map_while(|number| self.record(number)).filter(|record| record.kind == Kind::Gap);
+        Some(Loss { bytes, time: gaps.next().map(|gap| gap.time) })
     }
 
-    /// Returns how many bytes after the last stored one could not be stored.
-    pub fn lost_at_end(&self) -> u64 {
-        let newest = self.newest_record().filter(|newest| newest.offset >= self.end());
-        newest.map_or(0, |newest| self.lost_before(&newest))
+    /// Returns what could not be stored after the last byte.
+    pub fn lost_at_end(&self) -> Option<Loss> {
+        self.lost_before(&self.newest_record().filter(|newest| newest.offset >= self.end())?)
     }
 }
 

@@ -46,16 +46,18 @@ impl Scanner {
             if line.number < from_line { None } else { judge(&shown(line)) }
         };
         while let Some(piece) = self.output.next_piece(&mut self.offset, u64::MAX)? {
-            let Piece::Output { stream, time, bytes, .. } = piece else {
+            let Piece::Output { stream, time, lost_before, bytes, .. } = piece else {
                 self.assembler = self.output.assembler_at(self.offset)?;
                 continue;
             };
             let mut found = None;
-            self.assembler.push(stream, time, &bytes, |line| {
+            let mut take = |line| {
                 if found.is_none() {
                     found = judge_line(&line).map(|thought| (thought, line));
                 }
-            });
+            };
+            lost_before.inspect(|_| self.assembler.tear(&mut take));
+            self.assembler.push(stream, time, &bytes, &mut take);
             if found.is_some() {
                 return Ok(found);
             }

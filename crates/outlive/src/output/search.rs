@@ -76,18 +76,20 @@ impl Output {
         let is_wanted = |of: Option<Stream>| stream.is_none() || of == stream;
         let is_match = |line: &Line| is_wanted(line.stream) && pattern.is_match(&line.text);
         while let Some(piece) = self.next_piece(&mut offset, u64::MAX)? {
-            let Piece::Output { stream: of, time, bytes, .. } = piece else {
+            let Piece::Output { stream: of, time, lost_before, bytes, .. } = piece else {
                 assembler = self.assembler_at(offset)?;
                 continue;
             };
+            let mut judge = |line: Line| {
+                if is_match(&line) {
+                    emit(line);
+                }
+            };
+            lost_before.inspect(|_| assembler.tear(&mut judge));
             let mut rest = bytes.as_slice();
             if assembler.is_open(of) {
                 let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-                assembler.push(of, time, &rest[..end], |line| {
-                    if is_match(&line) {
-                        emit(line);
-                    }
-                });
+                assembler.push(of, time, &rest[..end], &mut judge);
                 rest = &rest[end..];
             }
             let whole = memrchr(b'\n', rest).map_or(0, |at| at + 1);
@@ -116,7 +118,7 @@ fn find_in(
     let (mut place, mut counted, mut lines) = (0, 0, 0);
     let mut emit = |number: u64, text: &[u8]| {
         let (number, text) = (before + number, text.to_vec());
-        emit(Line { number, stream, time, text, repeated: 1, cut_bytes: 0, is_ended: true });
+        emit(Line { number, stream, time, text, repeated: 1, cut_bytes: 0, lost_bytes: 0, is_ended: true });
     };
     // Anchors to the whole text mean the line here, so each line is matched alone.
     if ["\\A", "\\z"].iter().any(|anchor| pattern.as_str().contains(anchor)) {

@@ -182,6 +182,17 @@ fn walk(
     let mut is_torn = false;
     let mut hand_on = |line: Line, after: u64| wanted.blank.is_blank(&line.text) || take(line, after);
     while let Some(piece) = output.next_piece(&mut at, end)? {
+        if let Piece::Output { lost_before: Some(_), offset, .. } = piece {
+            let mut is_taken = true;
+            assembler.tear(|line| {
+                if is_wanted(line.stream) && !std::mem::take(&mut is_torn) && is_taken {
+                    is_taken = hand_on(line, offset);
+                }
+            });
+            if !is_taken {
+                return Ok(false);
+            }
+        }
         match piece {
             Piece::Output { stream: of, time, offset, bytes, .. } if is_wanted(of) => {
                 let mut begin = 0;

@@ -11,8 +11,8 @@ use outlive_core::plain::Plain;
 use outlive_core::rendered::Rendered;
 use outlive_core::timestamp::Timestamp;
 
-use crate::output::Piece;
 use crate::output::search::Search;
+use crate::output::{Loss, Piece};
 
 /// The form of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,7 +39,7 @@ pub enum Fit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ViewItem {
     /// A line to show, in UTF-8 unless the form is raw. In a rendered view it has its number on the page, and no stream if
-    /// both are shown.
+    /// both are shown. A loss is a line, too, in the place of what was lost.
     Line(Line),
     /// Lines that did not match were skipped here.
     Break,
@@ -52,8 +52,6 @@ pub enum ViewItem {
         /// Offset of the first byte that is kept again.
         to: u64,
     },
-    /// So many bytes could not be stored here.
-    Lost(u64),
 }
 
 /// Turns pieces of a log into lines.
@@ -161,9 +159,7 @@ impl View {
                 return;
             }
             Piece::Output { stream, time, bytes, lost_before, .. } => {
-                if *lost_before > 0 {
-                    emit(ViewItem::Lost(*lost_before));
-                }
+                lost_before.inspect(|loss| self.lose(loss, &mut emit));
                 (*stream, *time, bytes)
             }
         };
@@ -183,6 +179,37 @@ impl View {
         for line in lines {
             self.select(line, &mut emit);
         }
+    }
+
+    /// Ends the lines that a loss tore, and tells of it in its place.
+    fn lose(&mut self, loss: &Loss, emit: &mut impl FnMut(ViewItem)) {
+        let (mut lines, text) = (Vec::new(), format!("[{loss}]"));
+        let assembler = match &mut self.source {
+            Source::Raw(assembler) => {
+                assembler.tear(|line| lines.push(line));
+                assembler
+            }
+            Source::Plain(assembler, plain) => {
+                assembler.tear(|line| stripped(plain, line, &mut lines));
+                **plain = Default::default();
+                assembler
+            }
+            Source::Rendered { page, lines: count, time } => {
+                page.tear(&text, |line| lines.push(on_page(line, count, self.stream, *time)));
+                return lines.into_iter().for_each(|line| self.select(line, emit));
+            }
+        };
+        lines.push(Line {
+            number: assembler.number() + 1,
+            stream: None,
+            time: loss.time,
+            text: text.into_bytes(),
+            repeated: 1,
+            cut_bytes: 0,
+            lost_bytes: loss.bytes,
+            is_ended: true,
+        });
+        lines.into_iter().for_each(|line| self.select(line, emit));
     }
 
     /// Emits the buffered lines, without unfinished ones.
@@ -232,11 +259,12 @@ impl View {
         // Times are shown in milliseconds, and are compared as shown.
         let is_in_time = self.since.is_none_or(|since| line.time.is_none_or(|time| time >= since))
             && self.until.is_none_or(|until| line.time.is_none_or(|time| time.0 / 1000 <= until.0 / 1000));
-        let is_of_stream = self.stream.is_none() || line.stream == self.stream;
+        let is_loss = line.lost_bytes > 0;
+        let is_of_stream = self.stream.is_none() || line.stream == self.stream || is_loss;
         if !is_in_time || !is_of_stream || self.is_full() {
             return;
         }
-        let is_match = self.search.is_match(&line.text);
+        let is_match = is_loss || self.search.is_match(&line.text);
         let (fitter, shown, limit, from_line) =
             (&mut self.fitter, &mut self.shown, self.limit, self.from_line);
         self.context.push(line, is_match, |selected| {
@@ -288,5 +316,5 @@ fn on_page(
     let number = *count + 1;
     *count += u64::from(line.repeated);
     let (text, cut_bytes) = (line.text.into_bytes(), line.cut_columns);
-    Line { number, stream, time, text, repeated: line.repeated, cut_bytes, is_ended: true }
+    Line { number, stream, time, text, repeated: line.repeated, cut_bytes, lost_bytes: 0, is_ended: true }
 }

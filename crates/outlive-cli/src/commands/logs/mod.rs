@@ -241,9 +241,8 @@ impl<'a> Reading<'a> {
     /// Says that more was printed than could be kept, where the end of the log was read.
     fn tell_end(&mut self) -> io::Result<()> {
         self.output.refresh()?;
-        let lost = self.output.lost_at_end();
-        if lost > 0 && self.arguments.bytes.is_none() {
-            self.printer.lost(lost);
+        if let Some(loss) = self.output.lost_at_end().filter(|_| self.arguments.bytes.is_none()) {
+            self.printer.lost(&loss);
             self.printer.flush();
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use outlive::duration::format_size;
-use outlive::{Form, JobId, Line, Piece, Plain, Stream, ViewItem};
+use outlive::{Form, JobId, Line, Loss, Piece, Plain, Stream, ViewItem};
 use serde::Serialize;
 use serde_json::json;
 
@@ -89,9 +89,7 @@ impl Printer {
         match piece {
             Piece::Gone { from, to } => self.gone(*from, *to),
             Piece::Output { stream, bytes, lost_before, .. } => {
-                if *lost_before > 0 {
-                    self.lost(*lost_before);
-                }
+                lost_before.inspect(|loss| self.lost(loss));
                 if wanted.is_some() && *stream != wanted {
                     return;
                 }
@@ -114,13 +112,15 @@ impl Printer {
             ViewItem::Break if self.is_json => {}
             ViewItem::Break => self.write(b"--\n"),
             ViewItem::Gone { from, to } => self.gone(*from, *to),
-            ViewItem::Lost(bytes) => self.lost(*bytes),
             ViewItem::Omitted(omitted) if self.tells_omitted => self.omitted(omitted),
             ViewItem::Omitted(_) => {}
         }
     }
 
     pub(super) fn line(&mut self, line: &Line) {
+        if self.is_json && line.lost_bytes > 0 {
+            return self.lost(&Loss { bytes: line.lost_bytes, time: line.time });
+        }
         if self.is_json {
             let text = String::from_utf8_lossy(&line.text);
             return self.json(&object(line, &text));
@@ -173,12 +173,17 @@ impl Printer {
         note(&format!("outlive: bytes {from} to {to} are no longer kept"));
     }
 
-    pub(super) fn lost(&mut self, bytes: u64) {
+    pub(super) fn lost(&mut self, loss: &Loss) {
         if self.is_json {
-            return self.json(&json!({ "lost_bytes": bytes }));
+            let time = loss.time.map(|time| time.to_string());
+            return self.json(&json!({ "lost_bytes": loss.bytes, "time": time }));
+        }
+        if self.form != Form::Raw && !self.ends_in_newline {
+            self.write(b"\n");
+            self.ends_in_newline = true;
         }
         self.flush();
-        note(&format!("outlive: {bytes} bytes could not be kept here"));
+        note(&format!("outlive: {loss}, here"));
     }
 
     /// Prints what is left, and a newline where the prompt of a terminal would follow an unfinished line.

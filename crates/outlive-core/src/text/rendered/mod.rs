@@ -110,6 +110,15 @@ impl Rendered {
         }
     }
 
+    /// Writes a note into a row of its own, where something of the stream is missing.
+    pub fn tear(&mut self, note: &str, emit: impl FnMut(RenderedLine)) {
+        self.parser.finish(&mut self.page);
+        if self.page.cursor.column > 0 {
+            self.parser.push(b"\n", &mut self.page);
+        }
+        self.push(format!("{note}\n").as_bytes(), emit);
+    }
+
     /// Ends the stream, hands on what is still on the page, and begins anew.
     pub fn finish(&mut self, emit: impl FnMut(RenderedLine)) {
         self.parser.finish(&mut self.page);

@@ -180,6 +180,7 @@ mod tests {
             text: text.into_bytes(),
             repeated: 1,
             cut_bytes,
+            lost_bytes: 0,
             is_ended: true,
         };
         assert_eq!(content(&line("short".into(), 0)), "short");

@@ -301,6 +301,7 @@ mod tests {
                 text,
                 repeated: 1,
                 cut_bytes: 0,
+                lost_bytes: 0,
                 is_ended: true,
             });
         }

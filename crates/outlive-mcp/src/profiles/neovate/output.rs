@@ -37,9 +37,7 @@ impl Newest {
         match piece {
             Piece::Gone { .. } => self.cut(),
             Piece::Output { stream, bytes, lost_before, .. } => {
-                if *lost_before > 0 {
-                    self.cut();
-                }
+                lost_before.inspect(|_| self.cut());
                 let stream = stream.unwrap_or(Stream::Stdout);
                 if only.is_none_or(|only| only == stream) {
                     self.push(stream, bytes);
