@@ -12,7 +12,7 @@ use std::time::Duration;
 use outlive_core::control::SPOKEN;
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
-use outlive_core::launch::{Launch, LaunchError, LaunchReply, VERSION};
+use outlive_core::launch::{Launch, LaunchError, LaunchReply, SyncOrder, VERSION};
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
 use outlive_core::rawtext::RawText;
@@ -67,6 +67,7 @@ pub(crate) struct Keeper {
     pub(crate) limit_monitor: LimitMonitor,
     pub(crate) expiry: Expiry,
     pub(crate) on_exit: Option<OnExit>,
+    pub(crate) sync: SyncOrder,
     pub(crate) ending: Ending,
 }
 
@@ -125,6 +126,12 @@ pub(crate) fn start() -> Result<Keeper, u8> {
         Ok(keeper) => Ok(keeper),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
+            let sync_if = |order: SyncOrder| {
+                if launch.sync == order {
+                    fault::step(Point::NeverSync, || handed.outcome.sync_data()).ok();
+                }
+            };
+            sync_if(SyncOrder::Before);
             let outcome = never_started(never.clone());
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
             // A mark that is left makes the next front end write the event.
@@ -136,8 +143,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             let mut starter = handed.starter;
             let reply = LaunchReply::NotStarted(never).to_frame();
             fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
+            drop(starter);
+            sync_if(SyncOrder::After);
             if let Some(on_exit) = on_exit {
-                drop(starter);
                 on_exit.exec(&handed.dir);
             }
             Err(5)
@@ -257,6 +265,7 @@ fn keep(
         expiry: Expiry::new(launch.options.lifetime),
         on_exit: on_exit.take(),
         containment,
+        sync: launch.sync,
         ending: Ending::new(command.pid, launch.options.survivors),
     };
     keeper.write_meta(Replacing::META_START);
@@ -396,7 +405,5 @@ fn store_failure(what: &str, error: &io::Error) -> NeverStarted {
 fn write_never_started(file: &File, never: NeverStarted) {
     let outcome = never_started(never);
     let slots = crate::ending::both_slots(&outcome, outcome.ended);
-    fault::write_all_at(Point::NeverWrite, file, &slots, OUTCOME_AT)
-        .and_then(|()| fault::step(Point::NeverSync, || file.sync_data()))
-        .ok();
+    fault::write_all_at(Point::NeverWrite, file, &slots, OUTCOME_AT).ok();
 }

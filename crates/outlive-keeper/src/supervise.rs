@@ -14,6 +14,7 @@ use outlive_sys::signal::Signal;
 use outlive_sys::{clock, socket};
 
 use crate::clients::{Client, MAX_CLIENTS, Waiting};
+use crate::ending::sync;
 use crate::endpoint::Output;
 use crate::killing::Killing;
 use crate::start::Keeper;
@@ -69,10 +70,11 @@ impl Keeper {
         }
         self.answer_killed(&[]);
         self.containment.remove();
-        // Last, because no process waits for it: what was printed survives a loss of power too.
-        for file in self.recorder.files(&self.dir) {
-            fault::step(Point::LogSync, || file.sync_data()).ok();
-        }
+        let unsynced = self.unsynced();
+        // A client that still asks for something learns that there is no keeper, and does not wait for the disk.
+        drop((self.clients, self.listener));
+        // Before anything leaves the store, and after all that a process waits for.
+        sync(&unsynced);
         if let Some(on_exit) = self.on_exit.take() {
             on_exit.exec(&self.dir);
         }

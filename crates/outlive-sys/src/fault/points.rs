@@ -157,7 +157,7 @@ points! {
     Drain = "keeper.output.drain", Sure;
     /// Writing the outcome.
     OutcomeWrite = "keeper.outcome.write", Write;
-    /// Syncing it.
+    /// Syncing it, once it is announced.
     OutcomeSync = "keeper.outcome.sync", Call;
     /// Removing the mark in `live/`.
     LiveRemove = "keeper.live.unlink", Call;

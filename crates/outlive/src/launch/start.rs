@@ -325,6 +325,7 @@ impl Store {
             environment: environment.iter().map(Vec::as_slice).collect(),
             cwd: &spec.cwd.0,
             options: spec.options.clone(),
+            sync: self.config().store.sync,
             completion: completion.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::duration::{parse_duration, parse_size};
+use outlive_core::launch::SyncOrder;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;
@@ -24,6 +25,15 @@ pub struct Config {
     pub webhook: WebhookRules,
     /// Settings of the MCP server.
     pub mcp: McpRules,
+    /// How the store is written.
+    pub store: StoreRules,
+}
+
+/// How the store is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreRules {
+    /// When a job's outcome is synced.
+    pub sync: SyncOrder,
 }
 
 /// Settings of the MCP server.
@@ -140,6 +150,7 @@ impl Default for Config {
                 first_retry: Duration::from_secs(1),
             },
             mcp: McpRules::default(),
+            store: StoreRules::default(),
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -177,6 +188,13 @@ struct File {
     session: FileSession,
     webhook: FileWebhook,
     mcp: FileMcp,
+    store: FileStore,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileStore {
+    sync: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -258,6 +276,7 @@ impl Config {
         config.webhook.secret = file.webhook.secret.filter(|secret| !secret.is_empty());
         set(&mut config.webhook.timeout, "webhook.timeout", file.webhook.timeout, duration)?;
         set(&mut config.webhook.give_up, "webhook.give_up", file.webhook.give_up, duration)?;
+        set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut config.mcp.env, "mcp.env", file.mcp.env, environment)?;
         set(&mut config.webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, duration)?;
         config.limits.bytes = config.enough_bytes();
@@ -302,6 +321,14 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 fn environment(text: &str) -> Result<JobEnvironment, String> {
     JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
+}
+
+fn sync_order(text: &str) -> Result<SyncOrder, String> {
+    match text {
+        "after" => Ok(SyncOrder::After),
+        "before" => Ok(SyncOrder::Before),
+        _ => Err("write after or before".to_owned()),
+    }
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -362,6 +389,7 @@ mod tests {
             ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
             ("[mcp]\nenv = \"all\"", "mcp.env"),
+            ("[store]\nsync = \"never\"", "store.sync"),
             ("limits = 3", "limits"),
         ] {
             let message = Config::parse(text).unwrap_err();
