@@ -3,10 +3,12 @@
 pub(crate) mod frame;
 pub(crate) mod lift_timeout;
 pub(crate) mod orphan;
+mod silent;
 pub(crate) mod tree;
 pub(crate) mod usage;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,8 @@ use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor};
 use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::poll::readable;
 use outlive_sys::signal::Signal;
 use outlive_sys::socket;
 
@@ -153,8 +157,8 @@ impl Store {
             grace_ms: kill.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
             by: kill.by.clone(),
         };
-        let answer =
-            Connection::open(self, job, &state).and_then(|mut keeper| keeper.ask(&request, grace + PATIENCE));
+        let answer = Connection::open(self, job, &state)
+            .and_then(|mut keeper| keeper.ask(&request, grace.saturating_add(PATIENCE)));
         match answer {
             Ok(Reply::Signalled { count, survivors }) => Ok(Killed::new(count, survivors)),
             Ok(other) => Err(unexpected(job, &other)),
@@ -167,6 +171,13 @@ impl Store {
                 if is_over_now(&source) && job.state(self).is_orphaned() =>
             {
                 self.kill_orphan(job, &job.state(self), kill)
+            }
+            // It can no longer be asked, and the job is killed without it.
+            Err(ControlError::Unreachable { source, .. })
+                if source.kind() == io::ErrorKind::WouldBlock
+                    && keeper_of(&state).is_some_and(|keeper| silent::end(job, keeper)) =>
+            {
+                self.kill(job, kill)
             }
             Err(error) => Err(error),
         }
@@ -379,6 +390,10 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
     }
 }
 
+fn keeper_of(state: &State) -> Option<ProcessId> {
+    state.meta.as_ref()?.keeper.map(tree::identity)
+}
+
 /// Connects to a keeper, and waits for the socket of a keeper that is just starting.
 fn connect(job: &Job) -> io::Result<UnixStream> {
     let deadline = Instant::now() + PATIENCE;
@@ -401,6 +416,8 @@ fn connect(job: &Job) -> io::Result<UnixStream> {
 struct Connection<'a> {
     job: &'a Job,
     stream: UnixStream,
+    /// None while it is starting.
+    keeper: Option<ProcessId>,
 }
 
 impl<'a> Connection<'a> {
@@ -411,9 +428,14 @@ impl<'a> Connection<'a> {
         if state.is_orphaned() {
             return Err(ControlError::Orphaned(job.id().clone()));
         }
+        let keeper = keeper_of(state);
+        if let Some(keeper) = keeper {
+            // A stopped keeper takes no connection once its queue is full.
+            silent::continue_stopped(job, keeper);
+        }
         let stream = connect(job).map_err(|error| unreachable(job, error))?;
-        let mut connection = Self { job, stream };
-        let hello = connection.receive()?;
+        let mut connection = Self { job, stream, keeper };
+        let hello = connection.receive(PATIENCE)?;
         let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
         if hello.nonce != job.spec().nonce {
             return Err(unreachable(
@@ -433,10 +455,8 @@ impl<'a> Connection<'a> {
 
     /// Sends a request, and waits at most `limit` for the answer.
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
-        let limited = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
-        limited.map_err(|error| unreachable(self.job, error))?;
         self.send(request)?;
-        let contents = self.receive()?;
+        let contents = self.receive(limit)?;
         Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
     }
 
@@ -445,9 +465,27 @@ impl<'a> Connection<'a> {
             .map_err(|error| unreachable(self.job, error))
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>, ControlError> {
-        fault::step(Point::ReplyReceive, || frame::receive(&mut self.stream))
-            .map_err(|error| unreachable(self.job, error))
+    /// Waits at most `limit` for what the keeper says next. A keeper that is stopped meanwhile is continued.
+    fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, ControlError> {
+        let received = fault::step(Point::ReplyReceive, || {
+            let deadline = Instant::now().checked_add(limit.max(Duration::from_millis(1)));
+            let (mut look, mut stops) = (silent::FIRST_LOOK, 0);
+            loop {
+                let rest =
+                    deadline.map_or(look, |deadline| deadline.saturating_duration_since(Instant::now()));
+                if readable(self.stream.as_fd(), Some(look.min(rest)))? {
+                    return frame::receive(&mut self.stream);
+                }
+                let was_stopped =
+                    self.keeper.is_some_and(|keeper| silent::continue_stopped(self.job, keeper));
+                stops += u32::from(was_stopped);
+                if rest <= look || stops == silent::STOPS {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                look *= 2;
+            }
+        });
+        received.map_err(|error| unreachable(self.job, error))
     }
 }
 
