@@ -78,7 +78,7 @@ impl<'a> Follower<'a> {
     ///
     /// If the log cannot be read.
     pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Followed> {
-        let deadline = limit.map(|limit| Instant::now() + limit);
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             if self.exit.is_none()
                 && let Some(piece) = self.read(u64::MAX)?
