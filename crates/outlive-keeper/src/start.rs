@@ -56,6 +56,8 @@ pub(crate) struct Keeper {
     pub(crate) input: Input,
     pub(crate) listener: OwnedFd,
     pub(crate) clients: Vec<Client>,
+    /// When connections are accepted again; none: now.
+    pub(crate) accept_us: Option<u64>,
     pub(crate) child_ends: ChildEnds,
     pub(crate) meta: Meta,
     pub(crate) started_boot_us: u64,
@@ -254,6 +256,7 @@ fn keep(
         input: ends.input,
         listener,
         clients: Vec::new(),
+        accept_us: None,
         child_ends,
         meta,
         started_boot_us,

@@ -25,6 +25,9 @@ const BUFFER: usize = 256 << 10;
 /// After so long without output the buffer is given back and pipes shrink again.
 const QUIET_US: u64 = 1_000_000;
 
+/// How long to leave alone what cannot be had now and may be had later: a descriptor, or the kernel's memory.
+const REST_US: u64 = 100_000;
+
 /// The buffer that output is read into, and how busy the streams are.
 struct ReadState {
     buffer: Region,
@@ -86,7 +89,8 @@ impl Keeper {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
             fds.len() - 1
         };
-        let listener = (self.clients.len() <= MAX_CLIENTS).then(|| add(self.listener.as_fd(), PollFlags::IN));
+        let may_accept = self.clients.len() <= MAX_CLIENTS && self.accept_us.is_none();
+        let listener = may_accept.then(|| add(self.listener.as_fd(), PollFlags::IN));
         let outputs: Vec<Option<usize>> =
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
@@ -105,8 +109,9 @@ impl Keeper {
                 add(client.fd(), flags)
             })
             .collect();
-        // Out of memory is the only way to fail; trying again is the only answer.
+        // Out of memory is the only way to fail; trying again, and not at once, is the only answer.
         if poll(&mut fds, self.next_timer(reading)).is_err() {
+            std::thread::sleep(Duration::from_micros(REST_US));
             return Readiness::default();
         }
         let is_ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
@@ -133,8 +138,9 @@ impl Keeper {
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
         let limits = self.limit_monitor.next_us();
         let lifetime = self.expiry.next_us();
+        let survivors = self.ending.survivors_us;
         let next =
-            [self.deadline_us, killing, reading.release_us, limits, lifetime, self.ending.survivors_us];
+            [self.deadline_us, killing, reading.release_us, limits, lifetime, survivors, self.accept_us];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
     }
@@ -168,11 +174,18 @@ impl Keeper {
         let hello = Hello { versions: SPOKEN, nonce: self.meta.nonce };
         // One at a time: the next turn takes the next.
         let accepted = fault::step(Point::ClientAccept, || socket::accept(&self.listener));
-        let Ok(Some(stream)) = accepted else { return };
-        if let Some(client) = Client::new(stream, &hello) {
-            self.clients.push(client);
-        }
-        if self.clients.len() > MAX_CLIENTS
+        let is_out_of_room = match accepted {
+            Ok(stream) => {
+                self.clients.extend(stream.and_then(|stream| Client::new(stream, &hello)));
+                self.clients.len() > MAX_CLIENTS
+            }
+            // Without a descriptor the connection stays in the queue, and the listener ready: it is not asked again at once.
+            Err(_) => {
+                self.accept_us = Some(clock::boot_us() + REST_US);
+                true
+            }
+        };
+        if is_out_of_room
             && let Some(idle) = self.clients.iter().position(|client| client.waiting == Waiting::No)
         {
             self.clients.remove(idle);
@@ -305,6 +318,7 @@ impl Keeper {
             // The main process ended by itself, and so did the job; this only ends what it left behind.
             self.kill(Signal::TERM, None, Cause::Natural);
         }
+        self.accept_us = self.accept_us.filter(|due| now_us < *due);
         if self.expiry.next_us().is_some_and(|due| now_us >= due) {
             self.check_lifetime(now_us);
         }
