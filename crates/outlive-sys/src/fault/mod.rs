@@ -6,7 +6,6 @@
 #[cfg(feature = "fault")]
 mod injected;
 mod points;
-mod steps;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,8 +13,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::pipe::Attempt;
 
-pub use points::{Kind, Point};
-pub use steps::{Appending, Replacing};
+pub use points::{Appending, Kind, Point, Replacing};
 
 /// Does a step, or what a test wants to happen in its place.
 ///

@@ -177,7 +177,7 @@ impl From<ControlError> for Failure {
                 .code_is(Code::OwnAncestor)
                 .about(job)
                 .hint_for_all("let the command exit by itself, or ask from outside the job"),
-            ControlError::Unreachable { job, .. } => failure
+            ControlError::Unreachable(job, _) => failure
                 .code_is(Code::Unreachable)
                 .hint(format!("is its keeper stopped? `outlive show {job}` has the pid"))
                 .tool_hint(format!("list_jobs shows how {job} is doing")),
@@ -204,7 +204,7 @@ impl From<ControlError> for Failure {
                     "use the version of outlive that started it; `outlive logs` and `show` work all the same",
                 )
                 .tool_hint("read_output and list_jobs work all the same"),
-            ControlError::Store { .. } => failure.broken(),
+            ControlError::Store(..) => failure.broken(),
             ControlError::Refused { .. } => failure.tool_hint("list_jobs shows how it is doing"),
         }
     }

@@ -54,8 +54,7 @@ impl Store {
             self.reconcile_job(job, &state);
         }
         let untold = job.undelivered();
-        // Unique by its nonce, even if an earlier removal was cut short.
-        let gone = self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce));
+        let gone = self.gone_path(job);
         let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };
         match fault::step(Point::RemoveRename, || durable::rename_new(job.path(), &gone)) {
             Ok(true) => {}
@@ -65,8 +64,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),
         }
-        let mark = self.live().join(job.live_mark());
-        fault::step(Point::RemoveMark, || fs::remove_file(mark)).ok();
+        self.remove_live_mark(Point::RemoveMark, job);
         let removed = Event::new(Kind::Removed, job.id(), job.spec().nonce, Timestamp(clock::wall_us()));
         self.append_event(Appending::REMOVE_EVENT, job.session(), &Event { untold, ..removed });
         // A process that has the directory open may create a file in it meanwhile.
@@ -78,5 +76,10 @@ impl Store {
             removed = fs::remove_dir_all(&gone);
         }
         removed.map_err(failed)
+    }
+
+    /// Names the place to delete a job from. Unique by its nonce, even if an earlier removal was cut short.
+    pub(crate) fn gone_path(&self, job: &Job) -> PathBuf {
+        self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce))
     }
 }
