@@ -15,8 +15,8 @@ use crate::job::Job;
 /// and on a busy machine within milliseconds.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(100);
 
-/// So often a keeper may be found stopped before it is taken for one that cannot be continued: a debugger holds it, or
-/// another process stops it again and again.
+/// So often a keeper may be found stopped before it is taken for one that cannot be continued: another process stops it
+/// again and again.
 pub(super) const STOPS: u32 = 3;
 
 /// How long the kernel may take to put an ended keeper away.
@@ -28,9 +28,10 @@ fn hold(job: &Job, id: ProcessId) -> Option<Handle> {
     keeper::holds_lock_in(id.pid, job.dir()).then_some(handle)
 }
 
-/// Continues the keeper of a job if it is stopped; tells whether it was.
+/// Continues the keeper of a job if it is stopped; tells whether it was. One that a tracer holds is left to the tracer: it may only
+/// be slow.
 pub(super) fn continue_stopped(job: &Job, id: ProcessId) -> bool {
-    let is_stopped = Stat::read(id.pid).is_some_and(|stat| stat.id == id && matches!(stat.state, 'T' | 't'));
+    let is_stopped = Stat::read(id.pid).is_some_and(|stat| stat.id == id && stat.state == 'T');
     // Another user's keeper is not continued, and stays silent.
     is_stopped && hold(job, id).is_some_and(|handle| handle.signal(Signal::CONT).is_ok())
 }
