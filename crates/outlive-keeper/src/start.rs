@@ -38,6 +38,7 @@ use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
+use crate::supervise::BUFFER;
 
 /// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
@@ -84,8 +85,8 @@ struct Handed {
     starter: UnixStream,
 }
 
-/// Starts the command; an error is the exit status of a keeper that has nothing to keep.
-pub(crate) fn start() -> Result<Keeper, u8> {
+/// Starts the command; returns the buffer that its output is read into, too. An error is the exit status of a keeper that has nothing to keep.
+pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let [starter] = detach::inherited().ok_or(2)?;
     let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
@@ -125,7 +126,7 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     };
     let mut on_exit = OnExit::new(&launch, helper, umask, limits);
     match keep(handed, &launch, umask, &limits, preparation, &mut on_exit) {
-        Ok(keeper) => Ok(keeper),
+        Ok(started) => Ok(started),
         Err((handed, never)) => {
             write_never_started(&handed.outcome, never.clone());
             let sync_if = |order: SyncOrder| {
@@ -188,7 +189,7 @@ fn keep(
     limits: &Limits,
     preparation: Preparation,
     on_exit: &mut Option<OnExit>,
-) -> Result<Keeper, (Handed, NeverStarted)> {
+) -> Result<(Keeper, Region), (Handed, NeverStarted)> {
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
@@ -201,6 +202,8 @@ fn keep(
         };
     }
     spawn::adopt_orphans();
+    // Now: without it the command would run, and nothing would read what it prints.
+    let buffer = attempt!("memory for its output", fault::step(Point::BufferMap, || Region::new(BUFFER)));
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
     let ends = match endpoint::open(launch.options.endpoint()) {
@@ -277,7 +280,7 @@ fn keep(
     fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
     tree::raise_oom_score(command.pid);
     keeper.write_event(&Event { at: started, ..keeper.event(Kind::Started) });
-    Ok(keeper)
+    Ok((keeper, buffer))
 }
 
 fn execute(

@@ -20,7 +20,7 @@ use crate::killing::Killing;
 use crate::start::Keeper;
 
 /// What one read takes at most; as much as a grown pipe holds.
-const BUFFER: usize = 256 << 10;
+pub(crate) const BUFFER: usize = 256 << 10;
 
 /// After so long without output the buffer is given back and pipes shrink again.
 const QUIET_US: u64 = 1_000_000;
@@ -49,9 +49,7 @@ struct Readiness {
 
 impl Keeper {
     /// Runs until the job is closed.
-    pub(crate) fn supervise(mut self) {
-        // Without memory for a buffer there is nothing to keep; the job's lock is freed and readers see it.
-        let Ok(buffer) = Region::new(BUFFER) else { return };
+    pub(crate) fn supervise(mut self, buffer: Region) {
         let mut reading = ReadState { buffer, release_us: None };
         while !self.ending.is_closed() {
             let ready = self.wait(&reading);
