@@ -14,6 +14,7 @@ mod control_socket;
 mod cursors;
 mod cycles;
 mod damage;
+mod deleting;
 mod doctor;
 mod environment;
 mod events;

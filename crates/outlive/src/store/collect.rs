@@ -13,6 +13,7 @@ use outlive_sys::fault::{self, Point};
 
 use crate::job::Job;
 use crate::store::Store;
+use crate::store::remove::delete;
 
 /// Shortest time between two collections by front ends that start jobs.
 const EVERY: Duration = Duration::from_secs(600);
@@ -70,9 +71,13 @@ impl Store {
             file.set_modified(SystemTime::now())
         })?;
         self.sweep_marks();
+        let gone = self.take_out_sessions(self.config().retention.max_age);
+        // The rest takes as long as there is something to delete, and no start is to wait for that. A second collector finds the
+        // stamp, or removes what this one does not.
+        drop(lock);
+        gone.iter().for_each(|gone| drop(delete(gone)));
         self.sweep_new();
         self.sweep_events();
-        self.sweep_sessions(self.config().retention.max_age);
         self.sweep_spool();
         cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();

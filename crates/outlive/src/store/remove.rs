@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use outlive_core::event::{Event, Kind};
 use outlive_core::id::JobId;
@@ -39,6 +39,15 @@ impl Store {
     ///
     /// If a process of it still runs, or the store cannot be written.
     pub fn remove(&self, job: &Job) -> Result<(), RemoveError> {
+        match self.take_out(job)? {
+            Some(gone) => delete(&gone).map_err(|source| RemoveError::Io { path: gone, source }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes an ended job out of the store in one step; returns the directory that is left to [`delete`], which may take long.
+    /// `None` if another process has taken it out.
+    pub(crate) fn take_out(&self, job: &Job) -> Result<Option<PathBuf>, RemoveError> {
         let state = job.state(self);
         if state.is_elsewhere() && state.is_live() {
             return Err(RemoveError::Elsewhere(job.id().clone()));
@@ -59,27 +68,32 @@ impl Store {
         match fault::step(Point::RemoveRename, || durable::rename_new(job.path(), &gone)) {
             Ok(true) => {}
             // Another process removes it at the same time.
-            Ok(false) => return Ok(()),
+            Ok(false) => return Ok(None),
             // Another process has removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
         self.remove_live_mark(Point::RemoveMark, job);
         let removed = Event::new(Kind::Removed, job.id(), job.spec().nonce, Timestamp(clock::wall_us()));
         self.append_event(Appending::REMOVE_EVENT, job.session(), &Event { untold, ..removed });
-        // A process that has the directory open may create a file in it meanwhile.
-        let mut removed = fault::step(Point::RemoveDelete, || fs::remove_dir_all(&gone));
-        for _ in 0..10 {
-            if !removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {
-                break;
-            }
-            removed = fs::remove_dir_all(&gone);
-        }
-        removed.map_err(failed)
+        Ok(Some(gone))
     }
 
     /// Names the place to delete a job from. Unique by its nonce, even if an earlier removal was cut short.
     pub(crate) fn gone_path(&self, job: &Job) -> PathBuf {
         self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce))
     }
+}
+
+/// Deletes a directory that was taken out of the store. The store's lock is not to be held meanwhile.
+pub(crate) fn delete(gone: &Path) -> io::Result<()> {
+    let mut deleted = fault::step(Point::RemoveDelete, || fs::remove_dir_all(gone));
+    // A process that has the directory open may create a file in it meanwhile.
+    for _ in 0..10 {
+        if !deleted.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {
+            break;
+        }
+        deleted = fs::remove_dir_all(gone);
+    }
+    deleted
 }

@@ -5,6 +5,7 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
 
 use outlive_sys::fault::{self, Point};
 
@@ -16,8 +17,9 @@ use crate::store::limits::LimitError;
 const DIGITS: usize = 20;
 
 impl Store {
-    /// Reserves room for a job's output. To be called with the store's lock held.
-    pub(crate) fn reserve(&self, cap: Option<u64>) -> Result<(), LimitError> {
+    /// Reserves room for a job's output. To be called with the store's lock held; `gone` is what is to be deleted when the lock
+    /// is free.
+    pub(crate) fn reserve(&self, cap: Option<u64>, gone: &mut Vec<PathBuf>) -> Result<(), LimitError> {
         let Some(limit) = self.config().limits.bytes else { return Ok(()) };
         // A job without a cap reserves nothing; its output counts at the next measurement.
         let cap = cap.unwrap_or(0);
@@ -32,7 +34,7 @@ impl Store {
         let fitting = known.and_then(|known| known.checked_add(cap)).filter(|&bound| bound <= limit);
         let bound = match fitting {
             Some(bound) => bound,
-            None => self.make_room(cap, limit)? + cap,
+            None => self.make_room(cap, limit, gone)? + cap,
         };
         // In place, because some file systems are slow to truncate. After a failed write the next start measures again.
         if let Some(file) = file {
@@ -42,7 +44,7 @@ impl Store {
     }
 
     /// Measures the use and removes the oldest ended jobs until there is room; removes none if that would not be enough.
-    fn make_room(&self, wanted: u64, limit: u64) -> Result<u64, LimitError> {
+    fn make_room(&self, wanted: u64, limit: u64, gone: &mut Vec<PathBuf>) -> Result<u64, LimitError> {
         let (mut used, mut live) = (0u64, 0u64);
         let mut ended = Vec::new();
         for job in self.list(None).map(|listing| listing.jobs).unwrap_or_default() {
@@ -64,7 +66,8 @@ impl Store {
             if used.saturating_add(wanted) <= limit {
                 break;
             }
-            if self.remove(&job).is_ok() {
+            if let Ok(taken) = self.take_out(&job) {
+                gone.extend(taken);
                 used -= bytes;
             }
         }
