@@ -30,7 +30,7 @@ impl Group {
     /// If this user may not, or the kernel has no room.
     pub fn make(place: &Path, owner: ProcessId) -> io::Result<Self> {
         let parent = place.join(parent_name());
-        let path = parent.join(format!("job-{}-{}-{}", pid_namespace(), owner.pid, owner.start_time));
+        let path = parent.join(format!("job-{}-{}-{}", pid_namespace(0), owner.pid, owner.start_time));
         for _ in 0..100 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
@@ -54,9 +54,9 @@ impl Group {
 
     /// Tells whether it was made for the job of this keeper: its name says so, and it is where this user's groups are.
     pub fn is_of(&self, owner: ProcessId, uid: u32) -> bool {
-        let named = self.path.file_name().and_then(|name| owner_of(name.to_str()?, pid_namespace()));
+        let named = self.path.file_name().and_then(|name| owner_of(name.to_str()?));
         let parent = self.path.parent().and_then(Path::file_name);
-        named == Some(owner)
+        named == Some((pid_namespace(0), owner))
             && parent.is_some_and(|name| name.as_bytes() == format!("outlive-{uid}").as_bytes())
     }
 
@@ -137,6 +137,19 @@ impl Group {
             open.extend(groups_below(&path));
         }
         found
+    }
+
+    /// Tells whether a process is in it or in a group below it, of whatever pid namespace.
+    pub fn is_populated(&self) -> bool {
+        match self.entry("cgroup.events", "populated") {
+            Some(populated) => populated > 0,
+            // Version 1 has only the lists.
+            None => {
+                let is_empty = |path: PathBuf| fs::read(path).is_ok_and(|list| list.is_empty());
+                !is_empty(self.path.join("cgroup.procs"))
+                    || groups_below(&self.path).any(|path| Self::at(path).is_populated())
+            }
+        }
     }
 
     /// Ends everything in it at once (version 2, Linux 5.14).
