@@ -214,7 +214,7 @@ impl Keeper {
                 Some(signal) => {
                     self.ending.last_signal = Some((signal.number(), by));
                     let sent = self.containment.send(signal);
-                    Reply::Signalled { count: sent.count, survivors: sent.refused }
+                    Reply::Signalled { count: sent.reached.len() as u32, survivors: sent.refused }
                 }
                 None => refused("bad_signal", "there is no such signal"),
             },
@@ -327,6 +327,7 @@ impl Keeper {
             && now_us >= killing.next_us()
         {
             let survivors = killing.step(&mut self.containment, now_us);
+            killing.rest(clock::boot_us().saturating_sub(now_us));
             if !survivors.is_empty() {
                 self.answer_killed(&survivors);
             }
@@ -340,7 +341,7 @@ impl Keeper {
 
     /// Answers the clients that wait for the end of the tree.
     fn answer_killed(&mut self, survivors: &[outlive_core::control::Survivor]) {
-        let count = self.ending.killing.as_ref().map_or(0, |killing| killing.signalled);
+        let count = self.ending.killing.as_ref().map_or(0, Killing::count);
         for client in self.clients.iter_mut().filter(|client| client.waiting == Waiting::Killed) {
             client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
         }

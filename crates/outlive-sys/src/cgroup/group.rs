@@ -1,5 +1,6 @@
 //! One group: making it, reading and writing its files, removing it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -127,8 +128,8 @@ impl Group {
     }
 
     /// Lists the processes in it and in the groups below it.
-    pub fn members(&self) -> Vec<i32> {
-        let mut found = Vec::new();
+    pub fn members(&self) -> HashSet<i32> {
+        let mut found = HashSet::new();
         let mut open = vec![self.path.clone()];
         while let Some(path) = open.pop() {
             let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();

@@ -213,7 +213,7 @@ fn add_group(members: &mut Vec<Member>, meta: &Meta) {
     members.extend(stats.map(|stat| Member { id: stat.id, parent: stat.parent, state: stat.state }));
 }
 
-fn group_pids(meta: &Meta) -> Vec<i32> {
+fn group_pids(meta: &Meta) -> HashSet<i32> {
     let group = meta.containment.as_ref().and_then(|containment| containment.group.as_deref());
     group.map(|group| Group::at(group).members()).unwrap_or_default()
 }
