@@ -56,12 +56,18 @@ fn a_job_whose_keeper_is_stopped_again_and_again_is_killed_without_it() {
         scope.spawn(|| {
             let handle = Handle::open(keeper).unwrap();
             // It may be ended, and it may answer between two of these.
-            while !is_over.load(Ordering::Relaxed) && handle.signal(Signal::STOP).is_ok() {}
+            while !is_over.load(Ordering::Relaxed) && handle.signal(Signal::STOP).is_ok() {
+                std::thread::yield_now();
+            }
         });
         let killed = home.run(["kill", &job]);
         is_over.store(true, Ordering::Relaxed);
         killed.ok();
     });
+    // One that answered in between was stopped once more, and goes on to its end.
+    if let Some(keeper) = Handle::open(keeper) {
+        keeper.signal(Signal::CONT).ok();
+    }
     assert!(!is_running(main));
     assert_eq!(home.wait(&job)["status"], "killed");
     until("no process of it is left", || home.processes().is_empty());

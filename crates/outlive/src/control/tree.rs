@@ -269,7 +269,7 @@ mod tests {
         std::fs::create_dir(group.path().join("inner")).unwrap();
         std::fs::write(group.path().join("cgroup.procs"), "12\n0\n").unwrap();
         std::fs::write(group.path().join("inner/cgroup.procs"), "13\n").unwrap();
-        assert_eq!(Group::at(group.path()).members(), [12, 13]);
+        assert_eq!(Group::at(group.path()).members(), [12, 13].into());
         assert!(Group::at(group.path().join("gone")).members().is_empty());
     }
 }
