@@ -144,8 +144,10 @@ impl Store {
         cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();
         let mut candidates = Vec::new();
+        // One time for all: between two looks at the clock a busy machine may pass more than between two ends.
+        let now = SystemTime::now();
         for job in self.list(None)?.jobs {
-            match self.candidate(job) {
+            match self.candidate(job, now) {
                 Some(candidate) => candidates.push(candidate),
                 None => collected.kept += 1,
             }
@@ -159,14 +161,14 @@ impl Store {
         Ok(collected)
     }
 
-    fn candidate(&self, job: Job) -> Option<Candidate> {
+    fn candidate(&self, job: Job, now: SystemTime) -> Option<Candidate> {
         let state = job.state(self);
         // How long a newer outlive keeps its jobs is not known here: they are left to it.
         if state.is_live() || state.is_elsewhere() || !state.newer.is_empty() {
             return None;
         }
         let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(state.outcome?.ended.0);
-        let age = ended.elapsed().unwrap_or_default();
+        let age = now.duration_since(ended).unwrap_or_default();
         // Since a front end last read the job after its end.
         let idle = super::age(&job.path().join(file::SEEN)).map_or(age, |idle| idle.min(age));
         Some(Candidate { age, idle, is_seen: job.is_seen(), bytes: disk_bytes(job.path()), job })
