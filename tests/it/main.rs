@@ -2,6 +2,7 @@
 //!
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
+mod announce;
 mod big;
 mod bystanders;
 mod clear;
@@ -13,6 +14,7 @@ mod control_socket;
 mod cursors;
 mod cycles;
 mod damage;
+mod deleting;
 mod doctor;
 mod environment;
 mod events;
@@ -49,6 +51,7 @@ mod reserve;
 mod retention;
 mod sessions;
 mod setup;
+mod silent_keeper;
 mod splits;
 mod start;
 mod storm;

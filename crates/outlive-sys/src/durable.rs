@@ -211,8 +211,8 @@ fn replace_with(
     then: impl Fn(&File) -> io::Result<()>,
 ) -> io::Result<()> {
     use std::io::Write;
-    let temporary = format!("{name}.{}.tmp", std::process::id());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let temporary = temporary_name(name);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let written = fault::write(at.write, contents, |part| {
         let mut file = File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
         file.write_all(part)?;
@@ -224,6 +224,13 @@ fn replace_with(
         remove(&dir, &temporary).ok();
     }
     replaced
+}
+
+/// Returns a name beside `name` that no other writer has: not a thread of this program, and not one of another pid namespace
+/// that shares the directory.
+pub fn temporary_name(name: &str) -> String {
+    let random = u128::from_le_bytes(crate::random::bytes16());
+    format!("{name}.{random:032x}.tmp")
 }
 
 /// Removes a file; that it is not there is no error.
@@ -290,6 +297,26 @@ mod tests {
         std::fs::remove_dir(&b).unwrap();
         assert!(rename_new(&a, &b).unwrap());
         assert!(rename_new(&a, &b).is_err());
+    }
+
+    #[test]
+    fn threads_that_replace_a_file_leave_it_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = open_dir(home.path()).unwrap();
+        let contents = |thread: u8| vec![b'a' + thread; 1 << 16];
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (dir, place, contents) = (&dir, home.path().join("f"), &contents);
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        replace(Replacing::CURSOR, dir, "f", &contents(thread)).unwrap();
+                        let read = std::fs::read(&place).unwrap();
+                        assert!((0..4).any(|thread| read == contents(thread)), "{} bytes", read.len());
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
     }
 
     #[test]

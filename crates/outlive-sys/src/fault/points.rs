@@ -113,6 +113,8 @@ points! {
 
         LaunchReceive = "keeper.launch.receive", Call;
         GroupMake = "keeper.group.mkdir", Call;
+        /// Mapping the buffer that output is read into.
+        BufferMap = "keeper.buffer.map", Call;
         SocketBind = "keeper.socket.bind", Call;
         SocketListen = "keeper.socket.listen", Call;
         /// Opening the descriptor that is readable when a child has ended.
@@ -144,6 +146,7 @@ points! {
         /// Emptying the pipes.
         Drain = "keeper.output.drain", Sure;
         OutcomeWrite = "keeper.outcome.write", Write;
+        /// Syncing the outcome, once it is announced.
         OutcomeSync = "keeper.outcome.sync", Call;
         LiveRemove = "keeper.live.unlink", Call;
         /// Letting waiters go on.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::duration::{parse_duration, parse_size};
+use outlive_core::launch::SyncOrder;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;
@@ -25,6 +26,15 @@ pub struct Config {
     pub webhook: WebhookRules,
     /// Settings of the MCP server.
     pub mcp: McpRules,
+    /// How the store is written.
+    pub store: StoreRules,
+}
+
+/// How the store is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreRules {
+    /// When a job's outcome is synced.
+    pub sync: SyncOrder,
 }
 
 /// Settings of the MCP server.
@@ -142,6 +152,7 @@ impl Default for Config {
                 first_retry: Duration::from_secs(1),
             },
             mcp: McpRules::default(),
+            store: StoreRules::default(),
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -169,6 +180,13 @@ struct File {
     session: FileSession,
     webhook: FileWebhook,
     mcp: FileMcp,
+    store: FileStore,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileStore {
+    sync: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -254,6 +272,7 @@ impl Config {
         set(&mut webhook.timeout, "webhook.timeout", file.webhook.timeout, parse_duration)?;
         set(&mut webhook.give_up, "webhook.give_up", file.webhook.give_up, parse_duration)?;
         set(&mut config.mcp.env, "mcp.env", file.mcp.env, str::parse)?;
+        set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
         config.limits.bytes = config.enough_bytes();
         set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;
@@ -288,6 +307,14 @@ impl JobDefaults {
         }
         self.options.apply(&choices);
         Ok(())
+    }
+}
+
+fn sync_order(text: &str) -> Result<SyncOrder, &'static str> {
+    match text {
+        "after" => Ok(SyncOrder::After),
+        "before" => Ok(SyncOrder::Before),
+        _ => Err("write after or before"),
     }
 }
 
@@ -335,6 +362,7 @@ mod tests {
             ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
             ("[mcp]\nenv = \"all\"", "mcp.env"),
+            ("[store]\nsync = \"never\"", "store.sync"),
             ("limits = 3", "limits"),
         ] {
             let message = Config::parse(text).unwrap_err();

@@ -262,8 +262,8 @@ fn make(root: &Path, version: &Path) -> io::Result<()> {
     }
     // Synced before it gets its name, and then the directory: an empty version file after a power loss would read as an unknown
     // version.
-    let temporary = root.join(format!("version.{}.tmp", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let temporary = root.join(outlive_sys::durable::temporary_name("version"));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     fault::write_all(Point::VersionWrite, &mut file, version_text().as_bytes())?;
     fault::step(Point::VersionSync, || file.sync_all())?;
     fault::step(Point::VersionRename, || fs::rename(&temporary, version))?;
