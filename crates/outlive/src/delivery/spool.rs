@@ -3,9 +3,9 @@
 //! A file gets its name when it is whole and synced, and loses it when its notice has arrived. Only the process that holds
 //! `spool/lock` changes or removes files, so no notice is sent by two processes at the same time.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use outlive_core::FORMAT;
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::owner::Distrust;
 use outlive_sys::{clock, durable, lock, random};
 use serde::{Deserialize, Serialize};
 
@@ -29,9 +30,6 @@ const LOCK: &str = "lock";
 
 /// Longest pause between two attempts.
 const LONGEST: Duration = Duration::from_secs(300);
-
-/// Longer files are no notices.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// Age at which temporary files of a crash are removed.
 const STALE: Duration = Duration::from_secs(3600);
@@ -145,9 +143,7 @@ impl Store {
 
     /// Takes the spool's lock; `None` if another process holds it.
     pub(crate) fn lock_spool(&self) -> io::Result<Option<File>> {
-        let path = self.spool().join(LOCK);
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = durable::open_or_create(durable::CWD, self.spool().join(LOCK))?;
         let is_ours = fault::step(Point::SpoolLock, || lock::try_lock(&file, lock::Kind::Exclusive))?;
         Ok(is_ours.then_some(file))
     }
@@ -215,15 +211,11 @@ impl Store {
 }
 
 fn read_entry(path: &Path) -> Spooled {
-    let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)) {
-        Ok(count) if count as u64 > MAX_BYTES => return Spooled::Damaged("it is too large".to_owned()),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            return Spooled::Damaged("it is a directory".to_owned());
-        }
+    let bytes = match durable::read(durable::CWD, path) {
+        Ok(bytes) => bytes,
+        Err(error) if Distrust::of(&error).is_some() => return Spooled::Damaged(error.to_string()),
         Err(_) => return Spooled::None,
-    }
+    };
     match serde_json::from_slice::<Entry>(&bytes) {
         Ok(entry) if entry.format != FORMAT => {
             Spooled::Damaged(format!("it has format {}, and this version reads {FORMAT}", entry.format))

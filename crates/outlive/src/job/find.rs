@@ -55,7 +55,7 @@ pub enum FindError {
         candidates: Vec<JobId>,
     },
     /// The job is there and cannot be used.
-    #[error("job {id} {}", if .source.is_newer() { NEWER } else { "is damaged" })]
+    #[error("job {id} {}", verdict(.source))]
     Damaged {
         /// The damaged job.
         id: JobId,
@@ -77,6 +77,14 @@ pub enum FindError {
 
 /// Message for a job that this version does not wholly understand.
 pub const NEWER: &str = "was written by a newer outlive: upgrade to read all of it";
+
+fn verdict(damage: &DamageError) -> &'static str {
+    match (damage.is_newer(), damage.is_foreign()) {
+        (true, _) => NEWER,
+        (_, true) => "is not used",
+        _ => "is damaged",
+    }
+}
 
 /// Joins at most five ids.
 fn list(candidates: &[JobId]) -> String {

@@ -18,6 +18,7 @@ use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_core::spec::{Spec, SpecError};
 use outlive_core::{FORMAT, file};
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::owner::Distrust;
 use outlive_sys::{durable, lock};
 
 /// A job that was found or started.
@@ -52,6 +53,11 @@ pub enum DamageError {
 }
 
 impl DamageError {
+    /// Tells whether another user owns something of the job, or can write to it: nothing in it is believed.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if Distrust::of(source).is_some_and(Distrust::is_foreign))
+    }
+
     /// Tells whether a newer outlive wrote the job, so that it is not damaged.
     pub fn is_newer(&self) -> bool {
         matches!(self, Self::Spec(SpecError::Format(format)) if *format > FORMAT)
@@ -80,7 +86,7 @@ impl Job {
             }
             Err(source) => return Err(DamageError::Io { path, source }),
         };
-        let bytes = match read(&dir, file::SPEC) {
+        let bytes = match durable::read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
             // Removed after it was opened: gone, not damaged.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
@@ -144,7 +150,7 @@ impl Job {
 
     /// Reads `meta.json`; `None` if it is damaged or missing.
     pub(crate) fn meta(&self) -> Option<Meta> {
-        Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
+        Meta::parse(self.spec.nonce, &durable::read(&self.dir, file::META).ok()?)
     }
 
     /// Replaces `meta.json`, unless a later format wrote it: rewriting would lose what is not understood here.
@@ -203,11 +209,4 @@ impl Job {
         });
         seen.and_then(|file| file.set_modified(std::time::SystemTime::now())).ok();
     }
-}
-
-fn read(dir: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
-    use std::io::Read;
-    let mut bytes = Vec::new();
-    durable::open_ro(dir, name)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -163,7 +163,7 @@ impl Store {
 
     /// Reads a reader's position. A damaged file counts as none: only endings that were not marked as delivered are repeated.
     fn progress(&self, session: &SessionName, reader: &SessionName) -> Option<Progress> {
-        let text = std::fs::read(self.readers_dir(session).join(reader.as_str())).ok()?;
+        let text = durable::read(durable::CWD, self.readers_dir(session).join(reader.as_str())).ok()?;
         serde_json::from_slice(&text).ok()
     }
 }

@@ -26,6 +26,7 @@ use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{file, segment};
+use outlive_sys::durable::{self, CWD};
 
 use crate::job::Job;
 
@@ -120,7 +121,7 @@ impl Output {
         }
         self.segments.sort_unstable();
         if self.index.is_none() {
-            self.index = File::open(self.path.join(file::INDEX)).ok();
+            self.index = durable::open_trusted(CWD, self.path.join(file::INDEX)).ok();
         }
         let length = self.index.as_ref().and_then(|index| index.metadata().ok()).map_or(0, |data| data.len());
         let records = length / RECORD_BYTES as u64;
@@ -277,7 +278,7 @@ impl Output {
         let file = match &self.open {
             Some((open, file)) if *open == start => file,
             _ => {
-                reopened = File::open(self.path.join(segment::name(start)))?;
+                reopened = durable::open_trusted(CWD, self.path.join(segment::name(start)))?;
                 &reopened
             }
         };
@@ -376,7 +377,8 @@ impl Output {
         if let Some(start) = start
             && self.open.as_ref().is_none_or(|&(open, _)| open != start)
         {
-            self.open = File::open(self.path.join(segment::name(start))).ok().map(|file| (start, file));
+            let opened = durable::open_trusted(CWD, self.path.join(segment::name(start)));
+            self.open = opened.ok().map(|file| (start, file));
         }
     }
 }

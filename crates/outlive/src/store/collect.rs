@@ -1,8 +1,7 @@
 //! Retention: which ended jobs are removed, and when.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -65,9 +64,7 @@ impl Store {
         }
         let stamp = self.root().join("collected");
         fault::step(Point::CollectStamp, || {
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(true).mode(0o600).open(stamp)?;
-            file.set_modified(SystemTime::now())
+            durable::open_or_create(durable::CWD, stamp)?.set_modified(SystemTime::now())
         })?;
         self.sweep_marks();
         self.sweep_new();

@@ -1,13 +1,18 @@
 //! `config.toml`: limits, defaults and retention.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::duration::{parse_duration, parse_size};
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::clock;
+use outlive_sys::owner::Distrust;
+use outlive_sys::{clock, durable};
 use serde::Deserialize;
+
+/// Longest configuration file: far more than every key with a comment.
+const LONGEST: u64 = 1 << 20;
 
 /// The content of `config.toml`; see `docs/guide/configuration.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +160,15 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
+    },
+    /// Another user can have written the file, or it is no regular file.
+    #[error("{path} is not used")]
+    Distrusted {
+        /// The file.
+        path: PathBuf,
+        /// Why it is not trusted.
+        source: Distrust,
     },
     /// The file is not valid TOML, or has an invalid key or value.
     #[error("{path}: {message}")]
@@ -224,15 +237,19 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has an unknown key or a meaningless value.
+    /// If it cannot be read, another user than the effective one and root can have written it, or it has an unknown key or a
+    /// meaningless value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => {
-                Self::parse(&text).map_err(|message| ConfigError::Parse { path: path.to_owned(), message })
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
-        }
+        let failed = |source: io::Error| match (path.to_owned(), Distrust::of(&source)) {
+            (path, Some(source)) => ConfigError::Distrusted { path, source },
+            (path, None) => ConfigError::Read { path, source },
+        };
+        let text = match durable::read_linked(path, LONGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            read => read.map_err(failed)?,
+        };
+        let text = String::from_utf8(text).map_err(|error| failed(io::Error::other(error)))?;
+        Self::parse(&text).map_err(|message| ConfigError::Parse { path: path.to_owned(), message })
     }
 
     /// Returns a ceiling that the other limits imply: all output that ended jobs may keep, and the caps of the most live jobs.

@@ -189,7 +189,12 @@ impl Store {
             source = cause.source();
         }
         let finding = Finding::open(&path, problem);
-        let (action, is_handled) = if !damaged.error.is_certain() {
+        let (action, is_handled) = if damaged.error.is_foreign() {
+            (
+                "left alone: nothing in it is believed, and only its owner or root can remove it".to_owned(),
+                false,
+            )
+        } else if !damaged.error.is_certain() {
             ("left alone: it could not be read just now".to_owned(), false)
         } else if damaged.error.is_newer() {
             ("left alone: a newer outlive wrote it".to_owned(), true)
@@ -248,7 +253,7 @@ fn damaged_index(job: &Job, state: &State) -> Option<String> {
     let expected = state.closed.map(|closed| closed.totals.index_records);
     let expected =
         expected.or(state.outcome.as_ref().map(|outcome| outcome.totals.index_records)).unwrap_or(0);
-    let bytes = fs::read(job.path().join(file::INDEX)).unwrap_or_default();
+    let bytes = durable::read(job.dir(), file::INDEX).unwrap_or_default();
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     // Records of dropped or cleared output are punched out, and read as zeros.
     let forgotten = records.iter().take_while(|record| **record == [0; RECORD_BYTES]).count();

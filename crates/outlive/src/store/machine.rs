@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use outlive_core::VERSION;
 use outlive_core::control::SPOKEN;
-use outlive_sys::features;
+use outlive_sys::{durable, features};
 use serde::Serialize;
 
 use crate::store::Store;
@@ -99,7 +99,7 @@ impl Store {
     }
 
     fn reserved(&self) -> Option<u64> {
-        fs::read_to_string(self.root().join("reserved")).ok()?.trim().parse().ok()
+        durable::read_line(durable::CWD, self.root().join("reserved"))?.trim().parse().ok()
     }
 
     /// Returns what is wrong with the keeper program of the next job, if anything.

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use outlive_core::FORMAT;
 use outlive_core::spec::Host;
+use outlive_sys::durable::{self, CWD};
 use outlive_sys::fault::{self, Point};
+use outlive_sys::owner::{self, Distrust};
 use outlive_sys::{identity, lock};
 
 use crate::launch::keeper::{KeeperProgram, SpareKeeper};
@@ -58,6 +60,14 @@ pub enum StoreError {
         /// The system's error.
         source: io::Error,
     },
+    /// Another user owns it or can write to it, or it is no regular file.
+    #[error("{path} is not used")]
+    Distrusted {
+        /// The store, or what is wrong in it.
+        path: PathBuf,
+        /// Why it is not trusted.
+        source: Distrust,
+    },
     /// A directory with foreign content.
     #[error("{0} is not a store and not empty")]
     NotAStore(PathBuf),
@@ -85,13 +95,33 @@ impl Store {
         Self::open_home(&default_root()?)
     }
 
+    /// Gives up root's rights for those of the owner of the store that [`Store::open`] opens, with the owner's `HOME`, `USER`,
+    /// `LOGNAME` and groups. Without root's rights, or in a store of root's own, nothing happens.
+    ///
+    /// To be called before the first thread is started.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such store, or the kernel refuses. The caller must not go on.
+    pub fn become_owner() -> Result<(), StoreError> {
+        let root = default_root()?;
+        if !root.is_absolute() {
+            return Err(StoreError::Relative(root));
+        }
+        // `HOME` may have decided where it is.
+        owner::become_owner_of(&root, ("OUTLIVE_HOME", root.as_os_str()))
+            .map_err(|error| refused(&root, error))
+    }
+
     /// Opens the store at `root`, making it if needed, with the user's configuration.
     ///
     /// # Errors
     ///
     /// As [`Store::open`].
     pub fn open_home(root: &Path) -> Result<Self, StoreError> {
-        Self::open_configured(root, &config_path(root))
+        // First: in a directory that others can write to, the configuration may be theirs.
+        check_root(root)?;
+        Self::open_configured(root, &config_path(root)?)
     }
 
     /// Opens the store at `root`, making it if needed, with the configuration of a file.
@@ -101,12 +131,13 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_configured(root: &Path, config: &Path) -> Result<Self, StoreError> {
         let path = config.to_owned();
+        check_root(root)?;
         if std::env::var_os("OUTLIVE_CONFIG").is_some_and(|named| named == path && !path.exists()) {
             let source = io::Error::from(io::ErrorKind::NotFound);
             return Err(ConfigError::Read { path, source }.into());
         }
         let config = Config::load(&path)?;
-        Ok(Self { config_path: Some(path), ..Self::open_at(root, config)? })
+        Ok(Self { config_path: Some(path), ..Self::open_checked(root, config)? })
     }
 
     /// Opens the store at `root`, making it if needed.
@@ -115,30 +146,29 @@ impl Store {
     ///
     /// If it cannot be made or read, or a later version wrote it.
     pub fn open_at(root: &Path, config: Config) -> Result<Self, StoreError> {
-        if !root.is_absolute() {
-            return Err(StoreError::Relative(root.to_owned()));
-        }
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| StoreError::Io { path, source }
-        };
+        check_root(root)?;
+        Self::open_checked(root, config)
+    }
+
+    fn open_checked(root: &Path, config: Config) -> Result<Self, StoreError> {
         let version = root.join("version");
-        match fs::read_to_string(&version) {
-            Ok(text) if text == version_text() => {}
+        match durable::read(CWD, &version) {
+            Ok(text) if text == version_text().as_bytes() => {}
             Ok(found) => {
-                return Err(StoreError::Version { path: root.to_owned(), found: found.trim().to_owned() });
+                let found = String::from_utf8_lossy(&found).trim().to_owned();
+                return Err(StoreError::Version { path: root.to_owned(), found });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !is_adoptable(root) {
                     // Another process may have made it meanwhile, and put jobs into it.
                     if version.exists() {
-                        return Self::open_at(root, config);
+                        return Self::open_checked(root, config);
                     }
                     return Err(StoreError::NotAStore(root.to_owned()));
                 }
-                make(root, &version).map_err(failed(root))?;
+                make(root, &version).map_err(|error| refused(root, error))?;
             }
-            Err(error) => return Err(failed(&version)(error)),
+            Err(error) => return Err(refused(&version, error)),
         }
         Ok(Self {
             root: root.to_owned(),
@@ -222,13 +252,7 @@ impl Store {
     /// Takes the store's lock. After a second it goes on without: a stopped front end that holds the lock must not stop all
     /// others, and only the exactness of the limits depends on it.
     pub(crate) fn lock(&self) -> io::Result<StoreLock> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.root.join("lock"))?;
+        let file = durable::open_or_create(CWD, self.root.join("lock"))?;
         let is_held = lock::lock_within(&file, LOCK_LIMIT)?;
         Ok(StoreLock { _file: file, is_held })
     }
@@ -265,6 +289,32 @@ fn is_adoptable(root: &Path) -> bool {
     })
 }
 
+/// Checks that no other user can have written what is in the store; that it does not exist is no error.
+fn check_root(root: &Path) -> Result<(), StoreError> {
+    if !root.is_absolute() {
+        return Err(StoreError::Relative(root.to_owned()));
+    }
+    let check = |path: &Path| match owner::check_dir_at(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        checked => checked.map_err(|error| refused(path, error)),
+    };
+    // In a directory that others cannot enter, the rights to those below do not count.
+    if check(root)? {
+        for name in DIRECTORIES.iter().chain(&LATER_DIRECTORIES) {
+            check(&root.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, error: io::Error) -> StoreError {
+    let path = path.to_owned();
+    match Distrust::of(&error) {
+        Some(source) => StoreError::Distrusted { path, source },
+        None => StoreError::Io { path, source: error },
+    }
+}
+
 /// Makes the directories and, last, the version file: a store without it is unfinished.
 ///
 /// # Durability
@@ -273,6 +323,8 @@ fn is_adoptable(root: &Path) -> bool {
 fn make(root: &Path, version: &Path) -> io::Result<()> {
     let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
     fault::step(Point::RootMake, || make(root))?;
+    // Another user may have made it meanwhile.
+    owner::check_dir_at(root)?;
     for name in DIRECTORIES {
         fault::step(Point::PartsMake, || make(&root.join(name)))?;
     }
@@ -297,17 +349,19 @@ fn default_root() -> Result<PathBuf, StoreError> {
     set("HOME").map(|home| home.join(".local/state/outlive")).ok_or(StoreError::NoHome)
 }
 
-/// Returns `$OUTLIVE_CONFIG`, else `config.toml` in the store if it exists, else in the user's configuration directory.
-fn config_path(root: &Path) -> PathBuf {
+/// Returns `$OUTLIVE_CONFIG`, else `config.toml` in the store if it exists, else in the user's configuration directory. The one in
+/// the store is a file of the store, and so no link.
+fn config_path(root: &Path) -> Result<PathBuf, StoreError> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = set("OUTLIVE_CONFIG") {
-        return path;
+        return Ok(path);
     }
     let own = root.join("config.toml");
-    if own.exists() {
-        return own;
+    match own.symlink_metadata() {
+        Ok(found) if found.is_symlink() => return Err(refused(&own, Distrust::Link.into())),
+        Ok(_) => return Ok(own),
+        Err(_) => {}
     }
-    set("XDG_CONFIG_HOME")
-        .or_else(|| set("HOME").map(|home| home.join(".config")))
-        .map_or(own, |config| config.join("outlive/config.toml"))
+    let elsewhere = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
+    Ok(elsewhere.map_or(own, |config| config.join("outlive/config.toml")))
 }

@@ -3,9 +3,9 @@
 //! The file `reserved` holds an upper bound: each start adds its cap, and nothing is subtracted. When the bound reaches the
 //! ceiling, the real use is measured, and the oldest ended jobs are removed if that is too much.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 
+use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
 
 use crate::store::Store;
@@ -21,9 +21,7 @@ impl Store {
         let Some(limit) = self.config().limits.bytes else { return Ok(()) };
         // A job without a cap reserves nothing; its output counts at the next measurement.
         let cap = cap.unwrap_or(0);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(self.root().join("reserved")).ok();
+        let file = durable::open_or_create(durable::CWD, self.root().join("reserved")).ok();
         let mut digits = [0; DIGITS];
         let known = file.as_ref().and_then(|file| {
             file.read_exact_at(&mut digits, 0).ok()?;

@@ -8,7 +8,7 @@ mod main_handle;
 mod remnants;
 
 use std::collections::HashSet;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use outlive_core::control::Survivor;
@@ -110,9 +110,7 @@ impl Job {
     }
 
     fn asked(&self) -> Option<Asked> {
-        let mut bytes = Vec::new();
-        durable::open_ro(self.dir(), file::ASKED).ok()?.read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&durable::read(self.dir(), file::ASKED).ok()?).ok()
     }
 
     /// Records the requester before anything is done, for the outcome. The first request for a kill stays.
