@@ -117,18 +117,24 @@ pub fn check_file(file: impl AsFd, limit: u64) -> io::Result<u64> {
 /// If it is not there.
 pub fn lets_others_replace(directory: &Path) -> io::Result<bool> {
     let found = stat(directory)?;
-    Ok(is_shared(&found) && !Mode::from_raw_mode(found.st_mode).contains(Mode::SVTX))
+    Ok(is_shared(found.st_mode, found.st_gid) && !Mode::from_raw_mode(found.st_mode).contains(Mode::SVTX))
 }
 
 /// Refuses what other users can write to. An access list with other users in it counts: the kernel shows it in the group's bits.
 fn not_shared(stat: &Stat) -> io::Result<()> {
-    if is_shared(stat) { Err(Distrust::Shared(stat.st_mode & 0o7777).into()) } else { Ok(()) }
+    if is_shared(stat.st_mode, stat.st_gid) {
+        Err(Distrust::Shared(stat.st_mode & 0o7777).into())
+    } else {
+        Ok(())
+    }
 }
 
+/// Tells whether a file or directory with these permissions and this group can be written to by other users.
+///
 /// A user's own group has the user's number and is the group that the user acts with; every other group counts as others.
-fn is_shared(stat: &Stat) -> bool {
-    let mode = Mode::from_raw_mode(stat.st_mode);
-    let is_own_group = || stat.st_gid == geteuid().as_raw() && stat.st_gid == getegid().as_raw();
+pub fn is_shared(mode: u32, gid: u32) -> bool {
+    let mode = Mode::from_raw_mode(mode);
+    let is_own_group = || gid == geteuid().as_raw() && gid == getegid().as_raw();
     mode.contains(Mode::WOTH) || (mode.contains(Mode::WGRP) && !is_own_group())
 }
 

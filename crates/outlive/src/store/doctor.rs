@@ -34,16 +34,16 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn open(path: &Path, problem: impl Into<String>) -> Self {
+    pub(super) fn open(path: &Path, problem: impl Into<String>) -> Self {
         let (path, problem) = (path.to_owned(), problem.into());
         Self { path, problem, action: None, fix: None, is_handled: false }
     }
 
-    fn with_fix(self, fix: &str) -> Self {
+    pub(super) fn with_fix(self, fix: &str) -> Self {
         Self { fix: Some(fix.to_owned()), ..self }
     }
 
-    fn done(self, action: impl Into<String>, is_handled: bool) -> Self {
+    pub(super) fn done(self, action: impl Into<String>, is_handled: bool) -> Self {
         Self { action: Some(action.into()), is_handled, ..self }
     }
 }
@@ -80,8 +80,8 @@ const KNOWN: &[&str] = &[
 ];
 
 impl Store {
-    /// Examines the store. With `fixes`, damaged jobs without a keeper are moved to `quarantine/`, so that nothing is lost, and
-    /// missing directories are made; else problems are only reported.
+    /// Examines the store. With `fixes`, damaged jobs without a keeper are moved to `quarantine/`, so that nothing is lost, missing
+    /// directories are made, and leftovers of programs that were killed removed; else problems are only reported.
     ///
     /// # Errors
     ///
@@ -92,6 +92,8 @@ impl Store {
             let problem = format!("the store is on {kind}, where locks may not hold between hosts");
             findings.push(Finding::open(self.root(), problem));
         }
+        findings.extend(self.full_disk());
+        findings.extend(self.open_ancestors());
         for name in crate::store::DIRECTORIES {
             let path = self.root().join(name);
             if path.is_dir() {
@@ -106,7 +108,9 @@ impl Store {
         }
         for entry in fs::read_dir(self.root())?.flatten() {
             let name = entry.file_name();
-            if !KNOWN.iter().any(|known| name == OsStr::new(known)) {
+            // Temporary files are leftovers, reported below.
+            let is_temporary = name.as_encoded_bytes().ends_with(b".tmp");
+            if !is_temporary && !KNOWN.iter().any(|known| name == OsStr::new(known)) {
                 findings.push(Finding::open(&entry.path(), "it does not belong to the store"));
             }
         }
@@ -142,6 +146,10 @@ impl Store {
             }
         }
         findings.extend(self.undelivered());
+        findings.extend(self.leftovers(fixes));
+        let strangers = self.strangers(fixes);
+        findings.retain(|finding| strangers.iter().all(|stranger| stranger.path != finding.path));
+        findings.extend(strangers);
         if let Some((program, problem)) = self.keeper_problem() {
             findings.push(Finding::open(&program, problem));
         }

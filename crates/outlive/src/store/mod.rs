@@ -9,6 +9,7 @@ pub(crate) mod reconcile;
 pub(crate) mod remove;
 pub(crate) mod reserve;
 pub(crate) mod survival;
+mod upkeep;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
