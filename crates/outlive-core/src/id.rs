@@ -35,46 +35,78 @@ pub fn hash(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The id of a job: a word that says what it is, and four characters that make it unique, `vite-3f9c`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct JobId(String);
+/// Declares a kind of name: how long it may be, and which characters it may have at its beginning and after it.
+macro_rules! names {
+    ($($(#[$about:meta])* $Name:ident, $most:literal, $first:expr, $more:expr;)*) => { $(
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $Name(String);
+
+        impl $Name {
+            /// The most bytes of it.
+            pub const MAX: usize = $most;
+
+            /// Takes it as it stands.
+            ///
+            /// # Errors
+            ///
+            /// If it could not be the name of a directory, or could be mistaken for something else.
+            pub fn parse(text: &str) -> Result<Self, NameError> {
+                if text.is_empty() {
+                    return Err(NameError::Empty);
+                }
+                if text.len() > Self::MAX {
+                    return Err(NameError::TooLong(Self::MAX));
+                }
+                let (first, more): (fn(&char) -> bool, &[char]) = ($first, $more);
+                let is_allowed = |(place, c): (usize, char)| first(&c) || (place > 0 && more.contains(&c));
+                match text.char_indices().find(|&at| !is_allowed(at)) {
+                    Some((_, character)) => Err(NameError::Character(character)),
+                    None => Ok(Self(text.to_owned())),
+                }
+            }
+
+            /// Returns the text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $Name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.pad(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $Name {
+            type Error = NameError;
+            fn try_from(text: String) -> Result<Self, NameError> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$Name> for String {
+            fn from(name: $Name) -> Self {
+                name.0
+            }
+        }
+    )* };
+}
+
+names! {
+    /// The id of a job: a word that says what it is, and four characters that make it unique, `vite-3f9c`.
+    JobId, 48, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), &['-', '_'];
+    /// The name of a session.
+    SessionName, 64, char::is_ascii_alphanumeric, &['-', '_', '.'];
+}
 
 impl JobId {
-    /// The longest id.
-    pub const MAX: usize = 48;
-
     /// Makes an id from what people call the thing (its name, or its program) and random bits.
     pub fn generate(hint: &str, random: u32) -> Self {
         let tail: String =
             (0..4).map(|place| ALPHABET[(random >> (5 * place)) as usize & 31] as char).collect();
         Self(format!("{}-{tail}", slug(hint)))
-    }
-
-    /// Takes an id as it stands.
-    ///
-    /// # Errors
-    ///
-    /// If it could not be the name of a job's directory.
-    pub fn parse(text: &str) -> Result<Self, NameError> {
-        if text.is_empty() {
-            return Err(NameError::Empty);
-        }
-        if text.len() > Self::MAX {
-            return Err(NameError::TooLong(Self::MAX));
-        }
-        let allowed = |(place, c): (usize, char)| {
-            c.is_ascii_lowercase() || c.is_ascii_digit() || (place > 0 && matches!(c, '-' | '_'))
-        };
-        match text.char_indices().find(|&at| !allowed(at)) {
-            Some((_, character)) => Err(NameError::Character(character)),
-            None => Ok(Self(text.to_owned())),
-        }
-    }
-
-    /// Returns the text.
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -95,84 +127,10 @@ fn slug(hint: &str) -> String {
     if slug.is_empty() { "job".to_owned() } else { slug.to_owned() }
 }
 
-impl fmt::Display for JobId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(&self.0)
-    }
-}
-
-impl TryFrom<String> for JobId {
-    type Error = NameError;
-    fn try_from(text: String) -> Result<Self, NameError> {
-        Self::parse(&text)
-    }
-}
-
-impl From<JobId> for String {
-    fn from(id: JobId) -> Self {
-        id.0
-    }
-}
-
-/// The name of a session.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct SessionName(String);
-
-impl SessionName {
-    /// The longest name.
-    pub const MAX: usize = 64;
-
-    /// Takes a name as it stands.
-    ///
-    /// # Errors
-    ///
-    /// If it could not be the name of a directory, or could be mistaken for something else.
-    pub fn parse(text: &str) -> Result<Self, NameError> {
-        if text.is_empty() {
-            return Err(NameError::Empty);
-        }
-        if text.len() > Self::MAX {
-            return Err(NameError::TooLong(Self::MAX));
-        }
-        let allowed = |(place, c): (usize, char)| {
-            c.is_ascii_alphanumeric() || (place > 0 && matches!(c, '-' | '_' | '.'))
-        };
-        match text.char_indices().find(|&at| !allowed(at)) {
-            Some((_, character)) => Err(NameError::Character(character)),
-            None => Ok(Self(text.to_owned())),
-        }
-    }
-
-    /// Returns the text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 impl Default for SessionName {
     /// The session of jobs that are started without naming one.
     fn default() -> Self {
         Self("default".to_owned())
-    }
-}
-
-impl fmt::Display for SessionName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(&self.0)
-    }
-}
-
-impl TryFrom<String> for SessionName {
-    type Error = NameError;
-    fn try_from(text: String) -> Result<Self, NameError> {
-        Self::parse(&text)
-    }
-}
-
-impl From<SessionName> for String {
-    fn from(name: SessionName) -> Self {
-        name.0
     }
 }
 

@@ -3,6 +3,9 @@
 //! Nothing here opens a file, asks the clock or blocks: bytes and values in, values and bytes out. The formats are those
 //! of `docs/on-disk-format.md`, and that page decides.
 
+#[macro_use]
+mod words;
+
 pub mod duration;
 pub mod id;
 pub mod label;

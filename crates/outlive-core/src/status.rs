@@ -2,28 +2,26 @@
 //!
 //! Files hold facts. Words are derived from them: these from an outcome's two facts, and each profile has its own.
 
-use serde::{Deserialize, Serialize};
-
 use crate::outcome::{Cause, Outcome, WaitStatus};
 
-/// How a job is doing, in outlive's own words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Its keeper is about to execute the command.
-    Starting,
-    /// The command runs.
-    Running,
-    /// It exited by itself with 0.
-    Completed,
-    /// It ended by itself in any other way, or never started.
-    Failed,
-    /// A front end was asked to stop it.
-    Killed,
-    /// Its deadline stopped it.
-    TimedOut,
-    /// Its keeper died before its end, or only a later version knows why it ended. The exit status may be unknown.
-    Lost,
+words! {
+    /// How a job is doing, in outlive's own words.
+    pub enum Status {
+        /// Its keeper is about to execute the command.
+        Starting = "starting",
+        /// The command runs.
+        Running = "running",
+        /// It exited by itself with 0.
+        Completed = "completed",
+        /// It ended by itself in any other way, or never started.
+        Failed = "failed",
+        /// A front end was asked to stop it.
+        Killed = "killed",
+        /// Its deadline stopped it.
+        TimedOut = "timed_out",
+        /// Its keeper died before its end, or only a later version knows why it ended. The exit status may be unknown.
+        Lost = "lost",
+    }
 }
 
 impl Status {
@@ -35,19 +33,6 @@ impl Status {
             (Cause::Timeout, _) => Self::TimedOut,
             (Cause::Kill { .. }, _) => Self::Killed,
             (Cause::Lost { .. } | Cause::Newer(_), _) => Self::Lost,
-        }
-    }
-
-    /// Returns the word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Killed => "killed",
-            Self::TimedOut => "timed_out",
-            Self::Lost => "lost",
         }
     }
 

@@ -10,11 +10,6 @@ use serde::{Deserialize, Serialize};
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Returns the milliseconds from `earlier` to this; 0 if it is not earlier.
-    pub fn millis_since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0) / 1000
-    }
-
     /// Reads RFC 3339: `2026-11-15T06:21:09Z`, with or without a fraction, with `Z` or an offset; a blank may stand for
     /// the `T`, and a date alone is its beginning.
     ///

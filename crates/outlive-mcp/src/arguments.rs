@@ -21,30 +21,17 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn new(tool: &'static Tool, values: Map<String, Value>) -> Self {
-        let mut arguments = Self { tool, values, notes: Vec::new() };
-        arguments.note_unknown();
-        arguments
-    }
-
     /// Notes unknown parameters, with the known ones.
-    fn note_unknown(&mut self) {
-        let known: Vec<&str> = self.tool.parameters.iter().map(|parameter| parameter.name).collect();
-        let unknown: Vec<String> = self
-            .values
-            .keys()
-            .filter(|name| !known.contains(&name.as_str()))
-            .take(5)
-            .map(|name| shown(name))
-            .collect();
+    pub(crate) fn new(tool: &'static Tool, values: Map<String, Value>) -> Self {
+        let known: Vec<&str> = tool.parameters.iter().map(|parameter| parameter.name).collect();
+        let is_unknown = |name: &&String| !known.contains(&name.as_str());
+        let unknown: Vec<String> = values.keys().filter(is_unknown).take(5).map(|name| shown(name)).collect();
+        let mut arguments = Self { tool, values, notes: Vec::new() };
         if !unknown.is_empty() {
-            self.notes.push(format!(
-                "{} has no parameter {}; it has {}",
-                self.tool.name,
-                unknown.join(", "),
-                known.join(", ")
-            ));
+            let (unknown, known) = (unknown.join(", "), known.join(", "));
+            arguments.note(format!("{} has no parameter {unknown}; it has {known}", tool.name));
         }
+        arguments
     }
 
     /// Adds a note to the answer.
@@ -54,7 +41,7 @@ impl Arguments {
 
     /// Returns the notes for the answer.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notes)
+        self.notes.drain(..).map(|note| format!("note: {note}")).collect()
     }
 
     /// Returns a value unchanged; null counts as missing.
@@ -70,13 +57,9 @@ impl Arguments {
 
     /// Returns a text; an empty one counts as missing.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>, Failure> {
-        match self.value(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
-            Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(Value::Bool(is_true)) => Ok(Some(is_true.to_string())),
-            Some(_) => Err(self.wrong(name, "a string")),
-        }
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let text = scalar(value).ok_or_else(|| self.wrong(name, "a string"))?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
     /// Returns a text that must be there.
@@ -167,16 +150,11 @@ impl Arguments {
             let (name, value) = text.split_once('=')?;
             Some((name.trim().to_owned(), value.to_owned()))
         };
-        let scalar = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-            Value::Null => Some(String::new()),
-            _ => None,
-        };
+        let text = |value: &Value| if value.is_null() { Some(String::new()) } else { scalar(value) };
         let read = |value: &Value| -> Option<BTreeMap<String, String>> {
             match value {
                 Value::Object(map) => {
-                    map.iter().map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
+                    map.iter().map(|(name, value)| Some((name.clone(), text(value)?))).collect()
                 }
                 Value::Array(items) => items.iter().map(|item| pair(item.as_str()?)).collect(),
                 _ => None,
@@ -191,6 +169,15 @@ impl Arguments {
             }
             Some(value) => read(value).ok_or_else(|| self.wrong(name, wanted)),
         }
+    }
+}
+
+/// Returns a string, a number or a boolean as text.
+pub(crate) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
     }
 }
 
@@ -211,7 +198,7 @@ mod tests {
 
     fn arguments(value: Value) -> Arguments {
         let Value::Object(values) = value else { panic!("not an object") };
-        Arguments::new(crate::tools::find("run").unwrap(), values)
+        Arguments::new(crate::tools::TOOLS[0], values)
     }
 
     #[test]

@@ -17,21 +17,6 @@ type Variables = Vec<(OsString, OsString)>;
 /// How long the user's shell may take to start.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The variables of a clean environment, beside `LC_*` and `XDG_*`.
-const CLEAN: [&str; 11] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "PATH",
-    "LANG",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "OUTLIVE_HOME",
-    "OUTLIVE_CONFIG",
-];
-
 /// The environment that jobs start from.
 #[derive(Debug)]
 pub(crate) struct Environment {
@@ -56,9 +41,10 @@ impl Environment {
 }
 
 fn clean() -> Variables {
-    let is_kept = |name: &OsString| {
-        let name = name.to_string_lossy();
-        CLEAN.contains(&name.as_ref()) || name.starts_with("LC_") || name.starts_with("XDG_")
+    let is_kept = |name: &OsString| match &*name.to_string_lossy() {
+        "HOME" | "USER" | "LOGNAME" | "SHELL" | "PATH" | "LANG" | "TERM" | "TMPDIR" | "TZ"
+        | "OUTLIVE_HOME" | "OUTLIVE_CONFIG" => true,
+        name => name.starts_with("LC_") || name.starts_with("XDG_"),
     };
     std::env::vars_os().filter(|(name, _)| is_kept(name)).collect()
 }

@@ -18,6 +18,12 @@ pub(crate) const LONGEST_WAIT_MS: u64 = 45_000;
 /// [`LONGEST_WAIT_MS`] as a duration.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(LONGEST_WAIT_MS);
 
+/// What asks for the end of a job, for the record of its outcome.
+pub(crate) const BY: &str = "outlive mcp";
+
+/// How long a job may leave its input unread before the caller is told.
+pub(crate) const UNREAD: Duration = Duration::from_secs(10);
+
 /// How many ids an error names.
 const NAMED: usize = 10;
 
@@ -25,11 +31,17 @@ pub(crate) fn find(call: &Call<'_>, reference: &str) -> Result<Job, Failure> {
     call.store.find(reference.trim(), call.scope.seen()).map_err(|error| failed(call, "", error))
 }
 
+/// Lists the jobs that the caller sees, the oldest first.
+pub(crate) fn list(call: &Call<'_>) -> Result<Vec<Job>, Failure> {
+    let listing = call.store.list(call.scope.seen());
+    listing.map(|listing| listing.jobs).map_err(|error| Failure::of("cannot list jobs", &error))
+}
+
 /// Words a failure of the library for an agent: what was not done, why, and what to call next.
 pub(crate) fn failed(call: &Call<'_>, what: &str, error: impl Into<outlive::Failure>) -> Failure {
     let failure = error.into().during(what);
-    let live = failure.lists_live_jobs().then(|| live_ids(call.store, call.scope));
-    let next: Vec<String> = failure.next_call().map(str::to_owned).into_iter().chain(live).collect();
+    let live = failure.lists_live_jobs.then(|| live_ids(call.store, call.scope));
+    let next: Vec<String> = failure.tool_hint.iter().map(ToString::to_string).chain(live).collect();
     let failed = Failure::new(failure.text());
     if next.is_empty() { failed } else { failed.next(next.join("; ")) }
 }
@@ -63,28 +75,14 @@ pub(crate) fn summary(job: &Job, state: &State) -> String {
 
 /// Describes the state of a job: `failed, exit 1, after 42s`.
 pub(crate) fn condition(state: &State) -> String {
-    let mut text = state.words();
-    let time = state.runtime_ms().map(format_duration);
-    match &state.outcome {
-        None => {
-            if let Some(time) = time {
-                text.push_str(&format!(", {time}"));
-            }
-        }
-        Some(outcome) => {
-            let how = match (&outcome.cause, outcome.wait_status) {
-                (Cause::Natural, WaitStatus::Exited { code }) => Some(format!("exit {code}")),
-                _ => outlive::reason(state),
-            };
-            if let Some(how) = how {
-                text.push_str(&format!(", {}", outlive::one_line(&how)));
-            }
-            if let Some(time) = time {
-                text.push_str(&format!(", after {time}"));
-            }
-        }
-    }
-    text
+    let how = state.outcome.as_ref().and_then(|outcome| match (&outcome.cause, outcome.wait_status) {
+        (Cause::Natural, WaitStatus::Exited { code }) => Some(format!("exit {code}")),
+        _ => outlive::reason(state),
+    });
+    let how = how.map(|how| format!(", {}", outlive::one_line(&how))).unwrap_or_default();
+    let after = if state.outcome.is_some() { "after " } else { "" };
+    let time = state.runtime_ms().map(|millis| format!(", {after}{}", format_duration(millis)));
+    format!("{}{how}{}", state.words(), time.unwrap_or_default())
 }
 
 /// Describes an ending: `failed, exit 1, after 42s`.
@@ -101,7 +99,7 @@ pub(crate) fn exit_words(notice: &Notice) -> String {
 }
 
 /// Notes how far a reader has read. Of two concurrent answers the later position counts.
-pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>, end: u64) {
+fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>, end: u64) {
     if job.cursor(reader, stream).is_none_or(|place| place < end) {
         // If the store cannot be written, the output is shown again.
         job.set_cursor(reader, stream, end).ok();
@@ -110,12 +108,34 @@ pub(crate) fn note_read(job: &Job, reader: &SessionName, stream: Option<Stream>,
 
 /// Marks an answer as delivering the end of a job, if it has ended, and notes that once the client has the answer.
 pub(crate) fn delivers(call: &Call<'_>, reply: Reply, job: Job, state: &State) -> Reply {
-    let reply = reply.tells(&job, state);
-    if !state.status.has_ended() {
-        return reply;
-    }
-    let reader = call.scope.reader.clone();
-    reply.after(move || note_delivered(&job, &reader))
+    delivers_output(call, reply, job, state, None)
+}
+
+/// As [`delivers`], and notes how far a stream was read.
+pub(crate) fn delivers_output(
+    call: &Call<'_>,
+    reply: Reply,
+    job: Job,
+    state: &State,
+    read: Option<(Option<Stream>, u64)>,
+) -> Reply {
+    let (reader, has_ended) = (call.scope.reader.clone(), state.status.has_ended());
+    reply.tells(&job, state).after(move || {
+        if let Some((stream, end)) = read {
+            note_read(&job, &reader, stream, end);
+        }
+        if has_ended {
+            note_delivered(&job, &reader);
+        }
+    })
+}
+
+/// As [`delivers`], for several jobs.
+pub(crate) fn delivers_all(call: &Call<'_>, reply: Reply, jobs: Vec<Job>) -> Reply {
+    jobs.into_iter().fold(reply, |reply, job| {
+        let state = job.state(call.store);
+        delivers(call, reply, job, &state)
+    })
 }
 
 /// Notes that a reader has received the end of a job.

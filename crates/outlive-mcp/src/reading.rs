@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::io;
 
 use outlive::{
-    Budget, Fitter, Form, Job, Output, Piece, Search, Stream, TextLine, Timestamp, View, ViewItem,
+    Budget, Fitter, Form, Job, Line, Output, Piece, Search, Stream, Timestamp, View, ViewItem,
     looks_like_error,
 };
 
-use crate::reply::push_line;
+use crate::reply::{MARK, push_line};
 
 /// How many rows above the end control sequences may still change: rendering begins that much earlier.
 const ROWS: u64 = 200;
@@ -98,19 +98,14 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
     let assembler = output.assembler_at(start.max(output.start()))?;
     // A rendered view counts lines from where it begins.
     let base = if selection.form == Form::Rendered { assembler.number() } else { 0 };
-    let from_line = match selection.begin {
-        Begin::Line(line) => line.saturating_sub(base),
-        _ => 0,
-    };
-    let since = match selection.begin {
-        Begin::Since(since) => Some(since),
-        _ => None,
-    };
-    let tail = match selection.begin {
-        Begin::Tail(count) => Some(count),
-        _ => None,
-    };
-    let mut view = View::new(selection.form, None, assembler)
+    let (mut from_line, mut since, mut tail) = (0, None, None);
+    match selection.begin {
+        Begin::Offset(_) => {}
+        Begin::Line(line) => from_line = line.saturating_sub(base),
+        Begin::Since(time) => since = Some(time),
+        Begin::Tail(count) => tail = Some(count),
+    }
+    let mut view = View::new(selection.form, assembler)
         .stream(selection.stream)
         .from_line(from_line)
         .between(since, None)
@@ -118,7 +113,7 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
         .limit(selection.limit);
     let mut sink = Sink::new(selection, base, tail);
     let mut position = start;
-    let mut last = Vec::new();
+    let mut last = None;
     while position < end && !view.is_full() {
         let Some(mut piece) = output.piece(position)? else { break };
         match &mut piece {
@@ -129,8 +124,7 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
                     bytes.truncate(bytes.len() - unfinished(bytes));
                 }
                 position += bytes.len() as u64;
-                last.clear();
-                last.extend_from_slice(&bytes[bytes.len().saturating_sub(1)..]);
+                last = bytes.last().copied();
                 if bytes.is_empty() {
                     break;
                 }
@@ -149,7 +143,7 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
         view.finish_ended(|item| sink.take(item));
     }
     let totals = output.totals();
-    let ends_open = !last.is_empty() && last != b"\n";
+    let ends_open = last.is_some_and(|byte| byte != b'\n');
     shown.is_unfinished = ends_open && selection.is_live;
     shown.total = totals.stdout_lines + totals.stderr_lines + u64::from(ends_open);
     sink.finish(&mut shown);
@@ -158,6 +152,21 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
         shown.notes.push(format!("{lost} bytes more were printed and could not be kept"));
     }
     Ok(shown)
+}
+
+/// Hands over each piece of an output from an offset to its present end.
+pub(crate) fn pieces(output: &mut Output, mut from: u64, mut take: impl FnMut(Piece)) -> io::Result<()> {
+    let end = output.end();
+    while from < end
+        && let Some(piece) = output.piece(from)?
+    {
+        match &piece {
+            Piece::Output { bytes, .. } => from += bytes.len() as u64,
+            Piece::Gone { to, .. } => from = *to,
+        }
+        take(piece);
+    }
+    Ok(())
 }
 
 fn start(output: &Output, selection: &Selection) -> u64 {
@@ -195,26 +204,17 @@ fn unfinished(bytes: &[u8]) -> usize {
     if tail.ends_with(b"\r") {
         return 1;
     }
-    for length in 1..=3.min(tail.len()) {
-        let byte = tail[tail.len() - length];
-        let wanted = match byte {
-            0xc2..=0xdf => 2,
-            0xe0..=0xef => 3,
-            0xf0..=0xf4 => 4,
-            0x80..=0xbf => continue,
-            _ => return 0,
-        };
-        return if wanted > length { length } else { 0 };
-    }
-    0
+    let rest = tail.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    let is_begun = std::str::from_utf8(rest).is_err_and(|error| error.error_len().is_none());
+    if is_begun { rest.len() } else { 0 }
 }
 
 /// Collects lines, only the last ones if asked for, and fits them into the budget.
 struct Sink {
     base: u64,
     widest: usize,
-    tail: Option<(usize, VecDeque<TextLine>)>,
-    fitter: Fitter<TextLine>,
+    tail: Option<(usize, VecDeque<Line>)>,
+    fitter: Fitter<Line>,
     range: Option<(u64, u64)>,
     notes: Vec<String>,
 }
@@ -240,11 +240,11 @@ impl Sink {
                 .notes
                 .push(format!("{} bytes of older output are no longer kept", to.saturating_sub(from))),
             ViewItem::Lost(bytes) => self.notes.push(format!("{bytes} bytes could not be kept")),
-            ViewItem::Break | ViewItem::Omitted { .. } => {}
+            ViewItem::Break | ViewItem::Omitted(_) => {}
         }
     }
 
-    fn line(&mut self, mut line: TextLine) {
+    fn line(&mut self, mut line: Line) {
         line.number += self.base;
         cut(&mut line, self.widest);
         match &mut self.tail {
@@ -259,7 +259,7 @@ impl Sink {
         }
     }
 
-    fn fit(&mut self, line: TextLine) {
+    fn fit(&mut self, line: Line) {
         let last = line.number + u64::from(line.repeated.saturating_sub(1));
         self.range = Some((self.range.map_or(line.number, |(first, _)| first), last));
         let bytes = line.text.len() as u64 + 1 + suffix(&line).len() as u64;
@@ -277,21 +277,14 @@ impl Sink {
         if let Some(omitted) = fitted.omitted {
             let (first, last) = (omitted.first.number, omitted.last.number);
             shown.omitted = Some((first, omitted.lines));
-            text.push_str(&format!(
-                "{} {} lines left out: {first}-{last}",
-                crate::reply::MARK,
-                omitted.lines
-            ));
-            text.push_str(if omitted.rescued.is_empty() {
-                "\n"
-            } else {
-                ", with these errors among them:\n"
-            });
+            let has_errors = !omitted.rescued.is_empty();
+            let errors = if has_errors { ", with these errors among them:" } else { "" };
+            text.push_str(&format!("{MARK} {} lines left out: {first}-{last}{errors}\n", omitted.lines));
             for line in &omitted.rescued {
                 push(text, line, &format!("{}: ", line.number));
             }
-            if !omitted.rescued.is_empty() {
-                text.push_str(&format!("{} end of those left out\n", crate::reply::MARK));
+            if has_errors {
+                text.push_str(&format!("{MARK} end of those left out\n"));
             }
         }
         fitted.tail.iter().for_each(|line| push(text, line, ""));
@@ -300,16 +293,16 @@ impl Sink {
     }
 }
 
-fn push(text: &mut String, line: &TextLine, prefix: &str) {
+fn push(text: &mut String, line: &Line, prefix: &str) {
     let words = String::from_utf8_lossy(&line.text);
     push_line(text, &format!("{prefix}{words}{}", suffix(line)));
 }
 
 /// Says what of a line is not shown.
-fn suffix(line: &TextLine) -> String {
+fn suffix(line: &Line) -> String {
     let mut suffix = String::new();
-    if line.cut > 0 {
-        suffix += &format!(" […{} more]", line.cut);
+    if line.cut_bytes > 0 {
+        suffix += &format!(" […{} more]", line.cut_bytes);
     }
     if line.repeated > 1 && !line.text.is_empty() {
         suffix += &format!(" [{} times]", line.repeated);
@@ -318,7 +311,7 @@ fn suffix(line: &TextLine) -> String {
 }
 
 /// Cuts a line at the border of a character.
-fn cut(line: &mut TextLine, widest: usize) {
+fn cut(line: &mut Line, widest: usize) {
     if line.text.len() <= widest {
         return;
     }
@@ -326,7 +319,7 @@ fn cut(line: &mut TextLine, widest: usize) {
     while end > widest.saturating_sub(4) && line.text[end] & 0xc0 == 0x80 {
         end -= 1;
     }
-    line.cut += (line.text.len() - end) as u64;
+    line.cut_bytes += (line.text.len() - end) as u64;
     line.text.truncate(end);
 }
 
@@ -358,16 +351,16 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_between_characters() {
-        let mut line = TextLine {
+        let mut line = Line {
             number: 1,
             stream: None,
             time: None,
             text: "é".repeat(100).into_bytes(),
             repeated: 1,
-            cut: 0,
+            cut_bytes: 0,
             is_ended: true,
         };
         cut(&mut line, 51);
-        assert_eq!((String::from_utf8(line.text).unwrap().len(), line.cut), (50, 150));
+        assert_eq!((String::from_utf8(line.text).unwrap().len(), line.cut_bytes), (50, 150));
     }
 }

@@ -1,9 +1,7 @@
 //! The page of the reference that is made from the declarations.
 
-use std::fmt::Write;
-
-use crate::profiles::Profile;
-use crate::tools::{self, INSTRUCTIONS, Tool};
+use crate::profiles::{CHOICES, Profile};
+use crate::tools::{INSTRUCTIONS, TOOLS, Tool};
 
 /// Returns `docs/reference/mcp-tools.md`.
 pub fn reference() -> String {
@@ -12,7 +10,7 @@ pub fn reference() -> String {
         .to_owned();
     text += INSTRUCTIONS;
     text += "\n```\n";
-    for tool in tools::all() {
+    for tool in TOOLS {
         section(&mut text, tool);
     }
     text
@@ -24,19 +22,10 @@ pub fn profiles() -> String {
         `outlive mcp --profile NAME` speaks the tools of a design that agents already know. Each decision where a design contradicts \
         itself or loses something is in `docs/guide/profiles/`.\n\n## Where the designs differ\n\n"
         .to_owned();
-    let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
-    let names: Vec<String> = Profile::names().map(|name| format!("`{name}`")).collect();
-    add(format!("| | | {} |", names.join(" | ")));
-    add(format!("| --- | --- |{}", " --- |".repeat(names.len())));
-    let rows: Vec<_> = Profile::all().map(|profile| profile.choices.rows()).collect();
-    for (number, (question, _)) in rows[0].iter().enumerate() {
-        let answers: Vec<String> = rows.iter().map(|rows| rows[number].1.replace('|', "\\|")).collect();
-        add(format!("| C-{} | {question} | {} |", number + 1, answers.join(" | ")));
-    }
+    text += CHOICES;
     // outlive's own tools have a page of their own.
     for profile in Profile::all().skip(1) {
-        writeln!(text, "\n## `{}`\n\n{}.", profile.name, profile.about)
-            .expect("writing to a string cannot fail");
+        text += &format!("\n## `{}`\n\n{}.\n", profile.name, profile.about);
         for tool in profile.tools {
             section(&mut text, tool);
         }
@@ -54,17 +43,11 @@ fn section(text: &mut String, tool: &Tool) {
     ];
     let set: Vec<&str> = flags.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
     let set = if set.is_empty() { "none".to_owned() } else { set.join(", ") };
-    let mut add = |line: String| writeln!(text, "{line}").expect("writing to a string cannot fail");
-    let description = tool.description.trim();
-    add(format!("\n### {}\n\n{}\n\nHints: {set}.\n", tool.name, description));
-    add("| parameter | takes | |\n| --- | --- | --- |".to_owned());
+    *text += &format!("\n### {}\n\n{}\n\nHints: {set}.\n\n", tool.name, tool.description.trim());
+    *text += "| parameter | takes | |\n| --- | --- | --- |\n";
     for parameter in tool.parameters {
         let must = if parameter.is_required { "; required" } else { "" };
-        add(format!(
-            "| `{}` | {}{must} | {} |",
-            parameter.name,
-            parameter.kind_word(),
-            parameter.about.replace('|', "\\|")
-        ));
+        let (kind, about) = (parameter.kind_word(), parameter.about.replace('|', "\\|"));
+        *text += &format!("| `{}` | {kind}{must} | {about} |\n", parameter.name);
     }
 }

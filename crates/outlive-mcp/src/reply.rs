@@ -94,10 +94,7 @@ impl Reply {
             text.push('\n');
         }
         for footer in &self.footers {
-            text.push_str(MARK);
-            text.push(' ');
-            text.push_str(footer);
-            text.push('\n');
+            text.push_str(&format!("{MARK} {footer}\n"));
         }
         text.push_str(&self.notices);
         text.truncate(text.trim_end_matches('\n').len());

@@ -1,10 +1,11 @@
 //! Jobs and their output as resources, for clients that show them to people.
 
-use outlive::{Form, JobObject, Search, Store};
+use outlive::JobObject;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 
-use crate::reading::{Begin, Selection, show};
+use crate::reading::{Selection, show};
 use crate::scope::Scope;
+use crate::work::Work;
 
 /// The list of jobs.
 const JOBS: &str = "outlive://jobs";
@@ -18,13 +19,13 @@ const LISTED: usize = 50;
 /// How many bytes of output are shown, of its beginning and its end.
 const ROOM: usize = 64 << 10;
 
-pub(crate) fn list(store: &Store, scope: &Scope) -> Vec<Resource> {
+pub(crate) fn list(work: &Work, scope: &Scope) -> Vec<Resource> {
     let mut resources = vec![
         Resource::new(JOBS, "jobs")
             .with_description("All jobs of this project")
             .with_mime_type("application/json"),
     ];
-    let jobs = store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
+    let jobs = work.store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
     for job in jobs.iter().rev().take(LISTED) {
         let id = job.id();
         resources.push(Resource::new(format!("{JOB}{id}"), id.as_str()).with_mime_type("application/json"));
@@ -44,11 +45,12 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads a resource; `None` if it does not exist.
-pub(crate) fn read(store: &Store, scope: &Scope, uri: &str) -> Option<ResourceContents> {
+pub(crate) fn read(work: &Work, scope: &Scope, uri: &str) -> Option<ResourceContents> {
     let json = |text: String| ResourceContents::text(text, uri).with_mime_type("application/json");
     if uri == JOBS {
-        let jobs = store.list(scope.seen()).ok()?.jobs;
-        let objects: Vec<JobObject> = jobs.iter().map(|job| JobObject::new(job, &job.state(store))).collect();
+        let jobs = work.store.list(scope.seen()).ok()?.jobs;
+        let objects: Vec<JobObject> =
+            jobs.iter().map(|job| JobObject::new(job, &job.state(&work.store))).collect();
         return Some(json(serde_json::to_string(&objects).ok()?));
     }
     let rest = uri.strip_prefix(JOB)?;
@@ -56,26 +58,18 @@ pub(crate) fn read(store: &Store, scope: &Scope, uri: &str) -> Option<ResourceCo
         Some(id) => (id, true),
         None => (rest, false),
     };
-    let job = store.find(id, scope.seen()).ok()?;
+    let job = work.store.find(id, scope.seen()).ok()?;
     if !is_output {
-        let object = JobObject::new(&job, &job.state(store));
+        let object = JobObject::new(&job, &job.state(&work.store));
         return Some(json(serde_json::to_string(&object).ok()?));
     }
-    let selection = Selection {
-        begin: Begin::Offset(0),
-        limit: None,
-        stream: None,
-        form: Form::Rendered,
-        search: Search::default(),
-        bytes: ROOM,
-        is_live: false,
-    };
+    let selection = Selection::after(0, ROOM, false);
     Some(ResourceContents::text(show(&job, &selection).ok()?.text, uri))
 }
 
 /// Lists ids of jobs with this beginning, the newest first.
-pub(crate) fn complete(store: &Store, scope: &Scope, beginning: &str) -> Vec<String> {
-    let jobs = store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
+pub(crate) fn complete(work: &Work, scope: &Scope, beginning: &str) -> Vec<String> {
+    let jobs = work.store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
     let ids = jobs.iter().rev().map(|job| job.id().to_string());
     ids.filter(|id| id.starts_with(beginning)).take(100).collect()
 }

@@ -46,8 +46,13 @@ pub(crate) fn session_of(directory: &Path) -> SessionName {
         .collect();
     let slug = slug.trim_matches(['-', '.', '_']);
     let slug = if slug.is_empty() { "project" } else { slug };
-    let mark = hash(root.as_os_str().as_bytes());
-    SessionName::parse(&format!("{slug}-{:08x}", mark as u32 ^ (mark >> 32) as u32)).unwrap_or_default()
+    SessionName::parse(&format!("{slug}-{:08x}", mark(root.as_os_str().as_bytes()))).unwrap_or_default()
+}
+
+/// Returns a 32-bit hash.
+pub(crate) fn mark(bytes: impl AsRef<[u8]>) -> u32 {
+    let hash = hash(bytes.as_ref());
+    (hash ^ (hash >> 32)) as u32
 }
 
 /// Returns the path of a `file:` URI; `None` for any other.

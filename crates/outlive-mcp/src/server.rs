@@ -1,6 +1,7 @@
 //! The handlers of MCP requests.
 
-use std::borrow::Cow;
+use std::env::current_dir;
+use std::fs::read_link;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,10 @@ use std::time::Duration;
 use outlive::{Cancel, Store};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CompletionInfo, ContentBlock, ErrorCode, ErrorData, GetTaskParams, GetTaskResult,
-    Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, RequestId, ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations,
-    UpdateTaskParams,
+    CompleteResult, CompletionInfo, ContentBlock, ErrorData, GetTaskParams, GetTaskResult, Implementation,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    RequestId, ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -62,7 +62,8 @@ impl Server {
             options,
             outgoing,
             scope: OnceCell::new(),
-            here: here(),
+            // If it is gone, a path that does not exist.
+            here: current_dir().or_else(|_| read_link("/proc/self/cwd")).unwrap_or_default(),
             waiting: Arc::new(Semaphore::new(WAITING)),
             working: Arc::new(Semaphore::new(WORKING)),
         }
@@ -82,15 +83,6 @@ impl Server {
         Arc::clone(found.await)
     }
 
-    /// Reads the store, in a blocking thread.
-    async fn look_up<T: Send + 'static>(
-        &self,
-        context: &RequestContext<RoleServer>,
-        look: impl FnOnce(&Store, &Scope) -> T + Send + 'static,
-    ) -> Result<T, ErrorData> {
-        self.work_on(context, move |work, scope| look(&work.store, scope)).await
-    }
-
     /// Runs `act` in a blocking thread.
     async fn work_on<T: Send + 'static>(
         &self,
@@ -106,6 +98,13 @@ impl Server {
             act(&work, &scope)
         });
         looking.await.map_err(|_| failed())
+    }
+
+    /// Makes a result of a reply, whose actions run once the client has it.
+    fn answer(&self, reply: Reply, request: &RequestId) -> CallToolResult {
+        let result = result_of(&reply);
+        self.outgoing.after(request, reply.after);
+        result
     }
 
     /// Calls a tool in a blocking thread, and sends progress to a client that asked for it.
@@ -162,11 +161,6 @@ impl Server {
     }
 }
 
-/// Returns the directory that the server was started in; if it is gone, a path that does not exist.
-fn here() -> PathBuf {
-    std::env::current_dir().or_else(|_| std::fs::read_link("/proc/self/cwd")).unwrap_or_default()
-}
-
 /// Asks the client for its project's directory, if it offers that.
 #[expect(deprecated, reason = "clients of the handshake era tell it this way")]
 async fn root(context: &RequestContext<RoleServer>) -> Option<PathBuf> {
@@ -220,7 +214,7 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let listed = self.look_up(&context, resources::list).await?;
+        let listed = self.work_on(&context, resources::list).await?;
         Ok(ListResourcesResult::with_all_items(listed))
     }
 
@@ -238,8 +232,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri.clone();
-        let contents =
-            self.look_up(&context, move |store, scope| resources::read(store, scope, &uri)).await?;
+        let contents = self.work_on(&context, move |work, scope| resources::read(work, scope, &uri)).await?;
         let missing = || {
             let message =
                 format!("there is no resource {:?}; outlive://jobs lists the jobs", shown(&request.uri));
@@ -255,11 +248,11 @@ impl ServerHandler for Server {
     ) -> Result<CompleteResult, ErrorData> {
         let beginning = request.argument.value;
         let is_id = request.argument.name == "id";
-        let find = move |store: &Store, scope: &Scope| match is_id {
-            true => resources::complete(store, scope, &beginning),
+        let find = move |work: &Work, scope: &Scope| match is_id {
+            true => resources::complete(work, scope, &beginning),
             false => Vec::new(),
         };
-        let ids = self.look_up(&context, find).await?;
+        let ids = self.work_on(&context, find).await?;
         Ok(CompleteResult::new(CompletionInfo::new(ids).unwrap_or_default()))
     }
 
@@ -308,38 +301,19 @@ impl ServerHandler for Server {
             let names: Vec<&str> = profile.tools.iter().map(|tool| tool.name).collect();
             let message =
                 format!("there is no tool {:?}; there are {}", shown(&request.name), names.join(", "));
-            return Err(ErrorData::new(ErrorCode::INVALID_PARAMS, Cow::Owned(message), None));
+            return Err(ErrorData::invalid_params(message, None));
         };
         crate::log(&format!("{} is called", tool.name));
         let given = request.arguments.unwrap_or_default();
         let takes_tasks = context.client_capabilities().is_some_and(|known| known.supports_tasks());
         if takes_tasks && tool.name == "wait" {
-            return self.begin_task(given, &context).await;
+            match self.work_on(&context, move |work, scope| tasks::begin(work, given, scope)).await? {
+                Begun::Task(task) => return Ok(task.into()),
+                Begun::Answer(reply) => return Ok(self.answer(reply, &context.id).into()),
+            }
         }
-        let arguments = Arguments::new(tool, given);
-        let reply = self.call(tool, arguments, &context).await;
+        let reply = self.call(tool, Arguments::new(tool, given), &context).await;
         Ok(self.answer(reply, &context.id).into())
-    }
-}
-
-impl Server {
-    /// Calls `wait` as a task.
-    async fn begin_task(
-        &self,
-        arguments: JsonObject,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        match self.work_on(context, move |work, scope| tasks::begin(work, arguments, scope)).await? {
-            Begun::Task(task) => Ok(task.into()),
-            Begun::Answer(reply) => Ok(self.answer(reply, &context.id).into()),
-        }
-    }
-
-    /// Makes a result of a reply, whose actions run once the client has it.
-    fn answer(&self, reply: Reply, request: &RequestId) -> CallToolResult {
-        let result = result_of(&reply);
-        self.outgoing.after(request, reply.after);
-        result
     }
 }
 

@@ -139,24 +139,14 @@ impl Outgoing {
 
     /// Waits until all queued messages are written.
     pub(crate) async fn flush(&self) {
-        let (done, written) = oneshot::channel();
-        if self.writer.send(OutgoingMessage { bytes: Vec::new(), after: Vec::new(), done }).await.is_ok() {
-            written.await.ok();
-        }
+        self.clone().send(Vec::new(), Vec::new()).await.ok();
     }
 
-    fn send(
-        &self,
-        bytes: Vec<u8>,
-        after: Vec<After>,
-    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let writer = self.writer.clone();
-        async move {
-            let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
-            let (done, written) = oneshot::channel();
-            writer.send(OutgoingMessage { bytes, after, done }).await.map_err(|_| closed())?;
-            written.await.map_err(|_| closed())?
-        }
+    async fn send(self, bytes: Vec<u8>, after: Vec<After>) -> io::Result<()> {
+        let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
+        let (done, written) = oneshot::channel();
+        self.writer.send(OutgoingMessage { bytes, after, done }).await.map_err(|_| closed())?;
+        written.await.map_err(|_| closed())?
     }
 }
 
@@ -200,7 +190,7 @@ impl Transport<RoleServer> for Stdio {
                 Line::Bad(answer) => {
                     crate::log(&format!("a line that is no message: {}", String::from_utf8_lossy(&answer)));
                     // In a task of its own: it is sent even if this future is dropped while the channel is full.
-                    let sent = self.outgoing.send(answer, Vec::new());
+                    let sent = self.outgoing.clone().send(answer, Vec::new());
                     tokio::spawn(async move { sent.await.ok() });
                 }
             }
@@ -248,12 +238,8 @@ fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
             Err(_) => return,
         };
         let line = if is_too_long {
-            let most = LONGEST >> 20;
-            Some(Line::Bad(refusal(
-                -32700,
-                &format!("a line of more than {most} MiB was passed over"),
-                &Value::Null,
-            )))
+            let words = format!("a line of more than {} MiB was passed over", LONGEST >> 20);
+            Some(refusal(-32700, &words, &Value::Null))
         } else {
             // The last line may lack its newline; a truncated message is dropped.
             understand(&bytes).filter(|line| is_ended || matches!(line, Line::Message(_)))
@@ -318,11 +304,7 @@ fn understand(line: &[u8]) -> Option<Line> {
     let value = match serde_json::from_slice::<Value>(line) {
         Ok(value) => value,
         Err(error) => {
-            return Some(Line::Bad(refusal(
-                -32700,
-                &format!("this line is not JSON: {error}"),
-                &Value::Null,
-            )));
+            return Some(refusal(-32700, &format!("this line is not JSON: {error}"), &Value::Null));
         }
     };
     let id = value.get("id").filter(|id| id.is_string() || id.is_number()).unwrap_or(&Value::Null);
@@ -337,7 +319,7 @@ fn understand(line: &[u8]) -> Option<Line> {
         }
         _ => format!("this is no JSON-RPC message: {error}"),
     };
-    Some(Line::Bad(refusal(-32600, &message, id)))
+    Some(refusal(-32600, &message, id))
 }
 
 /// Replaces lone surrogate escapes, which JavaScript writes, with U+FFFD; `None` if there are none.
@@ -366,9 +348,9 @@ fn mend_surrogates(line: &[u8]) -> Option<Vec<u8>> {
     has_lone.then_some(mended)
 }
 
-fn refusal(code: i32, message: &str, id: &Value) -> Vec<u8> {
+fn refusal(code: i32, message: &str, id: &Value) -> Line {
     let error = ErrorData::new(ErrorCode(code), message.to_owned(), None);
-    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes()
+    Line::Bad(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string().into_bytes())
 }
 
 /// Writes messages, a line each, and runs the actions of each that was written.

@@ -99,7 +99,7 @@ impl Work {
             NoticeStyle::Lines | NoticeStyle::None => reply.notices = texts.concat(),
         }
         reply.after.extend(after);
-        reply.footers.extend(call.arguments.take_notes().into_iter().map(|note| format!("note: {note}")));
+        reply.footers.extend(call.arguments.take_notes());
         reply
     }
 }

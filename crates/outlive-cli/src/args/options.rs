@@ -46,8 +46,7 @@ fn set(option: &JobOption, choices: &mut JobChoices, text: &OsString) -> Result<
 fn argument(option: &'static JobOption) -> Arg {
     // Leaked: clap wants a static name, and a process declares its options once.
     let flag: &'static str = option.flag().leak();
-    let argument =
-        Arg::new(option.name).long(flag).help(option.about()).help_heading(option.surfaces.heading);
+    let argument = Arg::new(option.name).long(flag).help(option.about).help_heading(option.surfaces.heading);
     let argument = argument.value_name(option.placeholder);
     let checked = OsStringValueParser::new()
         .try_map(|text| set(option, &mut JobChoices::default(), &text).map(|()| text));

@@ -4,40 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::newer::OrNewer;
 
-/// What holds a job's tree together, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// A control group of version 2, limits too.
-    Cgroup2,
-    /// A control group of version 2 holds the tree, and controllers of version 1 limit it.
-    Hybrid,
-    /// The freezer of version 1 holds the tree.
-    Freezer,
-    /// The keeper adopts orphans, and looks for processes below itself.
-    Sweep,
-    /// The process group; a process that leaves it is not reached.
-    Group,
-}
-
-impl Level {
-    /// All of them, the best first.
-    pub const ALL: [Self; 5] = [Self::Cgroup2, Self::Hybrid, Self::Freezer, Self::Sweep, Self::Group];
-
-    /// Returns the word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Cgroup2 => "cgroup2",
-            Self::Hybrid => "hybrid",
-            Self::Freezer => "freezer",
-            Self::Sweep => "sweep",
-            Self::Group => "group",
-        }
-    }
-
-    /// Reads the word.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.word() == word)
+words! {
+    /// What holds a job's tree together, the best first.
+    #[derive(PartialOrd, Ord)]
+    pub enum Level {
+        /// A control group of version 2, limits too.
+        Cgroup2 = "cgroup2",
+        /// A control group of version 2 holds the tree, and controllers of version 1 limit it.
+        Hybrid = "hybrid",
+        /// The freezer of version 1 holds the tree.
+        Freezer = "freezer",
+        /// The keeper adopts orphans, and looks for processes below itself.
+        Sweep = "sweep",
+        /// The process group; a process that leaves it is not reached.
+        Group = "group",
     }
 }
 
@@ -60,26 +40,15 @@ pub struct Containment {
     pub cpu_group: Option<String>,
 }
 
-/// How a limit is kept on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Enforcement {
-    /// By the kernel, at every moment.
-    Enforced,
-    /// By the keeper, which measures at intervals and ends a job that is over it.
-    Polled,
-    /// Not at all.
-    None,
-}
-
-impl Enforcement {
-    /// Returns the word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Enforced => "enforced",
-            Self::Polled => "polled",
-            Self::None => "none",
-        }
+words! {
+    /// How a limit is kept on this machine.
+    pub enum Enforcement {
+        /// By the kernel, at every moment.
+        Enforced = "enforced",
+        /// By the keeper, which measures at intervals and ends a job that is over it.
+        Polled = "polled",
+        /// Not at all.
+        None = "none",
     }
 }
 

@@ -15,44 +15,27 @@ use crate::outcome::{Outcome, WaitStatus};
 use crate::status::Status;
 use crate::timestamp::Timestamp;
 
-/// What happened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Its command runs.
-    Started,
-    /// All conditions hold under which it counts as ready.
-    Ready,
-    /// It printed more than its cap, and the oldest output was dropped.
-    OutputFlood,
-    /// A limit is nearly reached.
-    LimitNear,
-    /// Its main process has ended, or never started.
-    Exited,
-    /// Its keeper died, and the command continues.
-    Orphaned,
-    /// It ended without a keeper; how may be unknown.
-    Lost,
-    /// It was given to another session, where its later events are.
-    Transferred,
-    /// It is no longer in the store.
-    Removed,
-}
-
-impl Kind {
-    /// Returns the word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Ready => "ready",
-            Self::OutputFlood => "output_flood",
-            Self::LimitNear => "limit_near",
-            Self::Exited => "exited",
-            Self::Orphaned => "orphaned",
-            Self::Lost => "lost",
-            Self::Transferred => "transferred",
-            Self::Removed => "removed",
-        }
+words! {
+    /// What happened.
+    pub enum Kind {
+        /// Its command runs.
+        Started = "started",
+        /// All conditions hold under which it counts as ready.
+        Ready = "ready",
+        /// It printed more than its cap, and the oldest output was dropped.
+        OutputFlood = "output_flood",
+        /// A limit is nearly reached.
+        LimitNear = "limit_near",
+        /// Its main process has ended, or never started.
+        Exited = "exited",
+        /// Its keeper died, and the command continues.
+        Orphaned = "orphaned",
+        /// It ended without a keeper; how may be unknown.
+        Lost = "lost",
+        /// It was given to another session, where its later events are.
+        Transferred = "transferred",
+        /// It is no longer in the store.
+        Removed = "removed",
     }
 }
 

@@ -3,7 +3,6 @@
 //! Records are only ever appended, each before the first byte of its chunk; see `docs/on-disk-format.md`.
 
 use memchr::{memchr_iter, memrchr};
-use serde::{Deserialize, Serialize};
 
 use super::checksum::crc32;
 use crate::outcome::Totals;
@@ -18,14 +17,14 @@ pub const CHUNK_MICROS: u64 = 10_000;
 /// A chunk has at most this many bytes, which bounds what a reader scans to find a line.
 pub const CHUNK_BYTES: u64 = 1 << 20;
 
-/// One of the two streams of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
+words! {
+    /// One of the two streams of a command.
+    pub enum Stream {
+        /// Standard output.
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+    }
 }
 
 impl Stream {
@@ -34,14 +33,6 @@ impl Stream {
         match self {
             Self::Stdout => 0,
             Self::Stderr => 1,
-        }
-    }
-
-    /// Returns `stdout` or `stderr`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
         }
     }
 }

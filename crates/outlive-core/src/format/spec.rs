@@ -21,15 +21,16 @@ pub enum Mode {
     Pipe,
 }
 
-/// What the command reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stdin {
-    /// `/dev/null`: it ends at once.
-    #[default]
-    Null,
-    /// A pipe that the keeper owns; it ends when a front end asks for it.
-    Open,
+words! {
+    /// What the command reads.
+    #[derive(Default)]
+    pub enum Stdin {
+        /// `/dev/null`: it ends at once.
+        #[default]
+        Null = "null",
+        /// A pipe that the keeper owns; it ends when a front end asks for it.
+        Open = "open",
+    }
 }
 
 /// The scope in which a pid names one process.

@@ -17,7 +17,8 @@ pub struct JobOption {
     pub form: Form,
     /// Where it is offered beside `run`.
     pub surfaces: Surfaces,
-    pub(super) about: &'static str,
+    /// Its help.
+    pub about: &'static str,
     pub(super) set: fn(&mut JobChoices, &[u8], Timestamp) -> Result<(), String>,
     pub(super) text: fn(&JobOptions) -> String,
     pub(super) json: fn(&JobOptions) -> serde_json::Value,
@@ -74,11 +75,6 @@ pub(crate) const fn fingerprint(options: &[JobOption]) -> u32 {
 }
 
 impl JobOption {
-    /// Returns its help.
-    pub fn about(&self) -> &'static str {
-        self.about.trim()
-    }
-
     /// Returns the flag of `run`, without the dashes before it.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
@@ -221,7 +217,7 @@ macro_rules! job_options {
                 placeholder: $placeholder,
                 form: <$kind as kinds::Kind>::FORM,
                 surfaces: $surfaces,
-                about: $about,
+                about: $about.trim_ascii(),
                 set: |choices, text, now| {
                     choices.$name = Some(<$kind as kinds::Kind>::parse(text, now)?);
                     Ok(())
@@ -235,7 +231,7 @@ macro_rules! job_options {
                 placeholder: $member_placeholder,
                 form: <$member_kind as kinds::Kind>::FORM,
                 surfaces: $member_surfaces,
-                about: $member_about,
+                about: $member_about.trim_ascii(),
                 set: |choices, text, now| {
                     choices.$member = Some(<$member_kind as kinds::Kind>::parse(text, now)?);
                     Ok(())

@@ -24,36 +24,6 @@ pub trait Field: Sized {
     }
 }
 
-impl Field for u64 {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.u64(*self)
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        reader.u64()
-    }
-}
-
-impl Field for u16 {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.u32((*self).into())
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        reader.u32()?.try_into().map_err(|_| WireError::Value)
-    }
-}
-
-impl Field for i32 {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.i32(*self)
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        reader.i32()
-    }
-}
-
 impl Field for bool {
     fn write(&self, writer: Writer) -> Writer {
         writer.u8((*self).into())
@@ -65,26 +35,6 @@ impl Field for bool {
 
     fn is_left_out(&self) -> bool {
         !self
-    }
-}
-
-impl Field for String {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(self.as_bytes())
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        reader.text()
-    }
-}
-
-impl Field for RawText {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(&self.0)
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        reader.bytes().map(Self::from)
     }
 }
 
@@ -106,55 +56,47 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-impl Field for Stdin {
-    fn write(&self, writer: Writer) -> Writer {
-        (*self == Self::Open).write(writer)
-    }
+/// Declares how values are written and read that `spec.json` never leaves out.
+macro_rules! fields {
+    ($($Value:ty, $write:expr, $read:expr;)*) => { $(
+        impl Field for $Value {
+            fn write(&self, writer: Writer) -> Writer {
+                let write: fn(&Self, Writer) -> Writer = $write;
+                write(self, writer)
+            }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(if bool::read(reader)? { Self::Open } else { Self::Null })
-    }
-}
-
-impl Field for Level {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(self.word().as_bytes())
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Self::parse(&reader.text()?).ok_or(WireError::Value)
-    }
-}
-
-impl Field for Survivors {
-    fn write(&self, writer: Writer) -> Writer {
-        let after = match self {
-            Self::Keep => None,
-            Self::KillAfter { ms } => Some(*ms),
-        };
-        after.write(writer)
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Option::read(reader)?.map_or(Self::Keep, |ms| Self::KillAfter { ms }))
-    }
-}
-
-impl Field for Lifetime {
-    fn write(&self, writer: Writer) -> Writer {
-        match self {
-            Self::Forever => writer.u8(0),
-            Self::Until { at } => writer.u8(1).u64(at.0),
-            Self::Session { lease_ms } => writer.u8(2).u64(*lease_ms),
+            fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+                let read: fn(&mut Reader<'_>) -> Result<Self, WireError> = $read;
+                read(reader)
+            }
         }
-    }
+    )* };
+}
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        match reader.u8()? {
-            0 => Ok(Self::Forever),
-            1 => Ok(Self::Until { at: Timestamp(reader.u64()?) }),
-            2 => Ok(Self::Session { lease_ms: reader.u64()? }),
+fields! {
+    u64, |number, writer| writer.u64(*number), |reader| reader.u64();
+    i32, |number, writer| writer.i32(*number), |reader| reader.i32();
+    u16, |number, writer| writer.u32((*number).into()), |reader| reader.u32()?.try_into().map_err(|_| WireError::Value);
+    String, |text, writer| writer.bytes(text.as_bytes()), |reader| reader.text();
+    RawText, |text, writer| writer.bytes(&text.0), |reader| reader.bytes().map(RawText::from);
+    Stdin, |stdin, writer| (*stdin == Stdin::Open).write(writer),
+        |reader| Ok(if bool::read(reader)? { Stdin::Open } else { Stdin::Null });
+    Level, |level, writer| writer.bytes(level.word().as_bytes()),
+        |reader| Level::parse(&reader.text()?).ok_or(WireError::Value);
+    Survivors, |survivors, writer| match survivors {
+            Survivors::Keep => None::<u64>.write(writer),
+            Survivors::KillAfter { ms } => Some(*ms).write(writer),
+        },
+        |reader| Ok(Option::read(reader)?.map_or(Survivors::Keep, |ms| Survivors::KillAfter { ms }));
+    Lifetime, |lifetime, writer| match lifetime {
+            Lifetime::Forever => writer.u8(0),
+            Lifetime::Until { at } => writer.u8(1).u64(at.0),
+            Lifetime::Session { lease_ms } => writer.u8(2).u64(*lease_ms),
+        },
+        |reader| match reader.u8()? {
+            0 => Ok(Lifetime::Forever),
+            1 => Ok(Lifetime::Until { at: Timestamp(reader.u64()?) }),
+            2 => Ok(Lifetime::Session { lease_ms: reader.u64()? }),
             _ => Err(WireError::Value),
-        }
-    }
+        };
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
 use crate::containment::{Level, Survivors};
-use crate::duration::{parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
+use crate::duration::{QuantityError, parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
 use crate::options::Field;
 use crate::rawtext::RawText;
 use crate::spec::{Lifetime, Stdin};
@@ -110,28 +110,6 @@ impl<K: Kind> Kind for OrOff<K> {
     }
 }
 
-/// Text for people.
-#[derive(Debug)]
-pub struct Text;
-
-impl Kind for Text {
-    type Value = String;
-    type Given = String;
-    const FORM: Form = Form::Text;
-
-    fn take(given: String) -> String {
-        given
-    }
-
-    fn parse(text: &[u8], _: Timestamp) -> Result<String, String> {
-        utf8(text).map(str::to_owned)
-    }
-
-    fn format(value: &String) -> String {
-        value.clone()
-    }
-}
-
 /// Text for a shell, which need not be UTF-8.
 #[derive(Debug)]
 pub struct Line;
@@ -154,32 +132,6 @@ impl Kind for Line {
     }
 }
 
-/// Yes or no.
-#[derive(Debug)]
-pub struct Flag;
-
-impl Kind for Flag {
-    type Value = bool;
-    type Given = bool;
-    const FORM: Form = Form::Flag;
-
-    fn take(given: bool) -> bool {
-        given
-    }
-
-    fn parse(text: &[u8], _: Timestamp) -> Result<bool, String> {
-        match text {
-            b"true" => Ok(true),
-            b"false" => Ok(false),
-            _ => Err("write true or false".to_owned()),
-        }
-    }
-
-    fn format(value: &bool) -> String {
-        value.to_string()
-    }
-}
-
 /// A time span, in milliseconds.
 #[derive(Debug)]
 pub struct Millis;
@@ -199,75 +151,6 @@ impl Kind for Millis {
 
     fn format(value: &u64) -> String {
         if value.is_multiple_of(1000) { format!("{}s", value / 1000) } else { format!("{value}ms") }
-    }
-}
-
-/// An amount of data, in bytes.
-#[derive(Debug)]
-pub struct Size;
-
-impl Kind for Size {
-    type Value = u64;
-    type Given = u64;
-    const FORM: Form = Form::Number { least: 0, most: 1 << 30, unit: "M" };
-
-    fn take(given: u64) -> u64 {
-        given
-    }
-
-    fn parse(text: &[u8], _: Timestamp) -> Result<u64, String> {
-        parse_size(utf8(text)?).map_err(|error| error.to_string())
-    }
-
-    fn format(value: &u64) -> String {
-        let units = [(30, "G"), (20, "M"), (10, "K"), (0, "")];
-        let fits = |(shift, _): &(u32, _)| value.trailing_zeros() >= *shift && *value > 0;
-        let (shift, unit) = units.into_iter().find(fits).unwrap_or((0, ""));
-        format!("{}{unit}", value >> shift)
-    }
-}
-
-/// A memory limit, in bytes: not so small that no program could start.
-#[derive(Debug)]
-pub struct Memory;
-
-impl Kind for Memory {
-    type Value = u64;
-    type Given = u64;
-    const FORM: Form = Form::Number { least: 1, most: 1 << 30, unit: "M" };
-
-    fn take(given: u64) -> u64 {
-        given
-    }
-
-    fn parse(text: &[u8], _: Timestamp) -> Result<u64, String> {
-        parse_memory(utf8(text)?).map_err(|error| error.to_string())
-    }
-
-    fn format(value: &u64) -> String {
-        Size::format(value)
-    }
-}
-
-/// A number of processors, in thousandths.
-#[derive(Debug)]
-pub struct Cpus;
-
-impl Kind for Cpus {
-    type Value = u64;
-    type Given = u64;
-    const FORM: Form = Form::Text;
-
-    fn take(given: u64) -> u64 {
-        given
-    }
-
-    fn parse(text: &[u8], _: Timestamp) -> Result<u64, String> {
-        parse_cpus(utf8(text)?).map_err(|error| error.to_string())
-    }
-
-    fn format(value: &u64) -> String {
-        (*value as f64 / 1000.0).to_string()
     }
 }
 
@@ -297,104 +180,114 @@ impl<T: Field + TryFrom<i64> + ToString, const LEAST: i64, const MOST: i64> Kind
     }
 }
 
-impl Kind for Stdin {
-    type Value = Self;
-    type Given = Self;
-    const FORM: Form = Form::Words(&["null", "open"]);
+/// An amount of data, in bytes.
+#[derive(Debug)]
+pub struct Size;
 
-    fn take(given: Self) -> Self {
-        given
-    }
+/// A memory limit, in bytes: not so small that no program could start.
+#[derive(Debug)]
+pub struct Memory;
 
-    fn parse(text: &[u8], _: Timestamp) -> Result<Self, String> {
-        match text {
-            b"null" => Ok(Self::Null),
-            b"open" => Ok(Self::Open),
-            _ => Err("write null or open".to_owned()),
-        }
-    }
+/// A number of processors, in thousandths.
+#[derive(Debug)]
+pub struct Cpus;
 
-    fn format(value: &Self) -> String {
-        match value {
-            Self::Null => "null".to_owned(),
-            Self::Open => "open".to_owned(),
-        }
-    }
-}
+/// Declares kinds of which the builder's method takes the value as it is stored: how it is parsed and written.
+macro_rules! plain_kinds {
+    ($($Kind:ty: $Value:ty, $form:expr, $parse:expr, $format:expr;)*) => { $(
+        impl Kind for $Kind {
+            type Value = $Value;
+            type Given = $Value;
+            const FORM: Form = $form;
 
-impl Kind for Level {
-    type Value = Self;
-    type Given = Self;
-    const FORM: Form = Form::Words(&["cgroup2", "hybrid", "freezer", "sweep", "group"]);
-
-    fn take(given: Self) -> Self {
-        given
-    }
-
-    fn parse(text: &[u8], _: Timestamp) -> Result<Self, String> {
-        Level::parse(utf8(text)?).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
-    }
-
-    fn format(value: &Self) -> String {
-        value.word().to_owned()
-    }
-}
-
-impl Kind for Survivors {
-    type Value = Self;
-    type Given = Self;
-    const FORM: Form = Form::Text;
-
-    fn take(given: Self) -> Self {
-        given
-    }
-
-    fn parse(text: &[u8], _: Timestamp) -> Result<Self, String> {
-        parse_survivors(utf8(text)?).map_err(|error| error.to_string())
-    }
-
-    fn format(value: &Self) -> String {
-        match value {
-            Self::Keep => "keep".to_owned(),
-            Self::KillAfter { ms: 0 } => "kill".to_owned(),
-            Self::KillAfter { ms } => format!("kill-after={ms}ms"),
-        }
-    }
-}
-
-impl Kind for Lifetime {
-    type Value = Self;
-    type Given = Self;
-    const FORM: Form = Form::Text;
-
-    fn take(given: Self) -> Self {
-        given
-    }
-
-    fn parse(text: &[u8], now: Timestamp) -> Result<Self, String> {
-        let text = utf8(text)?;
-        let at = |time| match parse_duration(time) {
-            Ok(ahead) => {
-                let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
-                Ok(Timestamp(now.0.saturating_add(ahead)))
+            fn take(given: $Value) -> $Value {
+                given
             }
-            Err(_) => Timestamp::parse(time)
-                .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
-        };
-        match text.split_once('=') {
-            None if text == "forever" => Ok(Self::Forever),
-            None if text == "session" => Ok(Self::SESSION),
-            Some(("until", time)) => at(time).map(|at| Self::Until { at }),
-            _ => Err("write forever, session, until=2h or until=2026-11-15T18:00:00Z".to_owned()),
-        }
-    }
 
-    fn format(value: &Self) -> String {
-        match value {
-            Self::Forever => "forever".to_owned(),
-            Self::Until { at } => format!("until={at}"),
-            Self::Session { .. } => "session".to_owned(),
+            fn parse(text: &[u8], now: Timestamp) -> Result<$Value, String> {
+                let parse: fn(&[u8], Timestamp) -> Result<$Value, String> = $parse;
+                parse(text, now)
+            }
+
+            fn format(value: &$Value) -> String {
+                let format: fn(&$Value) -> String = $format;
+                format(value)
+            }
         }
+    )* };
+}
+
+plain_kinds! {
+    String: String, Form::Text, |text, _| utf8(text).map(str::to_owned), String::clone;
+    bool: bool, Form::Flag, parse_flag, bool::to_string;
+    Size: u64, Form::Number { least: 0, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_size), format_size;
+    Memory: u64, Form::Number { least: 1, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_memory), format_size;
+    Cpus: u64, Form::Text, |text, _| quantity(text, parse_cpus), |milli| (*milli as f64 / 1000.0).to_string();
+    Stdin: Stdin, Form::Words(Stdin::WORDS), parse_stdin, |stdin| stdin.word().to_owned();
+    Level: Level, Form::Words(Level::WORDS), parse_level, |level| level.word().to_owned();
+    Survivors: Survivors, Form::Text, |text, _| quantity(text, parse_survivors), format_survivors;
+    Lifetime: Lifetime, Form::Text, parse_lifetime, format_lifetime;
+}
+
+fn quantity<T>(text: &[u8], parse: fn(&str) -> Result<T, QuantityError>) -> Result<T, String> {
+    parse(utf8(text)?).map_err(|error| error.to_string())
+}
+
+fn parse_flag(text: &[u8], _: Timestamp) -> Result<bool, String> {
+    match text {
+        b"true" => Ok(true),
+        b"false" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
+}
+
+fn parse_stdin(text: &[u8], _: Timestamp) -> Result<Stdin, String> {
+    let word = std::str::from_utf8(text).ok();
+    word.and_then(Stdin::parse).ok_or_else(|| "write null or open".to_owned())
+}
+
+fn parse_level(text: &[u8], _: Timestamp) -> Result<Level, String> {
+    Level::parse(utf8(text)?).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
+}
+
+fn parse_lifetime(text: &[u8], now: Timestamp) -> Result<Lifetime, String> {
+    let text = utf8(text)?;
+    let at = |time| match parse_duration(time) {
+        Ok(ahead) => {
+            let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
+            Ok(Timestamp(now.0.saturating_add(ahead)))
+        }
+        Err(_) => Timestamp::parse(time)
+            .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
+    };
+    match text.split_once('=') {
+        None if text == "forever" => Ok(Lifetime::Forever),
+        None if text == "session" => Ok(Lifetime::SESSION),
+        Some(("until", time)) => at(time).map(|at| Lifetime::Until { at }),
+        _ => Err("write forever, session, until=2h or until=2026-11-15T18:00:00Z".to_owned()),
+    }
+}
+
+fn format_size(bytes: &u64) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "K"), (0, "")];
+    let fits = |(shift, _): &(u32, _)| bytes.trailing_zeros() >= *shift && *bytes > 0;
+    let (shift, unit) = units.into_iter().find(fits).unwrap_or((0, ""));
+    format!("{}{unit}", bytes >> shift)
+}
+
+fn format_survivors(survivors: &Survivors) -> String {
+    match survivors {
+        Survivors::Keep => "keep".to_owned(),
+        Survivors::KillAfter { ms: 0 } => "kill".to_owned(),
+        Survivors::KillAfter { ms } => format!("kill-after={ms}ms"),
+    }
+}
+
+fn format_lifetime(lifetime: &Lifetime) -> String {
+    match lifetime {
+        Lifetime::Forever => "forever".to_owned(),
+        Lifetime::Until { at } => format!("until={at}"),
+        Lifetime::Session { .. } => "session".to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ pub use declare::{JobOption, Surfaces};
 pub use field::Field;
 
 use declare::RUN;
-use kinds::{Cpus, Flag, Line, Maybe, Memory, Millis, OrOff, Size, Text, Whole};
+use kinds::{Cpus, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
 
 use crate::containment::{Level, Survivors};
 use crate::spec::{Lifetime, Stdin};
@@ -23,10 +23,10 @@ use crate::spec::{Lifetime, Stdin};
 job_options! {
     pub struct JobOptions {
         /// Name of the job; need not be unique
-        name: Maybe<Text> as name = None, "NAME", RUN.mcp("name", "What to call it");
+        name: Maybe<String> as name = None, "NAME", RUN.mcp("name", "What to call it");
 
         /// Group of the job; a group is waited for and ended together
-        group: Maybe<Text> as group = None, "NAME", RUN.mcp("group", "Group, for wait and kill");
+        group: Maybe<String> as group = None, "NAME", RUN.mcp("group", "Group, for wait and kill");
 
         /// End it after this time; `none` for never
         timeout: OrOff<Millis> as timeout_ms = None, "DURATION",
@@ -39,7 +39,7 @@ job_options! {
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
 
         /// Join standard error to standard output in one pipe, so that their order is exact; all of it counts as standard output
-        merge: Flag as merge = false, "true|false", RUN.config().show();
+        merge: bool as merge = false, "true|false", RUN.config().show();
 
         /// Keep this much of its output, such as 100M; `off` for all
         output_cap: OrOff<Size> as output_cap_bytes = Some(100 << 20), "SIZE", RUN.config();
@@ -76,7 +76,7 @@ job_options! {
     /// When a job counts as ready: as soon as all conditions that are set here hold.
     pub struct Ready in ready as "ready" {
         /// It is ready when a line of its output matches this regular expression
-        ready_on: Maybe<Text> as on, "PATTERN",
+        ready_on: Maybe<String> as on, "PATTERN",
             RUN.under("Readiness").mcp("ready_on", "Regex of the line that says it is ready");
 
         /// It is ready when one of its processes listens on this TCP port
@@ -84,7 +84,7 @@ job_options! {
             RUN.under("Readiness").mcp("ready_port", "It is ready when it listens there");
 
         /// It is ready when this address answers with a status below 400
-        ready_http: Maybe<Text> as http, "URL",
+        ready_http: Maybe<String> as http, "URL",
             RUN.under("Readiness").mcp("ready_url", "It is ready when this answers");
 
         /// Give up on readiness after this time; without it, at its end
@@ -97,7 +97,7 @@ job_options! {
         on_exit: Maybe<Line> as on_exit, "LINE", RUN.under("At its end");
 
         /// When it has ended, send the notice to this address
-        webhook: Maybe<Text> as webhook, "URL", RUN.under("At its end");
+        webhook: Maybe<String> as webhook, "URL", RUN.under("At its end");
     }
 }
 

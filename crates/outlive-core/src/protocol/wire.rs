@@ -86,16 +86,12 @@ impl Writer {
     }
 }
 
-/// Reads the contents of a frame.
+/// Reads the contents of a frame. Every method fails if the message ends before what it reads.
 #[derive(Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     /// Begins to read contents (type and fields); returns the type too.
-    ///
-    /// # Errors
-    ///
-    /// If there is not even a type.
     pub fn new(contents: &'a [u8]) -> Result<(u8, Self), WireError> {
         let (&kind, rest) = contents.split_first().ok_or(WireError::Short)?;
         Ok((kind, Self(rest)))
@@ -114,46 +110,26 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a byte.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before it.
     pub fn u8(&mut self) -> Result<u8, WireError> {
         Ok(self.array::<1>()?[0])
     }
 
     /// Reads a number.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before it.
     pub fn u32(&mut self) -> Result<u32, WireError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// Reads a number.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before it.
     pub fn u64(&mut self) -> Result<u64, WireError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// Reads a signed number.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before it.
     pub fn i32(&mut self) -> Result<i32, WireError> {
         Ok(i32::from_le_bytes(self.array()?))
     }
 
     /// Reads a number that may be absent.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before it.
     pub fn option_u64(&mut self) -> Result<Option<u64>, WireError> {
         let there = self.u8()?;
         let value = self.u64()?;
@@ -161,29 +137,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads bytes.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before them.
     pub fn bytes(&mut self) -> Result<&'a [u8], WireError> {
         let length = self.u32()? as usize;
         self.take(length)
     }
 
-    /// Reads text.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before it, or it is not UTF-8.
+    /// Reads text, which must be UTF-8.
     pub fn text(&mut self) -> Result<String, WireError> {
         std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| WireError::Value)
     }
 
     /// Reads a list of bytes.
-    ///
-    /// # Errors
-    ///
-    /// If the message ends before all of them.
     pub fn list(&mut self) -> Result<Vec<&'a [u8]>, WireError> {
         let count = self.u32()?;
         // The claimed length allocates nothing: the list grows with the elements that are read.

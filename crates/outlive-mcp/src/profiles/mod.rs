@@ -3,7 +3,6 @@
 //! A profile is a view. The job, its outcome and its output are the engine's; a profile decides what they are called and how much
 //! of them is shown. So jobs of one are seen by all others, each in its own words.
 
-mod choices;
 mod claude_code;
 mod deepchat;
 mod duragent;
@@ -13,11 +12,9 @@ mod native;
 mod neovate;
 mod own;
 
-use std::time::Duration;
+use outlive::{Job, Output, SessionName, State, Status, Timestamp};
+use serde_json::Value;
 
-use outlive::{Job, Output, SessionName, State, Timestamp};
-
-pub(crate) use self::choices::Choices;
 pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Tool};
@@ -35,7 +32,6 @@ pub struct Profile {
     pub(crate) notices: NoticeStyle,
     /// When it removes its ended jobs; none: the store does.
     pub(crate) expiry: Option<Expiry>,
-    pub(crate) choices: Choices,
 }
 
 /// Whose jobs a server sees that was started without `--session`.
@@ -58,11 +54,8 @@ pub(crate) enum NoticeStyle {
     Messages,
 }
 
-/// What asks for the end of a job, for the record of its outcome.
-pub(crate) const BY: &str = "outlive mcp";
-
-/// How long a job may leave its input unread before the caller is told.
-pub(crate) const UNREAD: Duration = Duration::from_secs(10);
+/// Where the designs differ, and what each profile does there: a table of the reference.
+pub(crate) const CHOICES: &str = include_str!("choices.md");
 
 /// All profiles; the first is the default.
 static ALL: [&Profile; 6] = [
@@ -133,20 +126,13 @@ impl Default for &'static Profile {
 
 /// Lists the jobs that the caller sees, the oldest first.
 pub(crate) fn jobs(call: &Call<'_>) -> Result<Vec<(Job, State)>, Failure> {
-    let listing = call
-        .store
-        .list(call.scope.seen())
-        .map_err(|error| Failure::of("the jobs cannot be listed", &error))?;
-    let mut jobs: Vec<(Job, State)> = listing
-        .jobs
-        .into_iter()
-        .map(|job| {
-            let state = job.state(call.store);
-            (job, state)
-        })
-        .collect();
-    jobs.sort_by_key(|(job, _)| (job.spec().created, job.id().clone()));
-    Ok(jobs)
+    let listing = call.store.list(call.scope.seen());
+    let listing = listing.map_err(|error| Failure::of("the jobs cannot be listed", &error))?;
+    let with_state = |job: Job| {
+        let state = job.state(call.store);
+        (job, state)
+    };
+    Ok(listing.jobs.into_iter().map(with_state).collect())
 }
 
 /// Reads from a job's output; where that fails, it logs the error and returns nothing.
@@ -191,16 +177,23 @@ pub(crate) fn known_pid(state: &State) -> Option<i32> {
     state.meta.as_ref().and_then(|meta| meta.command).map(|command| command.pid)
 }
 
-/// Returns the command as it was given: the line for the shell, else the arguments, quoted for a shell.
-pub(crate) fn command(job: &Job) -> String {
-    let spec = job.spec();
-    match &spec.shell_line {
-        Some(line) => line.to_lossy(),
-        None => {
-            let words: Vec<String> = spec.argv.iter().map(|word| outlive::quote(&word.to_lossy())).collect();
-            words.join(" ")
-        }
+/// Returns the word for a status of the designs that have four.
+pub(crate) fn word_of_four(status: Status) -> &'static str {
+    match status {
+        Status::Starting | Status::Running => "running",
+        Status::Completed => "completed",
+        Status::Killed | Status::TimedOut => "killed",
+        // How a lost job ended is not known; it is no success.
+        Status::Failed | Status::Lost => "failed",
     }
+}
+
+/// Leaves out the fields of an object that are null.
+pub(crate) fn without_nulls(mut object: Value) -> Value {
+    if let Value::Object(fields) = &mut object {
+        fields.retain(|_, value| !value.is_null());
+    }
+    object
 }
 
 #[cfg(test)]
@@ -209,10 +202,15 @@ mod tests {
 
     #[test]
     fn every_profile_answers_every_conflict() {
+        let names: Vec<String> = Profile::names().map(|name| format!("`{name}`")).collect();
+        let (head, rows) = CHOICES.split_once('\n').unwrap();
+        assert_eq!(head, format!("| | | {} |", names.join(" | ")));
+        for (number, row) in rows.lines().skip(1).enumerate() {
+            let row: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            assert_eq!((row[0], row.len()), (format!("C-{}", number + 1).as_str(), 2 + names.len()));
+            assert!(row.iter().all(|answer| !answer.is_empty()), "{row:?}");
+        }
         for profile in Profile::all() {
-            for (question, answer) in profile.choices.rows() {
-                assert!(!answer.is_empty(), "{} says nothing of {question}", profile.name);
-            }
             assert_eq!(Profile::find(profile.name).map(|found| found.name), Some(profile.name));
         }
     }
@@ -233,5 +231,20 @@ mod tests {
         assert_eq!(digits.len(), 200);
         assert!(digits.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()));
         assert!(random_digits(200, 16).bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
+
+    #[test]
+    fn there_are_four_words_for_a_status() {
+        for (native, word) in [
+            (Status::Starting, "running"),
+            (Status::Running, "running"),
+            (Status::Completed, "completed"),
+            (Status::Failed, "failed"),
+            (Status::Lost, "failed"),
+            (Status::Killed, "killed"),
+            (Status::TimedOut, "killed"),
+        ] {
+            assert_eq!(word_of_four(native), word, "{native}");
+        }
     }
 }

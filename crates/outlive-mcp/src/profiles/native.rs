@@ -1,6 +1,6 @@
 //! outlive's own tools.
 
-use super::{Choices, Isolation, NoticeStyle, Profile};
+use super::{Isolation, NoticeStyle, Profile};
 use crate::tools::{INSTRUCTIONS, TOOLS};
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -11,45 +11,4 @@ pub(crate) static PROFILE: Profile = Profile {
     isolation: Isolation::Project,
     notices: NoticeStyle::Lines,
     expiry: None,
-    choices: Choices {
-        start_tool: "`run`",
-        bash_output: "not there: `read_output`",
-        process: "not there: `manage_job`, `list_jobs`, `wait`",
-        run_command: "not there: `run`",
-        id_form: "`vite-3f9c`: a word and four digits",
-        id_parameter: "`job`, `jobs`",
-        status_words: "starting, running, completed, failed, killed, timed_out, lost",
-        exit_zero: "completed",
-        timed_out: "`timed_out`",
-        default_timeout: "none",
-        kill_grace: "5 s",
-        kill_reach: "the whole tree",
-        kill_after_end: "an error that says how it ended",
-        kill_signal: "any",
-        read_result: "what is new to the reader; or by line, time or pattern",
-        streams: "both, in the order in which they came; or one",
-        blank_lines: "kept",
-        readable_output: "100 MiB on disk",
-        filter: "regular expression over all of it",
-        start_answer: "until the end or `wait_ms` (10 s)",
-        command_form: "a line for the shell",
-        shell: "bash, else sh",
-        environment: "inherited, login or clean; variables added",
-        stdin: "null; open if asked for",
-        terminal: "pipes",
-        survives: "everything",
-        retention: "an hour once told, a week else",
-        limits: "50 a session, 200 in all",
-        visibility: "the project's own",
-        session_meaning: "whose jobs they are",
-        end_news: "added to the next answer",
-        list_form: "one line each",
-        time_form: "`42s`",
-        approval: "annotations",
-        refused_commands: "none",
-        id_matching: "id, the beginning of it, or name",
-        platform: "Linux",
-        extra_scope: "in scope",
-        description: "none; `name`",
-    },
 };

@@ -6,7 +6,7 @@ use outlive::{ControlError, Job, Kill, Killed, Signal};
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
-use crate::jobs::{self, failed};
+use crate::jobs::{self, BY, failed};
 use crate::reply::{Failure, Reply, push_line, quoted};
 
 pub(crate) static TOOL: Tool = Tool {
@@ -25,9 +25,6 @@ pub(crate) static TOOL: Tool = Tool {
     waits: false,
     call,
 };
-
-/// The requester, as the outcome records it.
-const BY: &str = "outlive mcp";
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let grace = call.arguments.number("grace_ms", 0..=600_000)?.map(Duration::from_millis);
@@ -79,10 +76,8 @@ fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
         chosen.push(found.map_err(|error| failed(call, "", error))?);
     }
     if let Some(group) = group {
-        let listed =
-            call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
-        let members =
-            listed.jobs.into_iter().filter(|job| job.spec().options.group.as_deref() == Some(group.as_str()));
+        let is_member = |job: &Job| job.spec().options.group.as_ref() == Some(&group);
+        let members = jobs::list(call)?.into_iter().filter(is_member);
         chosen.extend(members.filter(|job| job.state(call.store).is_live()));
     }
     // A job may be given twice, as by name and by port.
@@ -124,11 +119,7 @@ fn tell(
         reply.footers.extend(failed.footers);
     }
     // This answer reports the end of these.
-    let mut ended = jobs;
-    ended.retain(|job| job.state(call.store).status.has_ended());
-    reply.delivered.extend(ended.iter().map(|job| job.spec().nonce));
-    let reader = call.scope.reader.clone();
-    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_delivered(job, &reader))))
+    Ok(jobs::delivers_all(call, reply, jobs))
 }
 
 fn describe(job: &Job, killed: &Killed, sent: Option<Signal>, body: &mut String) {

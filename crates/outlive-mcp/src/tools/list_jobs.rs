@@ -5,7 +5,7 @@ use outlive::{Job, Listeners, State};
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
-use crate::jobs::condition;
+use crate::jobs::{self, condition};
 use crate::reply::{Failure, Reply, push_line};
 
 pub(crate) static TOOL: Tool = Tool {
@@ -30,10 +30,10 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let group = call.arguments.text("group")?;
     let status = call.arguments.word("status", &STATUS)?.unwrap_or("all");
     let (ports, usage) = (call.arguments.flag("ports")?, call.arguments.flag("usage")?);
-    let listing =
-        call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
     let mut jobs: Vec<(Job, State)> = Vec::new();
-    for job in listing.jobs.into_iter().filter(|job| group.is_none() || job.spec().options.group == group) {
+    for job in
+        jobs::list(call)?.into_iter().filter(|job| group.is_none() || job.spec().options.group == group)
+    {
         let state = job.state(call.store);
         let is_wanted = match status {
             "all" => true,

@@ -109,6 +109,11 @@ impl Parameter {
         Self { name, kind, is_required: true, about, more: "{}" }
     }
 
+    /// Declares a number as designs do whose numbers may have a fraction; it is read as a whole one.
+    pub(crate) const fn number(name: &'static str, about: &'static str) -> Self {
+        Self::new(name, Kind::Number, about).with(r#"{"type": "number"}"#)
+    }
+
     /// Adds keywords to its schema, as a JSON object.
     pub(crate) const fn with(mut self, more: &'static str) -> Self {
         self.more = more;
@@ -169,14 +174,6 @@ impl Tool {
     }
 }
 
-pub(crate) fn all() -> impl Iterator<Item = &'static Tool> {
-    TOOLS.iter().copied()
-}
-
-pub(crate) fn find(name: &str) -> Option<&'static Tool> {
-    all().find(|tool| tool.name == name)
-}
-
 /// One call of a tool.
 pub(crate) struct Call<'a> {
     pub(crate) store: &'a Arc<Store>,
@@ -224,9 +221,7 @@ impl Call<'_> {
     pub(crate) fn room(&self) -> usize {
         ROOM - AROUND - self.due().map_or(0, |_| notices::ROOM)
     }
-}
 
-impl Call<'_> {
     /// Returns a descriptor that is readable once the client has cancelled the call or is gone.
     pub(crate) fn stop(&self) -> Option<BorrowedFd<'_>> {
         self.cancel.map(AsFd::as_fd)
@@ -246,7 +241,7 @@ mod tests {
     fn definitions_are_small_and_plain() {
         let mut bytes = INSTRUCTIONS.len();
         assert!(INSTRUCTIONS.len() <= 1536, "{} bytes of instructions", INSTRUCTIONS.len());
-        for tool in all() {
+        for tool in TOOLS {
             assert!(tool.description.len() <= 400, "{}: {} bytes", tool.name, tool.description.len());
             assert!(tool.name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()));
             let json = serde_json::to_string(&crate::server::declaration(tool)).unwrap();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::{Followed, Follower, Form, Job, Search, Stream, Timestamp};
-
+use outlive_sys::clock::wall_us;
 use regex::bytes::Regex;
 
 use super::{AROUND, Call, Hints, Kind, Parameter, ROOM, Tool};
@@ -68,8 +68,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     };
     let search = Search { include: pattern(call, "grep")?, ..Search::default() };
     let is_new_only = lines.is_none() && from_line.is_none() && since.is_none() && search.is_everything();
-    let reader = call.scope.reader.clone();
-    let cursor = job.cursor(&reader, stream).unwrap_or(0);
+    let cursor = job.cursor(&call.scope.reader, stream).unwrap_or(0);
     if wait > 0 {
         let from = if is_new_only { cursor } else { u64::MAX };
         await_output(call, &job, from, Instant::now() + Duration::from_millis(wait), QUIET)?;
@@ -80,7 +79,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     });
     let begin = match (from_line, since, lines) {
         (Some(line), ..) => Begin::Line(line),
-        (_, Some(since), _) => Begin::Since(before_now(since)),
+        (_, Some(since), _) => Begin::Since(Timestamp(wall_us().saturating_sub(since.saturating_mul(1000)))),
         (_, _, Some(lines)) => Begin::Tail(lines),
         _ if is_new_only => Begin::Offset(cursor),
         _ => Begin::Offset(0),
@@ -102,15 +101,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             job.id()
         ));
     }
-    let has_ended = state.status.has_ended();
-    Ok(reply.tells(&job, &state).after(move || {
-        if is_new_only {
-            jobs::note_read(&job, &reader, stream, end);
-        }
-        if has_ended {
-            jobs::note_delivered(&job, &reader);
-        }
-    }))
+    let read = is_new_only.then_some((stream, end));
+    Ok(jobs::delivers_output(call, reply, job, &state, read))
 }
 
 /// Makes an answer of what was read.
@@ -143,12 +135,6 @@ pub(crate) fn pattern(call: &Call<'_>, name: &str) -> Result<Option<Regex>, Fail
     let compile =
         |text: String| outlive::pattern(&text, false).map_err(|error| jobs::failed(call, name, error));
     text.map(compile).transpose()
-}
-
-fn before_now(millis: u64) -> Timestamp {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let micros = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
-    Timestamp(micros.saturating_sub(millis.saturating_mul(1000)))
 }
 
 /// Waits until there is output after `from`, or none can come; then until no more comes for `quiet`. A `from` beyond the end of the

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use outlive::{Job, JobChoices, OPTIONS, OptionForm, Request, Timestamp};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::read_output::answer;
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::Arguments;
 use crate::jobs::{self, LONGEST_WAIT_MS, summary};
@@ -101,12 +102,8 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
         (true, false) => format!("{}; no output", summary(&job, &state)),
         (false, false) => format!("{}; no output yet", summary(&job, &state)),
     };
-    let id = job.id().to_string();
-    let mut reply = Reply::new(header).body(shown.text);
-    reply.footers.extend(shown.notes);
-    if let Some((first, lines)) = shown.omitted {
-        reply = reply.footer(format!("left out: read_output job={id} from_line={first} lines={lines}"));
-    }
+    let (id, end) = (job.id().to_string(), shown.end);
+    let mut reply = answer(&job, header, shown, "");
     if !has_ended {
         reply = reply.footer(format!(
             "it goes on: wait jobs=[\"{id}\"] for its end; read_output job={id} for what is new"
@@ -114,14 +111,7 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     } else if state.is_lingering() {
         reply = reply.footer(format!("processes that it started go on: kill job={id} ends them"));
     }
-    let reader = call.scope.reader.clone();
-    let end = shown.end;
-    Ok(reply.tells(&job, &state).after(move || {
-        jobs::note_read(&job, &reader, None, end);
-        if has_ended {
-            jobs::note_delivered(&job, &reader);
-        }
-    }))
+    Ok(jobs::delivers_output(call, reply, job, &state, Some((None, end))))
 }
 
 fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
@@ -177,40 +167,30 @@ fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Optio
 
 /// Returns the command; the error for anything but a string shows the right call.
 fn command(value: Option<&Value>) -> Result<String, Failure> {
-    let example = "run command=\"npm run dev\" name=\"web\"";
-    let fixed = |words: &[Value]| {
-        let words: Vec<String> =
-            words.iter().map(|word| outlive::quote(word.as_str().unwrap_or_default())).collect();
-        words.join(" ")
+    let example = "for example run command=\"npm run dev\" name=\"web\"";
+    let again = |line: &str| format!("call run again with command={line:?}");
+    let is_no_line =
+        |what: &str| Failure::new(format!("command is {what}, and must be one line for the shell"));
+    let list = |words: &[Value], what: &str| {
+        let words = words.iter().map(|word| outlive::quote(word.as_str().unwrap_or_default()));
+        is_no_line(what).next(again(&words.collect::<Vec<_>>().join(" ")))
     };
-    match value {
-        None => Err(Failure::new("run needs command").next(format!("for example {example}"))),
+    let object = |fields: &Map<String, Value>| {
+        let inner = ["command", "cmd"].iter().find_map(|name| fields.get(*name)?.as_str());
+        is_no_line("an object").next(inner.map_or_else(|| example.to_owned(), again))
+    };
+    Err(match value {
+        None => Failure::new("run needs command").next(example),
         Some(Value::String(line)) => match serde_json::from_str::<Value>(line) {
             Ok(Value::Array(words)) if !words.is_empty() && words.iter().all(Value::is_string) => {
-                Err(Failure::new("command is a JSON list, and must be one line for the shell")
-                    .next(format!("call run again with command={:?}", fixed(&words))))
+                list(&words, "a JSON list")
             }
-            Ok(Value::Object(object)) => Err(not_an_object(&object, example)),
-            _ if line.trim().is_empty() => {
-                Err(Failure::new("command is empty").next(format!("for example {example}")))
-            }
-            _ => Ok(line.clone()),
+            Ok(Value::Object(fields)) => object(&fields),
+            _ if line.trim().is_empty() => Failure::new("command is empty").next(example),
+            _ => return Ok(line.clone()),
         },
-        Some(Value::Array(words)) => {
-            Err(Failure::new("command is a list, and must be one line for the shell")
-                .next(format!("call run again with command={:?}", fixed(words))))
-        }
-        Some(Value::Object(object)) => Err(not_an_object(object, example)),
-        Some(other) => Err(Failure::new(format!("command must be a string, and is {other}"))
-            .next(format!("for example {example}"))),
-    }
-}
-
-fn not_an_object(object: &serde_json::Map<String, Value>, example: &str) -> Failure {
-    let inner = ["command", "cmd"].iter().find_map(|name| object.get(*name)?.as_str());
-    let next = match inner {
-        Some(line) => format!("call run again with command={line:?}"),
-        None => format!("for example {example}"),
-    };
-    Failure::new("command is an object, and must be one line for the shell").next(next)
+        Some(Value::Array(words)) => list(words, "a list"),
+        Some(Value::Object(fields)) => object(fields),
+        Some(other) => Failure::new(format!("command must be a string, and is {other}")).next(example),
+    })
 }

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use outlive::Output;
-use serde_json::Value;
 
 use super::read_output::{answer, await_output, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, LONGEST_WAIT_MS, failed, summary};
+use crate::arguments::scalar;
+use crate::jobs::{self, LONGEST_WAIT_MS, UNREAD, failed, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
 
@@ -30,26 +30,14 @@ pub(crate) static TOOL: Tool = Tool {
 /// The answer is shown once no more output has come for this long.
 const QUIET: Duration = Duration::from_millis(150);
 
-/// How long a job may leave its input unread before the call fails.
-const UNREAD: Duration = Duration::from_secs(10);
-
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = call.arguments.required("job", "send_input job=repl text=\"print(1)\"")?;
     let job = jobs::find(call, &reference)?;
     let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(2000);
     let eof = call.arguments.flag("eof")?;
     let submit = call.arguments.choice_of_two("submit")?;
-    let text = match call.arguments.value("text") {
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(Value::Number(number)) => Some(number.to_string()),
-        Some(Value::Bool(is_true)) => Some(is_true.to_string()),
-        None => None,
-        Some(_) => {
-            return Err(
-                Failure::new("text must be a string").next("call send_input again with text as a string")
-            );
-        }
-    };
+    let wrong = || Failure::new("text must be a string").next("call send_input again with text as a string");
+    let text = call.arguments.value("text").map(|text| scalar(text).ok_or_else(wrong)).transpose()?;
     if call.arguments.value("keys").is_some() {
         return Err(Failure::new(
             "keys are for a terminal: this job runs on pipes, and this version has no terminals",
@@ -74,8 +62,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     await_output(call, &job, before, Instant::now() + Duration::from_millis(wait), QUIET)?;
     let state = job.state(call.store);
-    let reader = call.scope.reader.clone();
-    let cursor = job.cursor(&reader, None).unwrap_or(0);
+    let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
     let selection = Selection::after(cursor, call.room(), state.is_live());
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let sent = format!("{} bytes sent{}", bytes.len(), if eof { ", input closed" } else { "" });
@@ -86,11 +73,5 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if reply.body.is_empty() && !state.status.has_ended() {
         reply = reply.footer(format!("read_output job={} wait_ms=30000 waits for more", job.id()));
     }
-    let has_ended = state.status.has_ended();
-    Ok(reply.tells(&job, &state).after(move || {
-        jobs::note_read(&job, &reader, None, end);
-        if has_ended {
-            jobs::note_delivered(&job, &reader);
-        }
-    }))
+    Ok(jobs::delivers_output(call, reply, job, &state, Some((None, end))))
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
-use outlive::{Conditions, EventScope, Job, Line, Plain, Until, WaitFor, WaitReason, WaitResult};
+use outlive::{Conditions, EventScope, Job, Line, Plain, State, Until, WaitFor, WaitReason, WaitResult};
 
 use serde_json::{Map, Value};
 
@@ -36,7 +36,7 @@ pub(crate) static TOOL: Tool = Tool {
 };
 
 /// The longest wait that may be asked for, in milliseconds: a day.
-const LONGEST: u64 = 86_400_000;
+pub(crate) const LONGEST: u64 = 86_400_000;
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let timeout =
@@ -64,7 +64,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         _ => None,
     };
     let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
-    let waited = if timeout.is_zero() { timeout } else { began.elapsed() };
+    let waited = (!timeout.is_zero()).then(|| began.elapsed());
     Ok(tell(call, jobs, &result, waited)?.after(move || drop(claim)))
 }
 
@@ -92,13 +92,11 @@ fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
         return Ok((jobs, goal));
     }
     if is_all || group.is_some() {
-        let listed =
-            call.store.list(call.scope.seen()).map_err(|error| Failure::of("cannot list jobs", &error))?;
         let is_meant = |job: &Job| match &group {
             Some(group) => job.spec().options.group.as_ref() == Some(group),
             None => !job.state(call.store).status.has_ended(),
         };
-        jobs.extend(listed.jobs.into_iter().filter(is_meant));
+        jobs.extend(jobs::list(call)?.into_iter().filter(is_meant));
     }
     if jobs.is_empty() {
         let what = group.map_or_else(
@@ -157,13 +155,13 @@ fn tell(
     call: &Call<'_>,
     mut jobs: Vec<Job>,
     result: &WaitResult,
-    waited: Duration,
+    waited: Option<Duration>,
 ) -> Result<Reply, Failure> {
     // With a timeout of 0 there was no wait.
-    let waited =
-        if waited.is_zero() { String::new() } else { format!(" after {}", format_duration(millis(waited))) };
-    let decided = result.job.and_then(|at| jobs.get(at).map(|job| (at, summary(job, &result.states[at]))));
-    let what = decided.as_ref().map(|(_, summary)| summary.clone()).unwrap_or_default();
+    let waited = waited.map(|waited| format!(" after {}", format_duration(waited.as_millis() as u64)));
+    let waited = waited.unwrap_or_default();
+    let decided = result.job.filter(|&at| at < jobs.len());
+    let what = decided.map(|at| summary(&jobs[at], &result.states[at])).unwrap_or_default();
     let header = match &result.reason {
         WaitReason::Timeout if jobs.is_empty() => format!("nothing has happened{waited}"),
         WaitReason::Timeout => format!("not yet{waited}: {what}"),
@@ -192,54 +190,34 @@ fn tell(
             push_line(&mut reply.body, &summary(job, state));
         }
     }
-    let ids: Vec<String> = jobs
-        .iter()
-        .zip(&result.states)
-        .filter(|(_, state)| !state.status.has_ended())
-        .map(|(job, _)| format!("\"{}\"", job.id()))
-        .collect();
+    let live = jobs.iter().zip(&result.states).filter(|(_, state)| !state.status.has_ended());
+    let ids: Vec<String> = live.map(|(job, _)| format!("\"{}\"", job.id())).collect();
     reply.is_pending = result.can_still_come;
     if result.can_still_come {
         let again =
             if ids.is_empty() { "wait".to_owned() } else { format!("wait jobs=[{}]", ids.join(", ")) };
         reply = reply.footer(format!("jobs go on; call it again: {again}"));
     }
-    let ended: Vec<usize> = (0..jobs.len()).filter(|&at| result.states[at].status.has_ended()).collect();
     // The end of the deciding job comes with its unread output.
-    let shown = decided.map(|(at, _)| at).filter(|at| ended.contains(at));
-    if let Some(at) = shown {
-        let job = jobs.swap_remove(at);
-        return with_output(call, job, reply);
+    if let Some(at) = decided.filter(|&at| result.states[at].status.has_ended()) {
+        return with_output(call, jobs.swap_remove(at), &result.states[at], reply);
     }
-    let ended: Vec<Job> =
-        jobs.into_iter().enumerate().filter(|(at, _)| ended.contains(at)).map(|(_, job)| job).collect();
-    let reader = call.scope.reader.clone();
-    reply.delivered.extend(ended.iter().map(|job| job.spec().nonce));
-    Ok(reply.after(move || ended.iter().for_each(|job| jobs::note_delivered(job, &reader))))
+    let with_states = jobs.into_iter().zip(&result.states);
+    Ok(with_states.fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, state)))
 }
 
 /// Adds the unread output of a job that has ended.
-fn with_output(call: &Call<'_>, job: Job, reply: Reply) -> Result<Reply, Failure> {
-    let reader = call.scope.reader.clone();
-    let cursor = job.cursor(&reader, None).unwrap_or(0);
+fn with_output(call: &Call<'_>, job: Job, state: &State, reply: Reply) -> Result<Reply, Failure> {
+    let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
     let room = call.room().saturating_sub(reply.body.len() + reply.header.len()).max(500);
     let selection = Selection::after(cursor, room, false);
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
     let end = shown.end;
-    let nonce = job.spec().nonce;
     let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
     with.body = reply.body + &with.body;
     with.footers.extend(reply.footers);
-    with.delivered.push(nonce);
-    Ok(with.after(move || {
-        jobs::note_read(&job, &reader, None, end);
-        jobs::note_delivered(&job, &reader);
-    }))
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    Ok(jobs::delivers_output(call, with, job, state, Some((None, end))))
 }
 
 fn text(line: &Line) -> String {

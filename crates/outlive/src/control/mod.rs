@@ -1,18 +1,17 @@
 //! Requests to a job's keeper.
 
-pub(crate) mod frame;
-pub(crate) mod lift_timeout;
 pub(crate) mod orphan;
 pub(crate) mod tree;
 pub(crate) mod usage;
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor};
+use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor, Versions};
 use outlive_core::file;
 use outlive_core::id::JobId;
+use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::signal::Signal;
 use outlive_sys::socket;
@@ -45,7 +44,7 @@ pub struct Kill {
 }
 
 /// Result of a kill.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Killed {
     /// The job had ended before, and no process was left.
     pub was_over: bool,
@@ -60,11 +59,7 @@ pub struct Killed {
 impl Killed {
     /// Makes the result for a job that had ended before.
     pub fn was_over() -> Self {
-        Self { was_over: true, signalled: 0, survivors: Vec::new(), untraced: None }
-    }
-
-    fn new(signalled: u32, survivors: Vec<Survivor>) -> Self {
-        Self { was_over: false, signalled, survivors, untraced: None }
+        Self { was_over: true, ..Self::default() }
     }
 }
 
@@ -84,13 +79,8 @@ pub enum ControlError {
     #[error("this command runs inside job {0}, and would end with it")]
     OwnAncestor(JobId),
     /// The keeper cannot be reached or does not answer.
-    #[error("the keeper of {job} does not answer")]
-    Unreachable {
-        /// The job.
-        job: JobId,
-        /// The socket's error.
-        source: io::Error,
-    },
+    #[error("the keeper of {0} does not answer")]
+    Unreachable(JobId, #[source] io::Error),
     /// The keeper and this library have no protocol version in common.
     #[error("the keeper of {job} speaks control protocol {min} to {max}, and this version {ours_min} to {ours_max}", ours_min = SPOKEN.min, ours_max = SPOKEN.max)]
     Version {
@@ -113,13 +103,8 @@ pub enum ControlError {
         message: String,
     },
     /// The store cannot be written.
-    #[error("cannot change job {job}")]
-    Store {
-        /// The job.
-        job: JobId,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot change job {0}")]
+    Store(JobId, #[source] io::Error),
     /// The command does not read its standard input.
     #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
     NotReading {
@@ -128,6 +113,13 @@ pub enum ControlError {
         /// How many bytes the command or its keeper has accepted.
         accepted: u64,
     },
+}
+
+impl ControlError {
+    /// Tells whether the request failed because the keeper is gone.
+    pub(crate) fn is_keeper_gone(&self) -> bool {
+        matches!(self, Self::Unreachable(_, error) if is_over_now(error))
+    }
 }
 
 impl Store {
@@ -153,22 +145,16 @@ impl Store {
             grace_ms: kill.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
             by: kill.by.clone(),
         };
-        let answer =
-            Connection::open(self, job, &state).and_then(|mut keeper| keeper.ask(&request, grace + PATIENCE));
+        let answer = Connection::open(self, job, &state)
+            .and_then(|mut keeper| keeper.ask_to_signal(&request, grace + PATIENCE));
         match answer {
-            Ok(Reply::Signalled { count, survivors }) => Ok(Killed::new(count, survivors)),
-            Ok(other) => Err(unexpected(job, &other)),
             // It ended during the request, which is the intended result.
-            Err(ControlError::Unreachable { source, .. }) if is_over_now(&source) && self.ends_now(job) => {
-                Ok(Killed::new(0, Vec::new()))
-            }
+            Err(error) if error.is_keeper_gone() && self.ends_now(job) => Ok(Killed::default()),
             // The keeper died during the request.
-            Err(ControlError::Unreachable { source, .. })
-                if is_over_now(&source) && job.state(self).is_orphaned() =>
-            {
+            Err(error) if error.is_keeper_gone() && job.state(self).is_orphaned() => {
                 self.kill_orphan(job, &job.state(self), kill)
             }
-            Err(error) => Err(error),
+            answer => answer,
         }
     }
 
@@ -191,6 +177,12 @@ impl Store {
         tree::is_inside(self, job, &job.state(self))
     }
 
+    /// Returns the state of a job that something is left of.
+    fn live_state(&self, job: &Job) -> Result<State, ControlError> {
+        let state = job.state(self);
+        if state.is_live() { Ok(state) } else { Err(ControlError::Ended(job.id().clone())) }
+    }
+
     fn refuse_own(&self, job: &Job, state: &State) -> Result<(), ControlError> {
         if tree::is_inside(self, job, state) {
             return Err(ControlError::OwnAncestor(job.id().clone()));
@@ -211,10 +203,7 @@ impl Store {
         by: &str,
         limit: Duration,
     ) -> Result<State, ControlError> {
-        let state = job.state(self);
-        if !state.is_live() {
-            return Err(ControlError::Ended(job.id().clone()));
-        }
+        let state = self.live_state(job)?;
         self.refuse_own(job, &state)?;
         let _keeper = if state.is_orphaned() {
             self.signal_orphan(job, &state, signal, by)?;
@@ -227,11 +216,7 @@ impl Store {
             match asked {
                 // The keeper answers when no process is left, which may take long; the store is enough.
                 Ok(keeper) => Some(keeper),
-                Err(ControlError::Unreachable { source, .. })
-                    if is_over_now(&source) && self.ends_now(job) =>
-                {
-                    None
-                }
+                Err(error) if error.is_keeper_gone() && self.ends_now(job) => None,
                 Err(error) => return Err(error),
             }
         };
@@ -245,19 +230,13 @@ impl Store {
     ///
     /// If the job has ended, the caller runs inside it, or its keeper cannot be reached.
     pub fn signal(&self, job: &Job, signal: Signal, by: &str) -> Result<Killed, ControlError> {
-        let state = job.state(self);
-        if !state.is_live() {
-            return Err(ControlError::Ended(job.id().clone()));
-        }
+        let state = self.live_state(job)?;
         self.refuse_own(job, &state)?;
         if state.is_orphaned() {
             return self.signal_orphan(job, &state, signal, by);
         }
         let request = Request::Signal { signal: signal.number(), by: by.to_owned() };
-        match Connection::open(self, job, &state)?.ask(&request, PATIENCE)? {
-            Reply::Signalled { count, survivors } => Ok(Killed::new(count, survivors)),
-            other => Err(unexpected(job, &other)),
-        }
+        Connection::open(self, job, &state)?.ask_to_signal(&request, PATIENCE)
     }
 
     /// Freezes every process of a job until [`Store::resume`]. A paused job stays paused. Its timeout goes on.
@@ -281,14 +260,25 @@ impl Store {
     }
 
     fn ask_of_live(&self, job: &Job, request: &Request) -> Result<(), ControlError> {
-        let state = job.state(self);
-        if !state.is_live() {
-            return Err(ControlError::Ended(job.id().clone()));
-        }
+        let state = self.live_state(job)?;
         if state.is_orphaned() {
             return self.freeze_orphan(job, &state, *request == Request::Pause);
         }
         self.ask_to_accept(job, &state, request)
+    }
+
+    /// Lets a job run beyond its timeout, when it goes on in the background after a wait. Does nothing for a job without a timeout.
+    /// The keeper has the deadline from the start, so it holds even if the waiting front end dies; only the keeper can lift it.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or is being killed, or its keeper cannot be reached.
+    pub fn lift_timeout(&self, job: &Job) -> Result<(), ControlError> {
+        let state = self.live_state(job)?;
+        match job.spec().options.timeout_ms {
+            Some(_) => self.ask_to_accept(job, &state, &Request::LiftTimeout),
+            None => Ok(()),
+        }
     }
 
     /// Writes to a job's standard input. Returns when the keeper has everything; it is then written even if the caller dies.
@@ -297,16 +287,14 @@ impl Store {
     ///
     /// If the job has ended, its input is not open, or it has not read for `limit`.
     pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
-        let mut keeper = self.input_connection(job)?;
+        let mut keeper = Connection::open(self, job, &self.live_state(job)?)?;
         let mut accepted = 0;
         for piece in bytes.chunks(MAX_INPUT) {
             match keeper.ask(&Request::Input(piece.to_vec()), limit) {
                 Ok(Reply::Accepted) => accepted += piece.len() as u64,
                 Ok(other) => return Err(unexpected(job, &other)),
-                Err(ControlError::Unreachable { source, .. })
-                    if source.kind() == io::ErrorKind::WouldBlock =>
-                {
-                    return Err(ControlError::NotReading { job: job.id().clone(), accepted });
+                Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(ControlError::NotReading { job, accepted });
                 }
                 Err(error) => return Err(error),
             }
@@ -320,10 +308,7 @@ impl Store {
     ///
     /// If the job has ended or its input is not open.
     pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
-        match self.input_connection(job)?.ask(&Request::Eof, PATIENCE)? {
-            Reply::Accepted => Ok(()),
-            other => Err(unexpected(job, &other)),
-        }
+        self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof)
     }
 
     /// Waits briefly for the end of a job whose keeper has just gone.
@@ -350,14 +335,6 @@ impl Store {
             other => Err(unexpected(job, &other)),
         }
     }
-
-    fn input_connection<'a>(&self, job: &'a Job) -> Result<Connection<'a>, ControlError> {
-        let state = job.state(self);
-        if !state.is_live() {
-            return Err(ControlError::Ended(job.id().clone()));
-        }
-        Connection::open(self, job, &state)
-    }
 }
 
 /// Tells whether a connection broke because the keeper is gone, and not because it is silent.
@@ -372,10 +349,7 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
         Reply::Refused { code, message } => {
             ControlError::Refused { code: code.clone(), message: message.clone() }
         }
-        _ => ControlError::Unreachable {
-            job: job.id().clone(),
-            source: io::Error::new(io::ErrorKind::InvalidData, "an answer to another question"),
-        },
+        _ => unreachable(job, io::Error::new(io::ErrorKind::InvalidData, "an answer to another question")),
     }
 }
 
@@ -416,18 +390,13 @@ impl<'a> Connection<'a> {
         let hello = connection.receive()?;
         let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
         if hello.nonce != job.spec().nonce {
-            return Err(unreachable(
-                job,
-                io::Error::new(io::ErrorKind::InvalidData, "the keeper of another job answers"),
-            ));
+            let other = io::Error::new(io::ErrorKind::InvalidData, "the keeper of another job answers");
+            return Err(unreachable(job, other));
         }
+        let Versions { min, max } = hello.versions;
         match SPOKEN.common(hello.versions) {
             Some(_) => Ok(connection),
-            None => Err(ControlError::Version {
-                job: job.id().clone(),
-                min: hello.versions.min,
-                max: hello.versions.max,
-            }),
+            None => Err(ControlError::Version { job: job.id().clone(), min, max }),
         }
     }
 
@@ -440,17 +409,39 @@ impl<'a> Connection<'a> {
         Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
     }
 
+    fn ask_to_signal(&mut self, request: &Request, limit: Duration) -> Result<Killed, ControlError> {
+        match self.ask(request, limit)? {
+            Reply::Signalled { count, survivors } => {
+                Ok(Killed { signalled: count, survivors, ..Killed::default() })
+            }
+            other => Err(unexpected(self.job, &other)),
+        }
+    }
+
     fn send(&mut self, request: &Request) -> Result<(), ControlError> {
         fault::write_all(Point::RequestSend, &mut self.stream, &request.to_frame())
             .map_err(|error| unreachable(self.job, error))
     }
 
     fn receive(&mut self) -> Result<Vec<u8>, ControlError> {
-        fault::step(Point::ReplyReceive, || frame::receive(&mut self.stream))
+        fault::step(Point::ReplyReceive, || receive_frame(&mut self.stream))
             .map_err(|error| unreachable(self.job, error))
     }
 }
 
 fn unreachable(job: &Job, source: io::Error) -> ControlError {
-    ControlError::Unreachable { job: job.id().clone(), source }
+    ControlError::Unreachable(job.id().clone(), source)
+}
+
+/// Reads one frame from a keeper and returns its content; waits up to the socket's read timeout.
+pub(crate) fn receive_frame(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+    let mut header = [0; HEADER];
+    stream.read_exact(&mut header)?;
+    let length = u32::from_le_bytes(header) as usize;
+    if length > MAX_FRAME {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    }
+    let mut contents = vec![0; length];
+    stream.read_exact(&mut contents)?;
+    Ok(contents)
 }

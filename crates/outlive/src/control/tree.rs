@@ -4,12 +4,14 @@
 //! compared with its start time first. Nothing here sends signals.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use outlive_core::file;
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, Outcome};
 use outlive_core::spec::{self, Spec, quote};
+use outlive_sys::cgroup::Group;
+use outlive_sys::durable;
 use outlive_sys::figures::Figures;
 use outlive_sys::identity::{ProcessId, Stat};
 use outlive_sys::keeper::{LOCK_FD, is_keeper};
@@ -21,9 +23,6 @@ use crate::control::orphan::Remnants;
 use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
-
-/// How deep nested control groups are searched; processes below the keeper are found at any depth.
-const GROUP_DEPTH: usize = 16;
 
 /// A snapshot of the live processes of a job.
 #[derive(Debug, Clone)]
@@ -180,9 +179,8 @@ pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
 
 /// Tells whether a keeper is this job's: it holds the lock file itself.
 fn keeps(keeper: i32, job: &Job) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
-    let held = identity(Path::new(&format!("/proc/{keeper}/fd/{LOCK_FD}")));
-    held.is_ok_and(|held| identity(&job.path().join(outlive_core::file::LOCK)).is_ok_and(|lock| lock == held))
+    let held = format!("/proc/{keeper}/fd/{LOCK_FD}");
+    durable::open_ro(job.dir(), file::LOCK).is_ok_and(|lock| durable::is_at(lock, Path::new(&held)))
 }
 
 /// Tells whether the job's pids are valid in this pid namespace.
@@ -216,24 +214,8 @@ fn add_group(members: &mut Vec<Member>, meta: &Meta) {
 }
 
 fn group_pids(meta: &Meta) -> Vec<i32> {
-    let mut pids = Vec::new();
-    if let Some(group) = meta.containment.as_ref().and_then(|containment| containment.group.as_deref()) {
-        collect_pids(Path::new(group), GROUP_DEPTH, &mut pids);
-    }
-    pids
-}
-
-fn collect_pids(group: &Path, depth: usize, pids: &mut Vec<i32>) {
-    let text = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    // Processes outside this pid namespace are listed as 0.
-    pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|&pid| pid > 0));
-    if depth > 0 {
-        for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                collect_pids(&entry.path(), depth - 1, pids);
-            }
-        }
-    }
+    let group = meta.containment.as_ref().and_then(|containment| containment.group.as_deref());
+    group.map(|group| Group::at(group).members()).unwrap_or_default()
 }
 
 /// Sorts each parent directly before its children, siblings by pid.
@@ -287,10 +269,7 @@ mod tests {
         std::fs::create_dir(group.path().join("inner")).unwrap();
         std::fs::write(group.path().join("cgroup.procs"), "12\n0\n").unwrap();
         std::fs::write(group.path().join("inner/cgroup.procs"), "13\n").unwrap();
-        let mut pids = Vec::new();
-        collect_pids(group.path(), GROUP_DEPTH, &mut pids);
-        assert_eq!(pids, [12, 13]);
-        collect_pids(&group.path().join("gone"), GROUP_DEPTH, &mut pids);
-        assert_eq!(pids.len(), 2);
+        assert_eq!(Group::at(group.path()).members(), [12, 13]);
+        assert!(Group::at(group.path().join("gone")).members().is_empty());
     }
 }

@@ -3,6 +3,7 @@
 //! Order of trust: outcome record, then the keeper's lock, then the identity of the recorded processes. Whoever finds a
 //! job whose keeper is dead writes down what is known, once, under the job's lock.
 
+use std::fs::File;
 use std::time::Duration;
 
 use outlive_core::event::{Event, Kind};
@@ -140,13 +141,6 @@ pub(crate) struct Found {
     pub(crate) is_now: bool,
 }
 
-impl Found {
-    fn lost(why: &str) -> Self {
-        let cause = Cause::Lost { why: why.into() };
-        Self { cause, wait_status: WaitStatus::Unknown, is_closed: true, is_now: false }
-    }
-}
-
 impl Job {
     /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
     pub fn state(&self, store: &Store) -> State {
@@ -167,7 +161,9 @@ impl Job {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
         if here.boot != there.boot {
-            return self.recover(store, Found::lost("the machine was restarted while it ran"));
+            let cause = Cause::Lost { why: "the machine was restarted while it ran".into() };
+            let wait_status = WaitStatus::Unknown;
+            return self.recover(store, Found { cause, wait_status, is_closed: true, is_now: false });
         }
         if self.is_kept() {
             return self.running();
@@ -287,11 +283,9 @@ impl Job {
 
     /// Removes the mark by which it counts as live, if its end is among the events: else the next who looks will tell of it.
     fn unmark(&self, point: Point, store: &Store) {
-        if !store.tell_ending(self) {
-            return;
+        if store.tell_ending(self) {
+            store.remove_live_mark(point, self);
         }
-        let mark = store.live().join(self.live_mark());
-        fault::step(point, || std::fs::remove_file(mark)).ok();
     }
 
     /// Writes the closed record of a job whose keeper died before it could; nothing is left of it.
@@ -302,11 +296,7 @@ impl Job {
         }
         let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();
         let closed = Closed { closed: Timestamp(clock::wall_us()), usage: None, totals };
-        let guard = durable::open_ro(self.dir(), file::LOCK).ok()?;
-        let locked = fault::step(Point::CloseLock, || lock::lock_within(&guard, LOCK_LIMIT));
-        if !locked.unwrap_or(false) {
-            return None;
-        }
+        let _lock = self.take_lock(Point::CloseLock)?;
         if let Some(known) = self.records().1 {
             return Some(known);
         }
@@ -320,12 +310,16 @@ impl Job {
         Some(closed)
     }
 
+    /// Takes the job's lock in place of its keeper. Waits a moment: a front end that only looks holds it briefly, too.
+    fn take_lock(&self, point: Point) -> Option<File> {
+        let file = durable::open_ro(self.dir(), file::LOCK).ok()?;
+        fault::step(point, || lock::lock_within(&file, LOCK_LIMIT)).ok()?.then_some(file)
+    }
+
     /// Writes the outcome, and the closed record if nothing is left, if nobody has and nobody does.
     fn write_outcome(&self, store: &Store, outcome: &Outcome, closed: Option<&Closed>) -> bool {
-        let Ok(guard) = durable::open_ro(self.dir(), file::LOCK) else { return false };
-        // Whoever only looks holds it for a moment, too.
-        let locked = fault::step(Point::RecoverLock, || lock::lock_within(&guard, LOCK_LIMIT));
-        if !locked.unwrap_or(false) || self.records().0.is_some() {
+        let Some(_lock) = self.take_lock(Point::RecoverLock) else { return false };
+        if self.records().0.is_some() {
             return false;
         }
         // First: whoever dies between the two leaves a job that is found again, and its event is then a repeat.

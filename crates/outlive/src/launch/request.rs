@@ -15,14 +15,16 @@ use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Stdin, quote};
 
-use crate::launch::keeper::{in_path, search};
+use crate::launch::programs::{in_path, search};
 use crate::output::search::PatternError;
 use crate::store::config::Config;
 
 /// Describes a job to start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Request {
-    pub(crate) command: Command,
+    /// A line for a shell; without it, `argv` is executed.
+    shell_line: Option<OsString>,
+    argv: Vec<OsString>,
     /// The command and arguments that a shell line was built from.
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,
@@ -40,35 +42,10 @@ pub struct Request {
     pub(crate) own_labels: Labels,
 }
 
-#[derive(Debug, Clone)]
-pub(crate) enum Command {
-    Shell(OsString),
-    Argv(Vec<OsString>),
-}
-
 impl Request {
-    fn new(command: Command) -> Self {
-        Self {
-            command,
-            words: Vec::new(),
-            window_lines: None,
-            id: None,
-            choices: JobChoices::default(),
-            session: SessionName::default(),
-            cwd: None,
-            env_base: None,
-            env_set: BTreeMap::new(),
-            env_unset: Vec::new(),
-            shell: None,
-            reader: None,
-            labels: Labels::new(),
-            own_labels: Labels::new(),
-        }
-    }
-
     /// Makes a request from a line for a shell.
     pub fn shell(line: impl Into<OsString>) -> Self {
-        Self::new(Command::Shell(line.into()))
+        Self { shell_line: Some(line.into()), ..Self::default() }
     }
 
     /// Makes a line for a shell from a command, which the shell parses, and arguments, which are quoted.
@@ -84,7 +61,7 @@ impl Request {
 
     /// Makes a request from a program and its arguments, without a shell.
     pub fn argv<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Self {
-        Self::new(Command::Argv(argv.into_iter().map(Into::into).collect()))
+        Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
     /// Sets the id, instead of a generated one; the start fails if another job has it.
@@ -226,15 +203,12 @@ impl Request {
         self.check()?;
         check(&options)?;
         let cwd = self.absolute_cwd()?;
-        let (argv, shell_line, first_word) = match &self.command {
-            Command::Argv(argv) => (argv.clone(), None, argv.first().cloned().unwrap_or_default()),
-            Command::Shell(line) => {
-                let shell = self.shell.as_deref().or(config.job.shell.as_deref());
-                let shell = shell.map_or_else(|| find_shell(path), Path::to_owned);
-                let argv = vec![shell.into_os_string(), "-c".into(), line.clone()];
-                (argv, Some(line.clone()), first_program(line))
-            }
-        };
+        let shell_argv = self.shell_line.as_ref().map(|line| {
+            let shell = self.shell.as_deref().or(config.job.shell.as_deref());
+            let shell = shell.map_or_else(|| find_shell(path), Path::to_owned);
+            vec![shell.into_os_string(), "-c".into(), line.clone()]
+        });
+        let argv = shell_argv.as_ref().unwrap_or(&self.argv);
         let program = argv.first().ok_or(RequestError::Empty)?;
         let candidates = if program.as_bytes().contains(&b'/') {
             vec![program.as_bytes().to_vec()]
@@ -242,12 +216,13 @@ impl Request {
             search(program, path).into_iter().map(|path| path.into_os_string().into_encoded_bytes()).collect()
         };
         let hint = options.name.clone().unwrap_or_else(|| {
+            let first_word = self.shell_line.as_deref().map_or_else(|| program.clone(), first_program);
             Path::new(&first_word).file_name().unwrap_or(&first_word).to_string_lossy().into_owned()
         });
         let raw = |text: &OsString| RawText::from(text.as_bytes());
         Ok(Resolved {
             argv: argv.iter().map(raw).collect(),
-            shell_line: shell_line.as_ref().map(raw),
+            shell_line: self.shell_line.as_ref().map(raw),
             candidates,
             cwd,
             hint,
@@ -279,18 +254,18 @@ impl Request {
 
     fn check(&self) -> Result<(), RequestError> {
         let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
-        match &self.command {
-            Command::Argv(argv) if argv.first().is_none_or(|program| program.is_empty()) => {
-                return Err(RequestError::Empty);
-            }
-            Command::Argv(argv) if argv.iter().any(|argument| has_nul(argument)) => {
-                return Err(RequestError::Nul("an argument"));
-            }
-            Command::Shell(line) if line.as_bytes().trim_ascii().is_empty() => {
-                return Err(RequestError::Empty);
-            }
-            Command::Shell(line) if has_nul(line) => return Err(RequestError::Nul("the command line")),
-            _ => {}
+        let is_empty = match &self.shell_line {
+            Some(line) => line.as_bytes().trim_ascii().is_empty(),
+            None => self.argv.first().is_none_or(|program| program.is_empty()),
+        };
+        if is_empty {
+            return Err(RequestError::Empty);
+        }
+        if self.shell_line.as_deref().is_some_and(has_nul) {
+            return Err(RequestError::Nul("the command line"));
+        }
+        if self.argv.iter().any(|argument| has_nul(argument)) {
+            return Err(RequestError::Nul("an argument"));
         }
         for name in self.env_set.keys().chain(&self.env_unset) {
             if name.is_empty() || name.contains(['=', '\0']) {
@@ -308,12 +283,11 @@ impl Request {
     }
 
     fn absolute_cwd(&self) -> Result<PathBuf, RequestError> {
+        let here = || std::env::current_dir().map_err(|_| RequestError::NoDirectory);
         match &self.cwd {
             Some(cwd) if cwd.is_absolute() => Ok(cwd.clone()),
-            relative => {
-                let here = std::env::current_dir().map_err(|_| RequestError::NoDirectory)?;
-                Ok(relative.as_ref().map_or(here.clone(), |relative| here.join(relative)))
-            }
+            Some(relative) => Ok(here()?.join(relative)),
+            None => here(),
         }
     }
 

@@ -5,7 +5,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
@@ -24,10 +24,9 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable, lock, random, socket};
 
-use crate::control::frame;
-use crate::control::is_over_now;
+use crate::control::{is_over_now, receive_frame};
 use crate::job::Job;
-use crate::launch::keeper::SpareKeeper;
+use crate::launch::programs::SpareKeeper;
 use crate::launch::request::{Request, RequestError, Resolved};
 use crate::store::Store;
 use crate::store::limits::LimitError;
@@ -60,13 +59,8 @@ pub enum StartError {
     #[error(transparent)]
     Limit(#[from] LimitError),
     /// The store cannot be written.
-    #[error("cannot prepare the job in {path}")]
-    Store {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot prepare the job in {0}")]
+    Store(PathBuf, #[source] io::Error),
     /// No keeper program was found.
     #[error("there is no outlive-keeper beside this program or in PATH")]
     NoKeeper,
@@ -74,21 +68,11 @@ pub enum StartError {
     #[error("there is no outlive beside this program or in PATH to tell of the job's end")]
     NoHelper,
     /// The keeper's program cannot be executed.
-    #[error("cannot execute the keeper {program}")]
-    Keeper {
-        /// The program that failed.
-        program: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The keeper does not accept this library's launch request.
-    #[error("the keeper {program} is of another version (it takes launch request {version})")]
-    KeeperVersion {
-        /// The keeper's program.
-        program: PathBuf,
-        /// The launch request version that it accepts.
-        version: u32,
-    },
+    #[error("cannot execute the keeper {0}")]
+    Keeper(PathBuf, #[source] io::Error),
+    /// The keeper accepts launch requests of another version than this library's.
+    #[error("the keeper {0} is of another version (it takes launch request {1})")]
+    KeeperVersion(PathBuf, u32),
     /// The command was not executed; the job is in the store with this outcome.
     #[error("{}", .why.sentence())]
     NeverStarted {
@@ -98,26 +82,18 @@ pub enum StartError {
         why: NeverStarted,
     },
     /// The keeper does not answer; the job is in the store and may still start.
-    #[error("the keeper of {job} has not answered")]
-    Silent {
-        /// The job that may still start.
-        job: JobId,
-    },
+    #[error("the keeper of {0} has not answered")]
+    Silent(JobId),
 }
 
 /// A job in the store whose locks this process holds.
 struct Prepared {
-    spec: Spec,
-    path: PathBuf,
+    job: Job,
     lock: File,
     done: File,
     outcome: File,
     index: File,
     log: File,
-    dir: OwnedFd,
-    live_mark: String,
-    /// The program that the keeper executes at the end, if the job has an on-exit command or a webhook.
-    helper: Option<File>,
 }
 
 impl Store {
@@ -142,27 +118,19 @@ impl Store {
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
         let (prepared, warning) = self.prepare(request, &resolved)?;
-        let prepared = Prepared { helper, ..prepared };
         // The keeper writes events there; without the directory the job runs and has no events.
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
         // The lease of a job that lives with its session begins now.
         let is_leased = matches!(resolved.options.lifetime, Lifetime::Session { .. });
         let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
-        let reply = self.launch(request, &resolved, &prepared, spare);
-        let job = prepared.spec.job.clone();
-        match reply? {
-            Answer::Started(pid) => {
-                let job = Job::of(prepared.path, prepared.dir, prepared.spec);
-                if job.spec().ready().is_some() {
-                    self.start_prober(&job);
-                }
-                // A failed collection is not the caller's failure.
-                self.collect_in_passing().ok();
-                Ok(Started { job, pid, warning })
-            }
-            Answer::Not(why) => Err(StartError::NeverStarted { job, why }),
-            Answer::Silent => Err(StartError::Silent { job }),
+        let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
+        let job = prepared.job;
+        if job.spec().ready().is_some() {
+            self.start_prober(&job);
         }
+        // A failed collection is not the caller's failure.
+        self.collect_in_passing().ok();
+        Ok(Started { job, pid, warning })
     }
 
     /// Writes a whole intent into the store.
@@ -173,7 +141,7 @@ impl Store {
     ) -> Result<(Prepared, Option<String>), StartError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
-            move |source| StartError::Store { path, source }
+            move |error| StartError::Store(path, error)
         };
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
@@ -191,19 +159,12 @@ impl Store {
                 Err(error) => return Err(failed(&new)(error)),
             }
             let spec = self.spec(request, resolved, id, Nonce(random::bytes16()));
-            match self.fill(&new, spec) {
-                Ok(Some(prepared)) => {
-                    drop(store_lock);
-                    return Ok((prepared, warning));
-                }
-                Ok(None) => {
-                    fs::remove_dir_all(&new).ok();
-                }
-                Err(error) => {
-                    fs::remove_dir_all(&new).ok();
-                    return Err(failed(&new)(error));
-                }
+            let filled = self.fill(&new, spec);
+            if let Ok(Some(prepared)) = filled {
+                return Ok((prepared, warning));
             }
+            fs::remove_dir_all(&new).ok();
+            filled.map_err(failed(&new))?;
         }
         Err(match &request.id {
             Some(id) => RequestError::Taken(id.clone()).into(),
@@ -228,8 +189,7 @@ impl Store {
         let log = create(Point::LogMake, &segment::name(0))?;
         let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
         fault::write_all(Point::SpecWrite, &mut create(Point::SpecMake, file::SPEC)?, &json)?;
-        let live_mark = format!("{}@{}", spec.job, spec.session);
-        let mark = self.live().join(&live_mark);
+        let mark = self.live().join(format!("{}@{}", spec.job, spec.session));
         let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark);
         match fault::step(Point::LiveMark, make) {
             Ok(_) => {}
@@ -243,18 +203,7 @@ impl Store {
         }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
-            Ok(true) => Ok(Some(Prepared {
-                spec,
-                path,
-                lock,
-                done,
-                outcome,
-                index,
-                log,
-                dir,
-                live_mark,
-                helper: None,
-            })),
+            Ok(true) => Ok(Some(Prepared { job: Job::of(path, dir, spec), lock, done, outcome, index, log })),
             other => {
                 fs::remove_file(&mark).ok();
                 self.unmark_pending(&spec);
@@ -271,14 +220,7 @@ impl Store {
             nonce,
             session: request.session.clone(),
             reader: request.reader.clone(),
-            labels: Some(
-                request
-                    .labels
-                    .iter()
-                    .chain(&request.own_labels)
-                    .map(|(name, value)| (name.clone(), value.clone()))
-                    .collect(),
-            ),
+            labels: Some(request.labels.clone().into_iter().chain(request.own_labels.clone()).collect()),
             argv: resolved.argv.clone(),
             shell_line: resolved.shell_line.clone(),
             words: request.words.iter().map(|word| RawText::from(word.as_bytes())).collect(),
@@ -301,25 +243,24 @@ impl Store {
         }
     }
 
-    /// Executes a keeper and sends it the launch request.
+    /// Executes a keeper and sends it the launch request; returns the pid of the command. `helper` is the program that the keeper
+    /// executes at the end, if the job has an on-exit command or a webhook.
     fn launch(
         &self,
         request: &Request,
         resolved: &Resolved,
         prepared: &Prepared,
+        helper: Option<&File>,
         mut spare: Option<SpareKeeper>,
-    ) -> Result<Answer, StartError> {
-        let spec = &prepared.spec;
+    ) -> Result<i32, StartError> {
+        let (job, spec) = (&prepared.job, prepared.job.spec());
         let environment = request
             .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
-        let completion = match prepared.helper {
-            Some(_) => self.on_exit_arguments(spec),
-            None => Vec::new(),
-        };
+        let completion = helper.map(|_| self.on_exit_arguments(spec)).unwrap_or_default();
         let frame = Launch {
             job: spec.job.clone(),
             nonce: spec.nonce,
-            live_mark: prepared.live_mark.clone(),
+            live_mark: job.live_mark(),
             candidates: resolved.candidates.iter().map(Vec::as_slice).collect(),
             argv: spec.argv.iter().map(|argument| argument.0.as_slice()).collect(),
             environment: environment.iter().map(Vec::as_slice).collect(),
@@ -336,18 +277,20 @@ impl Store {
         for program in self.keeper.candidates().filter(|_| is_sendable) {
             let waiting = spare.take().filter(|spare| spare.program == program);
             let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
-            match keeper.and_then(|keeper| talk(keeper.socket, prepared, &frame)) {
-                Ok(Talk::Answer(answer)) => return Ok(answer),
-                Ok(Talk::OtherVersion(version)) => failure = StartError::KeeperVersion { program, version },
-                Err(source) => failure = StartError::Keeper { program, source },
-            }
+            let job = job.id().clone();
+            failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {
+                Ok(Some(LaunchReply::Started(process))) => return Ok(process.pid),
+                Ok(Some(LaunchReply::NotStarted(why))) => return Err(StartError::NeverStarted { job, why }),
+                Ok(Some(LaunchReply::OtherVersion(version))) => StartError::KeeperVersion(program, version),
+                Ok(None) => return Err(StartError::Silent(job)),
+                Err(error) => StartError::Keeper(program, error),
+            };
         }
         // Nothing was started: the intent is withdrawn in one step, so that no reader finds half of it and calls it damaged.
-        let mark = self.live().join(&prepared.live_mark);
-        fault::step(Point::BackMark, || fs::remove_file(mark)).ok();
+        self.remove_live_mark(Point::BackMark, job);
         self.unmark_pending(spec);
-        let gone = self.new_dir().join(format!("{}.{}.gone", spec.job, spec.nonce));
-        let moved = fault::step(Point::BackRename, || durable::rename_new(&prepared.path, &gone));
+        let gone = self.gone_path(job);
+        let moved = fault::step(Point::BackRename, || durable::rename_new(job.path(), &gone));
         if moved.is_ok_and(|is_moved| is_moved) {
             fault::step(Point::BackDelete, || fs::remove_dir_all(&gone)).ok();
         }
@@ -355,45 +298,33 @@ impl Store {
     }
 }
 
-enum Answer {
-    Started(i32),
-    Not(NeverStarted),
-    Silent,
-}
-
-enum Talk {
-    Answer(Answer),
-    OtherVersion(u32),
-}
-
-fn talk(mut ours: UnixStream, prepared: &Prepared, frame: &[u8]) -> io::Result<Talk> {
+/// Hands a keeper its descriptors and the launch request; returns its answer, or `None` if it does not answer in time.
+fn talk(
+    mut ours: UnixStream,
+    prepared: &Prepared,
+    helper: Option<&File>,
+    frame: &[u8],
+) -> io::Result<Option<LaunchReply>> {
     ours.set_read_timeout(Some(ANSWER_LIMIT))?;
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
-    let Prepared { lock, done, dir, outcome, index, log, helper, .. } = prepared;
-    let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd(), outcome.as_fd(), index.as_fd(), log.as_fd()];
-    fds.extend(helper.as_ref().map(AsFd::as_fd));
+    let Prepared { job, lock, done, outcome, index, log } = prepared;
+    let mut fds = vec![lock.as_fd(), done.as_fd(), job.dir().as_fd()];
+    fds.extend([outcome, index, log].into_iter().chain(helper).map(AsFd::as_fd));
     // A keeper that rejects the request answers before it has read all of it.
     let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&mut ours, part, &fds));
     if sent.is_err() {
         // So that neither process waits for the other.
         ours.shutdown(Shutdown::Write).ok();
     }
-    match fault::step(Point::LaunchAnswer, || frame::receive(&mut ours)) {
-        Ok(contents) => Ok(match LaunchReply::parse(&contents).map_err(io::Error::other)? {
-            LaunchReply::Started(process) => Talk::Answer(Answer::Started(process.pid)),
-            LaunchReply::NotStarted(never) => Talk::Answer(Answer::Not(never)),
-            LaunchReply::OtherVersion(version) => Talk::OtherVersion(version),
-        }),
+    match fault::step(Point::LaunchAnswer, || receive_frame(&mut ours)) {
+        Ok(contents) => LaunchReply::parse(&contents).map(Some).map_err(io::Error::other),
         // The keeper may be alive and still start the job.
-        Err(error) if !is_over_now(&error) => Ok(Talk::Answer(Answer::Silent)),
+        Err(error) if !is_over_now(&error) => Ok(None),
         Err(_) => {
             // The keeper died. Its progress is in the store, or nowhere.
             let detail = sent.err().map(|error| error.to_string());
-            Ok(Talk::Answer(Answer::Not(NeverStarted {
-                step: "keeper".into(),
-                detail,
-                ..NeverStarted::default()
-            })))
+            let why = NeverStarted { step: "keeper".into(), detail, ..NeverStarted::default() };
+            Ok(Some(LaunchReply::NotStarted(why)))
         }
     }
 }

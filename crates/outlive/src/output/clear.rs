@@ -7,7 +7,7 @@ use outlive_core::segment;
 use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
 
-use crate::control::{ControlError, is_over_now};
+use crate::control::ControlError;
 use crate::job::Job;
 use crate::output::Output;
 use crate::store::Store;
@@ -22,12 +22,11 @@ impl Store {
         let state = job.state(self);
         if state.is_live() {
             match self.ask_to_accept(job, &state, &Request::Clear) {
-                Err(ControlError::Unreachable { source, .. })
-                    if is_over_now(&source) && self.ends_now(job) => {}
+                Err(error) if error.is_keeper_gone() && self.ends_now(job) => {}
                 answer => return answer,
             }
         }
-        clear_ended(job).map_err(|source| ControlError::Store { job: job.id().clone(), source })
+        clear_ended(job).map_err(|source| ControlError::Store(job.id().clone(), source))
     }
 }
 
@@ -37,9 +36,8 @@ fn clear_ended(job: &Job) -> io::Result<()> {
     let output = Output::open(job)?;
     let end = output.end();
     match fault::step(Point::ClearMake, || durable::create_new(job.dir(), &segment::name(end))) {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
     for start in output.segment_starts().filter(|&start| start != end) {
         fault::step(Point::ClearDrop, || durable::remove(job.dir(), &segment::name(start)))?;

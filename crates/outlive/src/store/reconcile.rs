@@ -84,16 +84,20 @@ impl Store {
         }
         let is_told = !state.status.has_ended() || self.tell_ending(job);
         if is_told && !state.is_live() {
-            let mark = self.live().join(job.live_mark());
-            fault::step(Point::ReconcileMark, || fs::remove_file(mark)).ok();
+            self.remove_live_mark(Point::ReconcileMark, job);
         }
+    }
+
+    /// Removes the mark by which a job counts as live.
+    pub(crate) fn remove_live_mark(&self, point: Point, job: &Job) {
+        fault::step(point, || fs::remove_file(self.live().join(job.live_mark()))).ok();
     }
 
     /// Appends the ending of a job to its session's events, unless it is there; `false` if it cannot be written.
     pub(crate) fn tell_ending(&self, job: &Job) -> bool {
         let Some(outcome) = job.records().0 else { return true };
         let (session, nonce) = (job.session(), job.spec().nonce);
-        self.has_ending(session, nonce)
+        self.ending_in(session, nonce).is_some()
             || self.append_event(
                 Appending::RECONCILE_EVENT,
                 session,

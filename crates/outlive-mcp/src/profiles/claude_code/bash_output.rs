@@ -5,7 +5,8 @@ use std::io;
 use outlive::{Blank, Job, Line, State, Stream, Unread, UnreadLines};
 use serde_json::json;
 
-use super::{BYTES, LINES, last_words, reader, roughly, word};
+use super::{BYTES, LINES, last_words, reader, roughly};
+use crate::profiles::{without_nulls, word_of_four};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -49,15 +50,13 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         stdout.retain(|line| filter.is_match(line.as_bytes()));
         stderr.retain(|line| filter.is_match(line.as_bytes()));
     }
-    let mut object = json!({
+    let object = without_nulls(json!({
         "id": job.id().as_str(),
-        "status": word(&state),
+        "status": word_of_four(state.status),
         "newOutput": stdout.join("\n"),
         "newErrors": stderr.join("\n"),
-    });
-    if let Some(code) = state.exit_code() {
-        object["exitCode"] = code.into();
-    }
+        "exitCode": state.exit_code(),
+    }));
     let told_to = call.scope.reader.clone();
     let places = [(Stream::Stdout, output.place), (Stream::Stderr, errors.place)];
     let has_ended = state.status.has_ended();

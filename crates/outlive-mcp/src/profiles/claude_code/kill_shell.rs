@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use outlive::{ControlError, Kill};
+use outlive::{ControlError, Kill, Killed};
 
-use super::{BY, delivers, done, exactly, word};
+use super::{BY, delivers, done, exactly};
+use crate::profiles::word_of_four;
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -32,14 +33,15 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         return Ok(done(false, format!("Process not found: {id}")));
     };
     if !state.is_live() {
-        return Ok(done(false, format!("Process already {}", word(&state))));
+        return Ok(done(false, format!("Process already {}", word_of_four(state.status))));
     }
     let kill = Kill { signal: None, grace: Some(GRACE), force: false, by: BY.to_owned() };
     let killed = call.store.kill(&job, &kill);
     let state = job.state(call.store);
     let reply = match killed {
-        Ok(killed) if killed.was_over => done(false, format!("Process already {}", word(&state))),
-        Err(ControlError::Ended(_)) => done(false, format!("Process already {}", word(&state))),
+        Ok(Killed { was_over: true, .. }) | Err(ControlError::Ended(_)) => {
+            done(false, format!("Process already {}", word_of_four(state.status)))
+        }
         Ok(killed) if killed.survivors.is_empty() => done(true, format!("Process {id} killed")),
         Ok(killed) => {
             let left: Vec<String> =

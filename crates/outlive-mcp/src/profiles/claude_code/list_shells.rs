@@ -3,8 +3,8 @@
 use outlive::{Blank, Job, State, Timestamp};
 use serde_json::{Value, json};
 
-use super::{LINES, delivers, last_words, processes, word};
-use crate::profiles::{command, pid, started};
+use super::{LINES, delivers, last_words, processes};
+use crate::profiles::{pid, started, without_nulls, word_of_four};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Tool};
 
@@ -34,19 +34,16 @@ fn row(job: &Job, state: &State, now: Timestamp) -> Value {
     // A job that was removed meanwhile counts no lines.
     let [stdout, mut stderr] = job.count_nonblank(Blank::Whitespace, LINES as u64).unwrap_or_default();
     stderr += u64::from(last_words(job, state).is_some());
-    let mut row = json!({
+    without_nulls(json!({
         "id": job.id().as_str(),
-        "command": short(&command(job)),
-        "status": word(state),
+        "command": short(&job.spec().command_line()),
+        "status": word_of_four(state.status),
         "startedAt": started.to_string(),
         "runtime": runtime(now.0.saturating_sub(started.0) / 1_000_000),
         "outputLines": stdout,
         "errorLines": stderr.min(LINES as u64),
-    });
-    if let Some(pid) = pid(state) {
-        row["pid"] = pid.into();
-    }
-    row
+        "pid": pid(state),
+    }))
 }
 
 /// Cuts a command, counted as JavaScript does, and never in the middle of a character.

@@ -10,10 +10,10 @@ mod kill_shell;
 mod list_shells;
 mod run_command;
 
-use outlive::{Cause, Job, SessionName, State, Status};
+use outlive::{Cause, Job, SessionName, State};
 use serde_json::json;
 
-use super::{Choices, Isolation, NoticeStyle, Profile, is_answered, is_own};
+use super::{Isolation, NoticeStyle, Profile, is_answered, is_own};
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
 
@@ -39,47 +39,6 @@ They go on when this server or the client ends, and are there again afterwards."
     isolation: Isolation::Project,
     notices: NoticeStyle::None,
     expiry: None,
-    choices: Choices {
-        start_tool: "`run_command` with `run_in_background`",
-        bash_output: "`bash_id`, `filter`; what is new",
-        process: "not there: `bash_output`, `kill_shell`, `list_shells`",
-        run_command: "foreground and background, by `run_in_background`",
-        id_form: "`shell-<ms>-<4 base36>`",
-        id_parameter: "`bash_id` to read, `shell_id` to kill (or `bash_id`)",
-        status_words: "running, completed, failed, killed",
-        exit_zero: "completed",
-        timed_out: "`killed`, and a line in the errors",
-        default_timeout: "10 minutes; 30 s in the foreground",
-        kill_grace: "5 s; 3 s after a timeout in the foreground",
-        kill_reach: "the whole tree",
-        kill_after_end: "an error: `Process already …`",
-        kill_signal: "none",
-        read_result: "what is new, once for all readers",
-        streams: "two texts",
-        blank_lines: "left out, also those of spaces alone",
-        readable_output: "the newest 10,000 lines a stream",
-        filter: "regular expression without regard to case; an invalid one is passed over",
-        start_answer: "1.5 s, or its end",
-        command_form: "a line for the shell",
-        shell: "`/bin/sh`",
-        environment: "inherited, and `FORCE_COLOR=0`",
-        stdin: "closed",
-        terminal: "none",
-        survives: "everything",
-        retention: "until 20 are there; then the oldest ended go",
-        limits: "20, running ones not counted out; 50 live ones",
-        visibility: "the project's own",
-        session_meaning: "whose jobs they are",
-        end_news: "none: ask with `bash_output`",
-        list_form: "an array",
-        time_form: "`1m 5s`, to now",
-        approval: "annotations",
-        refused_commands: "none",
-        id_matching: "part of an id to read, the whole to kill",
-        platform: "Linux",
-        extra_scope: "in scope",
-        description: "taken and not used",
-    },
 };
 
 /// How the ids that this profile makes begin.
@@ -101,17 +60,6 @@ const BY: &str = "outlive mcp (kill_shell)";
 /// The reader of all clients of this profile: the design has a single position for each stream.
 fn reader() -> SessionName {
     outlive::reader_name("claude-code")
-}
-
-/// Returns the design's word for a status.
-fn word(state: &State) -> &'static str {
-    match state.status {
-        Status::Starting | Status::Running => "running",
-        Status::Completed => "completed",
-        Status::Killed | Status::TimedOut => "killed",
-        // How a lost job ended is not known; it is no success.
-        Status::Failed | Status::Lost => "failed",
-    }
 }
 
 /// Returns the line that the design adds to the errors of a process that did not end by itself.

@@ -13,6 +13,7 @@ use super::kill_shell::GRACE;
 use super::{BYTES, LINES, MOST, PREFIX, delivers, last_words, processes};
 use crate::jobs::{self, LONGEST_WAIT};
 use crate::profiles::{epoch_ms, is_own, known_pid, random_digits};
+use crate::reading::pieces;
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -24,8 +25,7 @@ pub(super) static TOOL: Tool = Tool {
     parameters: &[
         Parameter::required("command", Kind::Text, "Shell command to execute"),
         Parameter::new("working_directory", Kind::Text, "Working directory for the command"),
-        Parameter::new("timeout", Kind::Number, "Timeout in milliseconds (default 30000, max 300000)")
-            .with(r#"{"type": "number"}"#),
+        Parameter::number("timeout", "Timeout in milliseconds (default 30000, max 300000)"),
         Parameter::new("description", Kind::Text, "Short description of what this command does"),
         Parameter::new(
             "run_in_background",
@@ -233,16 +233,12 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
 /// Returns all that a command printed: standard output, then standard error.
 fn printed(job: &Job) -> io::Result<String> {
     let mut output = Output::open(job)?;
-    let (mut streams, mut at) = ([Ends::default(), Ends::default()], output.start());
-    while let Some(piece) = output.piece(at)? {
-        match piece {
-            Piece::Output { stream, bytes, .. } => {
-                at += bytes.len() as u64;
-                streams[usize::from(stream == Some(Stream::Stderr))].push(&bytes);
-            }
-            Piece::Gone { to, .. } => at = to,
+    let (mut streams, start) = ([Ends::default(), Ends::default()], output.start());
+    pieces(&mut output, start, |piece| {
+        if let Piece::Output { stream, bytes, .. } = piece {
+            streams[usize::from(stream == Some(Stream::Stderr))].push(&bytes);
         }
-    }
+    })?;
     let [stdout, stderr] = streams.map(Ends::text);
     Ok(if stderr.is_empty() { stdout } else { format!("{stdout}\n{stderr}") })
 }

@@ -90,10 +90,8 @@ fn finished(call: &Call<'_>, job: Job, state: &State) -> Reply {
     if !shown.is_empty() {
         lines.push(shown.trim_end().to_owned());
     }
-    lines.push(match state.exit_code() {
-        Some(code) => format!("Exit Code: {code}"),
-        None => "Exit Code: null".to_owned(),
-    });
+    let code = state.exit_code().map_or_else(|| "null".to_owned(), |code| code.to_string());
+    lines.push(format!("Exit Code: {code}"));
     if state.status == Status::TimedOut {
         lines.push("Timed out".to_owned());
     }

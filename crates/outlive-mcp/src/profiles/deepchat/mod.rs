@@ -13,7 +13,7 @@ use outlive::{Job, State, Status};
 use serde_json::Value;
 
 use super::own::is_past;
-use super::{Choices, Expiry, Isolation, NoticeStyle, Profile};
+use super::{Expiry, Isolation, NoticeStyle, Profile};
 use crate::reply::Failure;
 use crate::tools::Call;
 
@@ -27,47 +27,6 @@ pub(crate) static PROFILE: Profile = Profile {
     isolation: Isolation::Conversation,
     notices: NoticeStyle::None,
     expiry: Some(Expiry { is_due, remove_files: files::forget_file }),
-    choices: Choices {
-        start_tool: "`execute_command` with `background: true`",
-        bash_output: "not there: `process` with `action: \"poll\"`",
-        process: "`action`: list, poll, log, write, kill, clear, remove",
-        run_command: "not there: `execute_command`",
-        id_form: "`bg_` and 12 digits of 36",
-        id_parameter: "`sessionId`",
-        status_words: "running, done, error, killed",
-        exit_zero: "done",
-        timed_out: "`killed`, with `timedOut: true`",
-        default_timeout: "none",
-        kill_grace: "2 s",
-        kill_reach: "the whole tree",
-        kill_after_end: "nothing happens, and that is a success",
-        kill_signal: "none",
-        read_result: "poll: the last 500 characters; log: a range of characters",
-        streams: "merged, in the order in which they came",
-        blank_lines: "kept",
-        readable_output: "100 MiB on disk; more than 10,000 characters are reported as offloaded, with their file",
-        filter: "none",
-        start_answer: "at once, or after `yieldMs` (10 s; at most 45 s)",
-        command_form: "a line for the shell",
-        shell: "the user's",
-        environment: "inherited, login or clean",
-        stdin: "a pipe, with `write` and `eof`; also of a command that was yielded",
-        terminal: "pipes",
-        survives: "everything",
-        retention: "30 minutes after the last look",
-        limits: "as configured: 50 a session, 200 in all",
-        visibility: "the conversation's own, else the project's",
-        session_meaning: "one background command",
-        end_news: "none: poll",
-        list_form: "`{status, sessions: [SessionMeta]}`",
-        time_form: "milliseconds since 1970",
-        approval: "annotations",
-        refused_commands: "none",
-        id_matching: "the whole id",
-        platform: "Linux",
-        extra_scope: "in scope, by the other front ends",
-        description: "required, 5 to 100 characters; it is the job's name",
-    },
 };
 
 /// How the ids that this profile makes begin.

@@ -1,16 +1,15 @@
 //! `process`: list sessions, read their output, write to them, end and remove them.
 
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use outlive::{ControlError, Job, Kill, Output, State, Status, Stdin};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::files::{OFFLOADED, file, forget_file, offloaded};
 use super::{GRACE, flag, invalid, number, status};
-use crate::arguments::shown;
-use crate::jobs;
-use crate::profiles::{BY, UNREAD, command, epoch_ms, find, pid, read, sweep};
+use crate::arguments::{scalar, shown};
+use crate::jobs::{self, BY, UNREAD};
+use crate::profiles::{epoch_ms, find, pid, read, sweep, without_nulls};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -86,33 +85,28 @@ fn meta(call: &Call<'_>, job: &Job, state: &State) -> Value {
     let since_1970 = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).ok();
     let looked = job.last_look().and_then(since_1970).map(|time| time.as_millis() as u64);
     let length = count(job);
-    let mut meta = Map::new();
-    meta.insert("sessionId".to_owned(), job.id().as_str().into());
-    meta.insert("command".to_owned(), command(job).into());
-    meta.insert("status".to_owned(), status(state).into());
-    meta.insert("createdAt".to_owned(), created.into());
-    meta.insert("lastAccessedAt".to_owned(), looked.map_or(created, |looked| looked.max(created)).into());
-    if let Some(pid) = pid(state) {
-        meta.insert("pid".to_owned(), pid.into());
-    }
-    meta.insert("outputLength".to_owned(), length.into());
-    meta.insert("offloaded".to_owned(), (length > OFFLOADED).into());
     if length > OFFLOADED {
         // A client that knows the path may read the file without asking for it.
         file(call, job);
     }
-    add_end(&mut meta, state);
-    meta.into()
+    without_nulls(json!({
+        "sessionId": job.id().as_str(),
+        "command": job.spec().command_line(),
+        "status": status(state),
+        "createdAt": created,
+        "lastAccessedAt": looked.map_or(created, |looked| looked.max(created)),
+        "pid": pid(state),
+        "outputLength": length,
+        "offloaded": length > OFFLOADED,
+        "exitCode": state.exit_code(),
+        "timedOut": timed_out(state),
+    }))
 }
 
 fn poll(call: &Call<'_>, job: Job) -> Reply {
     let state = job.state(call.store);
-    let mut answer = Map::new();
-    answer.insert("status".to_owned(), status(&state).into());
-    answer.insert("output".to_owned(), read(&job, |output| output.last_characters(POLLED)).into());
-    add_file(&mut answer, offloaded(call, &job));
-    add_end(&mut answer, &state);
-    looked(call, job, &state, &answer.into())
+    let output = read(&job, |output| output.last_characters(POLLED));
+    printed(call, job, &state, &output, None)
 }
 
 fn log(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
@@ -120,42 +114,48 @@ fn log(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
     let limit = number(call, "limit", 1)?.unwrap_or(LOGGED).min(MOST_LOGGED);
     // The state is read first: of an ended job, all output is then there.
     let state = job.state(call.store);
-    let mut answer = Map::new();
-    answer.insert("status".to_owned(), status(&state).into());
-    answer.insert("output".to_owned(), read(&job, |output| output.characters(offset, limit, None)).into());
-    answer.insert("totalLength".to_owned(), count(&job).into());
-    add_file(&mut answer, offloaded(call, &job));
-    add_end(&mut answer, &state);
-    Ok(looked(call, job, &state, &answer.into()))
+    let output = read(&job, |output| output.characters(offset, limit, None));
+    let total = count(&job);
+    Ok(printed(call, job, &state, &output, Some(total)))
+}
+
+/// Answers with what a session printed.
+fn printed(call: &Call<'_>, job: Job, state: &State, output: &str, total: Option<u64>) -> Reply {
+    let file = offloaded(call, &job);
+    let answer = without_nulls(json!({
+        "status": status(state),
+        "output": output,
+        "totalLength": total,
+        "offloaded": file.is_some().then_some(true),
+        "outputFilePath": file.map(|file| file.to_string_lossy().into_owned()),
+        "exitCode": state.exit_code(),
+        "timedOut": timed_out(state),
+    }));
+    looked(call, job, state, &answer)
 }
 
 fn write(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
-    let data = match call.arguments.value("data") {
-        None => String::new(),
-        Some(Value::String(data)) => data.clone(),
-        Some(Value::Number(number)) => number.to_string(),
-        Some(Value::Bool(is_true)) => is_true.to_string(),
-        Some(_) => return Err(invalid("data must be a string")),
-    };
+    let data = call.arguments.value("data").map_or(Some(String::new()), scalar);
+    let data = data.ok_or_else(|| invalid("data must be a string"))?;
     let eof = flag(call, "eof")?;
     let state = job.state(call.store);
     let id = job.id();
+    let ended = || Failure::new(format!("Session {id} is not running"));
+    let no_stdin = || Failure::new(format!("Session {id} stdin is not available"));
     if state.status.has_ended() {
-        return Err(Failure::new(format!("Session {id} is not running")));
+        return Err(ended());
+    }
+    if job.spec().options.stdin == Stdin::Null {
+        return Err(no_stdin());
     }
     let refused = |error: ControlError| match &error {
-        ControlError::Ended(_) => Failure::new(format!("Session {id} is not running")),
-        ControlError::Orphaned(_) => Failure::new(format!("Session {id} stdin is not available")),
-        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => {
-            Failure::new(format!("Session {id} stdin is not available"))
-        }
+        ControlError::Ended(_) => ended(),
+        ControlError::Orphaned(_) => no_stdin(),
+        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => no_stdin(),
         // It may have ended a moment ago.
-        _ if job.state(call.store).status.has_ended() => Failure::new(format!("Session {id} is not running")),
+        _ if job.state(call.store).status.has_ended() => ended(),
         _ => Failure::of(&format!("Session {id} stdin was not written"), &error),
     };
-    if job.spec().options.stdin == Stdin::Null {
-        return Err(Failure::new(format!("Session {id} stdin is not available")));
-    }
     if !data.is_empty() {
         call.store.write_stdin(&job, data.as_bytes(), UNREAD).map_err(refused)?;
     }
@@ -230,21 +230,8 @@ fn looked(call: &Call<'_>, job: Job, state: &State, answer: &Value) -> Reply {
     })
 }
 
-/// Adds the exit code, and whether it timed out.
-fn add_end(object: &mut Map<String, Value>, state: &State) {
-    if let Some(code) = state.exit_code() {
-        object.insert("exitCode".to_owned(), code.into());
-    }
-    if state.status == Status::TimedOut {
-        object.insert("timedOut".to_owned(), true.into());
-    }
-}
-
-fn add_file(object: &mut Map<String, Value>, file: Option<PathBuf>) {
-    if let Some(file) = file {
-        object.insert("offloaded".to_owned(), true.into());
-        object.insert("outputFilePath".to_owned(), file.to_string_lossy().into());
-    }
+fn timed_out(state: &State) -> Option<bool> {
+    (state.status == Status::TimedOut).then_some(true)
 }
 
 fn count(job: &Job) -> u64 {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use outlive::{State, Status};
 
 use super::own::is_past;
-use super::{Choices, Expiry, Isolation, NoticeStyle, Profile, links};
+use super::{Expiry, Isolation, NoticeStyle, Profile, links};
 use crate::tools::Call;
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -29,47 +29,6 @@ pub(crate) static PROFILE: Profile = Profile {
         is_due: |_, job, ended| job.is_seen() && is_past(ended, KEPT),
         remove_files: files::remove_links,
     }),
-    choices: Choices {
-        start_tool: "`spawn_process`",
-        bash_output: "not there: `process` with `action: \"log\"`",
-        process: "`action`: list, status, log, capture, send_keys, write, kill",
-        run_command: "not there: `spawn_process`",
-        id_form: "`proc-` and 8 digits of 36",
-        id_parameter: "`handle`",
-        status_words: "running, completed, failed, timed_out, lost, killed",
-        exit_zero: "completed",
-        timed_out: "`timed_out`",
-        default_timeout: "30 minutes; `timeout_seconds`",
-        kill_grace: "5 s, on a timeout and on a kill",
-        kill_reach: "the whole tree",
-        kill_after_end: "an error: `process is not running`",
-        kill_signal: "none",
-        read_result: "a range of lines",
-        streams: "merged, line by line in the order in which they came",
-        blank_lines: "kept",
-        readable_output: "100 MiB on disk",
-        filter: "none",
-        start_answer: "at once, or with `wait: true` at the end (at most 45 s)",
-        command_form: "a line for the shell",
-        shell: "bash, else sh",
-        environment: "inherited, login or clean",
-        stdin: "a pipe, with `write`",
-        terminal: "none yet: `tmux: true` runs without one",
-        survives: "everything: processes go on, whoever starts or ends the server",
-        retention: "30 minutes after the end, once that was told",
-        limits: "as configured: 50 a session, 200 in all",
-        visibility: "the conversation's own, else the project's",
-        session_meaning: "the agent's conversation",
-        end_news: "a message of its own beside the next answer",
-        list_form: "one line each",
-        time_form: "whole seconds; RFC 3339",
-        approval: "annotations",
-        refused_commands: "none",
-        id_matching: "the whole handle",
-        platform: "Linux",
-        extra_scope: "in scope, by the other front ends",
-        description: "none; `label` is the job's name",
-    },
 };
 
 /// How the handles that this profile makes begin.

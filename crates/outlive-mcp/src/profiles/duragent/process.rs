@@ -1,13 +1,13 @@
 //! `process`: list processes, read their status and log, write to them, end them.
 
 use outlive::{ControlError, Job, Kill, Output, Piece, State, Stdin};
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::files::log_path;
 use super::{GRACE, status, sweep};
-use crate::arguments::shown;
-use crate::jobs;
-use crate::profiles::{BY, UNREAD, command, find, pid, read, started};
+use crate::arguments::{scalar, shown};
+use crate::jobs::{self, BY, UNREAD};
+use crate::profiles::{find, pid, read, started, without_nulls};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -93,8 +93,7 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
         return Ok(Reply::plain("No background processes for this session."));
     }
     let line = |(job, state): &(Job, State)| {
-        let (command, label) =
-            (outlive::one_line(&command(job)), outlive::one_line(job.name().unwrap_or("-")));
+        let [command, label] = [&job.spec().command_line(), job.name().unwrap_or("-")].map(outlive::one_line);
         format!("- {} | {command} | {} | {label}", job.id(), status(state))
     };
     Ok(Reply::plain(jobs.iter().map(line).collect::<Vec<_>>().join("\n")))
@@ -104,26 +103,22 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
 fn report(call: &Call<'_>, job: Job) -> Reply {
     let state = job.state(call.store);
     let spec = job.spec();
-    let mut answer = Map::new();
-    let mut add = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            answer.insert(name.to_owned(), value);
-        }
-    };
-    add("handle", Some(job.id().as_str().into()));
-    add("command", Some(command(&job).into()));
-    add("label", job.name().map(Into::into));
-    add("pid", pid(&state).map(Into::into));
-    add("status", Some(status(&state).into()));
-    add("exit_code", state.exit_code().map(Into::into));
-    add("workdir", Some(spec.cwd.to_lossy().into()));
-    add("session_id", Some(job.session().as_str().into()));
-    add("log_path", Some(log_path(call, &job).to_string_lossy().into()));
-    add("spawned_at", Some(started(&job, &state).to_string().into()));
-    add("completed_at", state.outcome.as_ref().map(|outcome| outcome.ended.to_string().into()));
-    add("timeout_seconds", spec.options.timeout_ms.map(|millis| (millis / 1000).into()));
-    add("duration_seconds", state.runtime_ms().map(|millis| (millis / 1000).into()));
-    jobs::delivers(call, Reply::json(&answer.into()), job, &state)
+    let answer = without_nulls(json!({
+        "handle": job.id().as_str(),
+        "command": spec.command_line(),
+        "label": job.name(),
+        "pid": pid(&state),
+        "status": status(&state),
+        "exit_code": state.exit_code(),
+        "workdir": spec.cwd.to_lossy(),
+        "session_id": job.session().as_str(),
+        "log_path": log_path(call, &job).to_string_lossy(),
+        "spawned_at": started(&job, &state).to_string(),
+        "completed_at": state.outcome.as_ref().map(|outcome| outcome.ended.to_string()),
+        "timeout_seconds": spec.options.timeout_ms.map(|millis| millis / 1000),
+        "duration_seconds": state.runtime_ms().map(|millis| millis / 1000),
+    }));
+    jobs::delivers(call, Reply::json(&answer), job, &state)
 }
 
 fn log(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
@@ -184,29 +179,24 @@ fn lines(output: &mut Output, from: u64, limit: u64) -> std::io::Result<String> 
 }
 
 fn write(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
-    let input = match call.arguments.value("input") {
-        Some(Value::String(input)) => enter(input),
-        Some(Value::Number(number)) => number.to_string(),
-        Some(Value::Bool(is_true)) => is_true.to_string(),
-        _ => return Err(Failure::new("'input' must be a string")),
-    };
+    let input = call.arguments.value("input").and_then(scalar);
+    let input = enter(&input.ok_or_else(|| Failure::new("'input' must be a string"))?);
     let is_over = || job.state(call.store).status.has_ended();
+    let ended = || Failure::new("process is not running");
+    let no_stdin = || Failure::new("process does not have stdin");
     if is_over() {
-        return Err(Failure::new("process is not running"));
+        return Err(ended());
     }
     if job.spec().options.stdin == Stdin::Null {
-        return Err(Failure::new("process does not have stdin"));
+        return Err(no_stdin());
     }
-    let written = call.store.write_stdin(job, input.as_bytes(), UNREAD);
-    written.map_err(|error| match &error {
-        ControlError::Ended(_) => Failure::new("process is not running"),
-        ControlError::Orphaned(_) => Failure::new("process does not have stdin"),
-        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => {
-            Failure::new("process does not have stdin")
-        }
+    call.store.write_stdin(job, input.as_bytes(), UNREAD).map_err(|error| match &error {
+        ControlError::Ended(_) => ended(),
+        ControlError::Orphaned(_) => no_stdin(),
+        ControlError::Refused { code, .. } if code == "no_stdin" || code == "stdin_closed" => no_stdin(),
         ControlError::NotReading { .. } => Failure::new("stdin write timed out"),
         // It may have ended a moment ago.
-        _ if is_over() => Failure::new("process is not running"),
+        _ if is_over() => ended(),
         _ => Failure::of("stdin was not written", &error),
     })?;
     Ok(Reply::plain(format!("Wrote to {}", job.id())))

@@ -16,9 +16,8 @@ use outlive::{Job, JobId, Line, Nonblank, Nonce, State, Status, Stream, Tally};
 use serde_json::{Value, json};
 
 use super::own::{discard, is_expired, is_past};
-use super::{Choices, Expiry, Isolation, NoticeStyle, Profile, is_answered, random_digits};
-use crate::jobs;
-use crate::reply::{Failure, Reply};
+use super::{Expiry, Isolation, NoticeStyle, Profile, is_answered};
+use crate::reply::Failure;
 use crate::tools::Call;
 
 pub(crate) static PROFILE: Profile = Profile {
@@ -44,47 +43,6 @@ stream_process_output and kill_process look after it. Without a session, \"defau
         is_due: |call, job, ended| job.is_seen() && is_past(ended, call.store.config().retention.keep),
         remove_files: |_, _| {},
     }),
-    choices: Choices {
-        start_tool: "`run_background`; `run_command` with `runInBackground`",
-        bash_output: "not there: `get_process_output`",
-        process: "not there: `list_processes`, `kill_process`",
-        run_command: "in the foreground, a command and `args`",
-        id_form: "UUID",
-        id_parameter: "`processId`",
-        status_words: "starting, running, stopped, failed, killed",
-        exit_zero: "stopped",
-        timed_out: "`killed`",
-        default_timeout: "none; `run_command` 30 s",
-        kill_grace: "none: one signal",
-        kill_reach: "the whole tree",
-        kill_after_end: "an error that says its status",
-        kill_signal: "any, or `force`",
-        read_result: "lines by number, as often as one likes",
-        streams: "both, each line with its stream; or one",
-        blank_lines: "empty ones are passed over",
-        readable_output: "the last 300 lines, or `bufferSize`; all is on disk",
-        filter: "by stream",
-        start_answer: "at once",
-        command_form: "a command and `args`, which are quoted",
-        shell: "/bin/zsh, else bash, else sh",
-        environment: "the session's, then the call's",
-        stdin: "closed",
-        terminal: "pipes",
-        survives: "everything; processes go on",
-        retention: "an hour, once told",
-        limits: "50 a session, 200 in all",
-        visibility: "the project's sessions",
-        session_meaning: "a shell's directory and environment",
-        end_news: "none: asked for",
-        list_form: "`{processes: […]}`",
-        time_form: "milliseconds; start in ISO 8601",
-        approval: "annotations",
-        refused_commands: "none",
-        id_matching: "whole id",
-        platform: "Linux",
-        extra_scope: "in scope",
-        description: "none",
-    },
 };
 
 /// How many of the last lines a client can read, unless `bufferSize` says otherwise.
@@ -106,22 +64,11 @@ fn word(state: &State) -> &'static str {
 
 /// Makes an id of its own for a job: a UUID of version 4.
 fn new_id() -> Result<JobId, Failure> {
-    let digits = random_digits(31, 16);
-    // The variant is one of four digits.
-    let variant = match digits.as_bytes()[15] {
-        b'0'..=b'3' => '8',
-        b'4'..=b'7' => '9',
-        b'8'..=b'9' | b'a'..=b'b' => 'a',
-        _ => 'b',
-    };
-    let id = format!(
-        "{}-{}-4{}-{variant}{}-{}",
-        &digits[..8],
-        &digits[8..12],
-        &digits[12..15],
-        &digits[16..19],
-        &digits[19..31]
-    );
+    let mut bytes = outlive_sys::random::bytes16();
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let id = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-");
     JobId::parse(&id).map_err(|error| Failure::of("no id could be made", &error))
 }
 
@@ -153,11 +100,6 @@ fn find(call: &Call<'_>) -> Result<Job, Failure> {
     found
         .filter(|job| sessions::is_in_sight(call.scope, job.session()))
         .ok_or_else(|| Failure::new(format!("Process '{}' not found", crate::arguments::shown(&given))))
-}
-
-/// Notes, once the client has the answer, that it told how these jobs ended.
-fn telling(call: &Call<'_>, reply: Reply, jobs: Vec<(Job, State)>) -> Reply {
-    jobs.into_iter().fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, &state))
 }
 
 /// How far the lines of each job were counted: a cache, which may be dropped.
@@ -236,6 +178,7 @@ mod tests {
             stream: None,
             time: None,
             text: text.into_bytes(),
+            repeated: 1,
             cut_bytes,
             is_ended: true,
         };

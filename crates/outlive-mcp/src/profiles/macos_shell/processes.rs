@@ -7,10 +7,10 @@ use outlive::{
 };
 use serde_json::{Value, json};
 
-use super::{content, find, in_sight, line_object, sessions, telling, total_lines, window, word};
+use super::{content, find, in_sight, line_object, sessions, total_lines, window, word};
 use crate::arguments::shown;
-use crate::jobs::LONGEST_WAIT_MS;
-use crate::profiles::{BY, known_pid, started};
+use crate::jobs::{BY, LONGEST_WAIT_MS, delivers};
+use crate::profiles::{known_pid, started};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -34,10 +34,8 @@ pub(super) static OUTPUT: Tool = Tool {
     description: "Retrieves buffered output from a background process.",
     parameters: &[
         Parameter::required("processId", Kind::Text, "Background process ID"),
-        Parameter::new("lines", Kind::Number, "Number of lines to retrieve (default: 100)")
-            .with(r#"{"type": "number"}"#),
-        Parameter::new("fromLine", Kind::Number, "Start from specific line number")
-            .with(r#"{"type": "number"}"#),
+        Parameter::number("lines", "Number of lines to retrieve (default: 100)"),
+        Parameter::number("fromLine", "Start from specific line number"),
         Parameter::new("type", Kind::Word(&TYPES), "Filter by output type"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
@@ -65,16 +63,9 @@ pub(super) static STREAM: Tool = Tool {
     description: "Waits for new output of a background process and returns it as soon as there is some, or when the process ends. Call it again with the afterLine that it returns.",
     parameters: &[
         Parameter::required("processId", Kind::Text, "Background process ID"),
-        Parameter::new("afterLine", Kind::Number, "Get lines after this line number (default: 0)")
-            .with(r#"{"type": "number"}"#),
-        Parameter::new(
-            "timeout",
-            Kind::Number,
-            "Max time to wait for new output in ms (default: 30000, at most 45000)",
-        )
-        .with(r#"{"type": "number"}"#),
-        Parameter::new("maxLines", Kind::Number, "Maximum lines to return (default: 100)")
-            .with(r#"{"type": "number"}"#),
+        Parameter::number("afterLine", "Get lines after this line number (default: 0)"),
+        Parameter::number("timeout", "Max time to wait for new output in ms (default: 30000, at most 45000)"),
+        Parameter::number("maxLines", "Maximum lines to return (default: 100)"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
     waits: true,
@@ -121,7 +112,8 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     // A list is no access: jobs whose end was told are not noted again.
     jobs.retain(|(job, _)| !job.is_seen());
-    Ok(telling(call, Reply::json(&json!({"processes": processes})), jobs))
+    let reply = Reply::json(&json!({"processes": processes}));
+    Ok(jobs.into_iter().fold(reply, |reply, (job, state)| delivers(call, reply, job, &state)))
 }
 
 /// Describes a process.
@@ -192,7 +184,7 @@ fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if !unfinished.is_empty() {
         object["partial"] = unfinished.into_iter().map(content).collect();
     }
-    Ok(telling(call, Reply::json(&object), vec![(job, state)]))
+    Ok(delivers(call, Reply::json(&object), job, &state))
 }
 
 fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -241,7 +233,7 @@ fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
         "afterLine": last,
         "hasMore": shown.lines.len() > most,
     }));
-    Ok(telling(call, reply, vec![(job, state)]))
+    Ok(delivers(call, reply, job, &state))
 }
 
 fn kill(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -251,14 +243,12 @@ fn kill(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if !before.is_live() {
         return Err(not_running(&job, &before));
     }
-    let sent = send(call, &job, signal);
-    if let Err(error) = &sent {
-        crate::log(&format!("Unexpected error in process {}: {}", job.id(), chain(error)));
-    }
-    match sent {
-        Ok(()) => {}
-        Err(ControlError::Ended(_)) => return Err(not_running(&job, &job.state(call.store))),
-        Err(error) => return Err(Failure::of(&format!("Failed to kill process '{}'", job.id()), &error)),
+    if let Err(error) = send(call, &job, signal) {
+        crate::log(&format!("Unexpected error in process {}: {}", job.id(), chain(&error)));
+        return Err(match error {
+            ControlError::Ended(_) => not_running(&job, &job.state(call.store)),
+            error => Failure::of(&format!("Failed to kill process '{}'", job.id()), &error),
+        });
     }
     let now = job.state(call.store);
     // Where the main process had ended before, its leftover children were to be ended.
@@ -272,7 +262,7 @@ fn kill(call: &mut Call<'_>) -> Result<Reply, Failure> {
         "newStatus": word(&now),
         "killed": is_killed,
     });
-    Ok(telling(call, Reply::json(&object), vec![(job, now)]))
+    Ok(delivers(call, Reply::json(&object), job, &now))
 }
 
 fn signal(call: &Call<'_>) -> Result<Signal, Failure> {

@@ -3,16 +3,15 @@
 //! `default` is the session of the connection, which is the project's. `dev` is a session of the store of its own,
 //! `PROJECT.dev`: so `dev` of two projects are two sessions, and a server sees the family of its project.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use outlive::{
-    Job, Output, RawText, Running, Session, SessionError, SessionName, SessionSettings, State, Store,
-};
+use outlive::{Job, Output, RawText, Running, Session, SessionError, SessionName, SessionSettings};
 use serde_json::{Value, json};
 
 use crate::arguments::shown;
+use crate::jobs::delivers_all;
 use crate::reply::{Failure, Reply};
-use crate::scope::Scope;
+use crate::scope::{Scope, mark};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -78,12 +77,6 @@ fn family(scope: &Scope) -> String {
     if own.len() <= FAMILY { own.to_owned() } else { format!("{}-{:08x}", &own[..FAMILY - 9], mark(own)) }
 }
 
-/// Returns a 32-bit hash of a text.
-fn mark(text: &str) -> u32 {
-    let hash = outlive::hash(text.as_bytes());
-    (hash ^ (hash >> 32)) as u32
-}
-
 /// Returns the store's name for what a session of the project is called.
 fn name_of(scope: &Scope, called: &str) -> Option<SessionName> {
     if called == DEFAULT {
@@ -138,25 +131,21 @@ pub(super) fn is_in_sight(scope: &Scope, session: &SessionName) -> bool {
     scope.sees_all || *session == scope.session || is_family()
 }
 
-/// Finds the session that a caller means, by what it is called or by its own name, if it is there.
-fn known(call: &Call<'_>, given: &str) -> Option<SessionName> {
-    let given = given.trim();
-    let called = name_of(call.scope, given);
-    let own = SessionName::parse(given).ok().filter(|name| is_in_sight(call.scope, name));
+/// Finds the session that a caller means, by what it is called or by its own name, closed ones included.
+pub(super) fn meant(call: &Call<'_>, given: &str) -> Result<SessionName, Failure> {
+    let name = given.trim();
+    let called = name_of(call.scope, name);
+    let own = SessionName::parse(name).ok().filter(|name| is_in_sight(call.scope, name));
     // A name that was cut is shown with its two dots, and comes back so.
-    let cut = SessionName::parse(&format!("{}.{given}", family(call.scope))).ok();
+    let cut = SessionName::parse(&format!("{}.{name}", family(call.scope))).ok();
     let is_there = |name: &SessionName| *name == call.scope.session || call.store.session(name).is_ok();
-    called.into_iter().chain(own).chain(cut.filter(|_| given.contains(".."))).find(is_there)
+    let mut named = called.into_iter().chain(own).chain(cut.filter(|_| name.contains("..")));
+    named.find(is_there).ok_or_else(|| not_found(given))
 }
 
 /// Says that there is no such session.
 fn not_found(given: &str) -> Failure {
     Failure::new(format!("Session '{}' not found", shown(given)))
-}
-
-/// Finds the session of a filter, closed ones included.
-pub(super) fn meant(call: &Call<'_>, given: &str) -> Result<SessionName, Failure> {
-    known(call, given).ok_or_else(|| not_found(given))
 }
 
 /// Finds the session that something is to be started in.
@@ -174,11 +163,7 @@ fn is_closed(scope: &Scope, session: &Session) -> bool {
         && session.settings.as_ref().is_some_and(|settings| settings.closed.is_some())
 }
 
-/// Returns the directory that processes of a session start in.
-pub(super) fn directory(call: &Call<'_>, session: &SessionName) -> PathBuf {
-    directory_of(call, call.store.session_settings(session).as_ref())
-}
-
+/// Returns the directory that processes of a session with these settings start in.
 fn directory_of(call: &Call<'_>, settings: Option<&SessionSettings>) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     let said = settings.and_then(|settings| settings.cwd.as_ref());
@@ -188,9 +173,11 @@ fn directory_of(call: &Call<'_>, settings: Option<&SessionSettings>) -> PathBuf 
         .unwrap_or_else(|| call.scope.here.clone())
 }
 
-/// Takes a directory from the caller: with `~`, and from where it starts.
-pub(super) fn directory_given(base: &Path, given: &str) -> Result<PathBuf, Failure> {
-    let path = base.join(starting::expand_home(given));
+/// Returns the caller's `cwd`, with `~` and from where the session's processes start; without one, that.
+pub(super) fn directory(call: &Call<'_>, settings: Option<&SessionSettings>) -> Result<PathBuf, Failure> {
+    let base = directory_of(call, settings);
+    let Some(given) = call.arguments.text("cwd")? else { return Ok(base) };
+    let path = base.join(starting::expand_home(&given));
     if path.is_dir() {
         return Ok(path);
     }
@@ -246,11 +233,7 @@ fn create(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if name == call.scope.session || is_open {
         return Err(exists());
     }
-    let base = directory_of(call, None);
-    let cwd = match call.arguments.text("cwd")? {
-        Some(cwd) => directory_given(&base, &cwd)?,
-        None => base,
-    };
+    let cwd = directory(call, None)?;
     let mut env = std::collections::BTreeMap::new();
     for (name, value) in call.arguments.variables("env")? {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
@@ -274,7 +257,7 @@ fn create(call: &mut Call<'_>) -> Result<Reply, Failure> {
 fn close(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let given = call.arguments.required("session", "dev")?;
     let running = call.arguments.word("running", &RUNNING)?;
-    let name = known(call, &given).ok_or_else(|| not_found(&given))?;
+    let name = meant(call, &given)?;
     if name == call.scope.session {
         return Err(Failure::new("Cannot close the default session"));
     }
@@ -311,23 +294,15 @@ fn close(call: &mut Call<'_>) -> Result<Reply, Failure> {
                     "killed": killed,
                     "transferred": transferred,
                 }));
-                let ended = if how == Running::Kill { states(call.store, session.live) } else { Vec::new() };
-                return Ok(super::telling(call, reply, ended));
+                let ended = if how == Running::Kill { session.live } else { Vec::new() };
+                return Ok(delivers_all(call, reply, ended));
             }
-            Err(SessionError::Live { .. }) if running.is_none() => return Err(question(call, &session)),
-            Err(SessionError::Live { .. }) => {}
+            Err(SessionError::Live(..)) if running.is_none() => return Err(question(call, &session)),
+            Err(SessionError::Live(..)) => {}
             Err(error) => return Err(Failure::of("not closed", &error)),
         }
     }
     Err(Failure::new(format!("Session '{}' is not closed: processes are being started in it", shown(&given))))
-}
-
-fn states(store: &Store, jobs: Vec<Job>) -> Vec<(Job, State)> {
-    let with_state = |job: Job| {
-        let state = job.state(store);
-        (job, state)
-    };
-    jobs.into_iter().map(with_state).collect()
 }
 
 /// Asks the caller what to do with running processes.
@@ -338,7 +313,7 @@ fn question(call: &Call<'_>, session: &Session) -> Failure {
     };
     let mut text = format!("Session '{}' has {count}:\n", called(call.scope, &session.name));
     for job in &session.live {
-        text.push_str(&format!("- {}: {}\n", job.id(), shown(&crate::profiles::command(job))));
+        text.push_str(&format!("- {}: {}\n", job.id(), shown(&job.spec().command_line())));
     }
     text.push_str(
         "Kill all of them, or transfer them to the default session? Call close_shell_session again with running \"kill\" or \"transfer\".",

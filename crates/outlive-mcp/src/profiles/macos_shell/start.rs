@@ -1,18 +1,20 @@
 //! `run_background` and `run_command`.
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use outlive::{
-    Cause, Job, LimitError, Line, Output, OwnLabel, Piece, Request, SessionName, StartError, Started, State,
+    Cause, Fitter, Job, LimitError, Line, Output, OwnLabel, Piece, Request, StartError, Started, State,
     Stdin, Stream, WaitStatus,
 };
 use serde_json::{Map, Value, json};
 
-use super::{LONGEST_LINE, new_id, sessions, telling};
+use super::{LONGEST_LINE, new_id, sessions};
+use crate::arguments::scalar;
 use crate::jobs::{self, LONGEST_WAIT};
+use crate::profiles::without_nulls;
+use crate::reading::pieces;
 use crate::reply::{Failure, Reply, chain};
 use crate::starting::{self, YEAR_MS};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -27,8 +29,7 @@ pub(super) static RUN_BACKGROUND: Tool = Tool {
         Parameter::new("session", Kind::Text, "Session name/ID (default: \"default\")"),
         Parameter::new("cwd", Kind::Text, "Working directory override"),
         Parameter::new("env", Kind::Variables, "Environment variables"),
-        Parameter::new("bufferSize", Kind::Number, "Max output lines to buffer (default: 300, AI-optimized)")
-            .with(r#"{"type": "number"}"#),
+        Parameter::number("bufferSize", "Max output lines to buffer (default: 300, AI-optimized)"),
     ],
     hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
     waits: false,
@@ -45,12 +46,9 @@ pub(super) static RUN_COMMAND: Tool = Tool {
         Parameter::new("session", Kind::Text, "Session name or ID (uses default if not specified)"),
         Parameter::new("cwd", Kind::Text, "Working directory (overrides session cwd)"),
         Parameter::new("env", Kind::Variables, "Environment variables (merged with session env)"),
-        Parameter::new("timeout", Kind::Number, "Command timeout in milliseconds (default: 30000)")
-            .with(r#"{"type": "number"}"#),
-        Parameter::new("maxOutputLines", Kind::Number, "Maximum lines of stdout to return (default: 100)")
-            .with(r#"{"type": "number"}"#),
-        Parameter::new("maxErrorLines", Kind::Number, "Maximum lines of stderr to return (default: 50)")
-            .with(r#"{"type": "number"}"#),
+        Parameter::number("timeout", "Command timeout in milliseconds (default: 30000)"),
+        Parameter::number("maxOutputLines", "Maximum lines of stdout to return (default: 100)"),
+        Parameter::number("maxErrorLines", "Maximum lines of stderr to return (default: 50)"),
         Parameter::new(
             "runInBackground",
             Kind::Flag,
@@ -80,15 +78,12 @@ fn run_background(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 /// Describes a job that was started in the background.
 fn announced(started: &Started) -> Value {
-    let mut object = json!({
+    without_nulls(json!({
         "processId": started.job.id().as_str(),
         "pid": started.pid,
         "status": "running",
-    });
-    if let Some(warning) = &started.warning {
-        object["warning"] = warning.as_str().into();
-    }
-    object
+        "warning": started.warning,
+    }))
 }
 
 /// Makes the request of both tools.
@@ -99,7 +94,7 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     }
     let arguments = arguments(call.arguments.value("args"))?;
     let session = sessions::open(call)?;
-    let directory = directory(call, &session)?;
+    let directory = sessions::directory(call, call.store.session_settings(&session).as_ref())?;
     let mut request = starting::fill(call, Request::shell_words(&command, &arguments))
         .id(new_id()?)
         .session(session)
@@ -117,12 +112,7 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
 
 /// Takes arguments as they are: empty ones and commas are arguments, too.
 fn arguments(given: Option<&Value>) -> Result<Vec<String>, Failure> {
-    let text = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-        _ => None,
-    };
-    let list = |items: &[Value]| items.iter().map(text).collect::<Option<Vec<String>>>();
+    let list = |items: &[Value]| items.iter().map(scalar).collect::<Option<Vec<String>>>();
     let read = match given {
         None => return Ok(Vec::new()),
         Some(Value::Array(items)) => list(items),
@@ -135,14 +125,6 @@ fn arguments(given: Option<&Value>) -> Result<Vec<String>, Failure> {
         Some(_) => None,
     };
     read.ok_or_else(|| Failure::new("args must be a list of strings"))
-}
-
-fn directory(call: &Call<'_>, session: &SessionName) -> Result<std::path::PathBuf, Failure> {
-    let base = sessions::directory(call, session);
-    match call.arguments.text("cwd")? {
-        Some(given) => sessions::directory_given(&base, &given),
-        None => Ok(base),
-    }
 }
 
 fn start(call: &Call<'_>, request: &Request) -> Result<Started, Failure> {
@@ -186,7 +168,7 @@ fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
         .map_err(|error| Failure::of("the output cannot be read", &error))?;
     let mut reply = Reply::json(&object);
     reply.is_error = !is_success;
-    Ok(telling(call, reply, vec![(started.job, state)]))
+    Ok(jobs::delivers(call, reply, started.job, &state))
 }
 
 /// Describes how a command ended and what it printed.
@@ -208,136 +190,91 @@ fn result(job: &Job, state: &State, most: [u64; 2]) -> io::Result<(Value, bool)>
         "success": is_success,
         "duration": state.runtime_ms().unwrap_or(0),
         "command": words.join(" "),
+        "error": is_late.then_some("ETIMEDOUT"),
     });
-    if is_late {
-        object["error"] = "ETIMEDOUT".into();
-    }
     let mut truncation = Map::new();
     for (stream, most) in [Stream::Stdout, Stream::Stderr].into_iter().zip(most) {
-        let shown = Shown::read(job, stream, usize::try_from(most).unwrap_or(usize::MAX))?;
-        truncation.extend(shown.truncation().map(|what| (stream.word().to_owned(), what)));
-        object[stream.word()] = shown.text.into();
+        let (text, cut) = shown(job, stream, most)?;
+        truncation.extend(cut.map(|cut| (stream.word().to_owned(), cut)));
+        object[stream.word()] = text.into();
     }
     if !truncation.is_empty() {
         object["truncation"] = truncation.into();
     }
-    Ok((object, is_success))
+    Ok((without_nulls(object), is_success))
 }
 
-/// What is shown of one stream of a command.
-struct Shown {
-    text: String,
-    is_truncated: bool,
-    total_lines: usize,
-    total_bytes: u64,
-    returned_lines: usize,
-}
-
-impl Shown {
-    /// Reads one stream; of more than `most` lines, its beginning and its end.
-    fn read(job: &Job, stream: Stream, most: usize) -> io::Result<Self> {
-        let mut output = Output::open(job)?;
-        let mut offset = output.start();
-        let mut assembler = output.assembler_at(offset)?;
-        let (mut reading, mut sample) = (Reading::new(most), Vec::new());
-        let mut total_bytes = 0;
-        while let Some(piece) = output.piece(offset)? {
-            match piece {
-                Piece::Output { stream: of, time, bytes, .. } => {
-                    offset += bytes.len() as u64;
-                    if of.unwrap_or(Stream::Stdout) == stream {
-                        total_bytes += bytes.len() as u64;
-                        sample.extend(bytes.iter().take(SAMPLE.saturating_sub(sample.len())));
-                        assembler.push(of, time, &bytes, |line| reading.push(&line));
-                    }
-                }
-                Piece::Gone { to, .. } => offset = to,
-            }
+/// Reads one stream; of more than `most` lines, its beginning and its end. If not all is shown, it says how much is.
+fn shown(job: &Job, stream: Stream, most: u64) -> io::Result<(String, Option<Value>)> {
+    let mut output = Output::open(job)?;
+    let start = output.start();
+    let mut assembler = output.assembler_at(start)?;
+    let (mut reading, mut sample) = (Reading::new(most), Vec::new());
+    let mut total_bytes = 0;
+    pieces(&mut output, start, |piece| {
+        if let Piece::Output { stream: of, time, bytes, .. } = piece
+            && of.unwrap_or(Stream::Stdout) == stream
+        {
+            total_bytes += bytes.len() as u64;
+            sample.extend(bytes.iter().take(SAMPLE.saturating_sub(sample.len())));
+            assembler.push(of, time, &bytes, |line| reading.push(&line));
         }
-        assembler.unfinished().iter().for_each(|line| reading.push(line));
-        let omitted = if is_binary(&sample) {
-            Some("[Binary output detected - content omitted]")
-        } else if reading.has_long_lines {
-            Some("[Output contains extremely long lines - content omitted]")
-        } else {
-            None
-        };
-        let is_truncated = omitted.is_some() || reading.total > most;
-        let total_lines = reading.total;
-        let (text, returned_lines) = match omitted {
-            Some(words) => (words.to_owned(), 1),
-            None => reading.finish(),
-        };
-        Ok(Self { text, is_truncated, total_lines, total_bytes, returned_lines })
-    }
-
-    fn truncation(&self) -> Option<Value> {
-        self.is_truncated.then(|| {
-            json!({
-                "truncated": true,
-                "totalLines": self.total_lines,
-                "totalBytes": self.total_bytes,
-                "returnedLines": self.returned_lines,
-                "returnedBytes": self.text.len(),
-            })
+    })?;
+    assembler.unfinished().iter().for_each(|line| reading.push(line));
+    let omitted = if is_binary(&sample) {
+        Some("[Binary output detected - content omitted]")
+    } else if reading.has_long_lines {
+        Some("[Output contains extremely long lines - content omitted]")
+    } else {
+        None
+    };
+    let is_truncated = omitted.is_some() || reading.total > most;
+    let total_lines = reading.total;
+    let (text, returned_lines) = match omitted {
+        Some(words) => (words.to_owned(), 1),
+        None => reading.finish(),
+    };
+    let truncation = is_truncated.then(|| {
+        json!({
+            "truncated": true,
+            "totalLines": total_lines,
+            "totalBytes": total_bytes,
+            "returnedLines": returned_lines,
+            "returnedBytes": text.len(),
         })
-    }
+    });
+    Ok((text, truncation))
 }
 
-/// The first and the last lines of a stream that is being read.
+/// A stream that is being read, of which the first and the last lines are kept.
 struct Reading {
-    most: usize,
-    first: Vec<String>,
-    last: VecDeque<String>,
-    total: usize,
+    fitter: Fitter<String>,
+    total: u64,
     has_long_lines: bool,
 }
 
 impl Reading {
-    fn new(most: usize) -> Self {
-        Self { most, first: Vec::new(), last: VecDeque::new(), total: 0, has_long_lines: false }
-    }
-
-    /// How many of the shown lines are from the end where some are left out: four in ten.
-    fn tail(&self) -> usize {
-        self.most * 4 / 10
+    /// Where lines are left out, four in ten of those that are shown are from the end.
+    fn new(most: u64) -> Self {
+        let tail = most * 4 / 10;
+        Self { fitter: Fitter::head_and_tail(most - tail, tail), total: 0, has_long_lines: false }
     }
 
     fn push(&mut self, line: &Line) {
         self.total += 1;
         let text = String::from_utf8_lossy(&line.text);
-        if line.cut_bytes > 0 || text.chars().nth(LONGEST_LINE).is_some() {
-            self.has_long_lines = true;
-        }
-        if self.has_long_lines {
-            return;
-        }
-        if self.first.len() < self.most {
-            self.first.push(text.into_owned());
-        } else {
-            self.last.push_back(text.into_owned());
-            if self.last.len() > self.tail() {
-                self.last.pop_front();
-            }
+        self.has_long_lines |= line.cut_bytes > 0 || text.chars().nth(LONGEST_LINE).is_some();
+        if !self.has_long_lines {
+            self.fitter.push(text.into_owned(), line.text.len() as u64, false);
         }
     }
 
     /// Returns the text, and how many lines it has.
-    fn finish(mut self) -> (String, usize) {
-        if self.total <= self.most {
-            return (self.first.join("\n"), self.total);
-        }
-        let head = self.most - self.tail();
-        // Where few lines follow the first, the end begins among the first.
-        let missing = self.tail() - self.last.len();
-        let mut lines: Vec<String> = self.first.drain(..).collect();
-        let end = lines.split_off(lines.len() - missing);
-        lines.truncate(head);
-        lines.push(format!("[... {} lines omitted ...]", self.total - self.most));
-        lines.extend(end);
-        lines.extend(self.last);
-        let count = lines.len();
-        (lines.join("\n"), count)
+    fn finish(self) -> (String, usize) {
+        let fitted = self.fitter.finish();
+        let omitted = fitted.omitted.map(|omitted| format!("[... {} lines omitted ...]", omitted.lines));
+        let lines: Vec<String> = fitted.head.into_iter().chain(omitted).chain(fitted.tail).collect();
+        (lines.join("\n"), lines.len())
     }
 }
 
@@ -353,11 +290,19 @@ fn is_binary(sample: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn read(total: usize, most: usize) -> (String, usize) {
+    fn read(total: u64, most: u64) -> (String, usize) {
         let mut reading = Reading::new(most);
         for number in 1..=total {
             let text = number.to_string().into_bytes();
-            reading.push(&Line { number: 0, stream: None, time: None, text, cut_bytes: 0, is_ended: true });
+            reading.push(&Line {
+                number: 0,
+                stream: None,
+                time: None,
+                text,
+                repeated: 1,
+                cut_bytes: 0,
+                is_ended: true,
+            });
         }
         reading.finish()
     }

@@ -9,7 +9,7 @@ use outlive::{
 use super::output::{initial, merged, streams};
 use super::task::GRACE;
 use crate::jobs::{LONGEST_WAIT, await_leftovers, delivers};
-use crate::profiles::{command, known_pid, random_digits};
+use crate::profiles::{known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -91,20 +91,15 @@ pub(crate) static BASH: Tool = Tool {
 };
 
 fn bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let Some(line) = call.arguments.text("command")? else {
-        return Ok(Reply::refusal("Error: Command cannot be empty."));
-    };
+    let empty = || Failure::new("Error: Command cannot be empty.");
+    let line = call.arguments.text("command")?.ok_or_else(empty)?;
     // 0 and null mean the default.
     let timeout = call.arguments.number("timeout", 0..=MAX_TIMEOUT)?.filter(|&millis| millis > 0);
     let is_background = call.arguments.flag("run_in_background")?;
-    if let Err(refusal) = validate(&line) {
-        return Ok(Reply::refusal(refusal));
-    }
+    validate(&line).map_err(Failure::new)?;
     let timeout = (!is_background).then(|| Duration::from_millis(timeout.unwrap_or(MAX_TIMEOUT)));
-    match run(call, &line, timeout) {
-        Ok(reply) => Ok(reply),
-        Err(error) => Ok(Reply::refusal(format!("Command execution failed: {}", chain(error.as_ref())))),
-    }
+    run(call, &line, timeout)
+        .map_err(|error| Failure::new(format!("Command execution failed: {}", chain(error.as_ref()))))
 }
 
 /// Tells why a command is not run at all.
@@ -168,7 +163,7 @@ fn start(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Job, 
 fn moved(job: &Job) -> std::io::Result<Reply> {
     let output = initial(&merged(job, false)?);
     let id = job.id().as_str();
-    let command = command(job);
+    let command = job.spec().command_line();
     let lines = [
         "Command has been moved to background execution.",
         &format!("Task ID: {id}"),
@@ -186,12 +181,9 @@ fn moved(job: &Job) -> std::io::Result<Reply> {
 /// Tells how a command that was waited for has ended.
 fn result(call: &Call<'_>, job: &Job, state: &State) -> std::io::Result<String> {
     let outcome = state.outcome.as_ref();
-    let printed = streams(job)?;
+    let [stdout, stderr] = streams(job)?;
     if outcome.is_some_and(|outcome| outcome.cause == Cause::Timeout) {
-        let output = match printed.stderr.as_str() {
-            "" => printed.stdout,
-            stderr => format!("{}\n{stderr}", printed.stdout),
-        };
+        let output = if stderr.is_empty() { stdout } else { format!("{stdout}\n{stderr}") };
         let output = if output.trim().is_empty() {
             " There was no output before it was cancelled.".to_owned()
         } else {
@@ -214,10 +206,10 @@ fn result(call: &Call<'_>, job: &Job, state: &State) -> std::io::Result<String> 
         .unwrap_or_default();
     let directory = job.spec().cwd.to_lossy();
     Ok([
-        format!("Command: {}", command(job)),
+        format!("Command: {}", job.spec().command_line()),
         format!("Directory: {}", or(full(directory), "(root)")),
-        format!("Stdout: {}", or(full(printed.stdout), "(empty)")),
-        format!("Stderr: {}", or(full(printed.stderr), "(empty)")),
+        format!("Stdout: {}", or(full(stdout), "(empty)")),
+        format!("Stderr: {}", or(full(stderr), "(empty)")),
         format!("Error: {}", or(error, "(none)")),
         format!("Exit Code: {}", or(state.exit_code().map(|code| code.to_string()), "(none)")),
         format!("Signal: {}", or(signal, "(none)")),

@@ -4,6 +4,8 @@ use std::io;
 
 use outlive::{Job, Output, Piece, Plain, Stream};
 
+use crate::reading::pieces;
+
 /// The most bytes of output in an answer: no client takes more.
 const ROOM: usize = 1 << 20;
 
@@ -27,6 +29,22 @@ impl Newest {
         self.plain[stream.index()].push(bytes, &mut self.text);
         if self.text.len() > 2 * ROOM {
             self.trim();
+        }
+    }
+
+    /// Takes a piece, of one stream if only that is wanted.
+    fn take(&mut self, piece: &Piece, only: Option<Stream>) {
+        match piece {
+            Piece::Gone { .. } => self.cut(),
+            Piece::Output { stream, bytes, lost_before, .. } => {
+                if *lost_before > 0 {
+                    self.cut();
+                }
+                let stream = stream.unwrap_or(Stream::Stdout);
+                if only.is_none_or(|only| only == stream) {
+                    self.push(stream, bytes);
+                }
+            }
         }
     }
 
@@ -61,68 +79,25 @@ impl Newest {
     }
 }
 
-/// What a job printed, each stream apart.
-pub(super) struct Streams {
-    pub(super) stdout: String,
-    pub(super) stderr: String,
-}
-
-/// Reads each stream apart.
-pub(super) fn streams(job: &Job) -> io::Result<Streams> {
+/// Reads standard output and standard error, each apart.
+pub(super) fn streams(job: &Job) -> io::Result<[String; 2]> {
     let (mut stdout, mut stderr) = (Newest::default(), Newest::default());
-    read(job, 0, |part| match part {
-        Part::Output(Stream::Stdout, bytes) => stdout.push(Stream::Stdout, bytes),
-        Part::Output(stream, bytes) => stderr.push(stream, bytes),
-        Part::Missing => {
-            stdout.cut();
-            stderr.cut();
-        }
+    pieces(&mut Output::open(job)?, 0, |piece| {
+        stdout.take(&piece, Some(Stream::Stdout));
+        stderr.take(&piece, Some(Stream::Stderr));
     })?;
-    Ok(Streams { stdout: stdout.finish(true), stderr: stderr.finish(true) })
+    Ok([stdout.finish(true), stderr.finish(true)])
 }
 
 /// Reads both streams, in the order in which they came.
 pub(super) fn merged(job: &Job, has_ended: bool) -> io::Result<String> {
     // Control sequences take room and are left out.
     const MORE: u64 = 4 * ROOM as u64;
-    let output = Output::open(job)?;
+    let mut output = Output::open(job)?;
     let from = output.end().saturating_sub(MORE).max(output.start());
     let mut newest = Newest { is_cut: from > 0, ..Newest::default() };
-    read(job, from, |part| match part {
-        Part::Output(stream, bytes) => newest.push(stream, bytes),
-        Part::Missing => newest.cut(),
-    })?;
+    pieces(&mut output, from, |piece| newest.take(&piece, None))?;
     Ok(newest.finish(has_ended))
-}
-
-enum Part<'a> {
-    Output(Stream, &'a [u8]),
-    /// Output that is no longer kept, or could not be kept.
-    Missing,
-}
-
-/// Reads from an offset to the present end, without waiting for more.
-fn read(job: &Job, mut from: u64, mut take: impl FnMut(Part<'_>)) -> io::Result<()> {
-    let mut output = Output::open(job)?;
-    let end = output.end();
-    while from < end {
-        match output.piece(from)? {
-            Some(Piece::Output { stream, mut bytes, lost_before, .. }) => {
-                if lost_before > 0 {
-                    take(Part::Missing);
-                }
-                bytes.truncate(usize::try_from(end - from).unwrap_or(usize::MAX));
-                from += bytes.len() as u64;
-                take(Part::Output(stream.unwrap_or(Stream::Stdout), &bytes));
-            }
-            Some(Piece::Gone { to, .. }) => {
-                take(Part::Missing);
-                from = to;
-            }
-            None => break,
-        }
-    }
-    Ok(())
 }
 
 /// Shortens a text to its first lines, and says how many more there are.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use outlive::{Job, Kill, Signal, Status};
+use outlive::{Job, Kill, Signal};
 
 use super::output::merged;
 use crate::jobs::delivers;
-use crate::profiles::{command, find, known_pid};
+use crate::profiles::{find, known_pid, word_of_four};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -47,18 +47,15 @@ Usage:
 };
 
 fn bash_output(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let job = match task(call)? {
-        Ok(job) => job,
-        Err(refusal) => return Ok(refusal),
-    };
+    let job = task(call)?;
     // The state is read first: of an ended job, all output is then there.
     let state = job.state(call.store);
     let has_ended = state.status.has_ended();
     let output = merged(&job, has_ended && !state.is_live())
         .map_err(|error| Failure::of("cannot read its output", &error))?;
     let mut lines = vec![
-        format!("Command: {}", command(&job)),
-        format!("Status: {}", status(state.status)),
+        format!("Command: {}", job.spec().command_line()),
+        format!("Status: {}", word_of_four(state.status)),
         format!("PID: {}", known_pid(&state).unwrap_or(0)),
         format!("Created: {}", job.spec().created),
         String::new(),
@@ -72,15 +69,15 @@ fn bash_output(call: &mut Call<'_>) -> Result<Reply, Failure> {
 }
 
 fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let job = match task(call)? {
-        Ok(job) => job,
-        Err(refusal) => return Ok(refusal),
-    };
+    let job = task(call)?;
     let state = job.state(call.store);
     // Leftover children belong to the task, too.
     if !state.is_live() {
-        let text =
-            format!("Task {} is not running (status: {}). Cannot terminate.", job.id(), status(state.status));
+        let text = format!(
+            "Task {} is not running (status: {}). Cannot terminate.",
+            job.id(),
+            word_of_four(state.status)
+        );
         return Ok(delivers(call, Reply::refusal(text), job, &state));
     }
     let kill =
@@ -88,7 +85,7 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let killed = call.store.kill(&job, &kill);
     let reply = match killed {
         Ok(killed) if killed.survivors.is_empty() && !killed.was_over => {
-            Reply::plain(format!("Successfully terminated task {} ({})", job.id(), command(&job)))
+            Reply::plain(format!("Successfully terminated task {} ({})", job.id(), job.spec().command_line()))
         }
         _ => {
             Reply::refusal(format!("Failed to terminate task {}. Process may have already exited.", job.id()))
@@ -98,39 +95,9 @@ fn kill_bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(delivers(call, reply, job, &state))
 }
 
-/// Finds the task that is meant, or says that there is none.
-fn task(call: &Call<'_>) -> Result<Result<Job, Reply>, Failure> {
+/// Finds the task that is meant.
+fn task(call: &Call<'_>) -> Result<Job, Failure> {
     let id = call.arguments.required("task_id", "task_id=\"task_0123456789ab\"")?;
-    let missing = || Reply::refusal(format!("Task {id} not found. Use bash tool to see available tasks."));
-    Ok(find(call, &id).ok_or_else(missing))
-}
-
-/// Returns the design's word for a status.
-pub(super) fn status(status: Status) -> &'static str {
-    match status {
-        Status::Starting | Status::Running => "running",
-        Status::Completed => "completed",
-        Status::Killed | Status::TimedOut => "killed",
-        Status::Failed | Status::Lost => "failed",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_are_four_words_for_a_status() {
-        for (native, word) in [
-            (Status::Starting, "running"),
-            (Status::Running, "running"),
-            (Status::Completed, "completed"),
-            (Status::Failed, "failed"),
-            (Status::Lost, "failed"),
-            (Status::Killed, "killed"),
-            (Status::TimedOut, "killed"),
-        ] {
-            assert_eq!(status(native), word, "{native}");
-        }
-    }
+    let missing = || Failure::new(format!("Task {id} not found. Use bash tool to see available tasks."));
+    find(call, &id).ok_or_else(missing)
 }

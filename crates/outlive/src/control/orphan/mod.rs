@@ -4,19 +4,19 @@
 //! ends. Processes are recognised by control group, by descent from the recorded command, and by the environment that it was
 //! started with; never by name. Reasons: `docs/design/orphans.md`.
 
-mod main_handle;
 mod remnants;
 
-use std::collections::HashSet;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use outlive_core::control::Survivor;
 use outlive_core::file;
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, NeverStarted, WaitStatus};
-use outlive_sys::fault::Replacing;
-use outlive_sys::identity::ProcessId;
+use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::signal::Signal;
 use outlive_sys::tree::Member;
 use outlive_sys::{durable, exit, lock, spawn};
@@ -27,10 +27,8 @@ use crate::control::{ControlError, Kill, Killed};
 use crate::job::Job;
 use crate::job::state::{Found, State};
 use crate::store::Store;
-use main_handle::hold;
 use remnants::{all_groups, survivor};
 
-pub(crate) use main_handle::MainHandle;
 pub(crate) use remnants::Remnants;
 
 /// How long SIGKILL is repeated before the remaining processes are reported.
@@ -119,7 +117,7 @@ impl Job {
             return Ok(());
         }
         let mut bytes = serde_json::to_vec(asked)?;
-        bytes.write_all(b"\n")?;
+        bytes.push(b'\n');
         durable::replace(Replacing::ORPHAN_ASKED, self.dir(), file::ASKED, &bytes)
     }
 }
@@ -128,7 +126,8 @@ impl Store {
     /// Kills the remaining processes of an orphan, as its keeper would have done.
     pub(crate) fn kill_orphan(&self, job: &Job, state: &State, kill: &Kill) -> Result<Killed, ControlError> {
         let meta = state.meta.as_ref();
-        let main = MainHandle::of(self, job);
+        let own_meta = job.meta().filter(|_| *self.host() == job.spec().host);
+        let main = own_meta.as_ref().and_then(MainHandle::open);
         let held = hold(job);
         let remnants = self.traced(job, meta)?;
         // Now: an empty group is removed by the next process that finds it.
@@ -267,7 +266,8 @@ impl Store {
         }
         if let Some(meta) = &state.meta {
             let meta = Meta { paused: is_paused, ..meta.clone() };
-            job.replace_meta(Replacing::ORPHAN_PAUSE, &meta).map_err(|error| unwritten(job, error))?;
+            job.replace_meta(Replacing::ORPHAN_PAUSE, &meta)
+                .map_err(|error| ControlError::Store(job.id().clone(), error))?;
         }
         Ok(())
     }
@@ -275,14 +275,62 @@ impl Store {
     /// Finds the remaining processes; fails if the caller is among them.
     fn traced(&self, job: &Job, meta: Option<&Meta>) -> Result<Remnants, ControlError> {
         let remnants = Remnants::of(self, job, meta);
-        let pids: HashSet<i32> = remnants.members.iter().map(|member| member.id.pid).collect();
-        match pids.contains(&ProcessId::current().pid) {
+        let own = ProcessId::current().pid;
+        match remnants.members.iter().any(|member| member.id.pid == own) {
             true => Err(ControlError::OwnAncestor(job.id().clone())),
             false => Ok(remnants),
         }
     }
 }
 
-fn unwritten(job: &Job, source: io::Error) -> ControlError {
-    ControlError::Store { job: job.id().clone(), source }
+/// A handle on a job's main process, which observes its end and exit status.
+#[derive(Debug)]
+pub(crate) struct MainHandle {
+    id: ProcessId,
+    handle: Handle,
+}
+
+impl MainHandle {
+    /// Opens the main process that a job's `meta.json` names; the job is of this host.
+    pub(crate) fn open(meta: &Meta) -> Option<Self> {
+        let id = meta.command.map(identity)?;
+        Some(Self { id, handle: Handle::open(id)? })
+    }
+
+    /// Records how the main process ended, if it has and there is no keeper. To be called before [`Job::state`], which knows
+    /// less.
+    pub(crate) fn record_end(&self, store: &Store, job: &Job) {
+        self.record_asked_end(store, job, false, None);
+    }
+
+    /// As `record_end`, for a caller that saw the end, just now if `is_now`, and may have requested it.
+    fn record_asked_end(&self, store: &Store, job: &Job, is_now: bool, asked: Option<&Asked>) {
+        if self.has_ended() && job.records().0.is_none() && !job.is_kept() && !job.is_removed() {
+            let status = self.handle.wait_status(self.id);
+            let seen = Seen { status, is_now, asked: asked.cloned() };
+            job.end_unkept(store, job.meta().as_ref(), Some(seen));
+        }
+    }
+
+    /// Records that the job is an orphan, and holds its main process for as long as the result lives.
+    pub(crate) fn hold(&self, store: &Store, job: &Job) -> Option<File> {
+        job.tell_orphaned(store);
+        hold(job)
+    }
+
+    /// Returns a descriptor that is readable once the main process has ended.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.handle.has_ended()
+    }
+}
+
+/// Locks the orphan's mark: a front end without the exit status then waits briefly for this process to record it.
+fn hold(job: &Job) -> Option<File> {
+    let file = durable::open_ro(job.dir(), file::ORPHANED).ok()?;
+    let locked = fault::step(Point::OrphanHold, || lock::try_lock(&file, lock::Kind::Shared));
+    locked.ok()?.then_some(file)
 }

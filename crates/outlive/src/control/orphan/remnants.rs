@@ -1,10 +1,8 @@
 //! Remaining processes of a job whose keeper died: found by control group, descent and environment.
 
 use std::collections::HashMap;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use outlive_core::control::Survivor;
@@ -13,6 +11,7 @@ use outlive_core::meta::Meta;
 use outlive_core::outcome::errno_text;
 use outlive_core::spec;
 use outlive_sys::cgroup::{self, Group};
+use outlive_sys::durable;
 use outlive_sys::identity::{Handle, Stat};
 use outlive_sys::keeper::is_keeper;
 use outlive_sys::poll::{self, PollFd, PollFlags};
@@ -194,12 +193,9 @@ fn names_store(store: &Store, spec: &spec::Spec, environment: &[Vec<u8>]) -> boo
     let state = value_of(environment, b"XDG_STATE_HOME").map(path).filter(|path| path.is_absolute());
     let own = value_of(environment, b"HOME").map(path).map(|home| home.join(".local/state"));
     let root = home.map(path).or_else(|| state.or(own).map(|state| state.join("outlive")));
-    root.is_some_and(|root| is_same(&root, store.root()))
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
-    one == other || identity(one).is_some_and(|one| Some(one) == identity(other))
+    let is_store =
+        |root: &PathBuf| durable::open_dir(root).is_ok_and(|dir| durable::is_at(dir, store.root()));
+    root.is_some_and(|root| root == store.root() || is_store(&root))
 }
 
 fn value_of<'a>(environment: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> {
