@@ -128,7 +128,7 @@ impl Store {
         if self.session_dir(session).is_dir() {
             let directory = self.readers_dir(session);
             fault::step(Point::ReadersMake, || make_dir(&directory))?;
-            let file = durable::open_or_create(durable::open_dir(&directory)?, &format!("{reader}@lock"))?;
+            let file = durable::open_or_create(durable::open_dir(&directory)?, format!("{reader}@lock"))?;
             if !fault::step(Point::InboxLock, || lock::lock_within(&file, patience))? {
                 return Err(InboxError::Busy(reader.clone()));
             }
