@@ -40,6 +40,7 @@ mod on_exit;
 mod options;
 mod orphans;
 mod output;
+mod owner;
 mod pause;
 mod ports;
 mod power;

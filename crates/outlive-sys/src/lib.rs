@@ -18,6 +18,7 @@ pub mod figures;
 pub mod identity;
 pub mod keeper;
 pub mod lock;
+pub mod owner;
 pub mod pipe;
 pub mod poll;
 pub mod ports;

@@ -119,5 +119,6 @@ pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, quote};
 pub use outlive_core::status::Status;
 pub use outlive_core::timestamp::Timestamp;
 pub use outlive_sys::cancel::Cancel;
+pub use outlive_sys::owner::Distrust;
 pub use outlive_sys::ports::Listeners;
 pub use outlive_sys::signal::Signal;

@@ -77,6 +77,11 @@ impl Context {
 
 /// Does what was asked.
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
+    if arguments.common.as_owner {
+        Store::become_owner()?;
+    }
+    // A keeper that is ready already has the rights that this program had.
+    let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
         Verb::Completions { shell } => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.

@@ -50,7 +50,7 @@ pub enum FindError {
     #[error("{0:?} is not one job but {ids}", ids = list(.1))]
     Ambiguous(String, Vec<JobId>),
     /// The job is there and cannot be used.
-    #[error("job {0} {what}", what = if .1.is_newer() { NEWER } else { "is damaged" })]
+    #[error("job {0} {what}", what = verdict(.1))]
     Damaged(JobId, #[source] DamageError),
     /// No live job listens on the port.
     #[error("no live job listens on port {port}")]
@@ -67,6 +67,14 @@ pub enum FindError {
 
 /// Message for a job that this version does not wholly understand.
 pub const NEWER: &str = "was written by a newer outlive: upgrade to read all of it";
+
+fn verdict(damage: &DamageError) -> &'static str {
+    match (damage.is_newer(), damage.is_foreign()) {
+        (true, _) => NEWER,
+        (_, true) => "is not used",
+        _ => "is damaged",
+    }
+}
 
 /// Returns the only job that matches a reference.
 fn only(mut jobs: Vec<Job>, reference: &str, none: impl Fn() -> FindError) -> Result<Job, FindError> {

@@ -5,7 +5,7 @@ pub(crate) mod object;
 pub(crate) mod state;
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_core::spec::{Spec, SpecError};
 use outlive_core::{FORMAT, file, segment};
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::owner::Distrust;
 use outlive_sys::{durable, lock};
 
 use crate::launch::request::is_showable;
@@ -50,6 +51,11 @@ pub enum DamageError {
 }
 
 impl DamageError {
+    /// Tells whether another user owns something of the job, or can write to it: nothing in it is believed.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Io(_, error) if Distrust::of(error).is_some_and(Distrust::is_foreign))
+    }
+
     /// Tells whether a newer outlive wrote the job, so that it is not damaged.
     pub fn is_newer(&self) -> bool {
         matches!(self, Self::Spec(SpecError::Format(format)) if *format > FORMAT)
@@ -89,7 +95,7 @@ impl Job {
             }
             Err(error) => return Err(DamageError::Io(path, error)),
         };
-        let bytes = match read(&dir, file::SPEC) {
+        let bytes = match durable::read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
             // Removed after it was opened: gone, not damaged.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
@@ -153,7 +159,7 @@ impl Job {
 
     /// Reads `meta.json`; `None` if it is damaged or missing.
     pub(crate) fn meta(&self) -> Option<Meta> {
-        Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
+        Meta::parse(self.spec.nonce, &durable::read(&self.dir, file::META).ok()?)
     }
 
     /// Replaces `meta.json`, unless a later format wrote it: rewriting would lose what is not understood here.
@@ -262,10 +268,4 @@ impl Store {
         durable::replace(Replacing::NAME, job.dir(), file::NAME, format!("{name}\n").as_bytes())
             .map_err(failed)
     }
-}
-
-fn read(dir: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    durable::open_ro(dir, name)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -22,7 +22,7 @@ impl Job {
 
     /// Tells whether the job's end was delivered to a reader.
     pub fn is_delivered(&self, reader: &SessionName) -> bool {
-        durable::open_ro(self.dir(), &mark(reader)).is_ok()
+        durable::open_ro(self.dir(), mark(reader)).is_ok()
     }
 
     /// Tells whether the job's end was delivered to any reader.

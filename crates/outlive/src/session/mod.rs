@@ -277,7 +277,7 @@ impl Store {
 
     /// Reads a session's settings; `None` if it has none.
     pub fn session_settings(&self, name: &SessionName) -> Option<Settings> {
-        Settings::parse(&fs::read(self.session_dir(name).join(file::SETTINGS)).ok()?)
+        Settings::parse(&durable::read(durable::CWD, self.session_dir(name).join(file::SETTINGS)).ok()?)
     }
 
     fn write_settings(&self, name: &SessionName, settings: &Settings) -> io::Result<()> {

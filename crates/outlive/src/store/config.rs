@@ -1,6 +1,7 @@
 //! `config.toml`: limits, defaults and retention.
 
 use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,8 +9,12 @@ use outlive_core::duration::{parse_duration, parse_size};
 use outlive_core::launch::SyncOrder;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::clock;
+use outlive_sys::owner::Distrust;
+use outlive_sys::{clock, durable};
 use serde::Deserialize;
+
+/// Longest configuration file: far more than every key with a comment.
+const LONGEST: u64 = 1 << 20;
 
 /// The content of `config.toml`; see `docs/guide/configuration.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,7 +169,10 @@ impl Default for Config {
 pub enum ConfigError {
     /// The file exists and cannot be read.
     #[error("cannot read {0}")]
-    Read(PathBuf, #[source] std::io::Error),
+    Read(PathBuf, #[source] io::Error),
+    /// Another user can have written the file, or it is no regular file.
+    #[error("{0} is not used")]
+    Distrusted(PathBuf, #[source] Distrust),
     /// The file is not valid TOML, or has an invalid key or value: position and reason.
     #[error("{0}: {1}")]
     Parse(PathBuf, String),
@@ -234,13 +242,19 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has an unknown key or a meaningless value.
+    /// If it cannot be read, another user than the effective one and root can have written it, or it has an unknown key or a
+    /// meaningless value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text).map_err(|message| ConfigError::Parse(path.to_owned(), message)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(ConfigError::Read(path.to_owned(), error)),
-        }
+        let failed = |error: io::Error| match Distrust::of(&error) {
+            Some(distrust) => ConfigError::Distrusted(path.to_owned(), distrust),
+            None => ConfigError::Read(path.to_owned(), error),
+        };
+        let text = match durable::read_linked(path, LONGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            read => read.map_err(failed)?,
+        };
+        let text = String::from_utf8(text).map_err(|error| failed(io::Error::other(error)))?;
+        Self::parse(&text).map_err(|message| ConfigError::Parse(path.to_owned(), message))
     }
 
     /// Returns a ceiling that the other limits imply: all output that ended jobs may keep, and the caps of the most live jobs.

@@ -4,7 +4,7 @@
 //! prober in the background checks from the start on. If it is killed, the next front end that reads the job starts another,
 //! and a front end that waits for readiness checks by itself.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -63,9 +63,8 @@ impl Job {
         if !self.spec().can_be_ready() {
             return None;
         }
-        let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).ok();
+        let file = durable::open_ro(self.dir(), file::READY).ok()?;
+        let text = durable::read_open(&file).unwrap_or_default();
         // The file may be empty, after a crash or on a full disk.
         let made = ReadyRecord { at: made_at(&file).unwrap_or(Timestamp(0)), line_number: None, url: None };
         Some(serde_json::from_slice(&text).unwrap_or(made))
