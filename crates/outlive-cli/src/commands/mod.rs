@@ -128,7 +128,7 @@ pub(crate) fn each(
     references: &[String],
     mut act: impl FnMut(&Job) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    let find = |reference: &String| context.store.find(reference, context.session.as_ref());
+    let find = |reference: &String| context.store.find_to_change(reference, context.session.as_ref());
     let jobs = references.iter().map(find).collect::<Result<Vec<Job>, _>>()?;
     let mut code = ExitCode::SUCCESS;
     let mut has_failed = false;

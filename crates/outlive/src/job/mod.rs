@@ -117,6 +117,12 @@ impl Job {
         self.renamed.as_deref().or(self.spec.options.name.as_deref())
     }
 
+    /// Returns the word that its id begins with, made from its name or program; `None` since it was renamed: it is called
+    /// something else now.
+    pub(crate) fn word(&self) -> Option<&str> {
+        self.id().parts().map(|(word, _)| word).filter(|_| self.renamed.is_none())
+    }
+
     /// Returns the name of the job's mark in `live/`.
     pub(crate) fn live_mark(&self) -> String {
         format!("{}@{}", self.id(), self.session())

@@ -46,7 +46,7 @@ fn shows_end(arguments: &Logs) -> bool {
 /// Another program may remove the job while it is read.
 fn failure(job: &Job, error: &io::Error) -> Failure {
     match job.is_removed() {
-        true => Failure::from(FindError::Unknown(job.id().to_string())),
+        true => Failure::from(FindError::unknown(job.id().as_str())),
         false => Failure::other("logs", error),
     }
 }
