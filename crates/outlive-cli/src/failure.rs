@@ -1,35 +1,30 @@
 //! Tells the user what went wrong. Codes, exit statuses and hints are the library's: `crates/outlive/src/failure`.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
 pub(crate) use outlive::exit::{FAILED, INTERRUPTED};
 pub(crate) use outlive::{Failure, chain};
 
-use outlive::{Code, FailureObject};
-use serde::Serialize;
+use outlive::Code;
 
 use crate::render::one_line;
-
-#[derive(Serialize)]
-struct Wrapped<'a> {
-    error: FailureObject<'a>,
-}
 
 /// Tells the user, and returns the exit status.
 pub(crate) fn report(failure: &Failure, is_json: bool) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     let written = if is_json {
-        let json = serde_json::to_string(&Wrapped { error: failure.object() }).unwrap_or_default();
+        let json = serde_json::to_string(&BTreeMap::from([("error", failure.object())])).unwrap_or_default();
         writeln!(stderr, "{json}")
     } else {
-        let hint = failure.command_line_hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        let hint = failure.hint.as_ref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
         // A fault in config.toml is drawn over several lines.
         let text = failure.text();
-        let text = if failure.code() == Code::Config { text } else { one_line(&text) };
+        let text = if failure.code == Code::Config { text } else { one_line(&text) };
         write!(stderr, "outlive: {text}\n{hint}")
     };
     // With standard error closed the exit status is all that is left.
     drop(written);
-    ExitCode::from(failure.exit_status())
+    ExitCode::from(failure.exit_status)
 }

@@ -7,13 +7,14 @@ mod quick;
 mod reference;
 mod render;
 
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Args, Command, CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
-use crate::args::{Arguments, Starting};
+use crate::args::{Arguments, Common, Run, Verb};
 use crate::failure::{Failure, report};
 
 fn main() -> ExitCode {
@@ -28,7 +29,9 @@ fn main() -> ExitCode {
     let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            return print_help(&error);
+            // A closed pipe (`outlive --help | head -1`) is no failure.
+            error.print().ok();
+            return ExitCode::SUCCESS;
         }
         Err(error) => return report(&misused(&error), wants_json),
     };
@@ -44,19 +47,26 @@ fn parse() -> Result<Arguments, clap::Error> {
     if let Some(arguments) = quick::read(std::env::args_os()) {
         return Ok(arguments);
     }
-    if starts_a_job()
-        && let Ok(starting) = parse_as::<Starting>()
-    {
-        return Ok(starting.into());
-    }
     // Errors come from the full set of declarations.
-    parse_as()
+    if starts_a_job()
+        && let Ok(arguments) = parse_start()
+    {
+        return Ok(arguments);
+    }
+    let mut command = ManuallyDrop::new(Arguments::command());
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-fn parse_as<T: CommandFactory + FromArgMatches>() -> Result<T, clap::Error> {
-    let mut command = std::mem::ManuallyDrop::new(T::command());
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    T::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+/// Reads `run` alone: declaring all other verbs takes longer than parsing the line, and a start should be fast.
+fn parse_start() -> Result<Arguments, clap::Error> {
+    let run = Run::augment_args(Command::new("run"));
+    let command = Common::augment_args(Command::new("outlive")).subcommand(run);
+    let mut matches = ManuallyDrop::new(command).try_get_matches_from_mut(std::env::args_os())?;
+    let (_, mut of_run) =
+        matches.remove_subcommand().ok_or(clap::Error::new(ErrorKind::MissingSubcommand))?;
+    let run = Box::new(Run::from_arg_matches_mut(&mut of_run)?);
+    Ok(Arguments { common: Common::from_arg_matches_mut(&mut matches)?, verb: Verb::Run(run) })
 }
 
 /// Tells, before the command line is parsed, whether it starts a job: a keeper can then be executed meanwhile. A wrong guess
@@ -79,14 +89,9 @@ fn misused(error: &clap::Error) -> Failure {
         .filter(|line| !line.is_empty())
         .collect();
     let what = if rest.is_empty() { first } else { format!("{first}: {}", rest.join("; ")) };
-    let verbs: Vec<String> = args::verbs().collect();
-    let verb = std::env::args().skip(1).find(|argument| verbs.contains(argument));
+    let command = Arguments::command();
+    let is_verb = |argument: &String| command.get_subcommands().any(|verb| verb.get_name() == argument);
+    let verb = std::env::args().skip(1).find(is_verb);
     let verb = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
     Failure::usage(what, format!("outlive{verb} --help tells what there is"))
-}
-
-fn print_help(error: &clap::Error) -> ExitCode {
-    // A closed pipe (`outlive --help | head -1`) is no failure.
-    error.print().ok();
-    ExitCode::SUCCESS
 }

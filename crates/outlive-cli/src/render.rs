@@ -6,7 +6,7 @@ use std::process::ExitCode;
 pub(crate) use outlive::one_line;
 
 use outlive::duration::{format_duration, format_size};
-use outlive::{JobObject, Port, Status, Usage};
+use outlive::{JobObject, Port, Status, Survival, Usage};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -45,6 +45,19 @@ pub(crate) fn note(text: &str) {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<ExitCode, Failure> {
     let json = serde_json::to_string(value).map_err(|error| Failure::other("json", &error))?;
     print(&format!("{json}\n"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a value with `--json`, else its text for people.
+pub(crate) fn answer(
+    is_json: bool,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<ExitCode, Failure> {
+    if is_json {
+        return print_json(value);
+    }
+    print(&text());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -99,6 +112,40 @@ pub(crate) fn port_list(ports: &[Port]) -> String {
         return "-".to_owned();
     }
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Tells what a job survives here, a line for each danger.
+pub(crate) fn survival(survival: &Survival) -> [String; 4] {
+    let Survival { starter, logout, surroundings, restart, .. } = survival;
+    [
+        format!("its starter: {starter}"),
+        format!("logout: {logout}"),
+        format!("the service or container: {surroundings}"),
+        format!("a restart: {restart}"),
+    ]
+}
+
+/// Writes a number of things.
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
+/// All that is known of one thing, a row for each value. A name stands before the first of its values only.
+#[derive(Default)]
+pub(crate) struct Rows(Vec<Vec<String>>);
+
+impl Rows {
+    pub(crate) fn add(&mut self, name: &str, values: impl IntoIterator<Item = impl AsRef<str>>) {
+        for (number, value) in values.into_iter().enumerate() {
+            let name = if number == 0 { name } else { "" };
+            self.0.push(vec![name.to_owned(), one_line(value.as_ref())]);
+        }
+    }
+
+    /// Aligns the values and paints each cell by its column; nothing is cut.
+    pub(crate) fn text(&self, paint: impl Fn(usize, &str) -> String) -> String {
+        table(&self.0, None, |_, column, cell| paint(column, cell))
+    }
 }
 
 /// Cuts a text to a width, marking the cut.

@@ -30,7 +30,8 @@ pub enum QuantityError {
 ///
 /// If it is anything else, or does not fit.
 pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
-    let mut rest = text.trim();
+    let text = text.trim();
+    let mut rest = text;
     if rest.is_empty() {
         return Err(QuantityError::Duration);
     }
@@ -46,9 +47,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
             "m" => 60.0,
             "h" => 3600.0,
             "d" => 86_400.0,
-            "" if unit_end == text.trim().len() && end == rest.len() && rest.len() == text.trim().len() => {
-                1.0
-            }
+            // A bare number is all there is.
+            "" if end == text.len() => 1.0,
             _ => return Err(QuantityError::Duration),
         };
         total += number * scale;

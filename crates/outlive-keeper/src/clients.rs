@@ -147,7 +147,7 @@ impl Client {
         match request {
             Ok(request) => Some(request),
             Err(error) => {
-                self.reply(&Reply::Refused { code: "unknown_request".into(), message: error.to_string() });
+                self.reply(&Reply::refused("unknown_request", error.to_string()));
                 None
             }
         }

@@ -12,6 +12,8 @@ use outlive_sys::fault::Replacing;
 use outlive_sys::spawn::Limits;
 use outlive_sys::{durable, spawn};
 
+use crate::start::strings;
+
 /// The program to become, with all that it needs.
 pub(crate) struct OnExit {
     program: OwnedFd,
@@ -29,11 +31,9 @@ impl OnExit {
         umask: u32,
         limits: Limits,
     ) -> Option<Self> {
-        let strings = |parts: &[&[u8]]| parts.iter().map(|part| CString::new(*part)).collect();
-        let arguments: Result<Vec<CString>, _> = strings(&launch.completion);
-        let environment: Result<Vec<CString>, _> = strings(&launch.environment);
-        let arguments = arguments.ok().filter(|arguments| !arguments.is_empty())?;
-        Some(Self { program: program?, arguments, environment: environment.ok()?, umask, limits })
+        let arguments = strings(&launch.completion).ok().filter(|arguments| !arguments.is_empty())?;
+        let environment = strings(&launch.environment).ok()?;
+        Some(Self { program: program?, arguments, environment, umask, limits })
     }
 
     /// Becomes the program. Returns only if that is not possible, and notes it in the file of the program's own result.

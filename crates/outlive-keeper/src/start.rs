@@ -2,7 +2,7 @@
 //!
 //! Everything that can fail happens before the command is executed, and whatever fails becomes the job's outcome.
 
-use std::ffi::CString;
+use std::ffi::{CString, NulError};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -124,8 +124,19 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     match keep(handed, &launch, umask, &limits, preparation, &mut on_exit) {
         Ok(keeper) => Ok(keeper),
         Err((handed, never)) => {
-            write_never_started(&handed.outcome, never.clone());
-            let outcome = never_started(never.clone());
+            let outcome = Outcome {
+                wait_status: WaitStatus::Unknown,
+                cause: Cause::NeverStarted(never.clone()),
+                ended: Timestamp(clock::wall_us()),
+                runtime_ms: None,
+                usage: None,
+                totals: Totals::default(),
+            };
+            // If not even this is possible, readers find a free lock and no outcome, which says the same.
+            let slots = crate::ending::both_slots(&outcome, outcome.ended);
+            fault::write_all_at(Point::NeverWrite, &handed.outcome, &slots, OUTCOME_AT)
+                .and_then(|()| fault::step(Point::NeverSync, || handed.outcome.sync_data()))
+                .ok();
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
             // A mark that is left makes the next front end write the event.
             if crate::event_writer::append(&handed.dir, &launch.live_mark, &event) {
@@ -275,8 +286,6 @@ fn execute(
     limits: &Limits,
     cgroup_fds: &CgroupFds,
 ) -> Result<spawn::Child, (bool, NeverStarted)> {
-    let strings =
-        |parts: &[&[u8]]| parts.iter().map(|part| CString::new(*part)).collect::<Result<Vec<_>, _>>();
     let nul = |_| {
         let detail = Some("an argument or variable holds a NUL byte".into());
         (false, NeverStarted { step: "exec".into(), detail, ..NeverStarted::default() })
@@ -304,6 +313,11 @@ fn execute(
     started.map_err(|failure| (failure.step == Step::Group, explain(&failure, launch)))
 }
 
+/// Returns strings as C has them; an error if one holds a NUL byte.
+pub(crate) fn strings(parts: &[&[u8]]) -> Result<Vec<CString>, NulError> {
+    parts.iter().map(|part| CString::new(*part)).collect()
+}
+
 /// Puts a failed start into facts that a reader can make a sentence of.
 fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
     const ENOENT: i32 = 2;
@@ -315,14 +329,15 @@ fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
         path: Some(RawText::from(path)),
         detail: None,
     };
+    let without_path = |step| NeverStarted { path: None, ..never(step, b"") };
     match failure.step {
-        Step::Fork => NeverStarted { path: None, ..never("fork", b"") },
-        Step::Group => NeverStarted { path: None, ..never("group", b"") },
-        Step::Session => NeverStarted { path: None, ..never("session", b"") },
-        Step::Stdio => NeverStarted { path: None, ..never("stdio", b"") },
+        Step::Fork => without_path("fork"),
+        Step::Group => without_path("group"),
+        Step::Session => without_path("session"),
+        Step::Stdio => without_path("stdio"),
         Step::Priority => {
             let detail = "a nice value below the starter's needs CAP_SYS_NICE or `ulimit -e`; leave --nice out or raise it";
-            NeverStarted { path: None, detail: Some(detail.to_owned()), ..never("priority", b"") }
+            NeverStarted { detail: Some(detail.to_owned()), ..without_path("priority") }
         }
         Step::Directory => never("directory", launch.cwd),
         Step::Exec => {
@@ -371,17 +386,6 @@ fn interpreter(path: &[u8]) -> Option<String> {
     }
 }
 
-fn never_started(never: NeverStarted) -> Outcome {
-    Outcome {
-        wait_status: WaitStatus::Unknown,
-        cause: Cause::NeverStarted(never),
-        ended: Timestamp(clock::wall_us()),
-        runtime_ms: None,
-        usage: None,
-        totals: Totals::default(),
-    }
-}
-
 fn store_failure(what: &str, error: &io::Error) -> NeverStarted {
     NeverStarted {
         step: "store".into(),
@@ -389,14 +393,4 @@ fn store_failure(what: &str, error: &io::Error) -> NeverStarted {
         path: Some(RawText::from(what)),
         detail: None,
     }
-}
-
-/// Writes the outcome of a job whose command was never executed. If not even that is possible, readers find a free lock
-/// and no outcome, which says the same.
-fn write_never_started(file: &File, never: NeverStarted) {
-    let outcome = never_started(never);
-    let slots = crate::ending::both_slots(&outcome, outcome.ended);
-    fault::write_all_at(Point::NeverWrite, file, &slots, OUTCOME_AT)
-        .and_then(|()| fault::step(Point::NeverSync, || file.sync_data()))
-        .ok();
 }

@@ -93,10 +93,10 @@ impl Keeper {
         if let Some(alarm) = &self.alarm {
             add(alarm.as_fd(), PollFlags::IN);
         }
-        let first_client = self.clients.len();
-        let clients: Vec<usize> = (0..first_client)
-            .map(|index| {
-                let client = &self.clients[index];
+        let clients: Vec<usize> = self
+            .clients
+            .iter()
+            .map(|client| {
                 let mut flags = PollFlags::empty();
                 flags.set(PollFlags::IN, client.expects_request());
                 flags.set(PollFlags::OUT, client.has_unsent());
@@ -194,8 +194,6 @@ impl Keeper {
     }
 
     fn carry_out(&mut self, index: usize, request: Request) {
-        let refused =
-            |code: &str, message: &str| Reply::Refused { code: code.into(), message: message.into() };
         let reply = match request {
             Request::Signal { signal, by } => match Signal::from_number(signal) {
                 Some(signal) => {
@@ -203,7 +201,7 @@ impl Keeper {
                     let sent = self.containment.send(signal);
                     Reply::Signalled { count: sent.count, survivors: sent.refused }
                 }
-                None => refused("bad_signal", "there is no such signal"),
+                None => Reply::refused("bad_signal", "there is no such signal"),
             },
             Request::Kill { signal, grace_ms, by } => match Signal::from_number(signal) {
                 Some(signal) => {
@@ -211,7 +209,7 @@ impl Keeper {
                     self.clients[index].waiting = Waiting::Killed;
                     return;
                 }
-                None => refused("bad_signal", "there is no such signal"),
+                None => Reply::refused("bad_signal", "there is no such signal"),
             },
             Request::Input(bytes) if self.input.is_open() => {
                 self.clients[index].waiting = Waiting::Room(bytes);
@@ -230,7 +228,7 @@ impl Keeper {
                 self.note_pause();
                 match paused {
                     Ok(()) => Reply::Accepted,
-                    Err(why) => refused("not_paused", &why),
+                    Err(why) => Reply::refused("not_paused", why),
                 }
             }
             Request::Resume => {
@@ -239,7 +237,7 @@ impl Keeper {
                 Reply::Accepted
             }
             Request::LiftTimeout if self.ending.cause.is_some() => {
-                refused("ending", "the job is being ended")
+                Reply::refused("ending", "the job is being ended")
             }
             Request::LiftTimeout => {
                 (self.deadline_us, self.alarm) = (None, None);
@@ -248,7 +246,7 @@ impl Keeper {
                 Reply::Accepted
             }
             Request::Input(_) | Request::Eof => {
-                refused("stdin_closed", "the command's standard input is not open")
+                Reply::refused("stdin_closed", "the command's standard input is not open")
             }
         };
         self.clients[index].reply(&reply);
@@ -334,6 +332,5 @@ impl Keeper {
 }
 
 fn closed() -> Reply {
-    let message = "the command has closed its standard input".to_owned();
-    Reply::Refused { code: "stdin_closed".into(), message }
+    Reply::refused("stdin_closed", "the command has closed its standard input")
 }

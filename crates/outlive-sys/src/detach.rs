@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::region::Region;
-use crate::vfork::{SignalsBlocked, errno, vfork};
+use crate::vfork::{SignalsBlocked, errno, pointers, reap, vfork};
 
 /// The first descriptor that is handed over; 0, 1 and 2 are `/dev/null`.
 pub const FIRST_FD: RawFd = 3;
@@ -50,18 +50,12 @@ pub fn start(
     fds: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
     assert!(fds.len() <= MAX_FDS, "at most {MAX_FDS} descriptors can be handed over");
-    let argv: Vec<*const c_char> =
-        arguments.iter().map(|argument| argument.as_ptr()).chain([std::ptr::null()]).collect();
+    let argv = pointers(arguments);
     #[cfg(feature = "fault")]
     let variables = crate::fault::keeper_environment();
     #[cfg(not(feature = "fault"))]
     let variables: [CString; 0] = [];
-    let environment: Vec<*const c_char> = environment
-        .iter()
-        .chain(&variables)
-        .map(|variable| variable.as_ptr())
-        .chain([std::ptr::null()])
-        .collect();
+    let environment = pointers(environment.iter().chain(&variables));
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     let null = above_targets(null.as_raw_fd())?;
     let moved = fds.iter().map(|fd| above_targets(fd.as_raw_fd())).collect::<io::Result<Vec<_>>>()?;
@@ -85,10 +79,10 @@ pub fn start(
     let blocked = SignalsBlocked::new();
     // No signal is sent to the caller when the go-between ends: a library must not disturb its host's SIGCHLD.
     // SAFETY: `go_between` only makes system calls and ends in `_exit`; signals are blocked.
-    let made = unsafe { vfork(go_between, &mut plan, 0, false) };
+    let made = unsafe { vfork(None, go_between, &mut plan, 0, false) };
     drop(blocked);
     let made = made?;
-    reap_clone(made.pid);
+    reap(made.pid);
     match plan.error {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),
@@ -172,17 +166,6 @@ fn above_targets(fd: RawFd) -> io::Result<OwnedFd> {
             return Err(io::Error::last_os_error());
         }
         Ok(OwnedFd::from_raw_fd(copy))
-    }
-}
-
-/// Reaps the go-between, which has ended or is about to.
-fn reap_clone(pid: i32) {
-    loop {
-        // SAFETY: waits for our own child; the status is not asked for. ECHILD (another thread's wait was faster) is fine.
-        let reaped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
-        if reaped >= 0 || errno() != libc::EINTR {
-            return;
-        }
     }
 }
 

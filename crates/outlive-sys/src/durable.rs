@@ -245,16 +245,15 @@ pub fn remove(dir: impl AsFd, name: &str) -> io::Result<()> {
 /// If the old name is not there, or the file system is read-only.
 pub fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(true),
-        Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
+    let renamed = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // A file system that cannot promise it. A directory in the way is then refused only where it has files in it,
         // which every job has.
-        Err(Errno::INVAL | Errno::NOSYS) => match rustix::fs::rename(from, to) {
-            Ok(()) => Ok(true),
-            Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
-            Err(error) => Err(error.into()),
-        },
+        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::rename(from, to),
+        renamed => renamed,
+    };
+    match renamed {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::param::clock_ticks_per_second;
 
 use crate::identity::ProcessId;
+use crate::tree;
 
 /// What a process uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,19 +23,16 @@ pub struct Figures {
 impl Figures {
     /// Reads them; `None` if this very process is gone.
     pub fn of(id: ProcessId) -> Option<Self> {
-        let statm = fs::read_to_string(format!("/proc/{}/statm", id.pid)).ok()?;
+        let resident_bytes = tree::resident(id.pid)?;
         // Looked at after the other: whose start time is right now was the right one before, too.
         let stat = fs::read(format!("/proc/{}/stat", id.pid)).ok()?;
         let (own, children) = times(&String::from_utf8_lossy(&stat), id.start_time)?;
-        let mut pages = statm.split_ascii_whitespace().skip(1).map(|field| field.parse::<u64>().unwrap_or(0));
-        let resident = pages.next()?;
-        let share = crate::tree::memory(id.pid)?;
-        let (ticks, page) = (clock_ticks_per_second().max(1), page_size() as u64);
+        let ticks = clock_ticks_per_second().max(1);
         Some(Self {
             cpu_ms: own * 1000 / ticks,
             children_cpu_ms: children * 1000 / ticks,
-            resident_bytes: resident * page,
-            share_bytes: share,
+            resident_bytes,
+            share_bytes: tree::memory(id.pid)?,
         })
     }
 }

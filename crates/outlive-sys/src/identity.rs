@@ -147,9 +147,7 @@ impl Handle {
         let signal = unsafe { rustix::process::Signal::from_raw_unchecked(signal.number()) };
         Ok(pidfd_send_signal(&self.0, signal)?)
     }
-}
 
-impl Handle {
     /// Sends a signal to the process group that this process leads or led, if it has members.
     ///
     /// # Errors

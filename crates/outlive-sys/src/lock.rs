@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,13 +30,10 @@ pub fn try_lock(file: impl AsFd, kind: Kind) -> io::Result<bool> {
         Kind::Shared => FlockOperation::NonBlockingLockShared,
         Kind::Exclusive => FlockOperation::NonBlockingLockExclusive,
     };
-    loop {
-        match flock(&file, operation) {
-            Ok(()) => return Ok(true),
-            Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        }
+    match retry_on_intr(|| flock(&file, operation)) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -57,13 +54,7 @@ pub fn is_held(tried: io::Result<bool>) -> bool {
 ///
 /// If the file system does not support locks.
 pub fn wait_shared(file: impl AsFd) -> io::Result<()> {
-    loop {
-        match flock(&file, FlockOperation::LockShared) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    Ok(retry_on_intr(|| flock(&file, FlockOperation::LockShared))?)
 }
 
 /// Takes the lock exclusively, waiting at most `limit`; `false` if it was not to be had.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Makes a pipe, close-on-exec at both ends; `(reading end, writing end)`.
@@ -52,29 +52,23 @@ pub enum Attempt {
 
 /// Reads once from a non-blocking descriptor.
 pub fn try_read(fd: impl AsFd, buffer: &mut [u8]) -> Attempt {
-    loop {
-        return match rustix::io::read(&fd, &mut *buffer) {
-            Ok(0) => Attempt::Closed,
-            Ok(n) => Attempt::Moved(n),
-            Err(Errno::INTR) => continue,
-            Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
-            // A terminal's master says EIO when its last user is gone.
-            Err(Errno::IO | Errno::CONNRESET) => Attempt::Closed,
-            Err(error) => Attempt::Failed(error.into()),
-        };
+    match retry_on_intr(|| rustix::io::read(&fd, &mut *buffer)) {
+        Ok(0) => Attempt::Closed,
+        Ok(n) => Attempt::Moved(n),
+        Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
+        // A terminal's master says EIO when its last user is gone.
+        Err(Errno::IO | Errno::CONNRESET) => Attempt::Closed,
+        Err(error) => Attempt::Failed(error.into()),
     }
 }
 
 /// Writes once to a non-blocking descriptor.
 pub fn try_write(fd: impl AsFd, bytes: &[u8]) -> Attempt {
-    loop {
-        return match rustix::io::write(&fd, bytes) {
-            Ok(n) => Attempt::Moved(n),
-            Err(Errno::INTR) => continue,
-            Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
-            Err(Errno::PIPE | Errno::CONNRESET) => Attempt::Closed,
-            Err(error) => Attempt::Failed(error.into()),
-        };
+    match retry_on_intr(|| rustix::io::write(&fd, bytes)) {
+        Ok(n) => Attempt::Moved(n),
+        Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
+        Err(Errno::PIPE | Errno::CONNRESET) => Attempt::Closed,
+        Err(error) => Attempt::Failed(error.into()),
     }
 }
 

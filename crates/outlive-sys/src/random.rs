@@ -1,5 +1,8 @@
 //! Random bytes from the kernel.
 
+use rustix::io::retry_on_intr;
+use rustix::rand::{GetRandomFlags, getrandom};
+
 /// Returns 16 random bytes.
 ///
 /// # Panics
@@ -7,13 +10,8 @@
 /// If the kernel has no source of randomness at all, which no supported system lacks.
 pub fn bytes16() -> [u8; 16] {
     let mut bytes = [0u8; 16];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(n) => filled += n,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("the kernel gives no random bytes: {error}"),
-        }
-    }
+    // The kernel gives so few bytes all at once.
+    let filled = retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()));
+    assert_eq!(filled, Ok(bytes.len()), "the kernel gives no random bytes");
     bytes
 }

@@ -123,12 +123,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Blocks all signals in this thread; what is to be heard is read from [`ChildEnds`].
 pub fn block_all() {
-    // SAFETY: `sigfillset` initialises the set that `pthread_sigmask` then reads; the old mask is not asked for.
-    unsafe {
-        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigfillset(set.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-    }
+    // For good: the old mask is never set again.
+    std::mem::forget(crate::vfork::SignalsBlocked::new());
 }
 
 /// Lets all signals through again; for a program that was started with all of them blocked.

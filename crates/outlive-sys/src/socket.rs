@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
@@ -96,12 +96,8 @@ pub fn send_with(stream: &mut UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) 
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(fds));
-    let sent = loop {
-        match sendmsg(&*stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
-            Err(Errno::INTR) => {}
-            other => break other?,
-        }
-    };
+    let sent =
+        retry_on_intr(|| sendmsg(&*stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL))?;
     stream.write_all(&bytes[sent..])
 }
 
@@ -114,12 +110,10 @@ pub fn receive_with(stream: &mut UnixStream, buffer: &mut [u8]) -> io::Result<Ve
     use std::io::Read;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        match recvmsg(&*stream, &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            other => break other?.bytes,
-        }
-    };
+    let received = retry_on_intr(|| {
+        recvmsg(&*stream, &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    });
+    let received = received?.bytes;
     if received == 0 {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::identity::{Handle, ProcessId};
-use crate::vfork::{SignalsBlocked, errno, vfork_into};
+use crate::vfork::{SignalsBlocked, errno, pointers, reap, vfork};
 
 /// What is to be started.
 #[derive(Debug)]
@@ -137,9 +137,6 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
         errno: error.raw_os_error().unwrap_or(libc::EAGAIN),
         candidate: 0,
     };
-    let pointers = |strings: &[CString]| -> Vec<*const c_char> {
-        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
-    };
     let candidates = pointers(command.candidates);
     let argv = pointers(command.argv);
     let environment = pointers(command.environment);
@@ -163,7 +160,7 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
     };
     let blocked = SignalsBlocked::new();
     // SAFETY: `become_command` only makes system calls and ends in `execve` or `_exit`; signals are blocked.
-    let made = unsafe { vfork_into(command.group, become_command, &mut plan, libc::SIGCHLD, true) };
+    let made = unsafe { vfork(command.group, become_command, &mut plan, libc::SIGCHLD, true) };
     drop(blocked);
     let made = made.map_err(|error| match command.group {
         // The kernel does not say which of the two it could not do; without the group it may still make a process.
@@ -310,11 +307,6 @@ fn default_signals() {
     }
 }
 
-fn reap(pid: i32) {
-    // SAFETY: reaps our own child, which has ended; the status is not asked for.
-    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) } < 0 && errno() == libc::EINTR {}
-}
-
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitStatus {
@@ -432,9 +424,6 @@ fn convert(usage: &libc::rusage) -> Usage {
 
 /// Becomes the program that `file` is, with the signals that programs begin with. Returns only if that is not possible.
 pub fn become_program(file: impl AsFd, arguments: &[CString], environment: &[CString]) -> io::Error {
-    let pointers = |strings: &[CString]| -> Vec<*const c_char> {
-        strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
-    };
     let (arguments, environment) = (pointers(arguments), pointers(environment));
     default_signals();
     // SAFETY: both lists end with null and point to strings that outlive the call, which does not return if it succeeds.

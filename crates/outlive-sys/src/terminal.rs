@@ -2,11 +2,6 @@
 
 use std::os::fd::AsFd;
 
-/// Tells whether `fd` is a terminal.
-pub fn is_terminal(fd: impl AsFd) -> bool {
-    rustix::termios::isatty(fd)
-}
-
 /// Writes once; a signal that comes while it waits for the reader is an error of kind `Interrupted`.
 ///
 /// # Errors

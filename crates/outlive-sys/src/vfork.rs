@@ -3,9 +3,9 @@
 //! Like `vfork`, but the child has a stack and a signal table of its own, so that it can call functions and set
 //! dispositions. No page table is copied, which makes it fast, and a failure is told through shared memory.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::region::Region;
 
@@ -18,7 +18,12 @@ pub(crate) struct Made {
     pub(crate) pidfd: Option<OwnedFd>,
 }
 
-/// Makes a child that runs `child` on a stack of its own, and waits until it has executed a program or ended.
+/// Makes a child that runs `child` on a stack of its own, and waits until it has executed a program or ended. With `group`, the
+/// directory of a control group of version 2, it begins its life in there.
+///
+/// # Errors
+///
+/// With a group also where neither the kernel nor this build can do that: `Unsupported`.
 ///
 /// # Safety
 ///
@@ -26,25 +31,6 @@ pub(crate) struct Made {
 /// `_exit`. What it writes through `argument` is seen by the caller when this returns. All signals must be blocked in
 /// the calling thread, because a handler that ran in the child would run in the caller's memory.
 pub(crate) unsafe fn vfork<T>(
-    child: extern "C" fn(*mut c_void) -> c_int,
-    argument: &mut T,
-    exit_signal: c_int,
-    want_pidfd: bool,
-) -> io::Result<Made> {
-    // SAFETY: the caller's promises are those that are asked for.
-    unsafe { vfork_into(None, child, argument, exit_signal, want_pidfd) }
-}
-
-/// As [`vfork`], and the child begins its life in a control group of version 2, given by its directory.
-///
-/// # Errors
-///
-/// Where neither the kernel nor this build can do that: `Unsupported`.
-///
-/// # Safety
-///
-/// As for [`vfork`].
-pub(crate) unsafe fn vfork_into<T>(
     group: Option<BorrowedFd<'_>>,
     child: extern "C" fn(*mut c_void) -> c_int,
     argument: &mut T,
@@ -60,8 +46,11 @@ pub(crate) unsafe fn vfork_into<T>(
     let pid = unsafe {
         let argument: *mut T = argument;
         match group {
+            #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+            Some(_) => return Err(io::Error::from(io::ErrorKind::Unsupported)),
+            #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
             Some(group) => clone_into(
-                group.as_raw_fd(),
+                group,
                 &mut stack,
                 flags,
                 exit_signal,
@@ -91,7 +80,7 @@ pub(crate) unsafe fn vfork_into<T>(
 /// As for [`vfork`]; `pidfd` must be valid for writing.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 unsafe fn clone_into(
-    group: RawFd,
+    group: BorrowedFd<'_>,
     stack: &mut Region,
     flags: c_int,
     exit_signal: c_int,
@@ -99,6 +88,7 @@ unsafe fn clone_into(
     child: extern "C" fn(*mut c_void) -> c_int,
     argument: *mut c_void,
 ) -> io::Result<i32> {
+    use std::os::fd::AsRawFd;
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut request: libc::clone_args = unsafe { std::mem::zeroed() };
@@ -107,7 +97,7 @@ unsafe fn clone_into(
     request.exit_signal = exit_signal as u64;
     request.stack = stack.as_mut_ptr() as u64;
     request.stack_size = stack.len() as u64;
-    request.cgroup = group as u64;
+    request.cgroup = group.as_raw_fd() as u64;
     let result: i64;
     // SAFETY: the kernel reads `request` and no more. In the parent only the call's own registers change. The child has
     // nothing but registers and its own stack, calls `child` with the stack aligned as the ABI wants it, and never
@@ -135,22 +125,6 @@ unsafe fn clone_into(
         return Err(io::Error::from_raw_os_error(-result as i32));
     }
     Ok(result as i32)
-}
-
-/// # Safety
-///
-/// As for [`vfork`].
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-unsafe fn clone_into(
-    _group: RawFd,
-    _stack: &mut Region,
-    _flags: c_int,
-    _exit_signal: c_int,
-    _pidfd: *mut c_int,
-    _child: extern "C" fn(*mut c_void) -> c_int,
-    _argument: *mut c_void,
-) -> io::Result<i32> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// All signals blocked in this thread, and the old mask again on drop.
@@ -181,4 +155,15 @@ impl Drop for SignalsBlocked {
 /// The calling thread's errno.
 pub(crate) fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// Returns a list of strings as C has it, with null at its end. The strings must outlive its use.
+pub(crate) fn pointers<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+    strings.into_iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Reaps a child that has ended or is about to.
+pub(crate) fn reap(pid: i32) {
+    // SAFETY: waits for our own child; the status is not asked for. ECHILD (another thread's wait was faster) is fine.
+    while unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) } < 0 && errno() == libc::EINTR {}
 }

@@ -22,13 +22,7 @@ const FALLBACK: Duration = Duration::from_millis(100);
 impl Watch {
     /// Starts to watch. Changes from now on are reported; the caller looks at what is there already afterwards.
     pub fn new(directory: &Path) -> Self {
-        Self { inotify: Self::watch(directory).ok() }
-    }
-
-    fn watch(directory: &Path) -> io::Result<OwnedFd> {
-        let fd = init()?;
-        add(&fd, directory)?;
-        Ok(fd)
+        Self { inotify: init().ok().filter(|fd| add(fd, directory).is_ok()) }
     }
 
     /// Tells whether the kernel pushes, or a timer is needed.
@@ -65,23 +59,17 @@ fn add(fd: &OwnedFd, directory: &Path) -> io::Result<i32> {
 }
 
 /// Watches several directories at once, with one descriptor, and tells them apart.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Watches {
     inotify: Option<OwnedFd>,
     /// The kernel's number of each directory; none where its allowance is used up.
     numbers: Vec<Option<i32>>,
 }
 
-impl Default for Watches {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Watches {
     /// Watches nothing yet, and takes nothing of the user's allowance.
     pub fn new() -> Self {
-        Self { inotify: None, numbers: Vec::new() }
+        Self::default()
     }
 
     /// Starts to watch one more; returns its place. What happened before must be looked at afterwards.

@@ -1,12 +1,13 @@
-//! Writing to jobs, and ending, pausing and removing them.
+//! Writing to jobs and ending them; what is done to several.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
 use outlive::Signal;
+use outlive::duration::parse_duration;
 
-use super::values::{parse_duration, parse_signal};
+use super::values::parse_signal;
 
 /// Write to a job's standard input
 ///
@@ -74,29 +75,9 @@ pub(crate) struct Kill {
     pub(crate) force: bool,
 }
 
-/// Stop every process of jobs where it is
-///
-/// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is
-/// paused is ended.
+/// What is done to each of several jobs.
 #[derive(Debug, Args)]
-pub(crate) struct Pause {
-    /// The jobs
-    #[arg(value_name = "JOB", required = true)]
-    pub(crate) jobs: Vec<String>,
-}
-
-/// Let paused jobs go on
-#[derive(Debug, Args)]
-pub(crate) struct Resume {
-    /// The jobs
-    #[arg(value_name = "JOB", required = true)]
-    pub(crate) jobs: Vec<String>,
-}
-
-/// Remove ended jobs with their output
-#[derive(Debug, Args)]
-#[command(visible_alias = "rm")]
-pub(crate) struct Remove {
+pub(crate) struct Jobs {
     /// The jobs
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<String>,

@@ -1,9 +1,11 @@
 //! Looking at jobs and at what they print.
 
-use clap::Args;
-use outlive::{Budget, LabelFilter, SessionName, Timestamp};
+use std::ops::Range;
 
-use super::values::{ByteRange, StreamChoice, parse_budget, parse_range, parse_session, parse_time};
+use clap::Args;
+use outlive::{Budget, LabelFilter, SessionName, Stream, Timestamp};
+
+use super::values::{parse_budget, parse_range, parse_time, streams};
 
 /// List jobs, the newest last
 #[derive(Debug, Args)]
@@ -71,7 +73,7 @@ pub(crate) struct Logs {
 
     /// Only these bytes: 100..200, 100.. or ..200
     #[arg(long, value_name = "RANGE", value_parser = parse_range, conflicts_with = "cursor")]
-    pub(crate) bytes: Option<ByteRange>,
+    pub(crate) bytes: Option<Range<u64>>,
 
     /// Only what came since then: a time (2026-11-15T06:21:09Z) or how long ago (5m)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -126,7 +128,7 @@ pub(crate) struct Logs {
     pub(crate) budget: Option<Budget>,
 
     /// Only what the reader NAME has not received yet
-    #[arg(long, value_name = "NAME", value_parser = parse_session, conflicts_with_all = ["lines", "head", "tail"])]
+    #[arg(long, value_name = "NAME", value_parser = SessionName::parse, conflicts_with_all = ["lines", "head", "tail"])]
     pub(crate) cursor: Option<SessionName>,
 
     /// Go on until the job's last process is gone
@@ -134,16 +136,6 @@ pub(crate) struct Logs {
     pub(crate) follow: bool,
 
     /// Only one stream
-    #[arg(long, value_name = "stdout|stderr")]
-    pub(crate) stream: Option<StreamChoice>,
-}
-
-/// Forget what jobs have printed so far
-///
-/// The jobs go on undisturbed; offsets and line numbers go on from where they are.
-#[derive(Debug, Args)]
-pub(crate) struct Clear {
-    /// The jobs
-    #[arg(value_name = "JOB", required = true)]
-    pub(crate) jobs: Vec<String>,
+    #[arg(long, value_name = "stdout|stderr", value_parser = streams())]
+    pub(crate) stream: Option<Stream>,
 }

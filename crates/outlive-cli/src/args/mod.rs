@@ -14,15 +14,12 @@ use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Kill, Pause, Remove, Resume, Send};
-pub(crate) use self::looking::{Clear, List, Logs, Show};
+pub(crate) use self::control::{Jobs, Kill, Send};
+pub(crate) use self::looking::{List, Logs, Show};
 pub(crate) use self::run::Run;
-pub(crate) use self::sessions::{
-    Agent, AgentVerb, Events, Inbox, NoticeForm, RunningChoice, Session, SessionVerb,
-};
-pub(crate) use self::upkeep::{Completions, Deliver, Doctor, Gc, OnExit, Page, Probe, Reference};
+pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
+pub(crate) use self::upkeep::{Deliver, Doctor, OnExit, Page, Probe};
 pub(crate) use self::values::Timeout;
-use self::values::parse_session;
 pub(crate) use self::waiting::Wait;
 
 /// Background processes for AI agents and people.
@@ -41,29 +38,6 @@ pub(crate) struct Arguments {
     pub(crate) verb: Verb,
 }
 
-/// The arguments of `run` alone: declaring all other verbs takes longer than parsing the line, and a start should be fast.
-#[derive(Debug, Parser)]
-#[command(name = "outlive")]
-pub(crate) struct Starting {
-    #[command(flatten)]
-    common: Common,
-
-    #[command(subcommand)]
-    verb: OnlyRun,
-}
-
-#[derive(Debug, Subcommand)]
-enum OnlyRun {
-    Run(Box<Run>),
-}
-
-impl From<Starting> for Arguments {
-    fn from(starting: Starting) -> Self {
-        let OnlyRun::Run(run) = starting.verb;
-        Self { common: starting.common, verb: Verb::Run(run) }
-    }
-}
-
 /// What goes with every verb.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Global options", disable_help_flag = true)]
@@ -75,28 +49,20 @@ pub(crate) struct Common {
     /// The session to start jobs in, and whose jobs to see
     ///
     /// Without it, `run` starts in $OUTLIVE_SESSION, else in `default`, and all other commands see all sessions.
-    #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
+    #[arg(long, global = true, value_name = "NAME", value_parser = SessionName::parse)]
     pub(crate) session: Option<SessionName>,
 
     /// Name of the reader; what it has already received is not repeated
     ///
     /// Without it, the conversation that the environment names ($OUTLIVE_READER, or the variable of an agent's client), else
     /// `default`.
-    #[arg(long, global = true, value_name = "NAME", value_parser = parse_session)]
+    #[arg(long, global = true, value_name = "NAME", value_parser = SessionName::parse)]
     pub(crate) reader: Option<SessionName>,
 
     // Declared here because clap's own would stand under another heading.
     #[arg(long, short, global = true, action = clap::ArgAction::Help)]
     #[arg(help = "Print help (see more with '--help')", long_help = "Print help (see a summary with '-h')")]
     help: (),
-}
-
-/// Lists the verbs by name.
-pub(crate) fn verbs() -> impl Iterator<Item = String> {
-    use clap::CommandFactory;
-    let command = Arguments::command();
-    let names: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-    names.into_iter()
 }
 
 /// What to do.
@@ -107,22 +73,39 @@ pub(crate) enum Verb {
     Show(Show),
     Logs(Logs),
     Wait(Wait),
-    Clear(Clear),
+    /// Forget what jobs have printed so far
+    ///
+    /// The jobs go on undisturbed; offsets and line numbers go on from where they are.
+    Clear(Jobs),
     Send(Send),
     Kill(Kill),
-    Pause(Pause),
-    Resume(Resume),
-    Remove(Remove),
+    /// Stop every process of jobs where it is
+    ///
+    /// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is
+    /// paused is ended.
+    Pause(Jobs),
+    /// Let paused jobs go on
+    Resume(Jobs),
+    /// Remove ended jobs with their output
+    #[command(visible_alias = "rm")]
+    Remove(Jobs),
     Events(Events),
     Mcp(Mcp),
+    #[command(subcommand)]
     Session(Session),
     Inbox(Inbox),
+    #[command(subcommand)]
     Agent(Agent),
-    Gc(Gc),
+    /// Remove now what the configuration no longer keeps
+    Gc,
     Deliver(Deliver),
     Doctor(Doctor),
     Setup(Setup),
-    Completions(Completions),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Run the command and send the notice that a job asked for at its end: its keeper becomes this
     // Keepers of an earlier build that are still running call it by its old name.
     #[command(hide = true, alias = "parting")]
@@ -132,5 +115,8 @@ pub(crate) enum Verb {
     Probe(Probe),
     /// Print a page of the reference
     #[command(hide = true)]
-    Reference(Reference),
+    Reference {
+        /// The page
+        page: Page,
+    },
 }

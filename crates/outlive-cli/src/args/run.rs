@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use outlive::duration::parse_duration;
 
 use super::options::OptionArguments;
-use super::values::{Timeout, parse_duration, parse_label, parse_timeout, parse_variable};
+use super::values::{Timeout, parse_label, parse_timeout, parse_variable};
 
 /// Start a command and return at once
 ///

@@ -4,31 +4,24 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use outlive::SessionName;
+use outlive::{Running, SessionName};
 
-use super::values::{parse_session, parse_variable};
+use super::values::{parse_variable, running};
 
 /// Make, list, show and close sessions, and move jobs between them
 ///
 /// Every job belongs to a session, and `--session` shows only the jobs of that one. A session is there as soon as a job is
 /// started in it; `create` also says what its jobs start from.
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  \
 outlive session create shop --cwd ~/shop --env PORT=3000\n  \
 outlive --session shop run 'npm run dev'\n  \
 outlive session close shop --running kill")]
-pub(crate) struct Session {
-    #[command(subcommand)]
-    pub(crate) verb: SessionVerb,
-}
-
-/// What to do with sessions.
-#[derive(Debug, Subcommand)]
-pub(crate) enum SessionVerb {
+pub(crate) enum Session {
     /// Make a session, and say what its jobs start from
     Create {
         /// Its name
-        #[arg(value_name = "NAME", value_parser = parse_session)]
+        #[arg(value_name = "NAME", value_parser = SessionName::parse)]
         name: SessionName,
 
         /// The directory that its jobs start in
@@ -48,7 +41,7 @@ pub(crate) enum SessionVerb {
     /// Show all that is known of a session
     Show {
         /// The session; without it the one that `run` would start in
-        #[arg(value_name = "NAME", value_parser = parse_session)]
+        #[arg(value_name = "NAME", value_parser = SessionName::parse)]
         name: Option<SessionName>,
 
         /// Show the values of variables, too
@@ -58,12 +51,12 @@ pub(crate) enum SessionVerb {
     /// Close a session; one with live jobs only if it is said what becomes of them
     Close {
         /// The session
-        #[arg(value_name = "NAME", value_parser = parse_session)]
+        #[arg(value_name = "NAME", value_parser = SessionName::parse)]
         name: SessionName,
 
         /// Its live jobs: refuse to close, kill them, or give them to the session `default`
-        #[arg(long, value_name = "refuse|kill|transfer", default_value = "refuse")]
-        running: RunningChoice,
+        #[arg(long, value_name = "refuse|kill|transfer", default_value = "refuse", value_parser = running())]
+        running: Running,
     },
     /// Give jobs to another session
     Transfer {
@@ -72,16 +65,9 @@ pub(crate) enum SessionVerb {
         jobs: Vec<String>,
 
         /// The session that receives them
-        #[arg(long, value_name = "NAME", value_parser = parse_session)]
+        #[arg(long, value_name = "NAME", value_parser = SessionName::parse)]
         to: SessionName,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RunningChoice {
-    Refuse,
-    Kill,
-    Transfer,
 }
 
 /// Tell what happened to jobs
@@ -129,19 +115,12 @@ pub(crate) enum NoticeForm {
 ///
 /// An agent is work that another program does. outlive keeps note of it, and reads the file that it writes to; it neither starts
 /// nor ends it.
-#[derive(Debug, Args)]
+#[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  \
 outlive agent register explore-1 --type explore --output /tmp/explore-1.output\n  \
 outlive agent output explore-1\n  \
 outlive agent done explore-1            # or: done --failed, stop")]
-pub(crate) struct Agent {
-    #[command(subcommand)]
-    pub(crate) verb: AgentVerb,
-}
-
-/// What to do with agents.
-#[derive(Debug, Subcommand)]
-pub(crate) enum AgentVerb {
+pub(crate) enum Agent {
     /// Note that an agent runs; an earlier one of this id is forgotten
     Register {
         /// The id of the agent
@@ -157,33 +136,27 @@ pub(crate) enum AgentVerb {
         output: PathBuf,
     },
     /// List agents, the newest last
-    List {},
+    List,
     /// Show how an agent is doing
-    Status {
-        /// The agent
-        #[arg(value_name = "ID")]
-        id: String,
-    },
+    Status(AgentId),
     /// Print what an agent has written, at most the last MiB of it
-    Output {
-        /// The agent
-        #[arg(value_name = "ID")]
-        id: String,
-    },
+    Output(AgentId),
     /// Note that an agent is done
     Done {
-        /// The agent
-        #[arg(value_name = "ID")]
-        id: String,
+        #[command(flatten)]
+        agent: AgentId,
 
         /// Mark it as failed
         #[arg(long)]
         failed: bool,
     },
     /// Mark an agent as abandoned: it counts as failed
-    Stop {
-        /// The agent
-        #[arg(value_name = "ID")]
-        id: String,
-    },
+    Stop(AgentId),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentId {
+    /// The agent
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
 }

@@ -5,11 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use outlive::{JobId, Nonce};
 
-use super::values::{parse_id, parse_nonce};
-
-/// Remove now what the configuration no longer keeps
-#[derive(Debug, Args)]
-pub(crate) struct Gc {}
+use super::values::parse_nonce;
 
 /// Send the notices that wait
 ///
@@ -54,28 +50,15 @@ pub(crate) struct Doctor {
     pub(crate) fix: bool,
 }
 
-/// Print completions for a shell
-#[derive(Debug, Args)]
-pub(crate) struct Completions {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
     /// The job
-    #[arg(value_parser = parse_id)]
+    #[arg(value_parser = JobId::parse)]
     pub(crate) job: JobId,
 
     /// The nonce of the job: an id may be used again
     #[arg(value_parser = parse_nonce)]
     pub(crate) nonce: Nonce,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Reference {
-    /// The page
-    pub(crate) page: Page,
 }
 
 /// A page of the reference.

@@ -1,70 +1,52 @@
 //! Parsers for the values of options.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::time::Duration;
 
-use clap::ValueEnum;
-use outlive::{Budget, HttpAddress, JobId, Nonce, SessionName, Signal, Stream, Timestamp};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use outlive::duration::{QuantityError, parse_duration};
+use outlive::{Budget, Nonce, Running, Signal, Stream, Timestamp};
 use outlive_mcp::Profile;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StreamChoice {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
+pub(super) fn streams() -> impl TypedValueParser<Value = Stream> {
+    let words = [(Stream::Stdout, "Standard output"), (Stream::Stderr, "Standard error")]
+        .map(|(stream, help)| PossibleValue::new(stream.word()).help(help));
+    PossibleValuesParser::new(words)
+        .map(|word| if word == Stream::Stdout.word() { Stream::Stdout } else { Stream::Stderr })
 }
 
-impl From<StreamChoice> for Stream {
-    fn from(choice: StreamChoice) -> Self {
-        match choice {
-            StreamChoice::Stdout => Self::Stdout,
-            StreamChoice::Stderr => Self::Stderr,
-        }
-    }
+pub(super) fn running() -> impl TypedValueParser<Value = Running> {
+    PossibleValuesParser::new(["refuse", "kill", "transfer"]).map(|word| match word.as_str() {
+        "kill" => Running::Kill,
+        "transfer" => Running::Transfer,
+        _ => Running::Refuse,
+    })
 }
 
 /// A time that may be `none`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    outlive::duration::parse_duration(text).map_err(|error| error.to_string())
-}
-
-pub(super) fn parse_environment(text: &str) -> Result<outlive::JobEnvironment, String> {
-    outlive::JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
-}
-
-pub(super) fn parse_timeout(text: &str) -> Result<Timeout, String> {
-    if text == "none" || text == "off" {
-        Ok(Timeout(None))
-    } else {
-        parse_duration(text).map(|limit| Timeout(Some(limit)))
+pub(super) fn parse_timeout(text: &str) -> Result<Timeout, QuantityError> {
+    match text {
+        "none" | "off" => Ok(Timeout(None)),
+        _ => parse_duration(text).map(|limit| Timeout(Some(limit))),
     }
 }
 
-/// Bytes from one offset up to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ByteRange {
-    pub(crate) from: u64,
-    pub(crate) to: Option<u64>,
-}
-
-pub(super) fn parse_range(text: &str) -> Result<ByteRange, String> {
-    let wrong = || "write 100..200, 100.. or ..200".to_owned();
-    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
-    let number = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong());
+/// Reads the bytes from one offset up to another; without an end up to the largest number there is.
+pub(super) fn parse_range(text: &str) -> Result<Range<u64>, &'static str> {
+    let wrong = "write 100..200, 100.. or ..200";
+    let (from, to) = text.split_once("..").ok_or(wrong)?;
+    let number = |part: &str| part.trim().parse::<u64>().map_err(|_| wrong);
     let from = if from.is_empty() { 0 } else { number(from)? };
-    let to = if to.is_empty() { None } else { Some(number(to)?) };
-    if to.is_some_and(|to| to < from) {
-        return Err("the range ends before it begins".to_owned());
-    }
-    Ok(ByteRange { from, to })
+    let to = if to.is_empty() { u64::MAX } else { number(to)? };
+    if to < from { Err("the range ends before it begins") } else { Ok(from..to) }
 }
 
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
-    match outlive::duration::parse_duration(text) {
+    match parse_duration(text) {
         Ok(ago) => {
             let ago = u64::try_from(ago.as_micros()).unwrap_or(u64::MAX);
             Ok(Timestamp(outlive_sys::clock::wall_us().saturating_sub(ago)))
@@ -77,25 +59,12 @@ pub(super) fn parse_budget(text: &str) -> Result<Budget, String> {
     Budget::parse(text).map_err(|_| "write 8K for bytes, 200l for lines or 2000t for tokens".to_owned())
 }
 
-pub(super) fn parse_session(text: &str) -> Result<SessionName, String> {
-    SessionName::parse(text).map_err(|error| error.to_string())
-}
-
-pub(super) fn parse_address(text: &str) -> Result<HttpAddress, String> {
-    text.parse().map_err(|error: outlive::RequestError| error.to_string())
-}
-
-pub(super) fn parse_id(text: &str) -> Result<JobId, String> {
-    JobId::parse(text).map_err(|error| error.to_string())
-}
-
 pub(super) fn parse_nonce(text: &str) -> Result<Nonce, String> {
     Nonce::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 
-pub(super) fn parse_signal(text: &str) -> Result<Signal, String> {
-    Signal::parse(text)
-        .ok_or_else(|| "no such signal: give a name such as TERM, or a number from 1 to 64".to_owned())
+pub(super) fn parse_signal(text: &str) -> Result<Signal, &'static str> {
+    Signal::parse(text).ok_or("no such signal: give a name such as TERM, or a number from 1 to 64")
 }
 
 pub(super) fn parse_variable(text: &str) -> Result<(String, OsString), String> {

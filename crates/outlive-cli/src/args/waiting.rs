@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use outlive::HttpAddress;
-
-use super::values::{parse_address, parse_duration};
+use outlive::duration::parse_duration;
 
 /// Wait for jobs: for their end, or for what comes before it
 ///
@@ -64,7 +63,7 @@ pub(crate) struct Wait {
     pub(crate) port: Option<u16>,
 
     /// This address answers with a status below 400
-    #[arg(long, value_name = "URL", value_parser = parse_address, help_heading = "Conditions")]
+    #[arg(long, value_name = "URL", help_heading = "Conditions")]
     pub(crate) http: Option<HttpAddress>,
 
     /// It has printed nothing for this long

@@ -1,63 +1,42 @@
 //! `outlive agent`: keep note of background agents.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::args::{Agent, AgentVerb};
+use crate::args::Agent;
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::{note, one_line, print, print_json, table, width};
+use crate::render::{answer, note, one_line, print, print_json, table, width};
 
 /// What an agent has written, for scripts.
 #[derive(Serialize)]
-struct Written {
-    agent: String,
+struct Written<'a> {
+    agent: &'a str,
     status: outlive::AgentStatus,
-    output: String,
+    output: &'a str,
 }
 
 pub(crate) fn run(context: &Context, arguments: &Agent) -> Result<ExitCode, Failure> {
     let (store, session) = (&context.store, context.session.as_ref());
-    match &arguments.verb {
-        AgentVerb::Register { id, kind, output } => register(context, id, kind, output),
-        AgentVerb::List {} => list(context),
-        AgentVerb::Status { id } => tell(context, &store.agent(id, session)?),
-        AgentVerb::Output { id } => output(context, &store.agent(id, session)?),
-        AgentVerb::Done { id, failed } => tell(context, &store.finish_agent(id, session, !failed)?),
-        AgentVerb::Stop { id } => tell(context, &store.stop_agent(id, session)?),
-    }
-}
-
-fn register(context: &Context, id: &str, kind: &str, output: &Path) -> Result<ExitCode, Failure> {
-    let session = match &context.session {
-        Some(session) => session.clone(),
-        None => super::inherited_session()?,
+    let agent = match arguments {
+        Agent::List => return list(context),
+        Agent::Output(agent) => return output(context, &store.agent(&agent.id, session)?),
+        Agent::Register { id, kind, output } => {
+            store.register_agent(&context.own_session()?, id, kind, output)?
+        }
+        Agent::Status(agent) => store.agent(&agent.id, session)?,
+        Agent::Done { agent, failed } => store.finish_agent(&agent.id, session, !failed)?,
+        Agent::Stop(agent) => store.stop_agent(&agent.id, session)?,
     };
-    let agent = context.store.register_agent(&session, id, kind, output)?;
-    tell(context, &agent)
-}
-
-/// Prints how an agent is doing.
-fn tell(context: &Context, agent: &outlive::Agent) -> Result<ExitCode, Failure> {
-    if context.is_json {
-        return print_json(&agent.object());
-    }
-    print(&format!("{} {}\n", one_line(&agent.id), agent.status.word()));
-    Ok(ExitCode::SUCCESS)
+    answer(context.is_json, &agent.object(), || format!("{} {}\n", one_line(&agent.id), agent.status.word()))
 }
 
 fn output(context: &Context, agent: &outlive::Agent) -> Result<ExitCode, Failure> {
     let output = agent.output();
-    if context.is_json {
-        return print_json(&Written { agent: agent.id.clone(), status: agent.status, output });
-    }
-    print(&output);
-    if !output.is_empty() && !output.ends_with('\n') {
-        print("\n");
-    }
-    Ok(ExitCode::SUCCESS)
+    let end = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
+    let written = Written { agent: &agent.id, status: agent.status, output: &output };
+    answer(context.is_json, &written, || format!("{output}{end}"))
 }
 
 fn list(context: &Context) -> Result<ExitCode, Failure> {

@@ -2,27 +2,12 @@
 
 use std::process::ExitCode;
 
-use serde::Serialize;
-
-use crate::args::Clear;
+use crate::args::Jobs;
 use crate::commands::{Context, each};
 use crate::failure::Failure;
-use crate::render::print_json;
 
-#[derive(Serialize)]
-struct Cleared {
-    cleared: Vec<outlive::JobId>,
-}
-
-pub(crate) fn run(context: &Context, arguments: &Clear) -> Result<ExitCode, Failure> {
-    let mut cleared = Vec::new();
-    let code = each(context, &arguments.jobs, |job| {
-        context.store.clear(job).map_err(|error| Failure::from(error).during("clear"))?;
-        cleared.push(job.id().clone());
-        Ok(())
-    })?;
-    if context.is_json {
-        print_json(&Cleared { cleared })?;
-    }
-    Ok(code)
+pub(crate) fn run(context: &Context, arguments: &Jobs) -> Result<ExitCode, Failure> {
+    each(context, &arguments.jobs, Some("cleared"), |job| {
+        context.store.clear(job).map_err(|error| Failure::from(error).during("clear"))
+    })
 }

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use clap_complete::Shell;
 
-use crate::args::{Arguments, Completions};
+use crate::args::Arguments;
 use crate::render;
 
-pub(crate) fn run(arguments: &Completions) -> ExitCode {
+pub(crate) fn run(shell: Shell) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Arguments::command(), "outlive", &mut script);
+    clap_complete::generate(shell, &mut Arguments::command(), "outlive", &mut script);
     render::print_bytes(&script);
     ExitCode::SUCCESS
 }

@@ -7,7 +7,7 @@ use outlive::Delivered;
 use crate::args::Deliver;
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure};
-use crate::render::{note, print, print_json};
+use crate::render::{answer, note};
 
 pub(crate) fn run(context: &Context, arguments: &Deliver) -> Result<ExitCode, Failure> {
     // In the background it is started with all signals blocked.
@@ -21,21 +21,11 @@ pub(crate) fn run(context: &Context, arguments: &Deliver) -> Result<ExitCode, Fa
         note("outlive: another one is at it");
         return Ok(ExitCode::SUCCESS);
     };
-    if context.is_json {
-        print_json(&delivered)?;
-    } else {
-        print(&text(&delivered));
-    }
-    Ok(if delivered.waiting > 0 || delivered.set_aside > 0 {
-        ExitCode::from(FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
-}
-
-fn text(delivered: &Delivered) -> String {
-    let Delivered { delivered, failed_attempts, set_aside, waiting } = delivered;
-    format!(
-        "{delivered} delivered, {waiting} waiting, {set_aside} given up; {failed_attempts} attempts failed\n"
-    )
+    let Delivered { delivered: arrived, failed_attempts, set_aside, waiting } = delivered;
+    answer(context.is_json, &delivered, || {
+        format!(
+            "{arrived} delivered, {waiting} waiting, {set_aside} given up; {failed_attempts} attempts failed\n"
+        )
+    })?;
+    Ok(if waiting > 0 || set_aside > 0 { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use outlive::duration::format_size;
-use outlive::{Allowances, Machine, Survival, Versions};
+use outlive::{Allowances, Finding, Machine, Survival, Versions};
 use serde::Serialize;
 
 use crate::args::Doctor;
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure};
-use crate::render::{one_line, print, print_json};
+use crate::render::{Rows, answer, one_line, survival};
 
 #[derive(Serialize)]
 struct Report {
@@ -51,51 +51,37 @@ pub(crate) fn run(context: &Context, arguments: &Doctor) -> Result<ExitCode, Fai
         allowances: store.allowances(),
         versions: store.versions(),
         survives: Survival::here(),
-        findings: examination
-            .findings
-            .into_iter()
-            .map(|finding| FindingObject {
-                path: finding.path.display().to_string(),
-                problem: finding.problem,
-                action: finding.action,
-                fix: finding.fix,
-            })
-            .collect(),
+        findings: examination.findings.into_iter().map(object).collect(),
     };
-    if context.is_json {
-        print_json(&report)?;
-    } else {
-        print(&text(&report));
-    }
+    answer(context.is_json, &report, || text(&report))?;
     Ok(if is_open { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
+fn object(Finding { path, problem, action, fix, .. }: Finding) -> FindingObject {
+    FindingObject { path: path.display().to_string(), problem, action, fix }
+}
+
 fn text(report: &Report) -> String {
-    let mut text = String::new();
-    let mut row = |name: &str, value: &str| text.push_str(&format!("{name:<9} {}\n", one_line(value)));
-    row("store", &report.store);
-    row("version", report.version);
+    let mut rows = Rows::default();
+    rows.add("store", Some(&report.store));
+    rows.add("version", Some(report.version));
     let keeper = report.keeper.as_deref().unwrap_or("none found");
     let version = report.versions.keeper.as_deref().unwrap_or("of unknown version");
-    row("keeper", &format!("{keeper}, {version}"));
-    for other in &report.versions.live_jobs_of_others {
-        row("", &format!("{other} was started by another version"));
-    }
-    row("jobs", &format!("{}, {} live", report.jobs, report.live));
-    row("kernel", &report.machine.kernel);
+    let others = report.versions.live_jobs_of_others.iter();
+    let others = others.map(|other| format!("{other} was started by another version"));
+    rows.add("keeper", std::iter::once(format!("{keeper}, {version}")).chain(others));
+    rows.add("jobs", Some(format!("{}, {} live", report.jobs, report.live)));
+    rows.add("kernel", Some(&report.machine.kernel));
     let there = report.machine.features.iter().filter(|feature| feature.available);
-    row("has", &there.map(|feature| feature.name).collect::<Vec<_>>().join(", "));
+    rows.add("has", Some(there.map(|feature| feature.name).collect::<Vec<_>>().join(", ")));
     for feature in &report.machine.features {
-        if let Some(without) = feature.without {
-            row("lacks", &format!("{}: {without}", feature.name));
-        }
+        rows.add("lacks", feature.without.map(|without| format!("{}: {without}", feature.name)));
     }
-    row("contains", &report.containment.iter().map(|level| level.word()).collect::<Vec<_>>().join(", "));
-    allowances(&report.allowances).iter().for_each(|(name, value)| row(name, value));
-    row("survives", &format!("its starter: {}", report.survives.starter));
-    row("", &format!("logout: {}", report.survives.logout));
-    row("", &format!("the service or container: {}", report.survives.surroundings));
-    row("", &format!("a restart: {}", report.survives.restart));
+    let levels: Vec<&str> = report.containment.iter().map(|level| level.word()).collect();
+    rows.add("contains", Some(levels.join(", ")));
+    rows.add("limits", allowances(&report.allowances));
+    rows.add("survives", survival(&report.survives));
+    let mut text = rows.text(|_, cell| cell.to_owned());
     for finding in &report.findings {
         let action = match (&finding.action, &finding.fix) {
             (Some(action), _) => action.clone(),
@@ -111,35 +97,18 @@ fn text(report: &Report) -> String {
     text
 }
 
-fn allowances(allowances: &Allowances) -> [(&'static str, String); 4] {
+fn allowances(allowances: &Allowances) -> [String; 4] {
     let size = |bytes: Option<u64>, other: &str| bytes.map_or_else(|| other.to_owned(), format_size);
     let count = |count: Option<u64>| count.map_or_else(|| "any number".to_owned(), |count| count.to_string());
     let Allowances { live_jobs, live_jobs_limit, session_jobs_limit, .. } = allowances;
+    let reserved = size(allowances.reserved_bytes, "nothing");
+    let room = size(allowances.bytes_limit, "any number of bytes");
+    let (files, most) = (count(allowances.open_files), count(allowances.open_files_most));
+    let (watchers, watches) = (count(allowances.watchers), count(allowances.watches));
     [
-        ("limits", format!("{live_jobs} of {live_jobs_limit} live jobs; {session_jobs_limit} in a session")),
-        (
-            "",
-            format!(
-                "{} of {} reserved for output",
-                size(allowances.reserved_bytes, "nothing"),
-                size(allowances.bytes_limit, "any number of bytes")
-            ),
-        ),
-        (
-            "",
-            format!(
-                "{} open files, {} at most",
-                count(allowances.open_files),
-                count(allowances.open_files_most)
-            ),
-        ),
-        (
-            "",
-            format!(
-                "{} watchers with {} watches together",
-                count(allowances.watchers),
-                count(allowances.watches)
-            ),
-        ),
+        format!("{live_jobs} of {live_jobs_limit} live jobs; {session_jobs_limit} in a session"),
+        format!("{reserved} of {room} reserved for output"),
+        format!("{files} open files, {most} at most"),
+        format!("{watchers} watchers with {watches} watches together"),
     ]
 }

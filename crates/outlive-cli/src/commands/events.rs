@@ -51,9 +51,9 @@ struct GapObject<'a> {
 }
 
 #[derive(Serialize)]
-struct Gap {
-    from: u64,
-    to: u64,
+pub(super) struct Gap {
+    pub(super) from: u64,
+    pub(super) to: u64,
 }
 
 /// One session that is read.

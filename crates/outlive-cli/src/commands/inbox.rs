@@ -9,9 +9,8 @@ use serde::Serialize;
 
 use crate::args::{Inbox, NoticeForm};
 use crate::commands::Context;
-use crate::commands::inherited_session;
 use crate::failure::Failure;
-use crate::render::{note, print, print_json};
+use crate::render::{counted, note, print, print_json};
 
 /// How long another program of the same reader is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +24,7 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Failure> {
-    let session = context.session.clone().map_or_else(inherited_session, Ok)?;
+    let session = context.own_session()?;
     let reader = &context.reader;
     let mut inbox = match arguments.peek {
         true => context.store.peek(&session, reader),
@@ -55,10 +54,7 @@ fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pe
     let notices: Vec<String> = pending.notices.iter().map(one).collect();
     let mut text = notices.join("\n");
     if form == NoticeForm::Text {
-        let count = match pending.notices.len() {
-            1 => "1 job".to_owned(),
-            count => format!("{count} jobs"),
-        };
+        let count = counted(pending.notices.len() as u64, "job", "jobs");
         text = format!("{count} of session {session} ended:\n\n{text}");
         if pending.left > 0 {
             text += &format!("\n{} more have ended: outlive inbox tells of them next\n", pending.left);

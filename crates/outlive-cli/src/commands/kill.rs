@@ -8,9 +8,9 @@ use outlive::{ControlError, Job, Killed};
 use serde::Serialize;
 
 use crate::args::Kill;
-use crate::commands::{Context, of_group};
+use crate::commands::Context;
 use crate::failure::{FAILED, Failure, report};
-use crate::render::{note, one_line, print, print_json};
+use crate::render::{counted, note, one_line, print, print_json};
 
 /// The program that asks, as the outcome names it.
 const BY: &str = "outlive kill";
@@ -22,16 +22,9 @@ struct Answer {
     /// It had ended before, and nothing of it was left.
     already_ended: bool,
     signalled: u32,
-    survivors: Vec<SurvivorObject>,
+    survivors: Vec<outlive::Survivor>,
     /// Of a job without keeper: what cannot be said for certain.
     untraced: Option<String>,
-}
-
-#[derive(Serialize)]
-struct SurvivorObject {
-    pid: i32,
-    command: String,
-    why: String,
 }
 
 /// The results so far.
@@ -89,14 +82,14 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
 
 /// Finds the jobs that are meant. One that does not exist is told, and does not keep the others from their end.
 fn chosen(context: &Context, arguments: &Kill, tally: &mut Tally) -> Result<Vec<Job>, Failure> {
-    let (store, session) = (&context.store, context.session.as_ref());
+    let store = &context.store;
     if let Some(port) = arguments.port {
-        return Ok(vec![store.find_by_port(port, session)?]);
+        return Ok(vec![store.find_by_port(port, context.session.as_ref())?]);
     }
     if !arguments.all && arguments.group.is_none() {
         let mut jobs: Vec<Job> = Vec::new();
         for reference in &arguments.jobs {
-            match store.find_to_change(reference, session) {
+            match store.find_to_change(reference, context.session.as_ref()) {
                 // A job may be given twice, as by its name and its id.
                 Ok(job) if jobs.iter().any(|known| known.id() == job.id()) => {}
                 Ok(job) => jobs.push(job),
@@ -106,8 +99,8 @@ fn chosen(context: &Context, arguments: &Kill, tally: &mut Tally) -> Result<Vec<
         return Ok(jobs);
     }
     let listed = match &arguments.group {
-        Some(group) => of_group(context, "kill", group)?,
-        None => store.list(session).map_err(|error| Failure::other("kill", &error))?.jobs,
+        Some(group) => context.of_group("kill", group)?,
+        None => context.list("kill")?.jobs,
     };
     let mut jobs = Vec::new();
     for job in listed {
@@ -180,24 +173,18 @@ fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &
     if let Some(untraced) = &killed.untraced {
         note(&format!("outlive: {}: {untraced}", job.id()));
     }
-    let survivors = killed.survivors.into_iter();
     tally.answers.push(Answer {
         job: job.id().clone(),
         status: job.state(&context.store).status,
         already_ended: killed.was_over,
         signalled: killed.signalled,
-        survivors: survivors
-            .map(|left| SurvivorObject { pid: left.pid, command: left.command, why: left.why })
-            .collect(),
+        survivors: killed.survivors,
         untraced: killed.untraced,
     });
 }
 
 fn words(killed: &Killed, arguments: &Kill) -> String {
-    let processes = match killed.signalled {
-        1 => "1 process".to_owned(),
-        count => format!("{count} processes"),
-    };
+    let processes = counted(killed.signalled.into(), "process", "processes");
     match (arguments.signal, arguments.grace) {
         _ if killed.was_over => "had already ended".to_owned(),
         (Some(signal), None) => format!("{} sent to {processes}", signal.name()),

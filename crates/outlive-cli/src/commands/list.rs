@@ -34,9 +34,7 @@ struct ListedObject<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
-    let listing =
-        context.store.list(context.session.as_ref()).map_err(|error| Failure::other("list", &error))?;
-    let listing = listing.with_labels(&arguments.label);
+    let listing = context.list("list")?.with_labels(&arguments.label);
     // The session of a damaged job is not known, so a list of one session leaves it out.
     for damaged in listing.damaged.iter().filter(|_| context.session.is_none()) {
         let name = one_line(&damaged.name.to_string_lossy());

@@ -24,9 +24,10 @@ mod setup;
 mod show;
 mod wait;
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use outlive::{Code, Job, Lease, SessionName, SpareKeeper, Store};
+use outlive::{Code, Job, Lease, Listing, SessionName, SpareKeeper, Store};
 
 use crate::args::{Arguments, Verb};
 use crate::failure::{Failure, report};
@@ -44,17 +45,41 @@ pub(crate) struct Context {
     _lease: Option<Lease>,
 }
 
+impl Context {
+    /// Returns the session that is meant where one is needed.
+    pub(crate) fn own_session(&self) -> Result<SessionName, Failure> {
+        self.session.clone().map_or_else(inherited_session, Ok)
+    }
+
+    /// Lists the jobs that are to be seen, ended ones too.
+    pub(crate) fn list(&self, what: &str) -> Result<Listing, Failure> {
+        self.store.list(self.session.as_ref()).map_err(|error| Failure::other(what, &error))
+    }
+
+    /// Lists the jobs of a group, ended ones too.
+    pub(crate) fn of_group(&self, what: &str, group: &str) -> Result<Vec<Job>, Failure> {
+        let mut jobs = self.list(what)?.jobs;
+        jobs.retain(|job| job.spec().options.group.as_deref() == Some(group));
+        if jobs.is_empty() {
+            let hint = "`outlive list` shows all jobs; `outlive run --group` starts one in a group";
+            let message = format!("there is no job of group {group:?}");
+            return Err(Failure::new(Code::NotFound, message).during(what).hint(hint));
+        }
+        Ok(jobs)
+    }
+}
+
 /// Does what was asked.
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
     match arguments.verb {
-        Verb::Completions(completions) => return Ok(completions::run(&completions)),
+        Verb::Completions { shell } => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.
         Verb::Setup(setup) => {
             return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
         }
         Verb::OnExit(asked) => return on_exit::run(&asked),
-        Verb::Reference(asked) => {
-            render::print(&reference::page(asked.page));
+        Verb::Reference { page } => {
+            render::print(&reference::page(page));
             return Ok(ExitCode::SUCCESS);
         }
         _ => {}
@@ -78,28 +103,30 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
         Verb::Wait(wait) => wait::run(&context, &wait),
-        Verb::Clear(clear) => clear::run(&context, &clear),
+        Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
         Verb::Kill(kill) => kill::run(&context, &kill),
-        Verb::Pause(pause) => pause::run(&context, &pause),
-        Verb::Resume(resume) => resume::run(&context, &resume),
-        Verb::Remove(remove) => remove::run(&context, &remove),
+        Verb::Pause(jobs) => pause::run(&context, &jobs),
+        Verb::Resume(jobs) => resume::run(&context, &jobs),
+        Verb::Remove(jobs) => remove::run(&context, &jobs),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
         Verb::Inbox(inbox) => inbox::run(&context, &inbox),
         Verb::Agent(agent) => agent::run(&context, &agent),
-        Verb::Gc(_) => gc::run(&context),
+        Verb::Gc => gc::run(&context),
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
-        Verb::Mcp(_) | Verb::Completions(_) | Verb::OnExit(_) | Verb::Reference(_) | Verb::Setup(_) => {
-            Ok(ExitCode::SUCCESS)
-        }
+        Verb::Mcp(_)
+        | Verb::Completions { .. }
+        | Verb::OnExit(_)
+        | Verb::Reference { .. }
+        | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
     }
 }
 
 /// Returns the session that is meant where none is given. Inside a job, new jobs belong to its session.
-pub(crate) fn inherited_session() -> Result<SessionName, Failure> {
+fn inherited_session() -> Result<SessionName, Failure> {
     match std::env::var("OUTLIVE_SESSION") {
         Ok(name) if !name.is_empty() => SessionName::parse(&name).map_err(|error| {
             Failure::usage(format!("OUTLIVE_SESSION={name:?}: {error}"), "unset it, or give --session NAME")
@@ -108,37 +135,29 @@ pub(crate) fn inherited_session() -> Result<SessionName, Failure> {
     }
 }
 
-/// Lists the jobs of a group, ended ones too.
-pub(crate) fn of_group(context: &Context, what: &str, group: &str) -> Result<Vec<Job>, Failure> {
-    let mut jobs =
-        context.store.list(context.session.as_ref()).map_err(|error| Failure::other(what, &error))?.jobs;
-    jobs.retain(|job| job.spec().options.group.as_deref() == Some(group));
-    if jobs.is_empty() {
-        let hint = "`outlive list` shows all jobs; `outlive run --group` starts one in a group";
-        let message = format!("there is no job of group {group:?}");
-        return Err(Failure::new(Code::NotFound, message).during(what).hint(hint));
-    }
-    Ok(jobs)
-}
-
 /// Does something to each of several jobs. All must exist before anything is done to one; after that, what fails for one
-/// is reported, and the others go on. Returns the first failure's exit status.
+/// is reported, and the others go on. With `--json` it prints under `done` the jobs that it was done to, where that has a word.
+/// Returns the first failure's exit status.
 pub(crate) fn each(
     context: &Context,
     references: &[String],
-    mut act: impl FnMut(&Job) -> Result<(), Failure>,
+    done: Option<&str>,
+    act: impl Fn(&Job) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
     let find = |reference: &String| context.store.find_to_change(reference, context.session.as_ref());
     let jobs = references.iter().map(find).collect::<Result<Vec<Job>, _>>()?;
-    let mut code = ExitCode::SUCCESS;
-    let mut has_failed = false;
+    let (mut ids, mut failed) = (Vec::new(), None);
     for job in &jobs {
-        if let Err(failure) = act(job) {
-            let reported = report(&failure, context.is_json);
-            if !std::mem::replace(&mut has_failed, true) {
-                code = reported;
+        match act(job) {
+            Ok(()) => ids.push(job.id()),
+            Err(failure) => {
+                let status = report(&failure, context.is_json);
+                failed.get_or_insert(status);
             }
         }
     }
-    Ok(code)
+    if let Some(done) = done.filter(|_| context.is_json) {
+        render::print_json(&BTreeMap::from([(done, ids)]))?;
+    }
+    Ok(failed.unwrap_or(ExitCode::SUCCESS))
 }

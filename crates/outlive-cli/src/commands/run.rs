@@ -13,7 +13,7 @@ use outlive_sys::signal::{interrupt_fd, interrupted};
 use serde::Serialize;
 
 use crate::args::{Run, Timeout};
-use crate::commands::{Context, inherited_session};
+use crate::commands::Context;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
 
@@ -45,11 +45,8 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
         (_, true) => return Err(Failure::usage("run: the line is more than one argument", hint)),
         (_, false) => return Err(Failure::usage("run: give a line or a program after --, not both", hint)),
     };
-    let session = match &context.session {
-        Some(session) => session.clone(),
-        None => inherited_session()?,
-    };
-    request = request.session(session).reader(context.reader.clone()).options(arguments.options.0);
+    request =
+        request.session(context.own_session()?).reader(context.reader.clone()).options(arguments.options.0);
     if let Some(cwd) = arguments.cwd {
         request = request.cwd(cwd);
     }

@@ -8,19 +8,19 @@ use std::process::ExitCode;
 
 use outlive::{RawText, Running, SessionError, SessionName, SessionObject};
 
-use crate::args::{RunningChoice, Session, SessionVerb};
+use crate::args::Session;
 use crate::commands::{Context, each};
 use crate::failure::Failure;
 use crate::render::{note, one_line, print, print_json, table, usage_cells, width};
 
 pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Failure> {
-    match arguments.verb {
-        SessionVerb::Create { name, cwd, env } => create(context, &name, cwd, env),
-        SessionVerb::List { usage } => list(context, usage),
-        SessionVerb::Show { name, show_env } => show(context, name, show_env),
-        SessionVerb::Close { name, running } => close(context, &name, running),
-        SessionVerb::Transfer { jobs, to } => {
-            each(context, &jobs, |job| context.store.transfer(job, &to).map_err(Failure::from))
+    match arguments {
+        Session::Create { name, cwd, env } => create(context, &name, cwd, env),
+        Session::List { usage } => list(context, usage),
+        Session::Show { name, show_env } => show(context, name, show_env),
+        Session::Close { name, running } => close(context, &name, running),
+        Session::Transfer { jobs, to } => {
+            each(context, &jobs, None, |job| Ok(context.store.transfer(job, &to)?))
         }
     }
 }
@@ -44,11 +44,7 @@ fn create(
     let env: BTreeMap<String, RawText> =
         env.into_iter().map(|(name, value)| (name, RawText::from(value.as_bytes()))).collect();
     context.store.create_session(name, cwd, env)?;
-    if context.is_json {
-        return print_json(&context.store.session(name)?.object(None, false));
-    }
-    print(&format!("{name}\n"));
-    Ok(ExitCode::SUCCESS)
+    tell(context, name, "")
 }
 
 /// Returns the directory as every later command means it.
@@ -102,10 +98,7 @@ fn row(object: &SessionObject) -> Vec<String> {
 }
 
 fn show(context: &Context, name: Option<SessionName>, with_values: bool) -> Result<ExitCode, Failure> {
-    let name = match name.or_else(|| context.session.clone()) {
-        Some(name) => name,
-        None => super::inherited_session()?,
-    };
+    let name = name.map_or_else(|| context.own_session(), Ok)?;
     visible(context, &name)?;
     let session = context.store.session(&name)?;
     let object = session.object(Some(session.usage(&context.store)), with_values);
@@ -139,22 +132,22 @@ fn count(live: usize, jobs: &[outlive::JobId]) -> String {
     if names.is_empty() { live.to_string() } else { format!("{live}: {}", names.join(" ")) }
 }
 
-fn close(context: &Context, name: &SessionName, running: RunningChoice) -> Result<ExitCode, Failure> {
+fn close(context: &Context, name: &SessionName, running: Running) -> Result<ExitCode, Failure> {
     visible(context, name)?;
-    let running = match running {
-        RunningChoice::Refuse => Running::Refuse,
-        RunningChoice::Kill => Running::Kill,
-        RunningChoice::Transfer => Running::Transfer,
-    };
     let closed = context.store.close_session(name, running)?;
-    if context.is_json {
-        return print_json(&context.store.session(name)?.object(None, false));
-    }
     let what = match (running, closed.live.len()) {
         (_, 0) => String::new(),
         (Running::Transfer, count) => format!(", {count} given to the session default"),
         (_, count) => format!(", {count} ended"),
     };
-    print(&format!("{name} closed{what}\n"));
+    tell(context, name, &format!(" closed{what}"))
+}
+
+/// Prints the session, or its name with what was done.
+fn tell(context: &Context, name: &SessionName, done: &str) -> Result<ExitCode, Failure> {
+    if context.is_json {
+        return print_json(&context.store.session(name)?.object(None, false));
+    }
+    print(&format!("{name}{done}\n"));
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use outlive::duration::{format_duration, format_size};
 use outlive::{
     Enforcement, Job, JobObject, JobOption, JobOptions, LimitsObject, Listeners, NEWER, OPTIONS, OnExit,
     OnExitState, OptionKind, OrNewer, Port, Process, Source, State, Stdin, Survival, Survivors, Usage,
@@ -14,7 +15,9 @@ use serde_json::Value;
 use crate::args::Show;
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::{colour, is_coloured, note, one_line, port_list, print, print_json, table, width};
+use crate::render::{
+    Rows, colour, counted, is_coloured, note, one_line, port_list, print, print_json, survival, table, width,
+};
 
 /// The job object, and what only `show` tells.
 #[derive(Serialize)]
@@ -123,79 +126,61 @@ fn shown_options() -> impl Iterator<Item = &'static JobOption> {
 }
 
 fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
-    use outlive::duration::{format_duration, format_size};
     let job = shown.job;
     let status = state.words();
-    let mut rows: Vec<[String; 2]> = Vec::new();
-    let mut row = |name: &str, value: Option<String>| {
-        rows.extend(value.map(|value| [name.to_owned(), one_line(&value)]))
-    };
-    row("job", Some(job.job.to_string()));
-    row("name", job.name.clone());
-    row("status", Some(status.clone()));
-    row("ready", ready_line(job));
-    row("reason", job.reason.clone());
-    row("recorded until", job.recorded_until.clone());
-    row("command", Some(job.command.clone()));
-    row("directory", Some(job.cwd.clone()));
-    row("session", Some(job.session.clone()));
-    for (number, (name, value)) in job.labels.iter().enumerate() {
-        row(if number == 0 { "labels" } else { "" }, Some(format!("{name}={value}")));
-    }
-    row("parent", job.parent.as_ref().map(ToString::to_string));
-    row("pid", job.pid.map(|pid| pid.to_string()));
-    row("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
-    row("started", job.started_at.clone());
-    row("ended", job.ended_at.clone());
-    row("runtime", job.runtime_ms.map(format_duration));
-    row("timeout", shown.timeout_ms.map(format_duration));
-    row("grace", Some(format_duration(shown.grace_ms)));
+    let mut rows = Rows::default();
+    rows.add("job", Some(job.job.to_string()));
+    rows.add("name", &job.name);
+    rows.add("status", Some(&status));
+    rows.add("ready", ready_line(job));
+    rows.add("reason", &job.reason);
+    rows.add("recorded until", &job.recorded_until);
+    rows.add("command", Some(&job.command));
+    rows.add("directory", Some(&job.cwd));
+    rows.add("session", Some(&job.session));
+    rows.add("labels", job.labels.iter().map(|(name, value)| format!("{name}={value}")));
+    rows.add("parent", job.parent.as_ref().map(ToString::to_string));
+    rows.add("pid", job.pid.map(|pid| pid.to_string()));
+    rows.add("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
+    rows.add("started", &job.started_at);
+    rows.add("ended", &job.ended_at);
+    rows.add("runtime", job.runtime_ms.map(format_duration));
+    rows.add("timeout", shown.timeout_ms.map(format_duration));
+    rows.add("grace", Some(format_duration(shown.grace_ms)));
     let dropped = match job.output.dropped_bytes {
         0 => String::new(),
         bytes => format!("; {} could not be kept", format_size(bytes)),
     };
     let output = format!("{} in {} lines{dropped}", format_size(job.output.bytes), job.output.lines);
-    row("output", Some(output));
-    row(
-        "kept",
-        Some(shown.output_cap_bytes.map_or("all".to_owned(), |cap| format!("the last {}", format_size(cap)))),
-    );
-    row("containment", job.containment.as_ref().map(OrNewer::word));
-    for (number, limit) in job.limits.iter().flat_map(limit_lines).enumerate() {
-        row(if number == 0 { "limits" } else { "" }, Some(limit));
-    }
-    row("survivors", Some(shown.survivors.clone()));
+    rows.add("output", Some(output));
+    let cap = shown.output_cap_bytes.map(|cap| format!("the last {}", format_size(cap)));
+    rows.add("kept", Some(cap.as_deref().unwrap_or("all")));
+    rows.add("containment", job.containment.as_ref().map(OrNewer::word));
+    rows.add("limits", job.limits.iter().flat_map(limit_lines));
+    rows.add("survivors", Some(&shown.survivors));
     for option in shown_options() {
         let (text, default) = (option.text(options), option.text(&JobOptions::default()));
-        row(option.name, Some(text).filter(|text| *text != default));
+        rows.add(option.name, Some(text).filter(|text| *text != default));
     }
-    row("usage", usage_line(&shown.usage));
-    for (number, port) in shown.ports.iter().flatten().enumerate() {
-        let line = format!("{} (pid {}, bound to {})", port.url, port.pid, port.address);
-        row(if number == 0 { "ports" } else { "" }, Some(line));
-    }
+    rows.add("usage", usage_line(&shown.usage));
+    let port = |port: &Port| format!("{} (pid {}, bound to {})", port.url, port.pid, port.address);
+    rows.add("ports", shown.ports.iter().flatten().map(port));
     // Of a job whose main process has ended, these are what is left.
     let left = shown.processes.iter().flatten().filter(|_| job.lingering);
-    for (number, process) in left.enumerate() {
-        row(if number == 0 { "left" } else { "" }, Some(format!("pid {}: {}", process.pid, process.command)));
-    }
-    row("on exit", shown.on_exit.as_ref().map(on_exit_line));
-    row("webhook", shown.webhook.as_ref().map(webhook_line));
-    row("stdin", Some(shown.stdin.word()));
+    rows.add("left", left.map(|process| format!("pid {}: {}", process.pid, process.command)));
+    rows.add("on exit", shown.on_exit.as_ref().map(on_exit_line));
+    rows.add("webhook", shown.webhook.as_ref().map(webhook_line));
+    rows.add("stdin", Some(shown.stdin.word()));
     for (name, value) in &shown.env_set {
-        row("env", Some(format!("{name}={value}")));
+        rows.add("env", Some(format!("{name}={value}")));
     }
     for name in shown.env_unset {
-        row("unset", Some(name.clone()));
+        rows.add("unset", Some(name));
     }
-    row("survives", Some(format!("its starter: {}", shown.survives.starter)));
-    row("", Some(format!("logout: {}", shown.survives.logout)));
-    row("", Some(format!("the service or container: {}", shown.survives.surroundings)));
-    row("", Some(format!("a restart: {}", shown.survives.restart)));
-    row("files", Some(shown.directory.clone()));
+    rows.add("survives", survival(&shown.survives));
+    rows.add("files", Some(&shown.directory));
     let is_coloured = is_coloured();
-    let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
-    table(&rows, None, |_, column, cell| match column {
+    rows.text(|column, cell| match column {
         1 if cell == status => colour(state.status, cell, is_coloured),
         _ => cell.to_owned(),
     })
@@ -203,7 +188,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
 
 /// Tells what became of the command that is run at the end.
 fn on_exit_line(on_exit: &OnExit) -> String {
-    let ended = match (on_exit.exit_code, &on_exit.signal) {
+    let ended = match (on_exit.run.exit_code, &on_exit.run.signal) {
         (Some(code), _) => format!("exited with {code}"),
         (None, Some(signal)) => format!("ended by {signal}"),
         (None, None) => "ended".to_owned(),
@@ -215,8 +200,8 @@ fn on_exit_line(on_exit: &OnExit) -> String {
         OnExitState::NotRun => "not run".to_owned(),
         OnExitState::Unknown => "how it ended is not known: whoever ran it died".to_owned(),
     };
-    let more = [&on_exit.error, &on_exit.note].into_iter().flatten().map(|text| format!("; {text}"));
-    let printed = on_exit.output.as_deref().map(str::trim_end).filter(|output| !output.is_empty());
+    let more = [&on_exit.run.error, &on_exit.run.note].into_iter().flatten().map(|text| format!("; {text}"));
+    let printed = on_exit.run.output.as_deref().map(str::trim_end).filter(|output| !output.is_empty());
     let last = printed.and_then(|output| output.lines().last()).map(|line| format!("; last line: {line}"));
     format!("{state}{}{}: {}", more.collect::<String>(), last.unwrap_or_default(), on_exit.line)
 }
@@ -245,7 +230,6 @@ fn ready_line(job: &JobObject) -> Option<String> {
 }
 
 fn limit_lines(limits: &LimitsObject) -> Vec<String> {
-    use outlive::duration::format_size;
     let kept = |kept: Option<Enforcement>| kept.map_or("not known", Enforcement::word);
     let lines = [
         limits.memory_bytes.map(|limit| format!("memory {}: {}", format_size(limit.value), kept(limit.kept))),
@@ -258,15 +242,11 @@ fn limit_lines(limits: &LimitsObject) -> Vec<String> {
 
 /// Writes what is known; `None` if nothing is.
 fn usage_line(usage: &Usage) -> Option<String> {
-    use outlive::duration::{format_duration, format_size};
     let mut parts = Vec::new();
     parts.extend(usage.cpu_ms.map(|cpu| format!("{} of processor time", format_duration(cpu))));
     if usage.source != Some(Source::Outcome) {
         parts.extend(usage.memory_bytes.map(|now| format!("{} of memory", format_size(now))));
-        parts.extend(usage.processes.map(|count| match count {
-            1 => "1 process".to_owned(),
-            count => format!("{count} processes"),
-        }));
+        parts.extend(usage.processes.map(|count| counted(count, "process", "processes")));
     }
     parts.extend(usage.memory_peak_bytes.map(|peak| format!("{} at the peak", format_size(peak))));
     parts.extend(usage.max_rss_bytes.map(|largest| format!("{} in one process", format_size(largest))));
@@ -275,7 +255,6 @@ fn usage_line(usage: &Usage) -> Option<String> {
 
 /// Draws the processes as a tree, with what each uses.
 fn tree_text(processes: &[Process]) -> String {
-    use outlive::duration::{format_duration, format_size};
     let unknown = || "-".to_owned();
     let mut rows = vec![["PID", "CPU", "MEMORY", "PORTS", "COMMAND"].map(str::to_owned).to_vec()];
     for (process, branch) in processes.iter().zip(branches(processes)) {

@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::Wait;
-use crate::commands::{Context, events, of_group};
+use crate::commands::Context;
+use crate::commands::events::{self, Gap};
 use crate::failure::Failure;
 use crate::render::{ending, one_line, print, print_json};
 
@@ -36,13 +37,6 @@ struct Answer<'a> {
     event: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<Gap>,
-}
-
-/// Sequences of events that are no longer kept.
-#[derive(Serialize)]
-struct Gap {
-    from: u64,
-    to: u64,
 }
 
 pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failure> {
@@ -74,7 +68,7 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
         job.mark_seen();
         job.mark_delivered(&context.reader);
     }
-    if result.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &result)) }
+    if result.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &result, arguments)) }
 }
 
 fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
@@ -95,28 +89,27 @@ fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
 
 /// Finds the jobs that are meant: named, of a group, or all that are live in the session; none for the events of all.
 fn chosen(context: &Context, arguments: &Wait) -> Result<Vec<Job>, Failure> {
-    let (store, session) = (&context.store, context.session.as_ref());
     if let Some(group) = &arguments.group {
-        return of_group(context, "wait", group);
+        return context.of_group("wait", group);
     }
     if !arguments.jobs.is_empty() {
-        let find = |reference: &String| store.find(reference, session);
+        let find = |reference: &String| context.store.find(reference, context.session.as_ref());
         return Ok(arguments.jobs.iter().map(find).collect::<Result<_, _>>()?);
     }
-    if arguments.since.is_some() && session.is_none() {
+    if arguments.since.is_some() && context.session.is_none() {
         return Err(Failure::usage("--since needs --session", "each session has sequences of its own"));
     }
     if arguments.event {
         return Ok(Vec::new());
     }
-    if session.is_none() {
+    if context.session.is_none() {
         return Err(Failure::usage(
             "there is nothing to wait for",
             "name jobs, a --group or a --session, or wait for any --event",
         ));
     }
-    let mut jobs = store.list(session).map_err(|error| Failure::other("wait", &error))?.jobs;
-    jobs.retain(|job| !job.state(store).status.has_ended());
+    let mut jobs = context.list("wait")?.jobs;
+    jobs.retain(|job| !job.state(&context.store).status.has_ended());
     Ok(jobs)
 }
 
@@ -197,7 +190,7 @@ fn words(came: &WaitReason, arguments: &Wait) -> String {
     }
 }
 
-fn failure(objects: &[JobObject], result: &WaitResult) -> Failure {
+fn failure(objects: &[JobObject], result: &WaitResult, arguments: &Wait) -> Failure {
     if result.can_still_come {
         let waiting = objects.iter().zip(&result.each).filter(|(_, came)| came.is_none());
         let waiting: Vec<String> = waiting.map(|(object, _)| object.job.to_string()).collect();
@@ -213,24 +206,17 @@ fn failure(objects: &[JobObject], result: &WaitResult) -> Failure {
     let Some(object) = result.job.map(|at| &objects[at]) else {
         return Failure::not_reached("wait: no job is live", "`outlive list` shows those that have ended");
     };
+    let job = &object.job;
+    let said = format!("{job} {}", words(&result.reason, arguments));
     let (message, hint) = match &result.reason {
-        WaitReason::FailMatch(line) => (
-            format!(
-                "{} printed what must not come, line {}: {}",
-                object.job,
-                line.number,
-                String::from_utf8_lossy(&line.text)
-            ),
-            format!("it goes on; `outlive logs --from-line {} {}` has more", line.number, object.job),
-        ),
-        WaitReason::Timeout => (
-            format!("{} was not ready in its time", object.job),
-            format!("it goes on; `outlive logs -n 20 {}` tells what it does", object.job),
-        ),
+        WaitReason::FailMatch(line) => {
+            (said, format!("it goes on; `outlive logs --from-line {} {job}` has more", line.number))
+        }
+        WaitReason::Timeout => (said, format!("it goes on; `outlive logs -n 20 {job}` tells what it does")),
         _ => (
             format!("it can no longer come: {}", ending(object)),
-            format!("`outlive logs -n 20 {}` tells more", object.job),
+            format!("`outlive logs -n 20 {job}` tells more"),
         ),
     };
-    Failure::not_reached(format!("wait: {message}"), hint).about(&object.job)
+    Failure::not_reached(format!("wait: {message}"), hint).about(job)
 }

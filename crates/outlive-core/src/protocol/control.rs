@@ -147,7 +147,7 @@ impl Request {
 }
 
 /// A process that is still there after a kill.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Survivor {
     /// Its pid.
     pub pid: i32,
@@ -187,6 +187,11 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// Refuses a request.
+    pub fn refused(code: &str, message: impl Into<String>) -> Self {
+        Self::Refused { code: code.to_owned(), message: message.into() }
+    }
+
     /// Returns the frame.
     pub fn to_frame(&self) -> Vec<u8> {
         match self {

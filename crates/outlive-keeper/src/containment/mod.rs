@@ -161,10 +161,8 @@ impl Containment {
         let limiters = [&self.memory, &self.pids, &self.cpu].into_iter().flatten().filter(|_| !is_v2);
         let freezer = self.group.iter().filter(|_| self.level == Level::Freezer);
         let procs = freezer.chain(limiters).map(Group::open_procs).collect::<io::Result<_>>()?;
-        let directory = match self.level {
-            Level::Cgroup2 | Level::Hybrid => self.group.as_ref().map(Group::open).transpose()?,
-            _ => None,
-        };
+        let v2 = self.group.as_ref().filter(|_| self.holds_by_v2());
+        let directory = v2.map(Group::open).transpose()?;
         Ok((kept, CgroupFds { directory, procs }))
     }
 

@@ -71,7 +71,7 @@ pub fn write(point: Point, bytes: &[u8], call: impl FnOnce(&[u8]) -> io::Result<
     step(point, || {
         let part = shortened(point, bytes);
         call(part)?;
-        if part.len() < bytes.len() { Err(full_disk()) } else { Ok(()) }
+        if part.len() < bytes.len() { Err(io::Error::from_raw_os_error(libc::ENOSPC)) } else { Ok(()) }
     })
 }
 
@@ -106,10 +106,6 @@ pub fn attempt(point: Point, call: impl FnOnce() -> Attempt) -> Attempt {
             _ => Attempt::Failed(error),
         },
     }
-}
-
-fn full_disk() -> io::Error {
-    io::Error::from_raw_os_error(libc::ENOSPC)
 }
 
 /// Variables that a keeper is to have, which otherwise has none.

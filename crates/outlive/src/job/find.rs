@@ -43,30 +43,15 @@ pub struct Damaged {
 /// Why a job was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// No job has this id or name.
-    #[error("there is no job {reference:?}")]
-    Unknown {
-        /// The text that was given.
-        reference: String,
-        /// The jobs whose id or name begins with it, newest first.
-        similar: Vec<JobId>,
-    },
-    /// Several jobs match.
-    #[error("{reference:?} is not one job but {}", list(.candidates))]
-    Ambiguous {
-        /// The text that was given.
-        reference: String,
-        /// The jobs that match.
-        candidates: Vec<JobId>,
-    },
+    /// No job has this id or name; the ids of those whose id or name begins with it, newest first.
+    #[error("there is no job {0:?}")]
+    Unknown(String, Vec<JobId>),
+    /// Several jobs match the text that was given.
+    #[error("{0:?} is not one job but {ids}", ids = list(.1))]
+    Ambiguous(String, Vec<JobId>),
     /// The job is there and cannot be used.
-    #[error("job {id} {}", if .source.is_newer() { NEWER } else { "is damaged" })]
-    Damaged {
-        /// The damaged job.
-        id: JobId,
-        /// What is wrong with it.
-        source: DamageError,
-    },
+    #[error("job {0} {what}", what = if .1.is_newer() { NEWER } else { "is damaged" })]
+    Damaged(JobId, #[source] DamageError),
     /// No live job listens on the port.
     #[error("no live job listens on port {port}")]
     Port {
@@ -83,19 +68,16 @@ pub enum FindError {
 /// Message for a job that this version does not wholly understand.
 pub const NEWER: &str = "was written by a newer outlive: upgrade to read all of it";
 
-impl FindError {
-    /// Makes the error for an id that no job has.
-    pub fn unknown(reference: impl Into<String>) -> Self {
-        Self::Unknown { reference: reference.into(), similar: Vec::new() }
-    }
-
-    fn ambiguous(reference: impl Into<String>, jobs: &[Job]) -> Self {
-        Self::Ambiguous { reference: reference.into(), candidates: ids(jobs) }
-    }
-}
-
 fn ids(jobs: &[Job]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id().clone()).collect()
+}
+
+/// Returns the only job that matches a reference.
+fn only(mut jobs: Vec<Job>, reference: &str, none: impl FnOnce() -> FindError) -> Result<Job, FindError> {
+    if jobs.len() > 1 {
+        return Err(FindError::Ambiguous(reference.to_owned(), ids(&jobs)));
+    }
+    jobs.pop().ok_or_else(none)
 }
 
 /// Joins at most five ids.
@@ -179,7 +161,7 @@ impl Store {
             match self.open_job(&id) {
                 Ok(Some(job)) if is_visible(&job) => return Ok(job),
                 Ok(_) => {}
-                Err(source) => return Err(FindError::Damaged { id, source }),
+                Err(error) => return Err(FindError::Damaged(id, error)),
             }
         }
         let (called, mut others): (Vec<Job>, Vec<Job>) = self
@@ -194,18 +176,12 @@ impl Store {
                 (matching, others) = others.into_iter().partition(matches);
             }
         }
-        match matching.len() {
-            0 => {
-                others.retain(|job| {
-                    let begins = |text: &str| !reference.is_empty() && text.starts_with(reference);
-                    begins(job.id().as_str()) || job.name().is_some_and(begins)
-                });
-                others.reverse();
-                Err(FindError::Unknown { reference: reference.to_owned(), similar: ids(&others) })
-            }
-            1 => Ok(matching.remove(0)),
-            _ => Err(FindError::ambiguous(reference, &matching)),
-        }
+        only(matching, reference, || {
+            let begins = |text: &str| !reference.is_empty() && text.starts_with(reference);
+            others.retain(|job| begins(job.id().as_str()) || job.name().is_some_and(begins));
+            others.reverse();
+            FindError::Unknown(reference.to_owned(), ids(&others))
+        })
     }
 
     /// Chooses among jobs with one name or word, oldest first: the live ones, and of those the ones with that name; if none is
@@ -235,12 +211,8 @@ impl Store {
             tree.is_some_and(|tree| tree.ports(&mut listeners).iter().any(|found| found.port == port))
         };
         let jobs = self.list(session)?.jobs;
-        let mut matching: Vec<Job> = jobs.into_iter().filter(|job| listens(job)).collect();
-        match matching.len() {
-            0 => Err(FindError::Port { port, is_taken: ports::is_taken(port) }),
-            1 => Ok(matching.remove(0)),
-            _ => Err(FindError::ambiguous(format!("port {port}"), &matching)),
-        }
+        let matching = jobs.into_iter().filter(|job| listens(job)).collect();
+        only(matching, &format!("port {port}"), || FindError::Port { port, is_taken: ports::is_taken(port) })
     }
 
     /// Lists the jobs that were started from inside a job, directly or through others, oldest first; ended jobs, too.

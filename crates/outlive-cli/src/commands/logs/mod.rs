@@ -5,7 +5,7 @@ mod printer;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use outlive::{FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, Stream, View};
+use outlive::{FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, View};
 
 use crate::args::Logs;
 use crate::commands::Context;
@@ -34,7 +34,7 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
 
 /// Tells whether the end of the log is shown, with nothing left out before it but its beginning.
 fn shows_end(arguments: &Logs) -> bool {
-    let is_cut = arguments.bytes.is_some_and(|range| range.to.is_some())
+    let is_cut = arguments.bytes.as_ref().is_some_and(|range| range.end < u64::MAX)
         || arguments.until.is_some()
         || arguments.grep.is_some()
         || arguments.stream.is_some()
@@ -43,10 +43,18 @@ fn shows_end(arguments: &Logs) -> bool {
     !is_cut
 }
 
+/// Tells whether lines are chosen by number, time or amount.
+fn chooses_lines(arguments: &Logs) -> bool {
+    let Logs { lines, from_line, head, tail, since, until, budget, .. } = arguments;
+    [lines, from_line, head, tail].into_iter().any(Option::is_some)
+        || [since, until].into_iter().any(Option::is_some)
+        || budget.is_some()
+}
+
 /// Another program may remove the job while it is read.
 fn failure(job: &Job, error: &io::Error) -> Failure {
     match job.is_removed() {
-        true => Failure::from(FindError::unknown(job.id().as_str())),
+        true => Failure::from(FindError::Unknown(job.id().to_string(), Vec::new())),
         false => Failure::other("logs", error),
     }
 }
@@ -67,7 +75,6 @@ struct Reading<'a> {
     job: &'a Job,
     output: Output,
     search: Search,
-    stream: Option<Stream>,
     form: Form,
     /// Where it begins.
     start: u64,
@@ -79,7 +86,6 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     fn new(context: &'a Context, arguments: &'a Logs, job: &'a Job, search: Search) -> io::Result<Self> {
         let output = Output::open(job)?;
-        let stream = arguments.stream.map(Stream::from);
         let form = match (arguments.raw, arguments.plain, arguments.rendered) {
             (true, ..) => Form::Raw,
             (_, true, _) => Form::Plain,
@@ -87,11 +93,10 @@ impl<'a> Reading<'a> {
             _ if io::stdout().is_terminal() && !context.is_json => Form::Plain,
             _ => Form::Raw,
         };
-        let range_end = arguments.bytes.and_then(|range| range.to).unwrap_or(u64::MAX);
+        let range_end = arguments.bytes.as_ref().map_or(u64::MAX, |range| range.end);
         let end = output.end().min(range_end);
         let printer = Printer::new(context.is_json, arguments.timestamps, job.id(), form);
-        let mut reading =
-            Self { context, arguments, job, output, search, stream, form, start: 0, end, printer };
+        let mut reading = Self { context, arguments, job, output, search, form, start: 0, end, printer };
         reading.start = reading.find_start();
         Ok(reading)
     }
@@ -99,12 +104,13 @@ impl<'a> Reading<'a> {
     /// Finds where to begin, by the index alone where it can tell.
     fn find_start(&self) -> u64 {
         let arguments = self.arguments;
-        if let Some(range) = arguments.bytes {
-            return range.from;
+        if let Some(range) = &arguments.bytes {
+            return range.start;
         }
         if let Some(reader) = &arguments.cursor {
             // A cursor beyond the end is no place in this log: everything is new.
-            let place = self.job.cursor(reader, self.stream).filter(|&place| place <= self.output.end());
+            let place =
+                self.job.cursor(reader, self.arguments.stream).filter(|&place| place <= self.output.end());
             return place.unwrap_or(0);
         }
         if let Some(line) = arguments.from_line.filter(|_| self.form != Form::Rendered) {
@@ -121,7 +127,7 @@ impl<'a> Reading<'a> {
             Some(count)
                 if self.search.is_everything() && arguments.until.is_none() && arguments.head.is_none() =>
             {
-                self.output.offset_before_tail(count, self.stream)
+                self.output.offset_before_tail(count, self.arguments.stream)
             }
             _ => 0,
         }
@@ -134,15 +140,8 @@ impl<'a> Reading<'a> {
 
     /// Tells whether bytes are passed on as they come, without looking for lines.
     fn is_bytewise(&self) -> bool {
-        let arguments = self.arguments;
-        let asks_for_lines = arguments.lines.is_some()
-            || arguments.from_line.is_some()
-            || arguments.since.is_some()
-            || arguments.until.is_some()
-            || arguments.head.is_some()
-            || arguments.tail.is_some()
-            || arguments.budget.is_some()
-            || arguments.timestamps
+        let asks_for_lines = chooses_lines(self.arguments)
+            || self.arguments.timestamps
             || self.context.is_json
             || !self.search.is_everything();
         !asks_for_lines && self.form != Form::Rendered
@@ -153,16 +152,16 @@ impl<'a> Reading<'a> {
         while position < self.end {
             let Some(piece) = self.piece(position)? else { break };
             position = piece_end(&piece);
-            self.printer.piece(&piece, self.stream);
+            self.printer.piece(&piece, self.arguments.stream);
         }
-        if self.arguments.follow {
-            position =
-                self.follow(position, |reading, piece| reading.printer.piece(piece, reading.stream))?;
-        }
-        // Only what was really written counts as read.
-        self.printer.finish();
-        self.note_position(position)?;
-        Ok(())
+        if self.arguments.follow { self.copy_on(position) } else { self.finish(position) }
+    }
+
+    /// Passes on what comes.
+    fn copy_on(&mut self, position: u64) -> io::Result<()> {
+        let stream = self.arguments.stream;
+        let position = self.follow(position, |reading, piece| reading.printer.piece(piece, stream))?;
+        self.finish(position)
     }
 
     fn show(&mut self) -> io::Result<()> {
@@ -192,14 +191,11 @@ impl<'a> Reading<'a> {
             if self.search.is_everything() && !self.context.is_json && !self.arguments.timestamps {
                 // The end as it stands, unfinished lines too, then the bytes that follow it.
                 view.finish(|item| self.printer.item(&item));
-                let position =
-                    self.follow(position, |reading, piece| reading.printer.piece(piece, reading.stream))?;
-                self.printer.finish();
-                return self.note_position(position);
+                return self.copy_on(position);
             }
             view.finish_ended(|item| self.printer.item(&item));
             let rest = self.output.assembler_at(position)?;
-            view = View::new(self.form, None, rest).stream(self.stream).search(self.search.clone());
+            view = View::new(self.form, rest).stream(self.arguments.stream).search(self.search.clone());
         }
         if self.arguments.follow {
             position = self.follow(position, |reading, piece| {
@@ -217,10 +213,7 @@ impl<'a> Reading<'a> {
         } else {
             view.finish(|item| self.printer.item(&item));
         }
-        // Only what was really written counts as read.
-        self.printer.finish();
-        self.note_position(position)?;
-        Ok(())
+        self.finish(position)
     }
 
     fn view(&mut self, begin: u64) -> io::Result<View> {
@@ -236,8 +229,8 @@ impl<'a> Reading<'a> {
             arguments.budget.is_some() || (arguments.head.is_some() && self.tail().is_some());
         let limit = arguments.lines.filter(|_| arguments.from_line.is_some());
         let assembler = self.output.assembler_at(begin)?;
-        Ok(View::new(self.form, None, assembler)
-            .stream(self.stream)
+        Ok(View::new(self.form, assembler)
+            .stream(self.arguments.stream)
             .from_line(arguments.from_line.unwrap_or(0))
             .between(arguments.since, arguments.until)
             .search(self.search.clone())
@@ -260,17 +253,16 @@ impl<'a> Reading<'a> {
     fn options(&self) -> String {
         let arguments = self.arguments;
         let mut options = String::new();
-        if let Some(stream) = self.stream {
+        if let Some(stream) = self.arguments.stream {
             options += &format!(" --stream {}", stream.word());
         }
         if let Some(pattern) = &arguments.grep {
             options += &format!(" --grep {}", outlive::quote(pattern));
-            let flags = [
-                (arguments.invert, " --invert".to_owned()),
-                (arguments.ignore_case, " -i".to_owned()),
-                (arguments.context > 0, format!(" -C {}", arguments.context)),
-            ];
-            flags.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, flag)| options += &flag);
+            options += if arguments.invert { " --invert" } else { "" };
+            options += if arguments.ignore_case { " -i" } else { "" };
+            if arguments.context > 0 {
+                options += &format!(" -C {}", arguments.context);
+            }
         }
         options
     }
@@ -285,13 +277,7 @@ impl<'a> Reading<'a> {
             && self.start == 0
             && arguments.bytes.is_none()
             && arguments.cursor.is_none()
-            && arguments.lines.is_none()
-            && arguments.from_line.is_none()
-            && arguments.since.is_none()
-            && arguments.until.is_none()
-            && arguments.head.is_none()
-            && arguments.tail.is_none()
-            && arguments.budget.is_none()
+            && !chooses_lines(arguments)
     }
 
     fn find(&mut self) -> io::Result<()> {
@@ -301,7 +287,7 @@ impl<'a> Reading<'a> {
         }
         if let Some(pattern) = &self.search.include {
             let printer = &mut self.printer;
-            self.output.find_lines(start, pattern, self.stream, |line| printer.line(&line.into()))?;
+            self.output.find_lines(start, pattern, self.arguments.stream, |line| printer.line(&line))?;
         }
         self.printer.finish();
         Ok(())
@@ -331,9 +317,15 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Only what was really written counts as read.
+    fn finish(&mut self, position: u64) -> io::Result<()> {
+        self.printer.finish();
+        self.note_position(position)
+    }
+
     fn note_position(&self, position: u64) -> io::Result<()> {
         match &self.arguments.cursor {
-            Some(reader) => self.job.set_cursor(reader, self.stream, position),
+            Some(reader) => self.job.set_cursor(reader, self.arguments.stream, position),
             None => Ok(()),
         }
     }

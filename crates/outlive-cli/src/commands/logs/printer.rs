@@ -1,10 +1,12 @@
 //! Printing what a reading hands on: for people or as JSON lines.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use outlive::duration::format_size;
-use outlive::{Form, JobId, Piece, Plain, Stream, TextLine, ViewItem};
+use outlive::{Form, JobId, Line, Piece, Plain, Stream, ViewItem};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::render::{give_up, note};
 
@@ -16,18 +18,13 @@ struct LineObject<'a> {
     time: Option<String>,
     text: &'a str,
     /// How often it stands there in a row, where that is more than once.
-    #[serde(skip_serializing_if = "is_once")]
-    repeated: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeated: Option<u32>,
     /// What the line has beyond what is shown.
-    #[serde(skip_serializing_if = "is_zero")]
-    cut_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_bytes: Option<u64>,
     /// False for the end of the log where no newline has come yet.
     ended: bool,
-}
-
-#[derive(Serialize)]
-struct OmittedObject<'a> {
-    omitted: Omitted<'a>,
 }
 
 #[derive(Serialize)]
@@ -37,30 +34,6 @@ struct Omitted<'a> {
     lines: u64,
     bytes: u64,
     rescued: Vec<LineObject<'a>>,
-}
-
-#[derive(Serialize)]
-struct GapObject {
-    gap: Gap,
-}
-
-#[derive(Serialize)]
-struct Gap {
-    from: u64,
-    to: u64,
-}
-
-#[derive(Serialize)]
-struct LostObject {
-    lost_bytes: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-fn is_once(times: &u32) -> bool {
-    *times == 1
 }
 
 /// Prints lines or bytes.
@@ -142,14 +115,12 @@ impl Printer {
             ViewItem::Break => self.write(b"--\n"),
             ViewItem::Gone { from, to } => self.gone(*from, *to),
             ViewItem::Lost(bytes) => self.lost(*bytes),
-            ViewItem::Omitted { .. } if !self.tells_omitted => {}
-            ViewItem::Omitted { from_line, to_line, lines, bytes, rescued } => {
-                self.omitted((*from_line, *to_line), *lines, *bytes, rescued);
-            }
+            ViewItem::Omitted(omitted) if self.tells_omitted => self.omitted(omitted),
+            ViewItem::Omitted(_) => {}
         }
     }
 
-    pub(super) fn line(&mut self, line: &TextLine) {
+    pub(super) fn line(&mut self, line: &Line) {
         if self.is_json {
             let text = String::from_utf8_lossy(&line.text);
             return self.json(&object(line, &text));
@@ -159,8 +130,8 @@ impl Printer {
             self.write(format!("{time} ").as_bytes());
         }
         self.write(&line.text);
-        if line.cut > 0 {
-            self.write(format!(" [{} more]", line.cut).as_bytes());
+        if line.cut_bytes > 0 {
+            self.write(format!(" [{} more]", line.cut_bytes).as_bytes());
         }
         if line.repeated > 1 && !line.text.is_empty() {
             self.write(format!(" [{} times]", line.repeated).as_bytes());
@@ -171,12 +142,14 @@ impl Printer {
         self.ends_in_newline = line.is_ended;
     }
 
-    fn omitted(&mut self, (from_line, to_line): (u64, u64), lines: u64, bytes: u64, rescued: &[TextLine]) {
+    fn omitted(&mut self, omitted: &outlive::Omitted<Line>) {
+        let outlive::Omitted { lines, bytes, first, last, rescued } = omitted;
+        let (from_line, to_line, lines, bytes) = (first.number, last.number, *lines, *bytes);
         if self.is_json {
             let texts: Vec<_> = rescued.iter().map(|line| String::from_utf8_lossy(&line.text)).collect();
             let rescued = rescued.iter().zip(&texts).map(|(line, text)| object(line, text)).collect();
-            return self
-                .json(&OmittedObject { omitted: Omitted { from_line, to_line, lines, bytes, rescued } });
+            let omitted = Omitted { from_line, to_line, lines, bytes, rescued };
+            return self.json(&BTreeMap::from([("omitted", omitted)]));
         }
         let how = match self.form {
             Form::Rendered => String::new(),
@@ -187,7 +160,7 @@ impl Printer {
             self.write(b"[errors among them:]\n");
             for line in rescued {
                 self.write(format!("{}: ", line.number).as_bytes());
-                self.line(&TextLine { is_ended: true, ..line.clone() });
+                self.line(&Line { is_ended: true, ..line.clone() });
             }
             self.write(b"[end of errors]\n");
         }
@@ -195,14 +168,14 @@ impl Printer {
 
     pub(super) fn gone(&mut self, from: u64, to: u64) {
         if self.is_json {
-            return self.json(&GapObject { gap: Gap { from, to } });
+            return self.json(&json!({ "gap": { "from": from, "to": to } }));
         }
         note(&format!("outlive: bytes {from} to {to} are no longer kept"));
     }
 
     pub(super) fn lost(&mut self, bytes: u64) {
         if self.is_json {
-            return self.json(&LostObject { lost_bytes: bytes });
+            return self.json(&json!({ "lost_bytes": bytes }));
         }
         self.flush();
         note(&format!("outlive: {bytes} bytes could not be kept here"));
@@ -222,14 +195,14 @@ impl Printer {
     }
 }
 
-fn object<'a>(line: &TextLine, text: &'a str) -> LineObject<'a> {
+fn object<'a>(line: &Line, text: &'a str) -> LineObject<'a> {
     LineObject {
         line: line.number,
         stream: line.stream,
         time: line.time.map(|time| time.to_string()),
         text,
-        repeated: line.repeated,
-        cut_bytes: line.cut,
+        repeated: Some(line.repeated).filter(|&times| times != 1),
+        cut_bytes: Some(line.cut_bytes).filter(|&bytes| bytes > 0),
         ended: line.is_ended,
     }
 }

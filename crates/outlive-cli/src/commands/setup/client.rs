@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::entry::{Entry, NAME};
+use super::entry::NAME;
 use super::failure;
 use super::form::Form;
 use crate::args::ClientChoice;
@@ -28,26 +28,42 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn of(choice: ClientChoice) -> Result<Self, Failure> {
-        match choice {
-            ClientChoice::ClaudeCode => super::claude_code::client(),
-            ClientChoice::Codex => super::codex::client(),
-            ClientChoice::Gemini => super::gemini::client(),
-        }
-    }
-
-    /// Returns the arguments of the client's own command that add the server.
-    pub(super) fn adding(&self, entry: &Entry) -> Vec<String> {
-        self.add.iter().copied().chain(entry.words()).map(str::to_owned).collect()
-    }
-
-    /// Returns the arguments of the client's own command that remove the server.
-    pub(super) fn removing(&self) -> Vec<String> {
-        self.remove.iter().map(|word| (*word).to_owned()).collect()
+        Ok(match choice {
+            ClientChoice::ClaudeCode => Self {
+                title: "Claude Code",
+                program: "claude",
+                file: directory("Claude Code", "CLAUDE_CONFIG_DIR", "")?.join(".claude.json"),
+                // Its own command writes the type, too.
+                form: Form::Json { is_typed: true },
+                add: &["mcp", "add", "--scope", "user", "outlive", "--"],
+                remove: &["mcp", "remove", "--scope", "user", "outlive"],
+                check: "claude mcp list",
+            },
+            ClientChoice::Codex => Self {
+                title: "Codex",
+                program: "codex",
+                file: directory("Codex", "CODEX_HOME", ".codex")?.join("config.toml"),
+                form: Form::Toml,
+                add: &["mcp", "add", "outlive", "--"],
+                remove: &["mcp", "remove", "outlive"],
+                check: "codex mcp list",
+            },
+            ClientChoice::Gemini => Self {
+                title: "Gemini CLI",
+                program: "gemini",
+                file: directory("Gemini CLI", "GEMINI_CLI_HOME", "")?.join(".gemini/settings.json"),
+                form: Form::Json { is_typed: false },
+                // Here the server's program comes before anything that could be taken for an option of Gemini's own.
+                add: &["mcp", "add", "--scope", "user", "outlive"],
+                remove: &["mcp", "remove", "--scope", "user", "outlive"],
+                check: "gemini mcp list",
+            },
+        })
     }
 }
 
 /// Returns the directory that a variable names; else one in the user's home.
-pub(super) fn directory(client: &str, variable: &str, in_home: &str) -> Result<PathBuf, Failure> {
+fn directory(client: &str, variable: &str, in_home: &str) -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let wrong = |message: String, hint: String| Err(failure(message, hint));
     if let Some(named) = set(variable) {

@@ -33,13 +33,13 @@ impl Form {
 
     /// Returns the text with this entry; the same text if it is there.
     pub(super) fn with(self, text: &str, entry: &Entry) -> Result<String, Unfit> {
-        let new = self.edit(
-            text,
-            |text| json::with(text, entry, matches!(self, Self::Json { is_typed: true })),
-            |text| toml::with(text, entry),
-        )?;
+        let put = |text: &str| match self {
+            Self::Json { is_typed } => json::with(text, entry, is_typed),
+            Self::Toml => toml::with(text, entry),
+        };
+        let new = self.edit(text, put)?;
         // Whatever was strange about the text: what is written must say what was meant.
-        if self.edit_again(&new, entry)? != new || !self.has(&new)? {
+        if self.edit(&new, put)? != new || !self.has(&new)? {
             return Err(Unfit("outlive cannot add an entry to it".to_owned()));
         }
         Ok(new)
@@ -47,38 +47,29 @@ impl Form {
 
     /// Returns the text without an entry of ours; the same text if there is none.
     pub(super) fn without(self, text: &str) -> Result<String, Unfit> {
-        let new = self.edit(text, json::without, toml::without)?;
+        let take = if matches!(self, Self::Toml) { toml::without } else { json::without };
+        let new = self.edit(text, take)?;
         if self.has(&new)? {
             return Err(Unfit("it has several entries of the name outlive".to_owned()));
         }
         Ok(new)
     }
 
-    fn edit_again(self, text: &str, entry: &Entry) -> Result<String, Unfit> {
-        self.edit(text, |text| json::with(text, entry, false), |text| toml::with(text, entry))
-    }
-
-    fn edit(
-        self,
-        text: &str,
-        in_json: impl Fn(&str) -> Result<String, Unfit>,
-        in_toml: impl Fn(&str) -> Result<String, Unfit>,
-    ) -> Result<String, Unfit> {
+    fn edit(self, text: &str, change: impl Fn(&str) -> Result<String, Unfit>) -> Result<String, Unfit> {
         let (mark, text) = match text.strip_prefix(MARK) {
             Some(rest) => (MARK, rest),
             None => ("", text),
         };
         let new = match self {
-            Self::Json { .. } => in_json(text)?,
             // The parser of TOML ends every line like Unix.
             Self::Toml if text.contains("\r\n") => {
                 let lines = unix(text);
                 if lines.replace('\n', "\r\n") != text {
                     return Err(Unfit("some of its lines end with CR LF and some with LF".to_owned()));
                 }
-                in_toml(&lines)?.replace('\n', "\r\n")
+                change(&lines)?.replace('\n', "\r\n")
             }
-            Self::Toml => in_toml(text)?,
+            _ => change(text)?,
         };
         Ok(format!("{mark}{new}"))
     }

@@ -140,11 +140,6 @@ fn object(root: &CstRootNode) -> Result<CstObject, Unfit> {
 }
 
 fn servers(root: &CstRootNode) -> Result<Option<CstObject>, Unfit> {
-    match object(root)?.get(SERVERS) {
-        None => Ok(None),
-        Some(found) => match found.object_value() {
-            Some(servers) => Ok(Some(servers)),
-            None => Err(Unfit(format!("its {SERVERS} is not an object"))),
-        },
-    }
+    let wrong = || Unfit(format!("its {SERVERS} is not an object"));
+    object(root)?.get(SERVERS).map(|found| found.object_value().ok_or_else(wrong)).transpose()
 }

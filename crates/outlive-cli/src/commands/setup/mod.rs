@@ -4,14 +4,11 @@
 //! there and says something else is changed in the file itself: taking it out and adding it anew would lose what the user has put
 //! beside the command.
 
-mod claude_code;
 mod client;
-mod codex;
 mod diff;
 mod entry;
 mod file;
 mod form;
-mod gemini;
 mod json;
 mod toml;
 
@@ -29,7 +26,7 @@ use self::file::Settings;
 use self::form::{Form, Unfit};
 use crate::args::Setup;
 use crate::failure::{Failure, chain};
-use crate::render::{print, print_json};
+use crate::render::answer;
 
 pub(crate) fn run(
     arguments: &Setup,
@@ -42,27 +39,19 @@ pub(crate) fn run(
     let settings = Settings::read(&client.file)?;
     let plan = Plan::make(&client, &settings, &entry, arguments.remove)?;
     let backup = if arguments.write { plan.carry_out(&client, &settings, &entry)? } else { None };
-    if is_json {
-        return print_json(&plan.object(&client, arguments.write, backup.as_deref()));
-    }
-    let text = match (plan.action, arguments.write) {
+    let object = plan.object(&client, arguments.write, backup.as_deref());
+    answer(is_json, &object, || match (plan.action, arguments.write) {
         (Action::Nothing, _) => plan.nothing(&client),
         (_, true) => plan.done(&client, backup.as_deref()),
-        (_, false) => plan.preview(&client, &repeated_with_write()),
-    };
-    print(&text);
-    Ok(ExitCode::SUCCESS)
+        (_, false) => plan.preview(&client),
+    })
 }
 
 /// The entry for clients that outlive does not know.
 fn print_entry(entry: &Entry, is_json: bool) -> Result<ExitCode, Failure> {
     let object = BTreeMap::from([("mcpServers", BTreeMap::from([(NAME, entry)]))]);
-    if is_json {
-        return print_json(&object);
-    }
     let text = serde_json::to_string_pretty(&object).map_err(|error| Failure::other("json", &error))?;
-    print(&format!("{text}\n"));
-    Ok(ExitCode::SUCCESS)
+    answer(is_json, &object, || text + "\n")
 }
 
 /// Returns the command line that was given, with `--write`.
@@ -81,18 +70,35 @@ enum Action {
     Remove,
 }
 
+impl Action {
+    /// Tells what it does to a file, and what was done to the client.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Nothing => ("changes nothing in", "not changed in"),
+            Self::Add => ("adds outlive to", "added to"),
+            Self::Change => ("changes the entry of outlive in", "changed in"),
+            Self::Remove => ("removes outlive from", "removed from"),
+        }
+    }
+}
+
 /// What is to be done.
-struct Plan {
+struct Plan<'a> {
     action: Action,
     /// The client's own command with its arguments; none: the file is edited.
-    command: Option<(PathBuf, Vec<String>)>,
+    command: Option<(PathBuf, Vec<&'a str>)>,
     /// What the file is to become.
     text: String,
     diff: String,
 }
 
-impl Plan {
-    fn make(client: &Client, settings: &Settings, entry: &Entry, is_removal: bool) -> Result<Self, Failure> {
+impl<'a> Plan<'a> {
+    fn make(
+        client: &Client,
+        settings: &Settings,
+        entry: &'a Entry,
+        is_removal: bool,
+    ) -> Result<Self, Failure> {
         let old = settings.text.as_str();
         let unfit = |why: Unfit| left_alone(client, &why);
         let has = client.form.has(old).map_err(unfit)?;
@@ -105,8 +111,8 @@ impl Plan {
             (false, false) => Action::Add,
         };
         let arguments = match action {
-            Action::Add => Some(client.adding(entry)),
-            Action::Remove => Some(client.removing()),
+            Action::Add => Some(client.add.iter().copied().chain(entry.words()).collect()),
+            Action::Remove => Some(client.remove.to_vec()),
             Action::Nothing | Action::Change => None,
         };
         let command = arguments.and_then(|arguments| Some((in_path(client.program)?, arguments)));
@@ -162,30 +168,26 @@ impl Plan {
         }
     }
 
-    fn preview(&self, client: &Client, again: &str) -> String {
-        let file = shown(&client.file);
+    fn preview(&self, client: &Client) -> String {
+        let (file, (does, _)) = (shown(&client.file), self.action.words());
         let mut text = match &self.command {
             Some((_, arguments)) => {
-                let own = quoted(std::iter::once(client.program).chain(arguments.iter().map(String::as_str)));
-                format!("this {} {file}, through {}'s own command:\n\n  {own}\n", self.does(), client.title)
+                let own = quoted(std::iter::once(&client.program).chain(arguments));
+                format!("this {does} {file}, through {}'s own command:\n\n  {own}\n", client.title)
             }
-            None => format!("this {} {file}:\n\n{}", self.does(), indented(&self.diff)),
+            None => format!("this {does} {file}:\n\n{}", indented(&self.diff)),
         };
-        if let Some(further) = self.further(client) {
-            text.push_str(&format!("\nand then these lines in the entry:\n\n{}", indented(&further)));
+        if let (Form::Toml, Action::Add, Some(_)) = (client.form, self.action, &self.command) {
+            let further = indented(&toml::further_lines());
+            text.push_str(&format!("\nand then these lines in the entry:\n\n{further}"));
         }
-        text.push_str(&format!("\nto have it done: {again}\n"));
+        text.push_str(&format!("\nto have it done: {}\n", repeated_with_write()));
         text
     }
 
     fn done(&self, client: &Client, backup: Option<&Path>) -> String {
-        let does = match self.action {
-            Action::Nothing => return String::new(),
-            Action::Add => "added to",
-            Action::Change => "changed in",
-            Action::Remove => "removed from",
-        };
-        let mut text = format!("{NAME} {does} {}, in {}\n", client.title, shown(&client.file));
+        let (_, done) = self.action.words();
+        let mut text = format!("{NAME} {done} {}, in {}\n", client.title, shown(&client.file));
         if let Some(backup) = backup {
             text.push_str(&format!("as it was before: {}\n", shown(backup)));
         }
@@ -194,28 +196,10 @@ impl Plan {
         text
     }
 
-    fn does(&self) -> &'static str {
-        match self.action {
-            Action::Nothing => "changes nothing in",
-            Action::Add => "adds outlive to",
-            Action::Change => "changes the entry of outlive in",
-            Action::Remove => "removes outlive from",
-        }
-    }
-
-    /// Returns what follows the client's own command.
-    fn further(&self, client: &Client) -> Option<String> {
-        let is_wanted = self.command.is_some() && self.action == Action::Add;
-        match client.form {
-            Form::Toml if is_wanted => Some(toml::further_lines()),
-            _ => None,
-        }
-    }
-
     fn object(&self, client: &Client, is_written: bool, backup: Option<&Path>) -> serde_json::Value {
         let command = self.command.as_ref().map(|(program, arguments)| {
             let program = program.display().to_string();
-            std::iter::once(program).chain(arguments.iter().cloned()).collect::<Vec<_>>()
+            std::iter::once(program).chain(arguments.iter().map(ToString::to_string)).collect::<Vec<_>>()
         });
         json!({
             "client": client.title,
@@ -246,7 +230,7 @@ fn left_alone(client: &Client, why: &Unfit) -> Failure {
 }
 
 /// Runs the client's own command. It gets nothing to read: none of these asks anything.
-fn execute(program: &Path, arguments: &[String]) -> Result<(), Failure> {
+fn execute(program: &Path, arguments: &[&str]) -> Result<(), Failure> {
     let line = quoted(std::iter::once(program.as_os_str()).chain(arguments.iter().map(AsRef::as_ref)));
     let failed = |why: String| failure(format!("{line}: {why}"), "run it yourself to see what is wrong");
     let output = Command::new(program)
@@ -261,9 +245,6 @@ fn execute(program: &Path, arguments: &[String]) -> Result<(), Failure> {
     let said = String::from_utf8_lossy(said);
     let last: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = last[last.len().saturating_sub(3)..].join("; ");
-    Err(failed(if last.is_empty() {
-        output.status.to_string()
-    } else {
-        format!("{}: {last}", output.status)
-    }))
+    let colon = if last.is_empty() { "" } else { ": " };
+    Err(failed(format!("{}{colon}{last}", output.status)))
 }

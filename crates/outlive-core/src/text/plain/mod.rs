@@ -14,7 +14,7 @@
 
 pub(crate) mod parser;
 
-use parser::{Csi, Parser, Sink};
+use parser::{Parser, Sink};
 
 /// Removes control sequences from a stream, in constant memory.
 #[derive(Debug, Clone, Default)]
@@ -85,10 +85,6 @@ impl Sink for Stripper<'_> {
             _ => {}
         }
     }
-
-    fn escape(&mut self, _intermediate: u8, _last: u8) {}
-
-    fn csi(&mut self, _csi: &Csi) {}
 }
 
 #[cfg(test)]

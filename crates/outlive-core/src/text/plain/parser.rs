@@ -34,9 +34,9 @@ pub(crate) trait Sink {
     /// Takes a C0 control; never ESC, CAN or SUB.
     fn control(&mut self, control: u8);
     /// Takes an escape sequence: its intermediate byte (0 if it has none) and its last.
-    fn escape(&mut self, intermediate: u8, last: u8);
+    fn escape(&mut self, _intermediate: u8, _last: u8) {}
     /// Takes a control sequence.
-    fn csi(&mut self, csi: &Csi);
+    fn csi(&mut self, _csi: &Csi) {}
 }
 
 /// A control sequence.

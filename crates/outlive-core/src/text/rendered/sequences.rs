@@ -40,7 +40,7 @@ impl Sink for Page {
             (0, b'c') => self.reset(),
             _ if self.is_alternate => {}
             (0, b'7') => self.saved = self.cursor,
-            (0, b'8') => self.restore(),
+            (0, b'8') => self.cursor = self.saved,
             (0, b'D') => self.line_feed(),
             (0, b'E') => {
                 self.line_feed();
@@ -68,17 +68,13 @@ impl Sink for Page {
 }
 
 impl Page {
-    fn restore(&mut self) {
-        self.cursor = self.saved;
-    }
-
     fn set_private_mode(&mut self, mode: u16, is_on: bool) {
         match mode {
             7 => self.wraps = is_on,
             47 | 1047 | 1049 => self.is_alternate = is_on,
             1048 if self.is_alternate => {}
             1048 if is_on => self.saved = self.cursor,
-            1048 => self.restore(),
+            1048 => self.cursor = self.saved,
             _ => {}
         }
     }
@@ -116,7 +112,7 @@ impl Page {
                 self.set_region(count - 1, bottom);
             }
             b's' => self.saved = self.cursor,
-            b'u' => self.restore(),
+            b'u' => self.cursor = self.saved,
             _ => {}
         }
     }
