@@ -15,6 +15,7 @@ use outlive_core::outcome::{
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point, Replacing};
+use outlive_sys::identity::is_pid_namespace_gone;
 use outlive_sys::{clock, durable, lock};
 
 use crate::control::orphan::Remnants;
@@ -38,8 +39,6 @@ pub enum Custody {
     Orphaned,
     /// A process of another host or pid namespace: nothing can be recovered or signalled from here.
     Elsewhere,
-    /// None: it is of another pid namespace, its keeper died, and its end was never recorded.
-    Abandoned,
     /// None: it was removed while it was looked at, and the rest of its state says nothing.
     Removed,
 }
@@ -84,7 +83,6 @@ impl State {
     pub fn is_live(&self) -> bool {
         match self.custody {
             Custody::Lingering | Custody::Orphaned => true,
-            Custody::Abandoned => false,
             Custody::Keeper | Custody::Elsewhere | Custody::Removed => !self.status.has_ended(),
         }
     }
@@ -101,7 +99,7 @@ impl State {
 
     /// Tells whether it belongs to another host or pid namespace.
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self.custody, Custody::Elsewhere | Custody::Abandoned)
+        self.custody == Custody::Elsewhere
     }
 
     /// Tells whether it was removed while it was looked at.
@@ -141,6 +139,14 @@ pub(crate) struct Found {
     pub(crate) is_now: bool,
 }
 
+impl Found {
+    /// The end of a job with all that it had, which no process saw.
+    fn lost(why: &str) -> Self {
+        let cause = Cause::Lost { why: why.into() };
+        Self { cause, wait_status: WaitStatus::Unknown, is_closed: true, is_now: false }
+    }
+}
+
 impl Job {
     /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
     pub fn state(&self, store: &Store) -> State {
@@ -149,21 +155,16 @@ impl Job {
             return self.ended(store, outcome, closed);
         }
         let (here, there) = (store.host(), &self.spec().host);
-        if here.machine != there.machine
-            || (here.boot == there.boot && here.pid_namespace != there.pid_namespace)
-        {
-            // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
-            let is_abandoned = here.machine == there.machine && !self.is_kept();
-            let custody = if is_abandoned { Custody::Abandoned } else { Custody::Elsewhere };
-            return State { custody, ..self.running() };
+        let is_other_namespace = here.boot == there.boot && here.pid_namespace != there.pid_namespace;
+        // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
+        if here.machine != there.machine || (is_other_namespace && self.is_kept()) {
+            return State { custody: Custody::Elsewhere, ..self.running() };
         }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
         if here.boot != there.boot {
-            let cause = Cause::Lost { why: "the machine was restarted while it ran".into() };
-            let wait_status = WaitStatus::Unknown;
-            return self.recover(store, Found { cause, wait_status, is_closed: true, is_now: false });
+            return self.recover(store, Found::lost("the machine was restarted while it ran"));
         }
         if self.is_kept() {
             return self.running();
@@ -174,6 +175,13 @@ impl Job {
         }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
+        }
+        if is_other_namespace {
+            // While the namespace lives, the command may go on without its keeper, and is seen from inside it alone.
+            return match is_pid_namespace_gone(&there.pid_namespace) {
+                true => self.recover(store, Found::lost("its container or pid namespace ended while it ran")),
+                false => State { custody: Custody::Elsewhere, ..self.running() },
+            };
         }
         let meta = self.meta();
         let command = meta.as_ref().and_then(|meta| meta.command).map(identity);
