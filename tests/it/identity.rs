@@ -398,7 +398,8 @@ fn a_job_that_was_started_in_another_time_namespace_is_the_same_outside() {
     let job = started.ok().json()["job"].as_str().unwrap().to_owned();
     assert!(home.show(&job)["runtime_ms"].as_u64().unwrap() < 1_000_000_000);
     let command = home.orphan(&job);
-    assert_eq!(home.show(&job)["orphaned"], true);
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["orphaned"]), (&"running".into(), &true.into()), "{shown}");
     home.run(["kill", &job]).ok();
     assert!(!is_running(command));
     // Its deadlines are by the clock of its namespace.

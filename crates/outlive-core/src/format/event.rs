@@ -26,6 +26,8 @@ words! {
         OutputFlood = "output_flood",
         /// A limit is nearly reached.
         LimitNear = "limit_near",
+        /// One of its processes was ended for want of memory; the others may go on.
+        OutOfMemory = "out_of_memory",
         /// Its main process has ended, or never started.
         Exited = "exited",
         /// Its keeper died, and the command continues.

@@ -65,6 +65,7 @@ impl State {
     pub fn words(&self) -> String {
         let mut text = self.status.to_string();
         for (holds, word) in [
+            (self.has_run_out_of_memory() && !self.is_oom(), "a process ran out of memory"),
             (self.is_lingering(), "lingering"),
             (self.is_orphaned(), "orphaned"),
             (self.is_elsewhere(), "elsewhere"),
@@ -100,6 +101,22 @@ impl State {
     /// Tells whether it belongs to another host or pid namespace.
     pub fn is_elsewhere(&self) -> bool {
         self.custody == Custody::Elsewhere
+    }
+
+    /// Tells whether a process of it was ended for want of memory, the main one or another.
+    pub fn has_run_out_of_memory(&self) -> bool {
+        let usages = [
+            self.outcome.as_ref().and_then(|outcome| outcome.usage),
+            self.closed.and_then(|closed| closed.usage),
+        ];
+        self.is_oom()
+            || self.meta.as_ref().is_some_and(|meta| meta.out_of_memory.is_some())
+            || usages.into_iter().flatten().any(|usage| usage.oom_kills.is_some())
+    }
+
+    /// Tells whether it ended for want of memory.
+    fn is_oom(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.cause == Cause::Oom)
     }
 
     /// Tells whether it was removed while it was looked at.
