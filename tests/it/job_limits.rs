@@ -138,7 +138,7 @@ fn a_child_that_ate_too_much_is_told_while_the_job_goes_on() {
 }
 
 #[test]
-fn who_waits_is_told_that_memory_was_the_reason() {
+fn a_waiter_is_told_that_memory_was_the_reason() {
     let home = Home::new();
     let file = home.path().join("tree");
     let mut command = home.outlive(["run", "--wait", "--memory", "64M", "--"]);
