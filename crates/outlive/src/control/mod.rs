@@ -24,6 +24,9 @@ use crate::wait::conditions::Until;
 /// How long a keeper may take beyond the request's own time; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a list or an answer is held up by a keeper that is asked for what a damaged `meta.json` does not say.
+const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
+
 /// A grace period without an end: a year.
 const NO_END: u64 = 366 * 86_400_000;
 
@@ -337,6 +340,14 @@ impl Store {
     }
 }
 
+/// Asks a keeper what `meta.json` says; `None` if it does not answer soon, or is too old to know.
+pub(crate) fn ask_for_meta(job: &Job) -> Option<Vec<u8>> {
+    match Connection::greet(job, SNAPSHOT_LIMIT).ok()?.ask(&Request::Snapshot, SNAPSHOT_LIMIT).ok()? {
+        Reply::Described(snapshot) => Some(snapshot),
+        _ => None,
+    }
+}
+
 /// Tells whether a connection broke because the keeper is gone, and not because it is silent.
 pub(crate) fn is_over_now(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
@@ -354,10 +365,10 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
 }
 
 /// Connects to a keeper, and waits for the socket of a keeper that is just starting.
-fn connect(job: &Job) -> io::Result<UnixStream> {
-    let deadline = Instant::now() + PATIENCE;
+fn connect(job: &Job, patience: Duration) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + patience;
     loop {
-        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
+        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, patience)) {
             // Not created yet, or not listening yet.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
@@ -385,7 +396,12 @@ impl<'a> Connection<'a> {
         if state.is_orphaned() {
             return Err(ControlError::Orphaned(job.id().clone()));
         }
-        let stream = connect(job).map_err(|error| unreachable(job, error))?;
+        Self::greet(job, PATIENCE)
+    }
+
+    /// Connects to the keeper and checks that it is the job's.
+    fn greet(job: &'a Job, patience: Duration) -> Result<Self, ControlError> {
+        let stream = connect(job, patience).map_err(|error| unreachable(job, error))?;
         let mut connection = Self { job, stream };
         let hello = connection.receive()?;
         let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
