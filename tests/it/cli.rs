@@ -282,7 +282,7 @@ fn waiter(home: &Home, script: &str) -> (Child, BufReader<std::process::ChildStd
     let mut line = String::new();
     stdout.read_line(&mut line).expect("it prints text");
     assert_eq!(line, "ready\n");
-    std::fs::write(home.path().join("go"), "").unwrap();
+    std::fs::write(home.path().join("go"), "").expect("the home is writable");
     (child, stdout)
 }
 
