@@ -30,7 +30,7 @@ fn ended(home: &Home, options: &[&str], argv: &[&str]) -> String {
 }
 
 fn tail(job: &str) -> &str {
-    job.rsplit_once('-').unwrap().1
+    job.rsplit_once('-').expect("an id has two parts").1
 }
 
 #[test]
