@@ -318,7 +318,7 @@ fn make(root: &Path, version: &Path) -> io::Result<()> {
     }
     // Synced before it gets its name, and then the directory: an empty version file after a power loss would read as an unknown
     // version.
-    let temporary = root.join(outlive_sys::durable::temporary_name("version"));
+    let temporary = root.join(durable::temporary_name("version"));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     fault::write_all(Point::VersionWrite, &mut file, version_text().as_bytes())?;
     fault::step(Point::VersionSync, || file.sync_all())?;
