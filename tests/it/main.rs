@@ -34,6 +34,7 @@ mod limits;
 mod lingering;
 mod many;
 mod mcp;
+mod names;
 mod newer;
 mod not_run;
 mod on_exit;

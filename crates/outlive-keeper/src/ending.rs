@@ -173,16 +173,13 @@ impl Keeper {
         // The gap must be in the index before the totals claim it.
         self.recorder.record_gap(now);
         let usage = self.usage(&main);
-        // Looked up only where it matters: waiters are held up meanwhile.
-        let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.limit_monitor.has_memory_limit();
-        let was_out_of_memory = may_be_why && self.containment.was_out_of_memory();
-        self.note_peaks(&usage, was_out_of_memory, now);
+        self.note_peaks(&usage, now);
         let outcome = Outcome {
             wait_status: match main.status {
                 spawn::WaitStatus::Exited(code) => WaitStatus::Exited { code },
                 spawn::WaitStatus::Signaled { signal, core } => WaitStatus::Signaled { signal, core },
             },
-            cause: self.ending.cause_of(&main, was_out_of_memory),
+            cause: self.ending.cause_of(&main, usage.oom_kills.is_some()),
             ended: now,
             runtime_ms: Some(clock::boot_us().saturating_sub(self.started_boot_us) / 1000),
             usage: Some(usage),
@@ -254,6 +251,7 @@ impl Keeper {
             max_rss_bytes: children.max_rss_bytes.max(main.usage.max_rss_bytes),
             memory_peak_bytes: self.containment.memory_peak().or(self.limit_monitor.memory_peak()),
             pids_peak: self.containment.count_peak().or(self.limit_monitor.pids_peak()),
+            oom_kills: self.containment.oom_kills(),
         }
     }
 
@@ -291,7 +289,7 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         self.recorder.record_gap(now);
         let usage = self.usage(main);
-        self.note_peaks(&usage, self.containment.was_out_of_memory(), now);
+        self.note_peaks(&usage, now);
         let closed = Closed { closed: now, usage: Some(usage), totals: self.recorder.totals() };
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);

@@ -250,6 +250,7 @@ fn keep(
         paused: false,
         untimed: false,
         near: None,
+        out_of_memory: None,
         outcome: None,
         closed: None,
         newer: Default::default(),

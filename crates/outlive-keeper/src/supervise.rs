@@ -249,6 +249,7 @@ impl Keeper {
                 self.note_pause();
                 Reply::Accepted
             }
+            Request::Snapshot => Reply::Described(self.meta.to_bytes()),
             Request::LiftTimeout if self.ending.cause.is_some() => {
                 Reply::refused("ending", "the job is being ended")
             }

@@ -188,8 +188,6 @@ points! {
         ToldMake = "reader.told.create", Call;
         /// Making the file that is locked by the process which looks whether a job is ready.
         ProbeMake = "reader.probe.create", Call;
-        ReadyMake = "reader.ready.create", Call;
-        ReadyWrite = "reader.ready.write", Write;
         /// Noting that a front end has shown the outcome.
         SeenMake = "reader.seen.create", Call;
         CursorsMake = "reader.cursors.mkdir", Call;
@@ -252,6 +250,8 @@ points! {
         SETTINGS = "reader.settings", SettingsWrite, SettingsRename;
         /// The session that a job is given to.
         TRANSFER = "reader.transfer", TransferWrite, TransferRename;
+        /// That a job is ready.
+        READY = "reader.ready", ReadyWrite, ReadyRename;
         /// The new name of a job.
         NAME = "reader.name", NameWrite, NameRename;
         /// What is known of an agent.

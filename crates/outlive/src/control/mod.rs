@@ -28,6 +28,9 @@ use crate::wait::conditions::Until;
 /// How long a keeper may take beyond the request's own time; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a list or an answer is held up by a keeper that is asked for what a damaged `meta.json` does not say.
+const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
+
 /// A grace period without an end: a year.
 const NO_END: u64 = 366 * 86_400_000;
 
@@ -348,6 +351,14 @@ impl Store {
     }
 }
 
+/// Asks a keeper what `meta.json` says; `None` if it does not answer soon, or is too old to know.
+pub(crate) fn ask_for_meta(job: &Job) -> Option<Vec<u8>> {
+    match Connection::greet(job, None, SNAPSHOT_LIMIT).ok()?.ask(&Request::Snapshot, SNAPSHOT_LIMIT).ok()? {
+        Reply::Described(snapshot) => Some(snapshot),
+        _ => None,
+    }
+}
+
 /// Tells whether a connection broke because the keeper is gone, and not because it is silent.
 pub(crate) fn is_over_now(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
@@ -369,10 +380,10 @@ fn keeper_of(state: &State) -> Option<ProcessId> {
 }
 
 /// Connects to a keeper, and waits for the socket of a keeper that is just starting.
-fn connect(job: &Job) -> io::Result<UnixStream> {
-    let deadline = Instant::now() + PATIENCE;
+fn connect(job: &Job, patience: Duration) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + patience;
     loop {
-        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
+        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, patience)) {
             // Not created yet, or not listening yet.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
@@ -407,9 +418,14 @@ impl<'a> Connection<'a> {
             // A stopped keeper takes no connection once its queue is full.
             silent::continue_stopped(job, keeper);
         }
-        let stream = connect(job).map_err(|error| unreachable(job, error))?;
+        Self::greet(job, keeper, PATIENCE)
+    }
+
+    /// Connects to the keeper and checks that it is the job's.
+    fn greet(job: &'a Job, keeper: Option<ProcessId>, patience: Duration) -> Result<Self, ControlError> {
+        let stream = connect(job, patience).map_err(|error| unreachable(job, error))?;
         let mut connection = Self { job, stream, keeper };
-        let hello = connection.receive(PATIENCE)?;
+        let hello = connection.receive(patience)?;
         let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
         if hello.nonce != job.spec().nonce {
             let other = io::Error::new(io::ErrorKind::InvalidData, "the keeper of another job answers");

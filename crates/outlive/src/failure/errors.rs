@@ -139,14 +139,19 @@ impl From<FindError> for Failure {
     fn from(error: FindError) -> Self {
         let failure = Self::other("", &error);
         match &error {
-            FindError::Unknown(reference) => {
-                Self::other("", &FindError::Unknown(cut(reference)))
-                    .code_is(Code::NotFound)
-                    .hint("`outlive list` shows all jobs")
-                    .with_live_jobs()
+            FindError::Unknown(reference, similar) => {
+                let unknown = FindError::Unknown(cut(reference), Vec::new());
+                let failure = Self::other("", &unknown).code_is(Code::NotFound);
+                match similar.as_slice() {
+                    [] => failure.hint("`outlive list` shows all jobs").with_live_jobs(),
+                    similar => failure.hint_for_all(&format!(
+                        "did you mean {}? give the whole id, its last part, or its name",
+                        crate::job::find::list(similar)
+                    )),
+                }
             }
             FindError::Ambiguous(..) => {
-                failure.code_is(Code::Ambiguous).hint_for_all("give more of the id")
+                failure.code_is(Code::Ambiguous).hint_for_all("give the whole id, or its last part")
             }
             FindError::Damaged(id, error) if error.is_newer() => {
                 failure.code_is(Code::Newer).about(id).with_live_jobs()

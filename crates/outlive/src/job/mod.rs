@@ -20,6 +20,7 @@ use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::owner::Distrust;
 use outlive_sys::{durable, lock};
 
+use crate::control;
 use crate::launch::request::is_showable;
 use crate::output::{Output, cursor};
 use crate::store::Store;
@@ -132,6 +133,12 @@ impl Job {
         self.renamed.as_deref().or(self.spec.options.name.as_deref())
     }
 
+    /// Returns the word that its id begins with, made from its name or program; `None` since it was renamed: it is called
+    /// something else now.
+    pub(crate) fn word(&self) -> Option<&str> {
+        self.id().parts().map(|(word, _)| word).filter(|_| self.renamed.is_none())
+    }
+
     /// Returns the name of the job's mark in `live/`.
     pub(crate) fn live_mark(&self) -> String {
         format!("{}@{}", self.id(), self.session())
@@ -157,9 +164,16 @@ impl Job {
         (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]))
     }
 
-    /// Reads `meta.json`; `None` if it is damaged or missing.
+    /// Reads `meta.json`; `None` if it is missing, or damaged and no keeper says what it would be.
     pub(crate) fn meta(&self) -> Option<Meta> {
-        Meta::parse(self.spec.nonce, &durable::read(&self.dir, file::META).ok()?)
+        let parse = |bytes: Vec<u8>| Meta::parse(self.spec.nonce, &bytes);
+        parse(durable::read(&self.dir, file::META).ok()?)
+            .or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
+    }
+
+    /// Tells whether `meta.json` is there and says nothing of this job.
+    pub(crate) fn has_damaged_meta(&self) -> bool {
+        durable::read(&self.dir, file::META).is_ok_and(|bytes| Meta::parse(self.spec.nonce, &bytes).is_none())
     }
 
     /// Replaces `meta.json`, unless a later format wrote it: rewriting would lose what is not understood here.

@@ -120,6 +120,9 @@ impl Store {
             if state.is_live() && !state.is_elsewhere() {
                 findings.extend(unspoken(&state).map(|problem| Finding::open(job.path(), problem)));
             }
+            if job.has_damaged_meta() && !state.is_removed() {
+                findings.push(damaged_meta(job, fixes));
+            }
             if !state.newer.is_empty() {
                 let problem = format!("it {NEWER} (not understood: {})", state.newer.join(", "));
                 findings.push(Finding::open(job.path(), problem).done(LEFT_TO_NEWER, true));
@@ -213,6 +216,19 @@ impl Store {
             }
         }
         Err(io::Error::from(io::ErrorKind::AlreadyExists))
+    }
+}
+
+/// Reports a damaged `meta.json`. Without it a job that has ended has neither pid nor start; its outcome is elsewhere.
+fn damaged_meta(job: &Job, fixes: bool) -> Finding {
+    let finding = Finding::open(&job.meta_file(), "it is damaged: it tells neither pids nor the start");
+    if job.is_kept() {
+        return finding.done("left alone: the keeper knows what it said, and replaces it at the end", true);
+    }
+    match fixes.then(|| fs::remove_file(job.meta_file())) {
+        None => finding.with_fix("removes it; what the job printed and how it ended stays"),
+        Some(Ok(())) => finding.done("removed", true),
+        Some(Err(error)) => finding.done(format!("could not be removed: {error}"), false),
     }
 }
 
