@@ -64,6 +64,17 @@ fn plain_text_is_the_same_however_it_is_asked_for() {
     }
 }
 
+/// A program that fails while it has the whole screen does not hide why.
+#[test]
+fn an_alternate_screen_that_was_left_open_hides_nothing() {
+    let home = Home::new();
+    let job = home.start(["sh", "-c", r"printf 'before\n\033[?1049h'; echo FAILED; exit 1"]);
+    home.wait(&job);
+    assert_eq!(logs(&home, &job, &["--rendered"]), "before\nFAILED\n");
+    let closed = printed(&home, r"before\n\033[?1049hpainted\n\033[?1049lafter\n");
+    assert_eq!(logs(&home, &closed, &["--rendered"]), "before\nafter\n");
+}
+
 /// A sequence that began before the place where a view begins does not change what the view shows from there.
 #[test]
 fn a_page_is_rendered_the_same_from_any_place() {

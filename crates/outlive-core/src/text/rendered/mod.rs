@@ -2,7 +2,7 @@
 //!
 //! The page is endless upwards and as wide as it is said to be. Its last rows, the window, are a terminal's screen: the
 //! cursor moves there, and text there can still change. A row that leaves the window at its top is final and is handed
-//! on. Memory is bounded by the window: [`MAX_ROWS`] of [`MAX_COLUMNS`], whatever the input; so is the time for each byte.
+//! on. Memory is bounded by the window: a few times [`MAX_ROWS`] of [`MAX_COLUMNS`], whatever the input; so is the time for each byte.
 //!
 //! What is done: CR, LF, BS, TAB, VT, FF; cursor up, down, forward, back, column, row, position and their relatives
 //! (`A`–`H`, `I`, `Z`, `` ` ``, `a`, `d`, `e`, `f`), save and restore; erase in line, in display and of characters; insert
@@ -13,8 +13,9 @@
 //!
 //! It is tested against a terminal emulator. What differs from one, on purpose:
 //! - A line feed goes to the beginning of the next row. A terminal gets `\r\n` from its driver, a pipe only `\n`.
-//! - Nothing of the alternate screen is seen, while it is shown either. It is one for modes 47, 1047 and 1049 alike, and
-//!   the cursor comes back to where it was for each.
+//! - Nothing of an alternate screen that was closed is left. One that is open when the stream ends, or from which more than
+//!   [`MAX_ROWS`] lines have scrolled away, counts as left open by a program that failed: its text follows the page. It is
+//!   one for modes 47, 1047 and 1049 alike, begins empty with the cursor at its top, and the cursor comes back for each.
 //! - Without columns, lines do not wrap; what is right of [`MAX_COLUMNS`] is counted and not kept. With columns, a line that
 //!   wrapped is one line, as when it is copied; but not after a row that was filled up with blanks, which is how some
 //!   programs end a line.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use unicode_width::UnicodeWidthChar;
 
 use super::row::{Row, SPARE, TAB};
-use super::{MAX_COLUMNS, RenderedLine};
+use super::{MAX_COLUMNS, MAX_ROWS, RenderedLine};
 
 /// Where the next character goes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,8 +36,8 @@ pub(super) struct Page {
     region: Range<usize>,
     pub(super) wraps: bool,
     pub(super) inserts: bool,
-    /// Whether the other screen is shown, of which nothing stays.
-    pub(super) is_alternate: bool,
+    /// The page below the alternate screen, while that is shown; nothing of the screen stays once it is closed.
+    main: Option<Box<Self>>,
     /// What can be repeated.
     previous: Option<char>,
     lines: Lines,
@@ -56,7 +56,7 @@ impl Page {
             region: 0..rows,
             wraps: true,
             inserts: false,
-            is_alternate: false,
+            main: None,
             previous: None,
             lines: Lines::default(),
         }
@@ -64,11 +64,39 @@ impl Page {
 
     /// Hands on the lines that cannot change any more.
     pub(super) fn take_ready(&mut self, emit: impl FnMut(RenderedLine)) {
-        self.lines.ready.drain(..).for_each(emit);
+        let lines = match &mut self.main {
+            Some(main) => &mut main.lines,
+            None => &mut self.lines,
+        };
+        lines.ready.drain(..).for_each(emit);
+    }
+
+    /// Shows the alternate screen, empty and with the cursor at its top, or the main page again as it was. Modes are common
+    /// to both.
+    pub(super) fn show_alternate(&mut self, is_on: bool) {
+        let (wraps, inserts) = (self.wraps, self.inserts);
+        if !is_on && let Some(main) = self.main.take() {
+            *self = *main;
+        } else if is_on && self.main.is_none() {
+            let screen = Self::new(self.has_edge.then_some(self.width), self.height());
+            let main = std::mem::replace(self, screen);
+            self.main = Some(Box::new(main));
+        }
+        (self.wraps, self.inserts) = (wraps, inserts);
+    }
+
+    /// Makes an alternate screen that its program left open the page: what is on it comes after the main page.
+    fn keep_alternate(&mut self) {
+        if let Some(mut main) = self.main.take() {
+            main.close();
+            main.lines.ready.append(&mut self.lines.ready);
+            self.lines.ready = main.lines.ready;
+        }
     }
 
     /// Lets all that is on the page leave it, but for blank lines at its end.
     pub(super) fn close(&mut self) {
+        self.keep_alternate();
         let end = self.rows.iter().rposition(|row| !row.is_blank()).map_or(0, |last| last + 1);
         for row in self.rows.range(..end) {
             self.lines.push(row);
@@ -78,6 +106,7 @@ impl Page {
 
     /// Begins anew, as a terminal that is reset.
     pub(super) fn reset(&mut self) {
+        self.show_alternate(false);
         self.erase_rows(0..self.height());
         self.cursor = Cursor::default();
         self.saved = Cursor::default();
@@ -85,7 +114,6 @@ impl Page {
         self.region = 0..self.height();
         self.wraps = true;
         self.inserts = false;
-        self.is_alternate = false;
     }
 
     fn row(&mut self) -> &mut Row {
@@ -360,6 +388,9 @@ impl Page {
         if top == 0 && keeps {
             for row in self.rows.range(..count) {
                 self.lines.push(row);
+            }
+            if self.lines.ready.len() > MAX_ROWS {
+                self.keep_alternate();
             }
         }
         if top == 0 && self.region.end == self.rows.len() {

@@ -5,21 +5,14 @@ use crate::plain::parser::{Csi, Sink};
 
 impl Sink for Page {
     fn text(&mut self, ascii: &[u8]) {
-        if !self.is_alternate {
-            self.print_ascii(ascii);
-        }
+        self.print_ascii(ascii);
     }
 
     fn character(&mut self, character: char) {
-        if !self.is_alternate {
-            self.print(character);
-        }
+        self.print(character);
     }
 
     fn control(&mut self, control: u8) {
-        if self.is_alternate {
-            return;
-        }
         match control {
             b'\n' => {
                 self.line_feed();
@@ -38,7 +31,6 @@ impl Sink for Page {
     fn escape(&mut self, intermediate: u8, last: u8) {
         match (intermediate, last) {
             (0, b'c') => self.reset(),
-            _ if self.is_alternate => {}
             (0, b'7') => self.saved = self.cursor,
             (0, b'8') => self.cursor = self.saved,
             (0, b'D') => self.line_feed(),
@@ -61,7 +53,7 @@ impl Sink for Page {
                 }
             }
             (0, 0, b'h' | b'l') if csi.parameters().contains(&4) => self.inserts = csi.last == b'h',
-            (0, 0, _) if !self.is_alternate => self.edit(csi),
+            (0, 0, _) => self.edit(csi),
             _ => {}
         }
     }
@@ -71,8 +63,7 @@ impl Page {
     fn set_private_mode(&mut self, mode: u16, is_on: bool) {
         match mode {
             7 => self.wraps = is_on,
-            47 | 1047 | 1049 => self.is_alternate = is_on,
-            1048 if self.is_alternate => {}
+            47 | 1047 | 1049 => self.show_alternate(is_on),
             1048 if is_on => self.saved = self.cursor,
             1048 => self.cursor = self.saved,
             _ => {}

@@ -114,12 +114,34 @@ fn lines_wrap_at_the_edge_and_are_whole_when_they_leave() {
 }
 
 #[test]
-fn nothing_is_left_of_the_alternate_screen() {
+fn nothing_is_left_of_an_alternate_screen_that_was_closed() {
     check(&[
         ("before\n\x1b[?1049h\x1b[2J\x1b[Hfull screen\n\n\x1b7\x1b[?1049lafter", "before\nafter"),
         ("a\x1b[?47hb\x1b[?47lc\x1b[?1047hd\x1b[?1047l\x1b[?1049he\x1bcf", "f"),
-        ("a\x1b[?1049hand nothing more", "a"),
+        ("a\x1b[?1049h\x1b[?7lb\x1b[?1049l\x1b[3Cc", "a   c"),
     ]);
+}
+
+#[test]
+fn an_alternate_screen_that_was_left_open_is_shown() {
+    check(&[
+        ("before\n\x1b[?1049hFAILED\n", "before\nFAILED"),
+        ("a\x1b[?1049h\x1b[2J\x1b[Hwork\x1b[?25l\x1b[2;1H50%\r60%", "a\nwork\n60%"),
+        ("a\x1b[?1049hhidden\x1b[?1049lb\x1b[?47hc", "ab\nc"),
+    ]);
+    check_in(9, 2, &[("a\x1b[?1049hb\nc\nd\x1b[?1049le", "ae"), ("a\x1b[?1049hb\nc\nd", "a\nb\nc\nd")]);
+}
+
+/// What leaves the screen is kept in case that it stays open, up to a bound; beyond it the screen counts as left open.
+#[test]
+fn however_much_follows_an_open_alternate_screen_all_of_it_is_shown() {
+    let follows: Vec<String> = (0..100_000).map(|number| number.to_string()).collect();
+    let program = format!("before\n\x1b[?1049h{}", follows.join("\n"));
+    let (mut rendered, mut lines) = (Rendered::new(None), Vec::new());
+    rendered.push(program.as_bytes(), |line| lines.push(line.text));
+    assert!(lines.len() > 90_000, "memory is bounded: {} lines were handed on", lines.len());
+    rendered.finish(|line| lines.push(line.text));
+    assert!(lines[0] == "before" && lines[1..] == follows);
 }
 
 #[test]
@@ -203,6 +225,7 @@ fn hostile_programs_end_soon() {
         "\x1b[2J\x1bc",
         "\x1b[65535;65535r\x1b[65535;65535H\n",
         "\t\x1b[65535I\x1b[65535Z",
+        "\x1b[?1049h\n\x1b[?1049l",
     ] {
         for columns in [None, Some(100)] {
             let mut rendered = Rendered::new(columns);
