@@ -32,6 +32,7 @@ mod limits;
 mod lingering;
 mod many;
 mod mcp;
+mod memory;
 mod newer;
 mod not_run;
 mod on_exit;

@@ -27,6 +27,7 @@ pub mod scope;
 pub mod signal;
 pub mod socket;
 pub mod spawn;
+pub mod stamp;
 pub mod terminal;
 pub mod tree;
 pub mod watch;

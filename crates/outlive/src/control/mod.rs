@@ -357,7 +357,7 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
 fn connect(job: &Job) -> io::Result<UnixStream> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
+        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir()?, file::CONTROL, PATIENCE)) {
             // Not created yet, or not listening yet.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)

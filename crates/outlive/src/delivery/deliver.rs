@@ -256,7 +256,7 @@ impl<'a> Deliverer<'a> {
         let job =
             self.store.open_job(&entry.job).ok().flatten().filter(|job| job.spec().nonce == entry.nonce);
         if let (Some(job), Ok(bytes)) = (job, serde_json::to_vec(sent)) {
-            durable::replace(Replacing::SENT, job.dir(), file::WEBHOOK, &bytes).ok();
+            job.dir().and_then(|dir| durable::replace(Replacing::SENT, dir, file::WEBHOOK, &bytes)).ok();
         }
     }
 

@@ -149,7 +149,7 @@ impl Job {
 
     fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
         let mut bytes = Vec::new();
-        durable::open_ro(self.dir(), name).ok()?.take(1 << 20).read_to_end(&mut bytes).ok()?;
+        self.open_file(name).ok()?.take(1 << 20).read_to_end(&mut bytes).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
@@ -160,7 +160,9 @@ impl Job {
         if let Ok(bytes) = serde_json::to_vec(&record)
             && !self.is_removed()
         {
-            durable::replace(Replacing::PARTING, self.dir(), file::COMPLETION, &bytes).ok();
+            self.dir()
+                .and_then(|dir| durable::replace(Replacing::PARTING, dir, file::COMPLETION, &bytes))
+                .ok();
         }
     }
 

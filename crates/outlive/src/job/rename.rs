@@ -49,7 +49,10 @@ impl Store {
         if job.is_removed() {
             return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
         }
-        durable::replace(Replacing::NAME, job.dir(), file::NAME, format!("{name}\n").as_bytes())
+        job.dir()
+            .and_then(|dir| {
+                durable::replace(Replacing::NAME, dir, file::NAME, format!("{name}\n").as_bytes())
+            })
             .map_err(failed)
     }
 }

@@ -222,7 +222,7 @@ impl Store {
 /// Lists which of a job's two records exist and cannot be read.
 fn damaged_records(job: &Job) -> Vec<String> {
     let mut bytes = vec![0; FILE_BYTES as usize];
-    let Ok(file) = durable::open_ro(job.dir(), file::OUTCOME) else {
+    let Ok(file) = job.open_file(file::OUTCOME) else {
         return vec!["its outcome file is missing".to_owned()];
     };
     let length = file.metadata().map_or(0, |data| data.len());

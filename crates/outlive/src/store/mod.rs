@@ -22,6 +22,7 @@ use outlive_core::spec::Host;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::{identity, lock};
 
+use crate::job::known::KnownJobs;
 use crate::launch::keeper::{KeeperProgram, SpareKeeper};
 use crate::store::config::{Config, ConfigError};
 
@@ -34,6 +35,7 @@ pub struct Store {
     root: PathBuf,
     config: Config,
     host: OnceLock<Host>,
+    pub(crate) known: KnownJobs,
     pub(crate) keeper: KeeperProgram,
     /// This program is `outlive` itself, and so can be the helper.
     pub(crate) is_helper: bool,
@@ -144,6 +146,7 @@ impl Store {
             root: root.to_owned(),
             config,
             host: OnceLock::new(),
+            known: KnownJobs::default(),
             keeper: KeeperProgram::default(),
             is_helper: false,
             config_path: None,
@@ -155,7 +158,8 @@ impl Store {
         let (root, config) = (self.root.clone(), self.config.clone());
         let (host, is_helper) = (self.host.clone(), self.is_helper);
         let config_path = self.config_path.clone();
-        Self { root, config, host, keeper: KeeperProgram::default(), is_helper, config_path }
+        let (known, keeper) = (KnownJobs::default(), KeeperProgram::default());
+        Self { root, config, host, known, keeper, is_helper, config_path }
     }
 
     /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with

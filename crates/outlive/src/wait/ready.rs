@@ -63,7 +63,7 @@ impl Job {
         if !self.spec().can_be_ready() {
             return None;
         }
-        let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
+        let mut file = self.open_file(file::READY).ok()?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).ok();
         // The file may be empty, after a crash or on a full disk.
@@ -73,7 +73,7 @@ impl Job {
 
     /// Records readiness, once. In a read-only store it is not recorded.
     fn mark_ready(&self, store: &Store, record: &ReadyRecord) {
-        if durable::open_ro(self.dir(), file::READY).is_ok() {
+        if self.open_file(file::READY).is_ok() {
             return;
         }
         // The event first: a crash in between causes a repeat, which readers drop. Without the event there is no mark, so that
@@ -81,7 +81,7 @@ impl Job {
         if !store.append_event_of(Appending::READY_EVENT, self, Kind::Ready) {
             return;
         }
-        let made = fault::step(Point::ReadyMake, || durable::create_new(self.dir(), file::READY));
+        let made = fault::step(Point::ReadyMake, || durable::create_new(self.dir()?, file::READY));
         if let Ok(mut made) = made {
             let mut text = serde_json::to_vec(record).unwrap_or_default();
             text.push(b'\n');
@@ -91,7 +91,7 @@ impl Job {
 
     /// Tells whether a prober runs.
     fn is_probed(&self) -> bool {
-        durable::open_ro(self.dir(), file::PROBE)
+        self.open_file(file::PROBE)
             .and_then(|held| lock::try_lock(&held, lock::Kind::Shared))
             .is_ok_and(|is_free| !is_free)
     }
@@ -131,7 +131,7 @@ impl Store {
     /// Starts a prober. If that fails, a front end that waits for readiness checks by itself.
     pub(crate) fn start_prober(&self, job: &Job) {
         // In a read-only store a prober can record nothing.
-        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir(), file::PROBE));
+        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir()?, file::PROBE));
         let is_writable = match made {
             Err(error) => error.kind() == io::ErrorKind::AlreadyExists,
             Ok(_) => true,
@@ -149,7 +149,7 @@ impl Store {
     /// If the kernel is out of memory.
     pub fn probe(&self, id: &JobId, nonce: Nonce) -> Result<(), WaitError> {
         let Ok(Some(job)) = self.open_job(id) else { return Ok(()) };
-        let held = durable::open_ro(job.dir(), file::PROBE);
+        let held = job.open_file(file::PROBE);
         let is_ours =
             held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
         if job.spec().nonce != nonce || !is_ours || job.spec().ready().is_none() {
