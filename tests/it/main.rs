@@ -50,6 +50,7 @@ mod reserve;
 mod retention;
 mod sessions;
 mod setup;
+mod spares;
 mod splits;
 mod start;
 mod storm;

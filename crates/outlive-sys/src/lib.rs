@@ -16,6 +16,7 @@ pub mod fault;
 pub mod features;
 pub mod figures;
 pub mod identity;
+pub mod inherited;
 pub mod keeper;
 pub mod lock;
 pub mod pipe;

@@ -143,6 +143,7 @@ impl Store {
         let is_leased = matches!(resolved.options.lifetime, Lifetime::Session { .. });
         let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
+        self.keeper.make_spare();
         let job = prepared.job;
         if job.spec().ready().is_some() {
             self.start_prober(&job);
