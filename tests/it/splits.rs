@@ -129,6 +129,7 @@ fn expected(written: &Written) -> Vec<Line> {
         stream: Some(stream),
         time: None,
         text,
+        repeated: 1,
         cut_bytes: 0,
         is_ended,
     };

@@ -584,7 +584,7 @@ fn view(
     shape: impl FnOnce(View) -> View,
 ) -> Result<(Vec<Vec<u8>>, Option<u64>), Failure> {
     let assembler = output.assembler_at(offset)?;
-    let mut view = shape(View::new(Form::Raw, None, assembler)).limit(Some(WANTED));
+    let mut view = shape(View::new(Form::Raw, assembler)).limit(Some(WANTED));
     let (mut texts, mut first) = (Vec::new(), None);
     while !view.is_full() {
         let Some(piece) = output.piece(offset)? else { break };

@@ -231,7 +231,7 @@ impl Soak<'_> {
         let place = &self.places[entry.place];
         let started = match place.store.start(&request) {
             // A full disk and a limit are expected; any other failure is not.
-            Err(error @ (StartError::Store { .. } | StartError::Limit(_))) if place.is_small => {
+            Err(error @ (StartError::Store(..) | StartError::Limit(_))) if place.is_small => {
                 return Err(error.into());
             }
             Err(error) => {

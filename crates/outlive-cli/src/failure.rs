@@ -18,13 +18,13 @@ pub(crate) fn report(failure: &Failure, is_json: bool) -> ExitCode {
         let json = serde_json::to_string(&BTreeMap::from([("error", failure.object())])).unwrap_or_default();
         writeln!(stderr, "{json}")
     } else {
-        let hint = failure.command_line_hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        let hint = failure.hint.as_ref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
         // A fault in config.toml is drawn over several lines.
         let text = failure.text();
-        let text = if failure.code() == Code::Config { text } else { one_line(&text) };
+        let text = if failure.code == Code::Config { text } else { one_line(&text) };
         write!(stderr, "outlive: {text}\n{hint}")
     };
     // With standard error closed the exit status is all that is left.
     drop(written);
-    ExitCode::from(failure.exit_status())
+    ExitCode::from(failure.exit_status)
 }

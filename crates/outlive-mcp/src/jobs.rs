@@ -40,8 +40,8 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Vec<Job>, Failure> {
 /// Words a failure of the library for an agent: what was not done, why, and what to call next.
 pub(crate) fn failed(call: &Call<'_>, what: &str, error: impl Into<outlive::Failure>) -> Failure {
     let failure = error.into().during(what);
-    let live = failure.lists_live_jobs().then(|| live_ids(call.store, call.scope));
-    let next: Vec<String> = failure.next_call().map(str::to_owned).into_iter().chain(live).collect();
+    let live = failure.lists_live_jobs.then(|| live_ids(call.store, call.scope));
+    let next: Vec<String> = failure.tool_hint.iter().map(ToString::to_string).chain(live).collect();
     let failed = Failure::new(failure.text());
     if next.is_empty() { failed } else { failed.next(next.join("; ")) }
 }

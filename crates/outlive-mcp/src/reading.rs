@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use outlive::{
-    Budget, Fitter, Form, Job, Output, Piece, Search, Stream, TextLine, Timestamp, View, ViewItem,
+    Budget, Fitter, Form, Job, Line, Output, Piece, Search, Stream, Timestamp, View, ViewItem,
     looks_like_error,
 };
 
@@ -105,7 +105,7 @@ pub(crate) fn show(job: &Job, selection: &Selection) -> io::Result<Shown> {
         Begin::Since(time) => since = Some(time),
         Begin::Tail(count) => tail = Some(count),
     }
-    let mut view = View::new(selection.form, None, assembler)
+    let mut view = View::new(selection.form, assembler)
         .stream(selection.stream)
         .from_line(from_line)
         .between(since, None)
@@ -213,8 +213,8 @@ fn unfinished(bytes: &[u8]) -> usize {
 struct Sink {
     base: u64,
     widest: usize,
-    tail: Option<(usize, VecDeque<TextLine>)>,
-    fitter: Fitter<TextLine>,
+    tail: Option<(usize, VecDeque<Line>)>,
+    fitter: Fitter<Line>,
     range: Option<(u64, u64)>,
     notes: Vec<String>,
 }
@@ -240,11 +240,11 @@ impl Sink {
                 .notes
                 .push(format!("{} bytes of older output are no longer kept", to.saturating_sub(from))),
             ViewItem::Lost(bytes) => self.notes.push(format!("{bytes} bytes could not be kept")),
-            ViewItem::Break | ViewItem::Omitted { .. } => {}
+            ViewItem::Break | ViewItem::Omitted(_) => {}
         }
     }
 
-    fn line(&mut self, mut line: TextLine) {
+    fn line(&mut self, mut line: Line) {
         line.number += self.base;
         cut(&mut line, self.widest);
         match &mut self.tail {
@@ -259,7 +259,7 @@ impl Sink {
         }
     }
 
-    fn fit(&mut self, line: TextLine) {
+    fn fit(&mut self, line: Line) {
         let last = line.number + u64::from(line.repeated.saturating_sub(1));
         self.range = Some((self.range.map_or(line.number, |(first, _)| first), last));
         let bytes = line.text.len() as u64 + 1 + suffix(&line).len() as u64;
@@ -293,16 +293,16 @@ impl Sink {
     }
 }
 
-fn push(text: &mut String, line: &TextLine, prefix: &str) {
+fn push(text: &mut String, line: &Line, prefix: &str) {
     let words = String::from_utf8_lossy(&line.text);
     push_line(text, &format!("{prefix}{words}{}", suffix(line)));
 }
 
 /// Says what of a line is not shown.
-fn suffix(line: &TextLine) -> String {
+fn suffix(line: &Line) -> String {
     let mut suffix = String::new();
-    if line.cut > 0 {
-        suffix += &format!(" […{} more]", line.cut);
+    if line.cut_bytes > 0 {
+        suffix += &format!(" […{} more]", line.cut_bytes);
     }
     if line.repeated > 1 && !line.text.is_empty() {
         suffix += &format!(" [{} times]", line.repeated);
@@ -311,7 +311,7 @@ fn suffix(line: &TextLine) -> String {
 }
 
 /// Cuts a line at the border of a character.
-fn cut(line: &mut TextLine, widest: usize) {
+fn cut(line: &mut Line, widest: usize) {
     if line.text.len() <= widest {
         return;
     }
@@ -319,7 +319,7 @@ fn cut(line: &mut TextLine, widest: usize) {
     while end > widest.saturating_sub(4) && line.text[end] & 0xc0 == 0x80 {
         end -= 1;
     }
-    line.cut += (line.text.len() - end) as u64;
+    line.cut_bytes += (line.text.len() - end) as u64;
     line.text.truncate(end);
 }
 
@@ -351,16 +351,16 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_between_characters() {
-        let mut line = TextLine {
+        let mut line = Line {
             number: 1,
             stream: None,
             time: None,
             text: "é".repeat(100).into_bytes(),
             repeated: 1,
-            cut: 0,
+            cut_bytes: 0,
             is_ended: true,
         };
         cut(&mut line, 51);
-        assert_eq!((String::from_utf8(line.text).unwrap().len(), line.cut), (50, 150));
+        assert_eq!((String::from_utf8(line.text).unwrap().len(), line.cut_bytes), (50, 150));
     }
 }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use outlive_mcp::Profile;
 
-use super::values::{parse_environment, parse_profile};
+use super::values::parse_profile;
 
 /// Serve an AI agent's client: the Model Context Protocol on standard input and output
 ///
@@ -20,7 +20,7 @@ pub(crate) struct Mcp {
     pub(crate) all_sessions: bool,
 
     /// Environment of jobs: the server's, that of a login shell, or only what is needed
-    #[arg(long, value_name = "inherit|login|clean", value_parser = parse_environment)]
+    #[arg(long, value_name = "inherit|login|clean")]
     pub(crate) env: Option<outlive::JobEnvironment>,
 }
 

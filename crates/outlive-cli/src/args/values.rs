@@ -28,10 +28,6 @@ pub(super) fn running() -> impl TypedValueParser<Value = Running> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
-pub(super) fn parse_environment(text: &str) -> Result<outlive::JobEnvironment, String> {
-    outlive::JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
-}
-
 pub(super) fn parse_timeout(text: &str) -> Result<Timeout, QuantityError> {
     match text {
         "none" | "off" => Ok(Timeout(None)),

@@ -25,11 +25,7 @@ pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
 fn open(arguments: &OnExit) -> Result<Store, Failure> {
     let Some(home) = &arguments.home else { return Ok(Store::open()?) };
     // A configuration that was broken since must not hold up the notice.
-    let store = match &arguments.config {
-        Some(path) => Store::open_configured(home, path),
-        None => Store::open_home(home),
-    };
-    match store {
+    match Store::open_configured(home, arguments.config.as_deref()) {
         Err(outlive::StoreError::Config(_)) => Ok(Store::open_at(home, Config::default())?),
         store => Ok(store?),
     }

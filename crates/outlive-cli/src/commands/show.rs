@@ -188,7 +188,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
 
 /// Tells what became of the command that is run at the end.
 fn on_exit_line(on_exit: &OnExit) -> String {
-    let ended = match (on_exit.exit_code, &on_exit.signal) {
+    let ended = match (on_exit.run.exit_code, &on_exit.run.signal) {
         (Some(code), _) => format!("exited with {code}"),
         (None, Some(signal)) => format!("ended by {signal}"),
         (None, None) => "ended".to_owned(),
@@ -200,8 +200,8 @@ fn on_exit_line(on_exit: &OnExit) -> String {
         OnExitState::NotRun => "not run".to_owned(),
         OnExitState::Unknown => "how it ended is not known: whoever ran it died".to_owned(),
     };
-    let more = [&on_exit.error, &on_exit.note].into_iter().flatten().map(|text| format!("; {text}"));
-    let printed = on_exit.output.as_deref().map(str::trim_end).filter(|output| !output.is_empty());
+    let more = [&on_exit.run.error, &on_exit.run.note].into_iter().flatten().map(|text| format!("; {text}"));
+    let printed = on_exit.run.output.as_deref().map(str::trim_end).filter(|output| !output.is_empty());
     let last = printed.and_then(|output| output.lines().last()).map(|line| format!("; last line: {line}"));
     format!("{state}{}{}: {}", more.collect::<String>(), last.unwrap_or_default(), on_exit.line)
 }

@@ -22,6 +22,8 @@ pub struct Line {
     pub time: Option<Timestamp>,
     /// Its bytes without the newline, at most [`MAX_LINE`].
     pub text: Vec<u8>,
+    /// How many times it occurs in a row; more than once only as a terminal would show it.
+    pub repeated: u32,
     /// How many more bytes it has.
     pub cut_bytes: u64,
     /// Whether its newline has come.
@@ -92,6 +94,7 @@ impl Assembler {
                 stream,
                 time,
                 text: ended.text,
+                repeated: 1,
                 cut_bytes: ended.cut_bytes,
                 is_ended: true,
             });
@@ -133,6 +136,7 @@ impl Assembler {
                     stream,
                     time: open.time,
                     text: open.text.clone(),
+                    repeated: 1,
                     cut_bytes: open.cut_bytes,
                     is_ended: false,
                 });

@@ -71,37 +71,26 @@ impl Job {
     pub fn warnings(&self, state: &State, usage: &Usage) -> Vec<String> {
         let limits = &self.spec().options.limits;
         let mut warnings = Vec::new();
+        let job = self.id();
         let near = state.meta.as_ref().and_then(|meta| meta.near.as_ref());
         let was_near = |limit: &str| near.filter(|near| near.limit == limit).map(|near| near.at);
         if let Some(limit) = limits.memory_bytes {
-            match usage.memory_bytes.filter(|&used| is_near(used, limit)) {
-                Some(used) => warnings.push(format!(
-                    "{} uses {} of memory, and its limit is {}",
-                    self.id(),
-                    format_size(used),
-                    format_size(limit)
-                )),
-                None => warnings.extend(was_near("memory").map(|at| {
-                    format!("{} came near its limit of {} of memory at {at}", self.id(), format_size(limit))
-                })),
-            }
+            let used = usage.memory_bytes.filter(|&used| is_near(used, limit)).map(format_size);
+            let limit = format_size(limit);
+            let before =
+                || Some(format!("{job} came near its limit of {limit} of memory at {}", was_near("memory")?));
+            let now = used.map(|used| format!("{job} uses {used} of memory, and its limit is {limit}"));
+            warnings.extend(now.or_else(before));
         }
         if let Some(limit) = limits.pids {
             // The limit counts threads, too, and so does the kernel's figure.
-            let tasks = if state.is_live() {
-                containment(state).and_then(|groups| number(groups.pids_group.as_deref()?, "pids.current"))
-            } else {
-                None
-            };
-            match tasks.or(usage.processes).filter(|&used| is_near(used, limit)) {
-                Some(used) => {
-                    warnings.push(format!("{} has {used} processes, and its limit is {limit}", self.id()));
-                }
-                None => warnings.extend(
-                    was_near("pids")
-                        .map(|at| format!("{} came near its limit of {limit} processes at {at}", self.id())),
-                ),
-            }
+            let groups = containment(state).filter(|_| state.is_live());
+            let tasks = groups.and_then(|groups| number(groups.pids_group.as_deref()?, "pids.current"));
+            let used = tasks.or(usage.processes).filter(|&used| is_near(used, limit));
+            let before =
+                || Some(format!("{job} came near its limit of {limit} processes at {}", was_near("pids")?));
+            let now = used.map(|used| format!("{job} has {used} processes, and its limit is {limit}"));
+            warnings.extend(now.or_else(before));
         }
         warnings
     }
@@ -129,7 +118,8 @@ fn containment(state: &State) -> Option<&Containment> {
 fn now(tree: &Tree, groups: Option<&Containment>) -> Usage {
     let memory_group = groups.and_then(|groups| groups.memory_group.as_deref());
     let pids_group = groups.and_then(|groups| groups.pids_group.as_deref());
-    let (cpu, memory) = (groups.and_then(group_cpu_ms), memory_group.and_then(group_memory));
+    let cpu = groups.and_then(group_cpu_ms);
+    let memory = first_number(memory_group, ["memory.current", "memory.usage_in_bytes"]);
     let counted = tree.members.iter().filter_map(|member| Figures::of(member.id));
     let (mut tree_cpu, mut tree_memory) = (0, 0);
     if cpu.is_none() || memory.is_none() {
@@ -144,9 +134,7 @@ fn now(tree: &Tree, groups: Option<&Containment>) -> Usage {
     Usage {
         cpu_ms: Some(cpu.unwrap_or(tree_cpu)),
         memory_bytes: Some(memory.unwrap_or(tree_memory)),
-        memory_peak_bytes: memory_group.and_then(|group| {
-            number(group, "memory.peak").or_else(|| number(group, "memory.max_usage_in_bytes"))
-        }),
+        memory_peak_bytes: first_number(memory_group, ["memory.peak", "memory.max_usage_in_bytes"]),
         processes: Some(tree.len() as u64),
         processes_peak: pids_group.and_then(|group| number(group, "pids.peak")),
         max_rss_bytes: None,
@@ -165,8 +153,9 @@ fn group_cpu_ms(groups: &Containment) -> Option<u64> {
     of_version_2().or_else(of_version_1)
 }
 
-fn group_memory(group: &str) -> Option<u64> {
-    number(group, "memory.current").or_else(|| number(group, "memory.usage_in_bytes"))
+/// Reads a number that has one file name in version 2 of control groups and another in version 1.
+fn first_number(group: Option<&str>, names: [&str; 2]) -> Option<u64> {
+    names.into_iter().find_map(|name| number(group?, name))
 }
 
 /// Reads a control group's file with a single number.

@@ -6,19 +6,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use outlive_core::file;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::Replacing;
-use outlive_sys::poll::{PollFd, PollFlags, poll};
+use outlive_sys::poll::any_readable;
 use outlive_sys::watch::Watch;
 use outlive_sys::{clock, durable, pipe};
 use serde::Serialize;
 
 use crate::delivery::record::Sent;
-use crate::delivery::spool::{Entry, Spooled};
+use crate::delivery::spool::Entry;
 use crate::delivery::webhook::{self, Client};
 use crate::store::Store;
 
@@ -44,11 +45,8 @@ pub struct Delivered {
     pub waiting: usize,
 }
 
-/// Result of one attempt.
-struct Attempt {
-    name: String,
-    result: Result<u16, String>,
-}
+/// File name of a notice, and the result of one attempt to send it.
+type Attempt = (String, Result<u16, String>);
 
 /// The process that holds the spool's lock and sends.
 struct Deliverer<'a> {
@@ -63,7 +61,7 @@ struct Deliverer<'a> {
     is_once: bool,
     attempts: (Sender<Attempt>, Receiver<Attempt>),
     /// Written when an attempt is over; wakes the loop.
-    wake: (std::os::fd::OwnedFd, std::os::fd::OwnedFd),
+    wake: (OwnedFd, OwnedFd),
     done: Delivered,
 }
 
@@ -80,7 +78,7 @@ impl Store {
         let mut is_first = true;
         // A second deliverer leaves while the lock is held, so the first checks the spool again after it has let go of the
         // lock.
-        let can_be_sent = |name: &String| matches!(self.read_spooled(name), Spooled::Entry(_));
+        let can_be_sent = |name: &String| matches!(self.read_spooled(name), Some(Ok(_)));
         while is_first || (!once && self.spooled().iter().any(can_be_sent)) {
             if !self.spool().is_dir() {
                 break;
@@ -95,11 +93,6 @@ impl Store {
         }
         done.waiting = self.spooled().len();
         Ok(Some(done))
-    }
-
-    /// Moves the notices that were given up back into the spool; returns how many.
-    pub fn retry_notices(&self) -> usize {
-        self.respool()
     }
 
     /// Returns the secret that notices are signed with: from the environment, else from the configuration.
@@ -156,12 +149,10 @@ impl<'a> Deliverer<'a> {
                 continue;
             }
             match self.store.read_spooled(&name) {
-                Spooled::Entry(entry) => drop(self.entries.insert(name, *entry)),
-                Spooled::Damaged(_) => {
-                    // If it cannot even be moved, it stays and is skipped.
-                    self.done.set_aside += usize::from(self.store.set_aside(&name).is_ok());
-                }
-                Spooled::None => {}
+                Some(Ok(entry)) => drop(self.entries.insert(name, entry)),
+                // If it cannot even be moved, it stays and is skipped.
+                Some(Err(_)) => self.done.set_aside += usize::from(self.store.set_aside(&name).is_ok()),
+                None => {}
             }
         }
     }
@@ -193,7 +184,7 @@ impl<'a> Deliverer<'a> {
             let sent = name.clone();
             std::thread::Builder::new().spawn(move || {
                 let result = client.send(&entry, signature.as_deref());
-                sender.send(Attempt { name: sent, result }).ok();
+                sender.send((sent, result)).ok();
                 pipe::try_write(&wake, b".");
             })?;
             if self.is_once {
@@ -208,22 +199,15 @@ impl<'a> Deliverer<'a> {
     fn note_attempts(&mut self) {
         let mut buffer = [0; 64];
         while let pipe::Attempt::Moved(_) = pipe::try_read(&self.wake.0, &mut buffer) {}
-        while let Ok(Attempt { name, result }) = self.attempts.1.try_recv() {
+        while let Ok((name, result)) = self.attempts.1.try_recv() {
             self.in_flight.remove(&name);
             let Some(mut entry) = self.entries.remove(&name) else { continue };
             let now = Timestamp(clock::wall_us());
+            let at = Some(now.to_string());
             match result {
                 Ok(status) => {
-                    let attempts = entry.attempts + 1;
-                    self.note(
-                        &entry,
-                        &Sent {
-                            attempts,
-                            delivered_at: Some(now.to_string()),
-                            status: Some(status),
-                            ..Sent::default()
-                        },
-                    );
+                    let (attempts, status) = (entry.attempts + 1, Some(status));
+                    self.note(&entry, &Sent { attempts, delivered_at: at, status, ..Sent::default() });
                     self.store.unspool(&name);
                     self.done.delivered += 1;
                 }
@@ -236,10 +220,7 @@ impl<'a> Deliverer<'a> {
                         self.entries.insert(name, entry);
                     } else if self.store.set_aside(&name).is_ok() {
                         let (attempts, error) = (entry.attempts, entry.error.clone());
-                        self.note(
-                            &entry,
-                            &Sent { attempts, given_up_at: Some(now.to_string()), error, ..Sent::default() },
-                        );
+                        self.note(&entry, &Sent { attempts, given_up_at: at, error, ..Sent::default() });
                         self.done.set_aside += 1;
                     } else {
                         // The disk may be full; the next attempt is a minute later.
@@ -253,8 +234,7 @@ impl<'a> Deliverer<'a> {
 
     /// Records in the job's directory what became of its notice; the job may be gone.
     fn note(&self, entry: &Entry, sent: &Sent) {
-        let job =
-            self.store.open_job(&entry.job).ok().flatten().filter(|job| job.spec().nonce == entry.nonce);
+        let job = self.store.find_exactly(&entry.job, entry.nonce);
         if let (Some(job), Ok(bytes)) = (job, serde_json::to_vec(sent)) {
             job.dir().and_then(|dir| durable::replace(Replacing::SENT, dir, file::WEBHOOK, &bytes)).ok();
         }
@@ -265,8 +245,6 @@ impl<'a> Deliverer<'a> {
             true => limit,
             false => Some(limit.map_or(FALLBACK, |limit| limit.min(FALLBACK))),
         };
-        let mut fds = vec![PollFd::new(&self.wake.0, PollFlags::IN)];
-        fds.extend(watch.fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        poll(&mut fds, limit).map(drop)
+        any_readable([self.wake.0.as_fd()].into_iter().chain(watch.fd()), limit).map(drop)
     }
 }

@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive_core::FORMAT;
-use outlive_core::event::Event;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::spec::{Process, Spec};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::{clock, poll, signal};
 
-use crate::delivery::record::{OnExitRecord, WebhookRecord};
+use crate::delivery::pending::PendingMark;
+use crate::delivery::record::{OnExitRecord, OnExitRun, WebhookRecord};
 use crate::delivery::spool::Entry;
 use crate::delivery::webhook;
 use crate::job::Job;
@@ -74,8 +74,7 @@ impl Store {
     ///
     /// If there is no such job, it has not ended, or this was done before.
     pub fn part(&self, id: &JobId, nonce: Nonce) -> Result<(), OnExitError> {
-        let found = self.open_job(id).ok().flatten().filter(|job| job.spec().nonce == nonce);
-        let job = found.ok_or_else(|| OnExitError::NotFound(id.clone()))?;
+        let job = self.find_exactly(id, nonce).ok_or_else(|| OnExitError::NotFound(id.clone()))?;
         let state = job.state(self);
         if state.outcome.is_none() {
             return Err(OnExitError::Live(id.clone()));
@@ -84,7 +83,7 @@ impl Store {
             return Err(OnExitError::Told(id.clone()));
         }
         let seq = self.ending_seq(&job);
-        let notice = Notice::of(self, &job, &state, seq);
+        let notice = Notice::of(&job, &state, seq);
         // On a full disk the command still runs; the mark stays, and the next front end tries.
         self.spool_notice(&job, &state).ok();
         if let Some(line) = &job.spec().options.completion.on_exit {
@@ -101,10 +100,8 @@ impl Store {
             return;
         }
         if completion.on_exit.is_some() {
-            let error = Some("its keeper died".to_owned());
-            job.note_completion(|record| {
-                record.on_exit = Some(OnExitRecord { error, ..OnExitRecord::default() })
-            });
+            let run = OnExitRun { error: Some("its keeper died".to_owned()), ..OnExitRun::default() };
+            job.note_on_exit(&OnExitRecord { run, by: None });
         }
         // After a failure the mark stays.
         self.spool_notice(job, state).ok();
@@ -126,14 +123,12 @@ impl Store {
             spooled?;
             self.start_deliverer();
         }
-        if let Some(mark) = mark {
-            mark.clear();
-        }
+        mark.into_iter().for_each(PendingMark::clear);
         Ok(())
     }
 
     fn entry(&self, job: &Job, state: &State, url: &str, seq: u64, now: Timestamp) -> Entry {
-        let notice = Notice::of(self, job, state, seq);
+        let notice = Notice::of(job, state, seq);
         let body = serde_json::to_string(&notice).unwrap_or_default();
         Entry {
             format: FORMAT,
@@ -154,9 +149,7 @@ impl Store {
     /// Returns the sequence of the job's ending among its session's events; appends the event if it is missing.
     fn ending_seq(&self, job: &Job) -> u64 {
         self.tell_ending(job);
-        let events = self.events(job.session(), 0).read().unwrap_or_default();
-        let is_end = |event: &Event| event.nonce == job.spec().nonce && event.is_end();
-        events.into_iter().find(|numbered| is_end(&numbered.event)).map_or(0, |numbered| numbered.seq)
+        self.ending_in(job.session(), job.spec().nonce).unwrap_or(0)
     }
 
     /// Runs the on-exit command and records its result.
@@ -170,29 +163,24 @@ impl Store {
             }
         };
         let by = ProcessId::current();
+        let now = || Some(Timestamp(clock::wall_us()).to_string());
         let mut record = OnExitRecord {
-            started_at: Some(Timestamp(clock::wall_us()).to_string()),
-            note,
+            run: OnExitRun { started_at: now(), note, ..OnExitRun::default() },
             by: Some(Process { pid: by.pid, start_time: by.start_time }),
-            ..OnExitRecord::default()
         };
         job.note_on_exit(&record);
         match Running::start(self, job, line, &cwd, notice) {
-            Ok(running) => running.watch(self.config().job.on_exit_timeout, |ended| {
-                let ended_at = Some(Timestamp(clock::wall_us()).to_string());
-                record = OnExitRecord {
-                    ended_at: record.ended_at.clone().or(ended_at),
-                    exit_code: ended.status.and_then(|status| status.code()),
-                    signal: ended.status.and_then(|status| status.signal()).map(signal_name),
-                    error: ended.error,
-                    output: Some(ended.output),
-                    ..record.clone()
-                };
+            Ok(running) => running.watch(self.config().job.on_exit_timeout, |status, error, output| {
+                let run = &mut record.run;
+                run.ended_at = run.ended_at.take().or_else(now);
+                run.exit_code = status.and_then(|status| status.code());
+                run.signal = status.and_then(|status| status.signal()).map(signal_name);
+                (run.error, run.output) = (error, Some(output));
                 job.note_on_exit(&record);
             }),
             Err(error) => {
-                record.ended_at = Some(Timestamp(clock::wall_us()).to_string());
-                record.error = Some(format!("it could not be run: {error}"));
+                record.run.ended_at = now();
+                record.run.error = Some(format!("it could not be run: {error}"));
                 job.note_on_exit(&record);
             }
         }
@@ -234,13 +222,6 @@ struct Running {
     at_end: Receiver<()>,
 }
 
-/// Result of an on-exit command.
-struct Ended {
-    status: Option<ExitStatus>,
-    error: Option<String>,
-    output: String,
-}
-
 impl Running {
     fn start(store: &Store, job: &Job, line: &OsStr, cwd: &Path, notice: &Notice) -> io::Result<Self> {
         let shell = match &store.config().job.shell {
@@ -276,8 +257,9 @@ impl Running {
         Ok(Self { child, handle, output: kept, at_end })
     }
 
-    /// Waits for the end, at most `limit`, and reports it; again if a leftover process held the output open and wrote more.
-    fn watch(mut self, limit: Duration, mut report: impl FnMut(Ended)) {
+    /// Waits for the end, at most `limit`, and reports status, error and output; again if a leftover process held the output
+    /// open and wrote more.
+    fn watch(mut self, limit: Duration, mut report: impl FnMut(Option<ExitStatus>, Option<String>, String)) {
         let until = Instant::now().checked_add(limit);
         let left = || until.map_or(limit, |until| until.saturating_duration_since(Instant::now()));
         let error = match self.wait(left()) {
@@ -292,11 +274,11 @@ impl Running {
         };
         let status = self.child.wait().ok();
         let is_at_end = self.at_end.recv_timeout(LAST_OUTPUT) == Err(RecvTimeoutError::Disconnected);
-        report(Ended { status, error: error.clone(), output: self.text() });
+        report(status, error.clone(), self.text());
         if !is_at_end && error.is_none() {
             // Leftover processes may go on printing; until the limit they get no broken pipe.
             self.at_end.recv_timeout(left()).ok();
-            report(Ended { status, error, output: self.text() });
+            report(status, error, self.text());
         }
     }
 

@@ -16,7 +16,6 @@ use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::{clock, durable, lock};
 
-use crate::delivery::spool::Spooled;
 use crate::job::Job;
 use crate::job::state::State;
 use crate::store::Store;
@@ -96,10 +95,7 @@ impl Store {
         while mark.exists() && Instant::now() < until && is_fresh(state) {
             std::thread::sleep(Duration::from_millis(2));
         }
-        match mark.exists() {
-            true => self.spool_notice(job, state).map(drop),
-            false => Ok(()),
-        }
+        if mark.exists() { self.spool_notice(job, state) } else { Ok(()) }
     }
 
     /// Spools the notices that dead keepers left, and starts a deliverer if a notice is due and no process sends. With nothing
@@ -109,10 +105,8 @@ impl Store {
     pub fn take_up_notices(&self) -> Vec<String> {
         let warnings = self.spool_pending();
         let now = Timestamp(clock::wall_us());
-        let is_due = |name: &String| match self.read_spooled(name) {
-            Spooled::Entry(entry) => entry.is_due(now),
-            Spooled::Damaged(_) => true,
-            Spooled::None => false,
+        let is_due = |name: &String| {
+            self.read_spooled(name).is_some_and(|entry| entry.map_or(true, |entry| entry.is_due(now)))
         };
         if self.spooled().iter().any(is_due) && !self.is_delivering() {
             self.start_deliverer();
@@ -134,19 +128,16 @@ impl Store {
                 Some((JobId::parse(id).ok()?, Nonce::try_from(nonce.to_owned()).ok()?))
             });
             let Some((id, nonce)) = parsed else { continue };
+            // A job that is being prepared has its mark before its directory.
+            let is_prepared =
+                || durable::is_held(&self.new_dir().join(id.as_str()), outlive_core::file::LOCK);
             let job = match self.open_job(&id) {
                 Ok(Some(job)) if job.spec().nonce == nonce => job,
                 // A damaged job may be repaired later.
                 Err(_) => continue,
-                Ok(Some(_)) => {
+                Ok(None) if is_prepared() => continue,
+                Ok(_) => {
                     fs::remove_file(entry.path()).ok();
-                    continue;
-                }
-                Ok(None) => {
-                    // A job that is being prepared has its mark before its directory.
-                    if !durable::is_held(&self.new_dir().join(id.as_str()), outlive_core::file::LOCK) {
-                        fs::remove_file(entry.path()).ok();
-                    }
                     continue;
                 }
             };

@@ -11,7 +11,6 @@ use outlive_sys::{clock, durable};
 use serde::{Deserialize, Serialize};
 
 use crate::control::tree::identity;
-use crate::delivery::spool::Spooled;
 use crate::delivery::webhook;
 use crate::job::Job;
 use crate::job::state::State;
@@ -36,13 +35,8 @@ pub(super) struct Record {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct OnExitRecord {
-    pub(super) started_at: Option<String>,
-    pub(super) ended_at: Option<String>,
-    pub(super) exit_code: Option<i32>,
-    pub(super) signal: Option<String>,
-    pub(super) error: Option<String>,
-    pub(super) note: Option<String>,
-    pub(super) output: Option<String>,
+    #[serde(flatten)]
+    pub(super) run: OnExitRun,
     /// The process that runs it.
     pub(super) by: Option<Process>,
 }
@@ -89,6 +83,15 @@ pub struct OnExit {
     pub line: String,
     /// How far the command has come.
     pub state: OnExitState,
+    /// What is recorded of it.
+    #[serde(flatten)]
+    pub run: OnExitRun,
+}
+
+/// What is recorded of an on-exit command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OnExitRun {
     /// Start of the command.
     pub started_at: Option<String>,
     /// End of the command.
@@ -175,31 +178,22 @@ impl Job {
         let line = self.spec().options.completion.on_exit.as_ref()?.to_lossy();
         let record = self.completion_record();
         let general = record.error;
-        let known = record.on_exit.unwrap_or_default();
+        let OnExitRecord { mut run, by } = record.on_exit.unwrap_or_default();
         let closed = state.closed.map(|closed| closed.closed);
         let silent_us = clock::wall_us().saturating_sub(closed.map_or(u64::MAX, |closed| closed.0));
         let is_over = closed.is_some() && Duration::from_micros(silent_us) >= SILENCE;
-        let lives = || known.by.map(identity).is_some_and(ProcessId::is_alive);
-        let has_begun = known.started_at.is_some();
-        let word = match (has_begun, known.ended_at.is_some()) {
+        let lives = || by.map(identity).is_some_and(ProcessId::is_alive);
+        let word = match (run.started_at.is_some(), run.ended_at.is_some()) {
             (true, true) => OnExitState::Ended,
             (true, false) if lives() => OnExitState::Running,
             (true, false) => OnExitState::Unknown,
-            (false, _) if known.error.is_some() || general.is_some() || is_over => OnExitState::NotRun,
+            (false, _) if run.error.is_some() || general.is_some() || is_over => OnExitState::NotRun,
             (false, _) => OnExitState::Waiting,
         };
         let died = (word == OnExitState::NotRun).then(|| "its keeper died".to_owned());
-        Some(OnExit {
-            line,
-            state: word,
-            started_at: known.started_at,
-            ended_at: known.ended_at,
-            exit_code: known.exit_code,
-            signal: known.signal,
-            error: known.error.or(general).or(died),
-            note: known.note,
-            output: known.output.filter(|output| !output.is_empty()),
-        })
+        run.error = run.error.or(general).or(died);
+        run.output = run.output.filter(|output| !output.is_empty());
+        Some(OnExit { line, state: word, run })
     }
 
     /// Returns the webhook's notice and its progress; `None` if the job has none.
@@ -209,10 +203,7 @@ impl Job {
         let sent: Option<Sent> = self.read_json(file::WEBHOOK);
         let nonce = self.spec().nonce.to_string();
         let name = store.spooled().into_iter().find(|name| name.split('.').nth(1) == Some(nonce.as_str()));
-        let entry = name.and_then(|name| match store.read_spooled(&name) {
-            Spooled::Entry(entry) => Some(entry),
-            _ => None,
-        });
+        let entry = name.and_then(|name| store.read_spooled(&name)?.ok());
         let word = match (&entry, &sent, &record) {
             (Some(_), ..) => WebhookState::Spooled,
             (None, Some(sent), _) if sent.delivered_at.is_some() => WebhookState::Delivered,

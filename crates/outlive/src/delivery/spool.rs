@@ -3,9 +3,8 @@
 //! A file gets its name when it is whole and synced, and loses it when its notice has arrived. Only the process that holds
 //! `spool/lock` changes or removes files, so no notice is sent by two processes at the same time.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +15,8 @@ use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::{clock, durable, lock, random};
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::webhook;
+use crate::notify::events::make_dir;
 use crate::store::Store;
 use crate::store::config::WebhookRules;
 
@@ -89,15 +90,6 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// What a name in the spool stands for.
-pub(crate) enum Spooled {
-    Entry(Box<Entry>),
-    /// It is no notice; the reason.
-    Damaged(String),
-    /// The file is gone, or could not be read just now.
-    None,
-}
-
 impl Store {
     pub(crate) fn spool(&self) -> PathBuf {
         self.root().join(SPOOL)
@@ -106,7 +98,7 @@ impl Store {
     /// Makes the spool, or a directory below it, if missing.
     pub(crate) fn make_spool(&self, below: &str) -> io::Result<PathBuf> {
         let path = self.spool().join(below);
-        DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        make_dir(&path)?;
         Ok(path)
     }
 
@@ -116,13 +108,8 @@ impl Store {
     ///
     /// Synced before this returns.
     pub(crate) fn spool_entry(&self, entry: &Entry) -> io::Result<()> {
-        let bytes = serde_json::to_vec(entry)?;
-        durable::replace_synced(
-            Replacing::SPOOL,
-            durable::open_dir(&self.make_spool("")?)?,
-            &entry.name(),
-            &bytes,
-        )
+        let spool = durable::open_dir(&self.make_spool("")?)?;
+        durable::replace_synced(Replacing::SPOOL, spool, &entry.name(), &serde_json::to_vec(entry)?)
     }
 
     /// Lists the file names of the notices, in the order of the endings.
@@ -134,7 +121,8 @@ impl Store {
         names
     }
 
-    pub(crate) fn read_spooled(&self, name: &str) -> Spooled {
+    /// Reads a notice, or why its file is none; `None` if the file is gone, or could not be read just now.
+    pub(crate) fn read_spooled(&self, name: &str) -> Option<Result<Entry, String>> {
         read_entry(&self.spool().join(name))
     }
 
@@ -145,9 +133,7 @@ impl Store {
 
     /// Takes the spool's lock; `None` if another process holds it.
     pub(crate) fn lock_spool(&self) -> io::Result<Option<File>> {
-        let path = self.spool().join(LOCK);
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = durable::open_or_create(durable::open_dir(&self.spool())?, LOCK)?;
         let is_ours = fault::step(Point::SpoolLock, || lock::try_lock(&file, lock::Kind::Exclusive))?;
         Ok(is_ours.then_some(file))
     }
@@ -163,36 +149,24 @@ impl Store {
         fault::step(Point::SpoolAside, || fs::rename(self.spool().join(name), aside))
     }
 
-    /// Lists `failed/`: path, content and reason of each.
-    pub(crate) fn set_aside_entries(&self) -> Vec<(PathBuf, Option<Entry>, String)> {
+    /// Lists `failed/`: the path of each file, and the notice or why it is none.
+    pub(crate) fn set_aside_entries(&self) -> Vec<(PathBuf, Result<Entry, String>)> {
         let files = fs::read_dir(self.spool().join(FAILED)).into_iter().flatten().flatten();
-        let mut found: Vec<_> = files
-            .filter_map(|file| match read_entry(&file.path()) {
-                Spooled::Entry(entry) => {
-                    let error = entry.error.clone().unwrap_or_else(|| "nobody said why".to_owned());
-                    Some((file.path(), Some(*entry), error))
-                }
-                Spooled::Damaged(why) => Some((file.path(), None, why)),
-                Spooled::None => None,
-            })
-            .collect();
+        let mut found: Vec<_> =
+            files.filter_map(|file| Some((file.path(), read_entry(&file.path())?))).collect();
         found.sort_by(|one, other| one.0.cmp(&other.0));
         found
     }
 
-    /// Moves what was given up back, with the full time for attempts. Unreadable files stay. Returns how many were moved.
-    pub(crate) fn respool(&self) -> usize {
+    /// Moves the notices that were given up back, with the full time for attempts. Unreadable files stay.
+    pub fn retry_notices(&self) {
         let now = Timestamp(clock::wall_us());
-        let mut count = 0;
-        for (path, entry, _) in self.set_aside_entries() {
-            let Some(entry) = entry else { continue };
-            let entry = Entry { created: now, next: now, attempts: 0, ..entry };
-            if self.spool_entry(&entry).is_ok() {
+        for (path, entry) in self.set_aside_entries() {
+            let retried = entry.map(|entry| Entry { created: now, next: now, attempts: 0, ..entry });
+            if retried.is_ok_and(|entry| self.spool_entry(&entry).is_ok()) {
                 fs::remove_file(path).ok();
-                count += 1;
             }
         }
-        count
     }
 
     /// Removes what crashes left, and files in `failed/` that are older than any job is kept.
@@ -214,29 +188,25 @@ impl Store {
     }
 }
 
-fn read_entry(path: &Path) -> Spooled {
+fn read_entry(path: &Path) -> Option<Result<Entry, String>> {
     let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)) {
-        Ok(count) if count as u64 > MAX_BYTES => return Spooled::Damaged("it is too large".to_owned()),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            return Spooled::Damaged("it is a directory".to_owned());
-        }
-        Err(_) => return Spooled::None,
-    }
-    match serde_json::from_slice::<Entry>(&bytes) {
-        Ok(entry) if entry.format != FORMAT => {
-            Spooled::Damaged(format!("it has format {}, and this version reads {FORMAT}", entry.format))
-        }
-        Ok(entry) if path.file_name().is_none_or(|name| name != entry.name().as_str()) => {
-            Spooled::Damaged("it has another one's name".to_owned())
-        }
-        Ok(entry) if !crate::delivery::webhook::is_address(&entry.url) => {
-            Spooled::Damaged("its address is none".to_owned())
-        }
-        Ok(entry) => Spooled::Entry(Box::new(entry)),
-        Err(error) => Spooled::Damaged(format!("it cannot be read: {error}")),
-    }
+    let damage = match File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)) {
+        Ok(count) if count as u64 > MAX_BYTES => "it is too large".to_owned(),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        Err(_) => return None,
+        Ok(_) => match serde_json::from_slice::<Entry>(&bytes) {
+            Err(error) => format!("it cannot be read: {error}"),
+            Ok(entry) if entry.format != FORMAT => {
+                format!("it has format {}, and this version reads {FORMAT}", entry.format)
+            }
+            Ok(entry) if path.file_name().is_none_or(|name| name != entry.name().as_str()) => {
+                "it has another one's name".to_owned()
+            }
+            Ok(entry) if !webhook::is_address(&entry.url) => "its address is none".to_owned(),
+            Ok(entry) => return Some(Ok(entry)),
+        },
+    };
+    Some(Err(damage))
 }
 
 #[cfg(test)]
@@ -298,8 +268,8 @@ mod tests {
         store.spool_entry(&entry()).unwrap();
         let names = store.spooled();
         assert_eq!(names, [entry().name()]);
-        assert!(matches!(store.read_spooled(&names[0]), Spooled::Entry(found) if *found == entry()));
+        assert!(matches!(store.read_spooled(&names[0]), Some(Ok(found)) if found == entry()));
         fs::rename(store.spool().join(&names[0]), store.spool().join("x.json")).unwrap();
-        assert!(matches!(store.read_spooled("x.json"), Spooled::Damaged(_)), "it has another one's name");
+        assert!(matches!(store.read_spooled("x.json"), Some(Err(_))), "it has another one's name");
     }
 }

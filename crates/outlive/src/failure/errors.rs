@@ -41,11 +41,11 @@ impl From<StoreError> for Failure {
                 failure.hint("update outlive, or set OUTLIVE_HOME to another directory")
             }
             // The TOML error shows the place over several lines.
-            StoreError::Config(ConfigError::Parse { .. }) => {
+            StoreError::Config(ConfigError::Parse(..)) => {
                 Self { message: error.to_string(), ..failure.code_is(Code::Config) }
                     .hint("docs/guide/configuration.md has every key")
             }
-            StoreError::Io { path, .. } => failure
+            StoreError::Io(path, _) => failure
                 .hint(format!("{} must be a directory that you own, on a disk with room", path.display())),
             StoreError::Config(_) => failure,
         }
@@ -83,7 +83,7 @@ impl From<StartError> for Failure {
                     _ => failure.hint(format!("`outlive show {job}` has the record")),
                 }
             }
-            StartError::Silent { job } => failure
+            StartError::Silent(job) => failure
                 .about(job)
                 .hint(format!("`outlive show {job}` tells what became of it"))
                 .tool_hint(format!("list_jobs shows whether {job} has started")),
@@ -93,8 +93,8 @@ impl From<StartError> for Failure {
             StartError::NoHelper => {
                 failure.broken().hint("install outlive beside this program, or set OUTLIVE_PROGRAM to its path")
             }
-            StartError::Store { .. } => failure.broken().hint(format!("{EXAMINE}; `outlive gc` makes room")),
-            StartError::Keeper { .. } | StartError::KeeperVersion { .. } => {
+            StartError::Store(..) => failure.broken().hint(format!("{EXAMINE}; `outlive gc` makes room")),
+            StartError::Keeper(..) | StartError::KeeperVersion(..) => {
                 failure.broken().hint("install outlive and outlive-keeper of the same version side by side")
             }
         }
@@ -111,13 +111,13 @@ impl From<FindError> for Failure {
                     .hint("`outlive list` shows all jobs")
                     .with_live_jobs()
             }
-            FindError::Ambiguous { .. } => {
+            FindError::Ambiguous(..) => {
                 failure.code_is(Code::Ambiguous).hint_for_all("give more of the id")
             }
-            FindError::Damaged { id, source } if source.is_newer() => {
+            FindError::Damaged(id, error) if error.is_newer() => {
                 failure.code_is(Code::Newer).about(id).with_live_jobs()
             }
-            FindError::Damaged { id, .. } => failure
+            FindError::Damaged(id, _) => failure
                 .code_is(Code::Damaged)
                 .about(id)
                 .hint("`outlive doctor --fix` moves it out of the way")
@@ -229,7 +229,7 @@ impl From<RemoveError> for Failure {
             RemoveError::Elsewhere(_) => failure
                 .code_is(Code::Elsewhere)
                 .hint_for_all("remove it from the host or container that started it"),
-            RemoveError::Io { .. } => failure.tool_hint("list_jobs shows what there is"),
+            RemoveError::Io(..) => failure.tool_hint("list_jobs shows what there is"),
         }
     }
 }
@@ -241,7 +241,7 @@ impl From<RenameError> for Failure {
             RenameError::Name => {
                 failure.code_is(Code::Usage).hint_for_all("call it again with a short name of one line")
             }
-            RenameError::Store { .. } => failure.broken(),
+            RenameError::Store(..) => failure.broken(),
         }
     }
 }
@@ -268,7 +268,7 @@ impl From<AgentError> for Failure {
             AgentError::Unknown(_) => {
                 failure.code_is(Code::NotFound).hint("`outlive agent list` shows all agents")
             }
-            AgentError::Ambiguous { .. } => {
+            AgentError::Ambiguous(..) => {
                 failure.code_is(Code::Ambiguous).hint("say whose it is: --session NAME")
             }
             AgentError::Over(_) => failure.code_is(Code::Ended).hint("nothing is left to be stopped"),
@@ -287,11 +287,11 @@ impl From<SessionError> for Failure {
             SessionError::Exists(name) => {
                 failure.code_is(Code::Exists).hint(format!("close it first: outlive session close {name}"))
             }
-            SessionError::Live { .. } => failure
+            SessionError::Live(..) => failure
                 .code_is(Code::Live)
                 .hint("say what becomes of them: --running kill or --running transfer"),
             SessionError::ToItself(_) => failure.code_is(Code::Usage).hint("end them with --running kill"),
-            SessionError::Kill { job, .. } | SessionError::Survivors(job) => {
+            SessionError::Kill(job, _) | SessionError::Survivors(job) => {
                 failure.about(job).hint(format!("`outlive show --tree {job}` shows what is left of it"))
             }
             SessionError::Elsewhere(job) => failure

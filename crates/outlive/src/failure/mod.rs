@@ -18,14 +18,19 @@ use crate::one_line;
 /// A failure with hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    code: Code,
-    exit_status: u8,
+    /// The stable code.
+    pub code: Code,
+    /// The exit status of the command line.
+    pub exit_status: u8,
     /// The operation that failed; precedes the message.
     during: String,
     message: String,
-    hint: Option<Box<str>>,
-    tool_hint: Option<Box<str>>,
-    lists_live_jobs: bool,
+    /// What a person at a command line does next.
+    pub hint: Option<Box<str>>,
+    /// What an agent with tools calls next.
+    pub tool_hint: Option<Box<str>>,
+    /// A list of the live jobs helps an agent.
+    pub lists_live_jobs: bool,
     job: Option<JobId>,
 }
 
@@ -101,37 +106,12 @@ impl Failure {
         self.hint(hint).tool_hint(hint)
     }
 
-    /// Returns the stable code.
-    pub fn code(&self) -> Code {
-        self.code
-    }
-
-    /// Returns the exit status of the command line.
-    pub fn exit_status(&self) -> u8 {
-        self.exit_status
-    }
-
     /// Returns the operation and the message.
     pub fn text(&self) -> String {
         match self.during.as_str() {
             "" => self.message.clone(),
             during => format!("{during}: {}", self.message),
         }
-    }
-
-    /// Returns what a person does next.
-    pub fn command_line_hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
-    /// Returns what an agent calls next.
-    pub fn next_call(&self) -> Option<&str> {
-        self.tool_hint.as_deref()
-    }
-
-    /// Tells whether a list of the live jobs helps an agent.
-    pub fn lists_live_jobs(&self) -> bool {
-        self.lists_live_jobs
     }
 
     /// Returns the object for scripts.
@@ -186,7 +166,7 @@ mod tests {
     #[test]
     fn an_error_and_its_causes_are_one_line() {
         let cause = std::io::Error::from_raw_os_error(2);
-        let error = crate::RemoveError::Io { path: "a\nb".into(), source: cause };
+        let error = crate::RemoveError::Io("a\nb".into(), cause);
         assert_eq!(chain(&error), "cannot remove a b: No such file or directory");
     }
 }

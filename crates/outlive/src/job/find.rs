@@ -46,22 +46,12 @@ pub enum FindError {
     /// No job has this id, name or prefix.
     #[error("there is no job {0:?}")]
     Unknown(String),
-    /// Several jobs match.
-    #[error("{reference:?} is not one job but {}", list(.candidates))]
-    Ambiguous {
-        /// The text that was given.
-        reference: String,
-        /// The jobs that match.
-        candidates: Vec<JobId>,
-    },
+    /// Several jobs match the text that was given.
+    #[error("{0:?} is not one job but {ids}", ids = list(.1))]
+    Ambiguous(String, Vec<JobId>),
     /// The job is there and cannot be used.
-    #[error("job {id} {}", if .source.is_newer() { NEWER } else { "is damaged" })]
-    Damaged {
-        /// The damaged job.
-        id: JobId,
-        /// What is wrong with it.
-        source: DamageError,
-    },
+    #[error("job {0} {what}", what = if .1.is_newer() { NEWER } else { "is damaged" })]
+    Damaged(JobId, #[source] DamageError),
     /// No live job listens on the port.
     #[error("no live job listens on port {port}")]
     Port {
@@ -78,8 +68,17 @@ pub enum FindError {
 /// Message for a job that this version does not wholly understand.
 pub const NEWER: &str = "was written by a newer outlive: upgrade to read all of it";
 
+/// Returns the only job that matches a reference.
+fn only(mut jobs: Vec<Job>, reference: &str, none: impl Fn() -> FindError) -> Result<Job, FindError> {
+    if jobs.len() > 1 {
+        let candidates = jobs.iter().map(|job| job.id().clone()).collect();
+        return Err(FindError::Ambiguous(reference.to_owned(), candidates));
+    }
+    jobs.pop().ok_or_else(none)
+}
+
 /// Joins at most five ids.
-fn list(candidates: &[JobId]) -> String {
+pub(crate) fn list(candidates: &[JobId]) -> String {
     let mut names: Vec<String> = candidates.iter().take(5).map(ToString::to_string).collect();
     if candidates.len() > names.len() {
         names.push(format!("{} more", candidates.len() - names.len()));
@@ -146,7 +145,7 @@ impl Store {
             match self.open_job(&id) {
                 Ok(Some(job)) if is_visible(&job) => return Ok(job),
                 Ok(_) => {}
-                Err(source) => return Err(FindError::Damaged { id, source }),
+                Err(error) => return Err(FindError::Damaged(id, error)),
             }
         }
         let jobs = self.list(session)?.jobs;
@@ -159,19 +158,11 @@ impl Store {
             })
             .collect();
         if named && matching.len() > 1 {
-            let (mut live, mut ended): (Vec<_>, Vec<_>) =
+            let (live, mut ended): (Vec<_>, Vec<_>) =
                 matching.into_iter().partition(|job| job.state(self).is_live());
-            matching =
-                if live.is_empty() { ended.pop().into_iter().collect() } else { std::mem::take(&mut live) };
+            matching = if live.is_empty() { ended.pop().into_iter().collect() } else { live };
         }
-        match matching.len() {
-            0 => Err(FindError::Unknown(reference.to_owned())),
-            1 => Ok(matching.remove(0)),
-            _ => Err(FindError::Ambiguous {
-                reference: reference.to_owned(),
-                candidates: matching.iter().map(|job| job.id().clone()).collect(),
-            }),
-        }
+        only(matching, reference, || FindError::Unknown(reference.to_owned()))
     }
 
     /// Finds the live job whose processes listen on a TCP port.
@@ -187,15 +178,8 @@ impl Store {
             tree.is_some_and(|tree| tree.ports(&mut listeners).iter().any(|found| found.port == port))
         };
         let jobs = self.list(session)?.jobs;
-        let mut matching: Vec<Job> = jobs.into_iter().filter(|job| listens(job)).collect();
-        match matching.len() {
-            0 => Err(FindError::Port { port, is_taken: ports::is_taken(port) }),
-            1 => Ok(matching.remove(0)),
-            _ => Err(FindError::Ambiguous {
-                reference: format!("port {port}"),
-                candidates: matching.iter().map(|job| job.id().clone()).collect(),
-            }),
-        }
+        let matching = jobs.into_iter().filter(|job| listens(job)).collect();
+        only(matching, &format!("port {port}"), || FindError::Port { port, is_taken: ports::is_taken(port) })
     }
 
     /// Lists the jobs that were started from inside a job, directly or through others, oldest first; ended jobs, too.

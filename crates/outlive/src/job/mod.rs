@@ -1,28 +1,30 @@
 //! One job in the store.
 
-pub(crate) mod files;
 pub(crate) mod find;
 pub(crate) mod known;
 pub(crate) mod object;
-pub(crate) mod rename;
 pub(crate) mod state;
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Closed, Outcome};
 use outlive_core::spec::{Spec, SpecError};
-use outlive_core::{FORMAT, file};
+use outlive_core::{FORMAT, file, segment};
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::stamp::Stamp;
 use outlive_sys::{durable, lock};
 
 use crate::job::known::{Dir, Kept, Known};
+use crate::launch::request::is_showable;
+use crate::output::{Output, cursor};
+use crate::store::Store;
 
 /// A job that was found or started.
 #[derive(Debug)]
@@ -36,13 +38,8 @@ pub struct Job {
 #[derive(Debug, thiserror::Error)]
 pub enum DamageError {
     /// A file of the job cannot be read.
-    #[error("cannot read {path}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot read {0}")]
+    Io(PathBuf, #[source] io::Error),
     /// The spec is damaged or of another version.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -61,12 +58,23 @@ impl DamageError {
     pub fn is_certain(&self) -> bool {
         use io::ErrorKind::{InvalidData, IsADirectory, NotADirectory, NotFound};
         match self {
-            Self::Io { source, .. } => {
-                matches!(source.kind(), NotFound | NotADirectory | IsADirectory | InvalidData)
+            Self::Io(_, error) => {
+                matches!(error.kind(), NotFound | NotADirectory | IsADirectory | InvalidData)
             }
             Self::Spec(_) | Self::Name(_) => true,
         }
     }
+}
+
+/// Why a job was not renamed.
+#[derive(Debug, thiserror::Error)]
+pub enum RenameError {
+    /// The name cannot be shown in one line.
+    #[error("the name must be 1 to 100 characters without control characters")]
+    Name,
+    /// The store cannot be written, or the job was removed.
+    #[error("cannot rename job {0}")]
+    Store(JobId, #[source] io::Error),
 }
 
 impl Job {
@@ -78,16 +86,15 @@ impl Job {
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
                 return Ok(None);
             }
-            Err(source) => return Err(DamageError::Io { path, source }),
+            Err(error) => return Err(DamageError::Io(path, error)),
         };
-        let failed = |source| DamageError::Io { path: path.clone(), source };
-        let stamp = Stamp::of(&dir).map_err(failed)?;
+        let stamp = Stamp::of(&dir).map_err(|error| DamageError::Io(path.clone(), error))?;
         let is_settled = stamp.is_settled();
         let bytes = match read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
             // Removed after it was opened: gone, not damaged.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
-            Err(source) => return Err(DamageError::Io { path: path.join(file::SPEC), source }),
+            Err(error) => return Err(DamageError::Io(path.join(file::SPEC), error)),
         };
         let spec = Spec::parse(id, &bytes)?;
         let given_to =
@@ -215,23 +222,75 @@ impl Job {
         // On a full or read-only disk the look is not recorded.
         self.dir()
             .and_then(|dir| durable::open_rw(dir, file::SEEN))
-            .and_then(|file| file.set_modified(std::time::SystemTime::now()))
+            .and_then(|file| file.set_modified(SystemTime::now()))
             .ok();
     }
 
     /// Records that the outcome was shown, or the job looked at again; retention counts from here.
     pub fn mark_seen(&self) {
         // On a full or read-only disk the job is only kept longer.
-        let seen = fault::step(Point::SeenMake, || {
-            let dir = self.dir()?;
-            durable::create_new(&dir, file::SEEN).or_else(|_| durable::open_rw(&dir, file::SEEN))
-        });
-        seen.and_then(|file| file.set_modified(std::time::SystemTime::now())).ok();
+        let seen = fault::step(Point::SeenMake, || durable::open_or_create(self.dir()?, file::SEEN));
+        seen.and_then(|file| file.set_modified(SystemTime::now())).ok();
+    }
+
+    /// Returns when a front end last read the job: after its end, by the `seen` mark; before, by the newest cursor.
+    pub fn last_look(&self) -> Option<SystemTime> {
+        let time = |path: PathBuf| fs::metadata(path).and_then(|data| data.modified()).ok();
+        time(self.path().join(file::SEEN)).or_else(|| {
+            let cursors = fs::read_dir(self.path().join(cursor::DIRECTORY)).into_iter().flatten();
+            cursors.flatten().filter_map(|cursor| time(cursor.path())).max()
+        })
+    }
+
+    /// Returns `meta.json`: pids, times and status, replaced at every transition.
+    pub fn meta_file(&self) -> PathBuf {
+        self.path().join(file::META)
+    }
+
+    /// Returns `spec.json`: the command, the directory, the limits.
+    pub fn spec_file(&self) -> PathBuf {
+        self.path().join(file::SPEC)
+    }
+
+    /// Returns the first segment of the output that still exists: the whole output, up to the size of a segment.
+    ///
+    /// # Errors
+    ///
+    /// If the job's directory cannot be read.
+    pub fn log_file(&self) -> io::Result<PathBuf> {
+        Ok(self.path().join(segment::name(Output::open(self)?.start())))
+    }
+}
+
+impl Store {
+    /// Gives a job another display name. Its id stays, and `job` keeps the name that it was opened with. The spec never changes: the
+    /// new name is a file of its own, which overrides it.
+    ///
+    /// # Durability
+    ///
+    /// Written, not synced: after a power loss it may have its old name.
+    ///
+    /// # Errors
+    ///
+    /// If the name cannot be shown in one line, the store cannot be written, or the job was removed.
+    pub fn rename(&self, job: &Job, name: &str) -> Result<(), RenameError> {
+        // A read trims the file's content.
+        let name = name.trim();
+        if !is_showable(name) {
+            return Err(RenameError::Name);
+        }
+        let failed = |error| RenameError::Store(job.id().clone(), error);
+        if job.is_removed() {
+            return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
+        }
+        let text = format!("{name}\n");
+        job.dir()
+            .and_then(|dir| durable::replace(Replacing::NAME, dir, file::NAME, text.as_bytes()))
+            .map_err(failed)
     }
 }
 
 fn read(dir: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
-    use std::io::Read;
     let mut bytes = Vec::new();
     durable::open_ro(dir, name)?.read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -141,13 +141,6 @@ pub(crate) struct Found {
     pub(crate) is_now: bool,
 }
 
-impl Found {
-    fn lost(why: &str) -> Self {
-        let cause = Cause::Lost { why: why.into() };
-        Self { cause, wait_status: WaitStatus::Unknown, is_closed: true, is_now: false }
-    }
-}
-
 impl Job {
     /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
     pub fn state(&self, store: &Store) -> State {
@@ -171,7 +164,9 @@ impl Job {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
         if here.boot != there.boot {
-            return self.recover(store, Found::lost("the machine was restarted while it ran"));
+            let cause = Cause::Lost { why: "the machine was restarted while it ran".into() };
+            let wait_status = WaitStatus::Unknown;
+            return self.recover(store, Found { cause, wait_status, is_closed: true, is_now: false });
         }
         // Between the two looks the keeper may have written the outcome and gone, and somebody removed the job.
         if let (Some(outcome), closed) = self.records() {

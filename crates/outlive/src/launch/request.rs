@@ -15,7 +15,7 @@ use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Stdin, quote};
 
-use crate::launch::keeper::{in_path, search};
+use crate::launch::programs::{in_path, search};
 use crate::output::search::PatternError;
 use crate::store::config::Config;
 
@@ -283,12 +283,11 @@ impl Request {
     }
 
     fn absolute_cwd(&self) -> Result<PathBuf, RequestError> {
+        let here = || std::env::current_dir().map_err(|_| RequestError::NoDirectory);
         match &self.cwd {
             Some(cwd) if cwd.is_absolute() => Ok(cwd.clone()),
-            relative => {
-                let here = std::env::current_dir().map_err(|_| RequestError::NoDirectory)?;
-                Ok(relative.as_ref().map_or(here.clone(), |relative| here.join(relative)))
-            }
+            Some(relative) => Ok(here()?.join(relative)),
+            None => here(),
         }
     }
 

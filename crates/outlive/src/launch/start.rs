@@ -27,7 +27,7 @@ use outlive_sys::{clock, durable, lock, random, socket};
 
 use crate::control::{is_over_now, receive_frame};
 use crate::job::Job;
-use crate::launch::keeper::SpareKeeper;
+use crate::launch::programs::SpareKeeper;
 use crate::launch::request::{Request, RequestError, Resolved};
 use crate::store::Store;
 use crate::store::limits::LimitError;
@@ -60,13 +60,8 @@ pub enum StartError {
     #[error(transparent)]
     Limit(#[from] LimitError),
     /// The store cannot be written.
-    #[error("cannot prepare the job in {path}")]
-    Store {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot prepare the job in {0}")]
+    Store(PathBuf, #[source] io::Error),
     /// No keeper program was found.
     #[error("there is no outlive-keeper beside this program or in PATH")]
     NoKeeper,
@@ -74,21 +69,11 @@ pub enum StartError {
     #[error("there is no outlive beside this program or in PATH to tell of the job's end")]
     NoHelper,
     /// The keeper's program cannot be executed.
-    #[error("cannot execute the keeper {program}")]
-    Keeper {
-        /// The program that failed.
-        program: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The keeper does not accept this library's launch request.
-    #[error("the keeper {program} is of another version (it takes launch request {version})")]
-    KeeperVersion {
-        /// The keeper's program.
-        program: PathBuf,
-        /// The launch request version that it accepts.
-        version: u32,
-    },
+    #[error("cannot execute the keeper {0}")]
+    Keeper(PathBuf, #[source] io::Error),
+    /// The keeper accepts launch requests of another version than this library's.
+    #[error("the keeper {0} is of another version (it takes launch request {1})")]
+    KeeperVersion(PathBuf, u32),
     /// The command was not executed; the job is in the store with this outcome.
     #[error("{}", .why.sentence())]
     NeverStarted {
@@ -98,11 +83,8 @@ pub enum StartError {
         why: NeverStarted,
     },
     /// The keeper does not answer; the job is in the store and may still start.
-    #[error("the keeper of {job} has not answered")]
-    Silent {
-        /// The job that may still start.
-        job: JobId,
-    },
+    #[error("the keeper of {0} has not answered")]
+    Silent(JobId),
 }
 
 /// A job in the store whose locks this process holds.
@@ -161,7 +143,7 @@ impl Store {
     ) -> Result<(Prepared, Option<String>), StartError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
-            move |source| StartError::Store { path, source }
+            move |error| StartError::Store(path, error)
         };
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
@@ -305,11 +287,9 @@ impl Store {
             failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {
                 Ok(Some(LaunchReply::Started(process))) => return Ok(process.pid),
                 Ok(Some(LaunchReply::NotStarted(why))) => return Err(StartError::NeverStarted { job, why }),
-                Ok(Some(LaunchReply::OtherVersion(version))) => {
-                    StartError::KeeperVersion { program, version }
-                }
-                Ok(None) => return Err(StartError::Silent { job }),
-                Err(source) => StartError::Keeper { program, source },
+                Ok(Some(LaunchReply::OtherVersion(version))) => StartError::KeeperVersion(program, version),
+                Ok(None) => return Err(StartError::Silent(job)),
+                Err(error) => StartError::Keeper(program, error),
             };
         }
         // Nothing was started: the intent is withdrawn in one step, so that no reader finds half of it and calls it damaged.

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use outlive_core::event::{Event, Fact, Kind, LONGEST, Piece, SHORTEST, read_pieces};
+use outlive_core::file::EVENTS;
 use outlive_core::id::{Nonce, SessionName};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point};
@@ -51,7 +52,7 @@ impl Store {
     }
 
     pub(crate) fn session_dir(&self, session: &SessionName) -> PathBuf {
-        self.root().join("sessions").join(session.as_str())
+        self.sessions_dir().join(session.as_str())
     }
 
     /// Makes a session's directory, for its events.
@@ -65,7 +66,7 @@ impl Store {
     ///
     /// If the store cannot be read.
     pub fn sessions(&self) -> io::Result<Vec<SessionName>> {
-        let entries = match fs::read_dir(self.root().join("sessions")) {
+        let entries = match fs::read_dir(self.sessions_dir()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
@@ -103,10 +104,11 @@ impl Store {
         append().or_else(|_| self.make_session(session).and_then(|()| append())).is_ok()
     }
 
-    /// Tells whether a session's log has the end of a job.
-    pub(crate) fn has_ending(&self, session: &SessionName, nonce: Nonce) -> bool {
+    /// Returns the sequence of a job's end in a session's log, if it is there.
+    pub(crate) fn ending_in(&self, session: &SessionName, nonce: Nonce) -> Option<u64> {
         let events = self.events(session, 0).read().unwrap_or_default();
-        events.iter().any(|known| known.event.nonce == nonce && known.event.is_end())
+        let is_end = |known: &&Numbered| known.event.nonce == nonce && known.event.is_end();
+        events.iter().find(is_end).map(|known| known.seq)
     }
 
     /// Appends an event that a front end found out or caused; `false` if it could not be written.
@@ -143,8 +145,6 @@ pub(crate) fn make_dir(directory: &Path) -> io::Result<()> {
         made => made,
     }
 }
-
-pub(crate) const EVENTS: &str = outlive_core::file::EVENTS;
 
 impl Events {
     /// Returns the events since the last call, or since the beginning.

@@ -10,7 +10,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use outlive_core::FORMAT;
-use outlive_core::event::{Event, Kind};
+use outlive_core::event::Kind;
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::{durable, lock};
@@ -46,7 +46,7 @@ pub enum InboxError {
 }
 
 /// A reader's position: `readers/<name>` in the session's directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Progress {
     format: u32,
     /// Every event up to this sequence was examined.
@@ -54,12 +54,6 @@ struct Progress {
     /// Endings up to the cursor whose starter may still fetch them first.
     #[serde(default)]
     deferred: Vec<u64>,
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Self { format: FORMAT, cursor: 0, deferred: Vec::new() }
-    }
 }
 
 impl Progress {
@@ -99,7 +93,7 @@ pub struct Inbox {
 #[derive(Debug, Default)]
 struct Found {
     /// Endings to deliver, each with its job and state if the job is still in the store.
-    mine: Vec<(u64, Option<(Job, State)>)>,
+    mine: Vec<(Numbered, Option<(Job, State)>)>,
     /// Jobs whose end reached this reader in another way.
     delivered: Vec<Job>,
     deferred: Vec<u64>,
@@ -179,10 +173,6 @@ impl Inbox {
     }
 
     /// As [`Inbox::pending`], without the jobs that another answer has claimed. Their endings stay pending.
-    ///
-    /// # Errors
-    ///
-    /// As [`Inbox::pending`].
     pub fn pending_unless(&mut self, is_claimed: impl Fn(&JobId) -> bool) -> io::Result<Pending> {
         self.store.reconcile(Some(&self.session));
         let mut events = self.store.events_from(&self.session, self.progress.position());
@@ -203,16 +193,12 @@ impl Inbox {
         self.sort_out(&known, is_claimed);
         let left = self.found.mine.len().saturating_sub(AT_ONCE);
         let last = known.last().map_or(0, |last| last.seq).max(self.progress.cursor);
-        let by_seq: HashMap<u64, &Event> = known.iter().map(|known| (known.seq, &known.event)).collect();
         let now = self.found.mine.iter().take(AT_ONCE);
-        let notices: Vec<Notice> = now
-            .filter_map(|(seq, job)| {
-                Some(match job {
-                    Some((job, state)) => Notice::of(&self.store, job, state, *seq),
-                    None => Notice::of_event(&self.session, by_seq.get(seq)?, *seq),
-                })
-            })
-            .collect();
+        let notices = now.map(|(Numbered { seq, event }, job)| match job {
+            Some((job, state)) => Notice::of(job, state, *seq),
+            None => Notice::of_event(&self.session, event, *seq),
+        });
+        let notices: Vec<Notice> = notices.collect();
         let up_to = if left == 0 { last } else { notices.last().map_or(last, |notice| notice.seq) };
         Ok(Pending { notices, up_to, left })
     }
@@ -231,10 +217,6 @@ impl Inbox {
     }
 
     /// Acknowledges these sequences and no others, for an answer that had no room for the rest.
-    ///
-    /// # Errors
-    ///
-    /// As [`Inbox::acknowledge`].
     pub fn acknowledge_these(&mut self, sequences: &[u64]) -> io::Result<()> {
         let last = sequences.iter().copied().max().unwrap_or(0);
         self.note(last, |seq| sequences.contains(&seq))
@@ -249,25 +231,21 @@ impl Inbox {
         if self.held.is_none() {
             return Ok(());
         }
-        let (delivered, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.found.mine).into_iter().partition(|&(seq, _)| is_delivered(seq));
-        let before = self.progress.cursor;
-        let cursor = before.max(up_to);
+        let (delivered, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.found.mine)
+            .into_iter()
+            .partition(|(ending, _)| is_delivered(ending.seq));
+        let cursor = self.progress.cursor.max(up_to);
         // An undelivered ending stays deferred; later events are read again from the cursor.
-        let mut deferred: Vec<u64> =
-            self.found.deferred.iter().copied().filter(|&seq| seq <= cursor).collect();
-        deferred.extend(later.iter().map(|&(seq, _)| seq).filter(|&seq| seq <= cursor));
+        let deferred = self.found.deferred.iter().copied().chain(later.iter().map(|(ending, _)| ending.seq));
+        let mut deferred: Vec<u64> = deferred.filter(|&seq| seq <= cursor).collect();
         deferred.sort_unstable();
         let surplus = deferred.len().saturating_sub(MAX_DEFERRED);
         deferred.drain(..surplus);
         self.progress = Progress { format: FORMAT, cursor, deferred };
         self.write()?;
         // Last: a crash before this loses only the marks; the position decides.
-        for job in delivered
-            .iter()
-            .filter_map(|(_, found)| found.as_ref().map(|(job, _)| job))
-            .chain(&self.found.delivered)
-        {
+        let delivered = delivered.iter().filter_map(|(_, found)| found.as_ref());
+        for job in delivered.map(|(job, _)| job).chain(&self.found.delivered) {
             job.mark_delivered(&self.reader);
             job.mark_seen();
         }
@@ -304,7 +282,7 @@ impl Inbox {
         let is_due = |known: &&Numbered| {
             known.event.is_end() && (known.seq > self.progress.cursor || put_off.contains(&known.seq))
         };
-        for Numbered { seq, event } in known.iter().filter(is_due) {
+        for ending @ Numbered { seq, event } in known.iter().filter(is_due) {
             // Checked first: a claim ends after its job is marked as delivered.
             if is_claimed(&event.job) {
                 found.deferred.push(*seq);
@@ -312,19 +290,17 @@ impl Inbox {
             }
             let job = self.store.find_exactly(&event.job, event.nonce);
             let whose = match (&job, untold.get(&event.nonce)) {
-                (Some(job), _) => self.whose(job.spec().reader.as_ref(), Some(job), *seq, event),
-                (None, Some(untold)) => match untold {
-                    Some(owner) => self.whose(Some(owner), None, *seq, event),
-                    None => Whose::NoReader,
-                },
+                (Some(job), _) => self.whose(job.spec().reader.as_ref(), Some(job), ending),
+                (None, Some(Some(owner))) => self.whose(Some(owner), None, ending),
+                (None, Some(None)) => Whose::NoReader,
                 (None, None) if is_repeat(*seq) => Whose::NoReader,
                 // Damaged, or removed without an event: a needless delivery is better than none.
                 (None, None) => Whose::Mine,
             };
             match (whose, job) {
-                (Whose::Mine, None) => found.mine.push((*seq, None)),
+                (Whose::Mine, None) => found.mine.push((ending.clone(), None)),
                 (Whose::Mine, Some(job)) => match self.final_state(&job) {
-                    Some(state) => found.mine.push((*seq, Some((job, state)))),
+                    Some(state) => found.mine.push((ending.clone(), Some((job, state)))),
                     None => found.deferred.push(*seq),
                 },
                 (Whose::Delivered, job) => found.delivered.extend(job),
@@ -332,20 +308,20 @@ impl Inbox {
                 (Whose::NoReader, _) => {}
             }
         }
-        found.mine.sort_unstable_by_key(|&(seq, _)| seq);
+        found.mine.sort_unstable_by_key(|(ending, _)| ending.seq);
         self.found = found;
     }
 
-    fn whose(&self, owner: Option<&SessionName>, job: Option<&Job>, seq: u64, event: &Event) -> Whose {
+    fn whose(&self, owner: Option<&SessionName>, job: Option<&Job>, ending: &Numbered) -> Whose {
         if job.is_some_and(|job| job.is_delivered(&self.reader)) {
             return Whose::Delivered;
         }
         let Some(owner) = owner.filter(|owner| **owner != self.reader) else { return Whose::Mine };
         let progress = self.store.progress(&self.session, owner);
-        let is_past = progress.is_some_and(|progress| progress.cursor >= seq);
+        let is_past = progress.is_some_and(|progress| progress.cursor >= ending.seq);
         if is_past || job.is_some_and(Job::is_delivered_to_any) {
             Whose::NoReader
-        } else if self.store.is_absent(&self.session, owner, event.at) {
+        } else if self.store.is_absent(&self.session, owner, ending.event.at) {
             Whose::Mine
         } else {
             Whose::Others
@@ -372,13 +348,9 @@ impl Inbox {
             known.iter().any(|known| known.event.is_end() && known.event.nonce == job.spec().nonce)
         };
         let is_mine = |job: &Job| job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader);
-        let mut has_written = false;
-        for job in jobs.iter().filter(|job| is_mine(job) && !job.is_delivered(&self.reader) && !is_known(job))
-        {
-            if !job.is_kept() && job.state(&self.store).status.has_ended() {
-                has_written |= self.store.tell_ending(job);
-            }
-        }
-        has_written
+        let is_missing = |job: &&Job| is_mine(job) && !job.is_delivered(&self.reader) && !is_known(job);
+        let has_ended = |job: &&Job| !job.is_kept() && job.state(&self.store).status.has_ended();
+        let missing = jobs.iter().filter(is_missing).filter(has_ended);
+        missing.filter(|job| self.store.tell_ending(job)).count() > 0
     }
 }

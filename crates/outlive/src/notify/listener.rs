@@ -69,7 +69,8 @@ impl Store {
             let watch = store.events(&session, 0).watch();
             loop {
                 watch.clear();
-                if !deliver(&store, &session, &reader, &mut callback) || !sleep(&watch, &stopped) {
+                let delivered = deliver(&store, &session, &reader, &mut callback);
+                if matches!(delivered, Err(InboxError::Store(_))) || !sleep(&watch, &stopped) {
                     return;
                 }
             }
@@ -78,28 +79,22 @@ impl Store {
     }
 }
 
-/// Delivers what is pending; `false` if the store cannot be used.
+/// Delivers what is pending.
 fn deliver(
     store: &Store,
     session: &SessionName,
     reader: &SessionName,
     callback: &mut impl FnMut(&[Notice]),
-) -> bool {
-    let mut inbox = match store.inbox(session, reader, Duration::ZERO) {
-        Ok(inbox) => inbox,
-        Err(InboxError::Busy(_)) => return true,
-        Err(InboxError::Store(_)) => return false,
-    };
+) -> Result<(), InboxError> {
+    let mut inbox = store.inbox(session, reader, Duration::ZERO)?;
     loop {
-        let Ok(pending) = inbox.pending() else { return false };
+        let pending = inbox.pending()?;
         if !pending.notices.is_empty() {
             callback(&pending.notices);
         }
-        if inbox.acknowledge(pending.up_to).is_err() {
-            return false;
-        }
+        inbox.acknowledge(pending.up_to)?;
         if pending.left == 0 {
-            return true;
+            return Ok(());
         }
     }
 }

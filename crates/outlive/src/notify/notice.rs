@@ -71,7 +71,7 @@ pub struct Notice {
 
 impl Notice {
     /// Makes the notice of a job that is in the store, from the state it was found in.
-    pub fn of(_store: &Store, job: &Job, state: &State, seq: u64) -> Self {
+    pub fn of(job: &Job, state: &State, seq: u64) -> Self {
         let object = JobObject::new(job, state);
         let (head, tail) = match state.status {
             Status::Completed => (0, SUCCESS_TAIL),
@@ -162,19 +162,23 @@ impl Notice {
     /// Renders it as a message for a conversation, with the last 2,000 characters of the output.
     pub fn to_message(&self, store: &Store) -> String {
         let job = store.find_exactly(&self.job, self.nonce);
-        let tail = job.map(|job| Excerpt::last_characters(&job, MESSAGE_CHARACTERS)).unwrap_or_default();
-        completion_message(&CompletionText {
-            handle: self.job.as_str(),
-            label: self.name.as_deref(),
-            command: self.command.as_deref().unwrap_or("(removed since)"),
-            exit_code: &self.exit_text(),
-            duration: &self.runtime_ms.map_or_else(|| "unknown".to_owned(), format_duration),
-            tail: &tail,
-        })
+        self.message(&job.map(|job| Excerpt::last_characters(&job, MESSAGE_CHARACTERS)).unwrap_or_default())
+    }
+
+    fn message(&self, tail: &str) -> String {
+        let label = one_line(self.name.as_deref().unwrap_or("(none)"));
+        let command = one_line(self.command.as_deref().unwrap_or("(removed since)"));
+        let duration = self.runtime_ms.map_or_else(|| "unknown".to_owned(), format_duration);
+        format!(
+            "[Background Process Completed]\n\nHandle: {}\nLabel: {label}\nCommand: {command}\nExit code: {}\n\
+             Duration: {duration}\n\nOutput (last 2000 chars):\n{tail}",
+            self.job,
+            self.exit_text()
+        )
     }
 
     /// Renders the exit code, and the reason where the code alone does not say enough.
-    pub fn exit_text(&self) -> String {
+    fn exit_text(&self) -> String {
         let code = self.exit_code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         let why = match (self.status, self.cause.as_deref(), &self.signal) {
             (Status::TimedOut, ..) => "timed out".to_owned(),
@@ -187,33 +191,6 @@ impl Notice {
         };
         format!("{code} ({why})")
     }
-}
-
-/// The parts of a completion message.
-#[derive(Debug, Clone, Copy)]
-pub struct CompletionText<'a> {
-    /// The id that the conversation uses for the job.
-    pub handle: &'a str,
-    /// The job's display name.
-    pub label: Option<&'a str>,
-    /// The command line.
-    pub command: &'a str,
-    /// The exit code, or why there is none; see [`Notice::exit_text`].
-    pub exit_code: &'a str,
-    /// How long the job ran, for people.
-    pub duration: &'a str,
-    /// The end of its output.
-    pub tail: &'a str,
-}
-
-/// Renders the message that a conversation gets when one of its jobs has ended.
-pub fn completion_message(completion: &CompletionText<'_>) -> String {
-    let CompletionText { handle, label, command, exit_code, duration, tail } = *completion;
-    let (label, command) = (one_line(label.unwrap_or("(none)")), one_line(command));
-    format!(
-        "[Background Process Completed]\n\nHandle: {handle}\nLabel: {label}\nCommand: {command}\nExit code: {exit_code}\n\
-         Duration: {duration}\n\nOutput (last 2000 chars):\n{tail}"
-    )
 }
 
 /// Renders a text in one line: control characters become visible.
@@ -265,17 +242,18 @@ mod tests {
     /// S3-35, to the letter.
     #[test]
     fn a_completion_message_is_exact() {
-        let completion = CompletionText {
-            handle: "proc-abc123",
-            label: Some("build"),
-            command: "make",
-            exit_code: "0",
-            duration: "2m 22s",
-            tail: "done\n",
+        let completed = Notice {
+            job: JobId::parse("proc-abc123").unwrap(),
+            name: Some("build".to_owned()),
+            command: Some("make".to_owned()),
+            status: Status::Completed,
+            exit_code: Some(0),
+            runtime_ms: Some(142_000),
+            ..notice()
         };
         let expected = "[Background Process Completed]\n\nHandle: proc-abc123\nLabel: build\nCommand: make\nExit code: 0\n\
                         Duration: 2m 22s\n\nOutput (last 2000 chars):\ndone\n";
-        assert_eq!(completion_message(&completion), expected);
+        assert_eq!(completed.message("done\n"), expected);
     }
 
     /// C-int-12: there is not always an exit code, and after a kill the code alone is not enough.

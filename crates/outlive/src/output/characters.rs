@@ -15,23 +15,15 @@ const WIDEST: u64 = 4;
 impl Output {
     /// Returns `count` characters from number `from`, counted from the first that is kept, of one stream or of both. Invalid
     /// UTF-8 counts as U+FFFD. Characters are not in the index, so the log is read up to them.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn characters(&mut self, from: u64, count: u64, stream: Option<Stream>) -> io::Result<String> {
         let (mut decoder, mut range) = (Decoder::default(), Range::new(from, count));
         let mut offset = self.start();
-        while let Some(piece) = self.piece(offset)? {
-            match piece {
-                Piece::Output { stream: of, bytes, .. } => {
-                    offset += bytes.len() as u64;
-                    let is_wanted = stream.is_none() || of == stream;
-                    if is_wanted && !range.push(&decoder.push(&bytes)) {
-                        return Ok(range.picked);
-                    }
-                }
-                Piece::Gone { to, .. } => offset = to,
+        while let Some(piece) = self.next_piece(&mut offset, u64::MAX)? {
+            if let Piece::Output { stream: of, bytes, .. } = piece
+                && (stream.is_none() || of == stream)
+                && !range.push(&decoder.push(&bytes))
+            {
+                return Ok(range.picked);
             }
         }
         range.push(&self.last_of(&mut decoder));
@@ -51,10 +43,6 @@ impl Output {
     }
 
     /// Returns the number of characters, as [`Output::characters`] counts them: reads the whole log.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn character_count(&mut self) -> io::Result<u64> {
         let mut count = 0;
         self.decode_from(self.start(), |text| count += text.chars().count() as u64)?;
@@ -62,20 +50,12 @@ impl Output {
     }
 
     /// Tells whether there are more characters than this, without reading all of a long log.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn has_more_characters_than(&mut self, limit: u64) -> io::Result<bool> {
         let bytes = self.end() - self.start();
         Ok(bytes > limit && (bytes / WIDEST > limit || self.character_count()? > limit))
     }
 
     /// Returns the last `count` characters of both streams, in the order of arrival. Invalid UTF-8 counts as U+FFFD.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn last_characters(&mut self, count: usize) -> io::Result<String> {
         // One character more, because the first may be cut.
         let bytes = (count as u64).saturating_add(1).saturating_mul(WIDEST);
@@ -88,15 +68,9 @@ impl Output {
     /// Decodes the log from `offset` to its current end.
     fn decode_from(&mut self, mut offset: u64, mut take: impl FnMut(&str)) -> io::Result<()> {
         let (mut decoder, end) = (Decoder::default(), self.end());
-        while offset < end {
-            match self.piece(offset)? {
-                Some(Piece::Output { bytes, .. }) => {
-                    let length = bytes.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
-                    offset += length as u64;
-                    take(&decoder.push(&bytes[..length]));
-                }
-                Some(Piece::Gone { to, .. }) => offset = to,
-                None => break,
+        while let Some(piece) = self.next_piece(&mut offset, end)? {
+            if let Piece::Output { bytes, .. } = piece {
+                take(&decoder.push(&bytes));
             }
         }
         take(&self.last_of(&mut decoder));

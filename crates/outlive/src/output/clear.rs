@@ -36,9 +36,8 @@ fn clear_ended(job: &Job) -> io::Result<()> {
     let (output, dir) = (Output::open(job)?, job.dir()?);
     let end = output.end();
     match fault::step(Point::ClearMake, || durable::create_new(&dir, &segment::name(end))) {
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
     for start in output.segment_starts().filter(|&start| start != end) {
         fault::step(Point::ClearDrop, || durable::remove(&dir, &segment::name(start)))?;

@@ -20,8 +20,7 @@ impl Job {
     ///
     /// A damaged cursor counts as none: the reader sees everything again, and misses nothing.
     pub fn cursor(&self, reader: &SessionName, stream: Option<Stream>) -> Option<u64> {
-        let text =
-            std::fs::read_to_string(self.path().join(DIRECTORY).join(file_name(reader, stream))).ok()?;
+        let text = std::fs::read_to_string(self.path().join(path_of(reader, stream))).ok()?;
         let cursor: Cursor = text.parse().ok()?;
         (cursor.nonce == self.spec().nonce).then_some(cursor.offset)
     }
@@ -36,25 +35,16 @@ impl Job {
     ///
     /// If the store cannot be written, or the job was removed.
     pub fn set_cursor(&self, reader: &SessionName, stream: Option<Stream>, offset: u64) -> io::Result<()> {
-        use std::os::unix::fs::DirBuilderExt;
-        let directory = self.path().join(DIRECTORY);
-        let make = || std::fs::DirBuilder::new().mode(0o700).create(&directory);
-        match fault::step(Point::CursorsMake, make) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Without parents: the directory of a removed job must not come back, as a damaged one.
-            made => made?,
-        }
-        let cursor = Cursor { nonce: self.spec().nonce, offset };
-        let text = format!("{cursor}\n");
-        let name = file_name(reader, stream);
-        let directory = durable::open_dir(&directory)?;
-        durable::replace(Replacing::CURSOR, &directory, &name, text.as_bytes())
+        // Below the open directory: that of a removed job must not come back, as a damaged one.
+        fault::step(Point::CursorsMake, || durable::make_dir(self.dir()?, DIRECTORY))?;
+        let text = format!("{}\n", Cursor { nonce: self.spec().nonce, offset });
+        durable::replace(Replacing::CURSOR, self.dir()?, &path_of(reader, stream), text.as_bytes())
     }
 }
 
-fn file_name(reader: &SessionName, stream: Option<Stream>) -> String {
+fn path_of(reader: &SessionName, stream: Option<Stream>) -> String {
     match stream {
-        Some(stream) => format!("{reader}@{}", stream.word()),
-        None => reader.to_string(),
+        Some(stream) => format!("{DIRECTORY}/{reader}@{}", stream.word()),
+        None => format!("{DIRECTORY}/{reader}"),
     }
 }

@@ -15,6 +15,9 @@ const WHOLE: u64 = 256 << 10;
 /// How much is read of each end of a longer log; control sequences take room.
 const END: u64 = 64 << 10;
 
+/// Factor by which [`tail_text`] reads more than it shows: control sequences are removed.
+const MORE: u64 = 4;
+
 /// The beginning and the end of a job's output, without control sequences.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Excerpt {
@@ -44,26 +47,22 @@ impl Excerpt {
 
     fn take(output: &mut Output, head: usize, tail: usize) -> io::Result<Self> {
         let (start, end) = (output.start(), output.end());
-        if end - start <= WHOLE {
+        let ((head, head_end), (tail, tail_start)) = if end - start <= WHOLE {
             let text = Stripped::read(output, start, end, true)?;
             if text.bytes.len() <= head + tail {
-                return Ok(Self { tail: text.all(), gone_bytes: start, ..Self::default() });
+                let tail = String::from_utf8_lossy(&text.bytes).into_owned();
+                return Ok(Self { tail, gone_bytes: start, ..Self::default() });
             }
-            let (head, head_end) = text.head(head);
-            let (tail, tail_start) = text.tail(tail);
-            return Ok(Self::between(start, head, head_end, tail, tail_start));
-        }
-        let (head, head_end) = match head {
-            0 => (String::new(), start),
-            _ => Stripped::read(output, start, start + END, false)?.head(head),
+            (text.head(head), text.tail(tail))
+        } else {
+            let head = match head {
+                0 => (String::new(), start),
+                _ => Stripped::read(output, start, start + END, false)?.head(head),
+            };
+            (head, Stripped::read_end(output, end - END, end)?.tail(tail))
         };
-        let (tail, tail_start) = Stripped::read_end(output, end - END, end)?.tail(tail);
-        Ok(Self::between(start, head, head_end, tail, tail_start))
-    }
-
-    fn between(start: u64, head: String, head_end: u64, tail: String, tail_start: u64) -> Self {
         let omitted_bytes = tail_start.saturating_sub(head_end);
-        Self { head: Some(head).filter(|head| !head.is_empty()), omitted_bytes, tail, gone_bytes: start }
+        Ok(Self { head: Some(head).filter(|head| !head.is_empty()), omitted_bytes, tail, gone_bytes: start })
     }
 }
 
@@ -79,25 +78,18 @@ impl Stripped {
         let mut text = Self { start, bytes: Vec::new(), ends: Vec::new() };
         // Each stream has its own control sequences; the text keeps the order of arrival.
         let mut plain = <[Plain; 3]>::default();
-        let mut offset = start;
-        while offset < end {
-            match output.piece(offset)? {
-                Some(Piece::Output { stream, bytes, .. }) => {
-                    let plain = &mut plain[stream.map_or(2, Stream::index)];
-                    let length = bytes.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
-                    for byte in &bytes[..length] {
-                        offset += 1;
-                        plain.push(&[*byte], &mut text.bytes);
-                        text.ends.resize(text.bytes.len(), offset);
-                    }
-                }
-                Some(Piece::Gone { to, .. }) => offset = to,
-                None => break,
+        let mut place = start;
+        while let Some(piece) = output.next_piece(&mut place, end)? {
+            let Piece::Output { stream, offset, bytes, .. } = piece else { continue };
+            let plain = &mut plain[stream.map_or(2, Stream::index)];
+            for (byte, after) in bytes.into_iter().zip(offset + 1..) {
+                plain.push(&[byte], &mut text.bytes);
+                text.ends.resize(text.bytes.len(), after);
             }
         }
         if is_last {
             plain.iter_mut().for_each(|plain| plain.finish(&mut text.bytes));
-            text.ends.resize(text.bytes.len(), offset);
+            text.ends.resize(text.bytes.len(), place);
         }
         Ok(text)
     }
@@ -106,20 +98,14 @@ impl Stripped {
     fn read_end(output: &mut Output, start: u64, end: u64) -> io::Result<Self> {
         let mut place = start;
         while place < start + (end - start) / 2 {
-            match output.piece(place)? {
-                Some(Piece::Output { bytes, .. }) => match memchr::memchr(b'\n', &bytes) {
-                    Some(newline) => return Self::read(output, place + newline as u64 + 1, end, true),
-                    None => place += bytes.len() as u64,
-                },
-                Some(Piece::Gone { to, .. }) => place = to,
-                None => break,
+            let Some(piece) = output.next_piece(&mut place, u64::MAX)? else { break };
+            if let Piece::Output { offset, bytes, .. } = piece
+                && let Some(newline) = memchr::memchr(b'\n', &bytes)
+            {
+                return Self::read(output, offset + newline as u64 + 1, end, true);
             }
         }
         Self::read(output, start, end, true)
-    }
-
-    fn all(self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
     /// Returns at most `limit` bytes of the beginning, and the log offset after them.
@@ -158,5 +144,54 @@ impl Stripped {
     /// Returns the log offset after the first `length` bytes of text.
     fn end_of(&self, length: usize) -> u64 {
         length.checked_sub(1).map_or(self.start, |last| self.ends[last])
+    }
+}
+
+/// Returns the end of a job's output as plain text, about `bytes` of it, from the beginning of a line if possible.
+pub fn tail_text(job: &Job, bytes: usize) -> io::Result<String> {
+    let mut output = Output::open(job)?;
+    let mut offset = output.end().saturating_sub(bytes as u64 * MORE).max(output.start());
+    let is_whole = offset == output.start();
+    let (mut raw, mut text) = (Vec::new(), Vec::new());
+    while let Some(piece) = output.next_piece(&mut offset, u64::MAX)? {
+        if let Piece::Output { bytes, .. } = piece {
+            raw.extend_from_slice(&bytes);
+        }
+        // Output that arrives meanwhile is not read.
+        if raw.len() as u64 > bytes as u64 * MORE * 2 {
+            break;
+        }
+    }
+    let mut plain = Plain::new();
+    plain.push(&raw, &mut text);
+    plain.finish(&mut text);
+    Ok(last_of(&String::from_utf8_lossy(&text), bytes, is_whole))
+}
+
+/// Cuts a text to its last bytes, at the beginning of a line if there is one within the first quarter.
+fn last_of(text: &str, bytes: usize, is_whole: bool) -> String {
+    let mut from = text.len().saturating_sub(bytes);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let kept = &text[from..];
+    let is_cut = from > 0 || !is_whole;
+    let line = kept.find('\n').map(|at| at + 1).filter(|&at| is_cut && at <= bytes / 4 && at < kept.len());
+    kept[line.unwrap_or(0)..].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_begins_with_a_line_where_it_can() {
+        assert_eq!(last_of("one\ntwo\n", 100, true), "one\ntwo\n");
+        assert_eq!(last_of("one\ntwo three four\n", 17, true), "two three four\n");
+        assert_eq!(last_of("eins zwei\ndrei\n", 8, true), "ei\ndrei\n");
+        assert_eq!(last_of(&"x".repeat(50), 10, true), "x".repeat(10));
+        assert_eq!(last_of("äöü", 3, true), "ü");
+        assert_eq!(last_of("e\ntwo three\n", 100, false), "two three\n");
+        assert_eq!(last_of("", 10, true), "");
     }
 }

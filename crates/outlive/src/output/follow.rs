@@ -43,10 +43,6 @@ pub enum Followed {
 
 impl<'a> Follower<'a> {
     /// Starts at an offset of the log.
-    ///
-    /// # Errors
-    ///
-    /// If the job's directory cannot be read.
     pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
         // The watch starts before the first look, so that nothing is missed in between.
         let mut watches = Watches::new();
@@ -73,15 +69,11 @@ impl<'a> Follower<'a> {
     }
 
     /// Returns the next piece, and waits at most `limit` for it.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Followed> {
         let deadline = limit.map(|limit| Instant::now() + limit);
         loop {
             if self.exit.is_none()
-                && let Some(piece) = self.read(u64::MAX)?
+                && let Some(piece) = self.output.next_piece(&mut self.position, u64::MAX)?
             {
                 return Ok(Followed::Piece(piece));
             }
@@ -93,7 +85,7 @@ impl<'a> Follower<'a> {
             self.output.refresh()?;
             let bytes = state.outcome.as_ref().filter(|_| self.exit.is_some());
             let end = bytes.map(|outcome| outcome.totals.bytes);
-            if let Some(piece) = self.read(end.unwrap_or(u64::MAX))? {
+            if let Some(piece) = self.output.next_piece(&mut self.position, end.unwrap_or(u64::MAX))? {
                 return Ok(Followed::Piece(piece));
             }
             if end.is_some() {
@@ -120,22 +112,5 @@ impl<'a> Follower<'a> {
             self.watches.changed();
             self.output.refresh()?;
         }
-    }
-
-    /// Reads the next piece, up to `end`.
-    fn read(&mut self, end: u64) -> io::Result<Option<Piece>> {
-        if self.position >= end {
-            return Ok(None);
-        }
-        let mut piece = self.output.piece(self.position)?;
-        if let Some(Piece::Output { bytes, .. }) = &mut piece {
-            bytes.truncate(usize::try_from(end - self.position).unwrap_or(usize::MAX));
-        }
-        match &piece {
-            Some(Piece::Output { bytes, .. }) => self.position += bytes.len() as u64,
-            Some(Piece::Gone { to, .. }) => self.position = *to,
-            None => {}
-        }
-        Ok(piece)
     }
 }

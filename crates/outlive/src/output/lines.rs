@@ -26,10 +26,6 @@ impl Output {
     }
 
     /// Returns the last `count` lines, of one stream or of both, unfinished lines included.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn tail(&mut self, count: u64, stream: Option<Stream>) -> io::Result<Vec<Line>> {
         let mut lines =
             self.with_steady_index(|output| output.lines_from(output.offset_before_tail(count, stream)))?;
@@ -40,10 +36,6 @@ impl Output {
     }
 
     /// Returns an assembler for the lines that end after `offset`; it has the beginnings of the unfinished ones.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn assembler_at(&mut self, offset: u64) -> io::Result<Assembler> {
         self.with_steady_index(|output| output.assembler_as_known(offset))
     }
@@ -72,12 +64,8 @@ impl Output {
             }
         }
         let mut place = record.offset;
-        while place < offset {
-            let Some(Piece::Output { stream, time, bytes, .. }) = self.piece(place)? else { break };
-            let length = (bytes.len() as u64).min(offset - place);
-            let part = &bytes[..usize::try_from(length).unwrap_or(0)];
-            assembler.push(stream, time, part, |_| {});
-            place += length;
+        while let Some(Piece::Output { stream, time, bytes, .. }) = self.next_piece(&mut place, offset)? {
+            assembler.push(stream, time, &bytes, |_| {});
         }
         Ok(assembler)
     }
@@ -92,13 +80,9 @@ impl Output {
     /// Passes on all lines that end after `offset`, unfinished ones last.
     pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
         let mut assembler = self.assembler_at(offset)?;
-        while let Some(piece) = self.piece(offset)? {
-            match piece {
-                Piece::Output { stream, time, bytes, .. } => {
-                    offset += bytes.len() as u64;
-                    assembler.push(stream, time, &bytes, &mut take);
-                }
-                Piece::Gone { to, .. } => offset = to,
+        while let Some(piece) = self.next_piece(&mut offset, u64::MAX)? {
+            if let Piece::Output { stream, time, bytes, .. } = piece {
+                assembler.push(stream, time, &bytes, &mut take);
             }
         }
         assembler.unfinished().into_iter().for_each(take);
@@ -115,28 +99,23 @@ impl Output {
     ) -> io::Result<(Vec<u8>, u64, Option<Timestamp>)> {
         let (mut collected, mut cut, mut last) = (Vec::new(), 0, None);
         let mut offset = from;
-        while offset < to {
-            match self.piece(offset)? {
-                Some(Piece::Output { stream: of, time, bytes, .. }) => {
-                    let length = (bytes.len() as u64).min(to - offset);
-                    if of == Some(stream) {
-                        last = time;
-                        let room = (MAX_LINE - collected.len()).min(usize::try_from(length).unwrap_or(0));
-                        collected.extend_from_slice(&bytes[..room]);
-                        cut += length - room as u64;
-                    }
-                    offset += length;
+        while let Some(piece) = self.next_piece(&mut offset, to)? {
+            match piece {
+                Piece::Output { stream: of, time, bytes, .. } if of == Some(stream) => {
+                    last = time;
+                    let room = (MAX_LINE - collected.len()).min(bytes.len());
+                    collected.extend_from_slice(&bytes[..room]);
+                    cut += (bytes.len() - room) as u64;
                 }
-                Some(Piece::Gone { to: there, .. }) => {
+                Piece::Output { .. } => {}
+                Piece::Gone { from, to: there } => {
                     let end = there.min(to);
                     // Without index records the line still counts as cut, by at most this much.
-                    cut += match self.stream_length(stream, offset, end) {
-                        0 => end - offset,
+                    cut += match self.stream_length(stream, from, end) {
+                        0 => end - from,
                         length => length,
                     };
-                    offset = end;
                 }
-                None => break,
             }
         }
         Ok((collected, cut, last))

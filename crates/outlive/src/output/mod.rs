@@ -12,11 +12,10 @@ mod lines;
 pub(crate) mod nonblank;
 pub(crate) mod scan;
 pub(crate) mod search;
-pub(crate) mod tail;
 pub(crate) mod unread;
 pub(crate) mod view;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -32,7 +31,8 @@ use crate::job::Job;
 /// How much is read at a time.
 const PIECE: u64 = 256 << 10;
 
-/// A job's output at one moment; [`Output::refresh`] updates it.
+/// A job's output at one moment; [`Output::refresh`] updates it. Its methods fail only if the log, or the job's directory, cannot
+/// be read.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -48,7 +48,7 @@ pub struct Output {
     /// The record that was found last: a sequential read needs it or the next.
     found: Cell<u64>,
     /// The segment that was read last, with its first offset.
-    open: Option<(u64, File)>,
+    open: RefCell<Option<(u64, File)>>,
 }
 
 /// A piece of the log.
@@ -78,10 +78,6 @@ pub enum Piece {
 
 impl Output {
     /// Opens a job's output.
-    ///
-    /// # Errors
-    ///
-    /// If the job's directory cannot be read.
     pub fn open(job: &Job) -> io::Result<Self> {
         let mut output = Self {
             path: job.path().to_owned(),
@@ -91,7 +87,7 @@ impl Output {
             is_damaged: Cell::new(false),
             segments: Vec::new(),
             found: Cell::new(0),
-            open: None,
+            open: RefCell::default(),
         };
         output.refresh()?;
         let (outcome, closed) = job.records();
@@ -103,10 +99,6 @@ impl Output {
     }
 
     /// Updates it to the current state of the log.
-    ///
-    /// # Errors
-    ///
-    /// If the job's directory cannot be read.
     pub fn refresh(&mut self) -> io::Result<()> {
         // The log first: an index record is written before its bytes, so every byte seen here has its record.
         self.segments.clear();
@@ -141,12 +133,7 @@ impl Output {
     /// Finds the first record that is not punched out.
     fn find_first_record(&self) -> u64 {
         let is_forgotten = |number: u64| self.read_bytes(number) == Some([0; RECORD_BYTES]);
-        let (mut low, mut high) = (self.first_record, self.records.get());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if is_forgotten(middle) { low = middle + 1 } else { high = middle }
-        }
-        low
+        first_failing(self.first_record, self.records.get(), self.first_record, is_forgotten)
     }
 
     /// Returns the offset of the first byte that is kept.
@@ -175,16 +162,17 @@ impl Output {
 
     /// Returns the offset of the last record that meets the condition, or the start.
     fn offset_of_last(&self, is_before: impl Fn(&Record) -> bool) -> u64 {
-        let number = self.last_record(is_before);
-        number
-            .and_then(|number| self.record(number))
-            .map_or(self.start(), |record| record.offset.max(self.start()))
+        let record = self.last_record(is_before).and_then(|number| self.record(number));
+        record.map_or(self.start(), |record| record.offset.max(self.start()))
+    }
+
+    fn newest_record(&self) -> Option<Record> {
+        self.record(self.records.get().checked_sub(1)?)
     }
 
     /// Returns the time of the last recorded output; `None` if there is none.
     pub fn last_time(&self) -> Option<Timestamp> {
-        let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
-        last.map(|record| record.time)
+        self.newest_record().map(|record| record.time)
     }
 
     /// Counts the whole output.
@@ -194,27 +182,21 @@ impl Output {
 
     /// Returns the counts at the end of the log.
     fn before_end(&self) -> Before {
-        let Some(last) = self.records.get().checked_sub(1).and_then(|last| self.record(last)) else {
-            return self.count_from(Before::default(), Stream::Stdout, self.start());
-        };
-        match last.kind {
-            Kind::Output(stream) => self.count_from(last.before, stream, last.offset),
-            Kind::Gap => last.before,
-            Kind::Newer(_) => self.count_from(last.before, Stream::Stdout, last.offset),
+        match self.newest_record() {
+            None => self.count_from(Before::default(), Stream::Stdout, self.start()),
+            Some(Record { kind: Kind::Gap, before, .. }) => before,
+            Some(Record { kind, before, offset, .. }) => {
+                self.count_from(before, stream_of(kind).unwrap_or(Stream::Stdout), offset)
+            }
         }
     }
 
     /// Counts the bytes from `offset` to the end as bytes of `stream`.
     fn count_from(&self, mut before: Before, stream: Stream, mut offset: u64) -> Before {
         let mut buffer = vec![0; PIECE as usize];
-        while offset < self.end() {
-            match self.read_at(&mut buffer, offset) {
-                Ok(count @ 1..) => {
-                    before.advance(stream, offset, &buffer[..count]);
-                    offset += count as u64;
-                }
-                _ => break,
-            }
+        while let Ok(count @ 1..) = self.read_at(&mut buffer, offset) {
+            before.advance(stream, offset, &buffer[..count]);
+            offset += count as u64;
         }
         before
     }
@@ -268,60 +250,63 @@ impl Output {
 
     /// Reads bytes of the log from one segment.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let Some(&(start, length)) = self.segments.iter().rev().find(|&&(start, _)| start <= offset) else {
+        let segment = self.segments.iter().rev().find(|&&(start, _)| start <= offset);
+        let Some(&(start, length)) = segment.filter(|&&(start, length)| offset < start + length) else {
             return Ok(0);
         };
-        let room =
-            usize::try_from((start + length).saturating_sub(offset)).unwrap_or(usize::MAX).min(buffer.len());
-        let reopened;
-        let file = match &self.open {
-            Some((open, file)) if *open == start => file,
-            _ => {
-                reopened = File::open(self.path.join(segment::name(start)))?;
-                &reopened
-            }
+        let room = usize::try_from(start + length - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let mut open = self.open.borrow_mut();
+        let (_, file) = match open.take_if(|(known, _)| *known == start) {
+            Some(known) => open.insert(known),
+            None => open.insert((start, File::open(self.path.join(segment::name(start)))?)),
         };
         file.read_at(&mut buffer[..room], offset - start)
     }
 
     /// Reads the piece at `offset`: bytes of one stream up to the end of their chunk, or the hole. `None` at the end of the
     /// log.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn piece(&mut self, offset: u64) -> io::Result<Option<Piece>> {
-        if offset < self.start() {
-            return Ok(Some(Piece::Gone { from: offset, to: self.start() }));
-        }
-        if offset >= self.end() {
-            return Ok(None);
-        }
-        if self.is_forgotten(offset) {
+        if (self.start()..self.end()).contains(&offset) && self.is_forgotten(offset) {
             // Its output was dropped since the last refresh, though the bytes may still be readable.
             self.refresh()?;
-            if offset < self.start() {
-                return Ok(Some(Piece::Gone { from: offset, to: self.start() }));
-            }
         }
-        let chunk = self.chunk_at(offset);
-        let mut bytes = vec![0; usize::try_from((chunk.end - offset).min(PIECE)).unwrap_or(0)];
-        self.keep_open(offset);
+        if offset < self.start() || offset >= self.end() {
+            return Ok(self.gone(offset));
+        }
+        let (chunk_end, stream, time, lost_before) = self.chunk_at(offset);
+        let mut bytes = vec![0; usize::try_from((chunk_end - offset).min(PIECE)).unwrap_or(0)];
         let count = match self.read_at(&mut bytes, offset) {
-            Ok(count) => count,
             // The segment was dropped since the last refresh.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.refresh()?;
-                return Ok((offset < self.start()).then(|| Piece::Gone { from: offset, to: self.start() }));
+                return Ok(self.gone(offset));
             }
-            Err(error) => return Err(error),
+            count => count?,
         };
-        if count == 0 {
+        bytes.truncate(count);
+        Ok((count > 0).then_some(Piece::Output { stream, time, offset, lost_before, bytes }))
+    }
+
+    /// Returns the hole at `offset`, if it is before the start.
+    fn gone(&self, offset: u64) -> Option<Piece> {
+        (offset < self.start()).then(|| Piece::Gone { from: offset, to: self.start() })
+    }
+
+    /// Reads the piece at `offset`, up to `end`, and moves `offset` after it.
+    pub(crate) fn next_piece(&mut self, offset: &mut u64, end: u64) -> io::Result<Option<Piece>> {
+        if *offset >= end {
             return Ok(None);
         }
-        bytes.truncate(count);
-        let Chunk { stream, time, lost_before, .. } = chunk;
-        Ok(Some(Piece::Output { stream, time, offset, lost_before, bytes }))
+        let mut piece = self.piece(*offset)?;
+        match &mut piece {
+            Some(Piece::Output { bytes, .. }) => {
+                bytes.truncate(usize::try_from(end - *offset).unwrap_or(usize::MAX));
+                *offset += bytes.len() as u64;
+            }
+            Some(Piece::Gone { to, .. }) => *offset = *to,
+            None => {}
+        }
+        Ok(piece)
     }
 
     /// Tells whether the record of the byte at `offset` is punched out.
@@ -330,8 +315,9 @@ impl Output {
         number.is_some_and(|number| matches!(self.slot(number), Slot::Forgotten))
     }
 
-    /// Returns what the index says about the byte at `offset`, which is in the log.
-    fn chunk_at(&self, offset: u64) -> Chunk {
+    /// Returns what the index says about the byte at `offset`, which is in the log: the end of its chunk, its stream and time,
+    /// and how many bytes right before it could not be stored.
+    fn chunk_at(&self, offset: u64) -> (u64, Option<Stream>, Option<Timestamp>, u64) {
         let number = self.last_record(|record| record.offset <= offset);
         let next = number.map_or(self.first_record, |number| number + 1);
         let chunk_end = self.record(next).map(|record| record.offset);
@@ -339,16 +325,11 @@ impl Output {
         // The next record may have proved the index damaged; then the end of this chunk is unknown.
         let is_trusted = chunk_end.is_some() || !self.is_damaged.get();
         match number.and_then(|number| self.record(number)) {
-            Some(record) if is_trusted => Chunk {
-                end,
-                stream: match record.kind {
-                    Kind::Output(stream) => Some(stream),
-                    Kind::Gap | Kind::Newer(_) => None,
-                },
-                time: Some(record.time),
-                lost_before: if record.offset == offset { self.lost_before(&record) } else { 0 },
-            },
-            _ => Chunk { end, stream: None, time: None, lost_before: 0 },
+            Some(record) if is_trusted => {
+                let lost_before = if record.offset == offset { self.lost_before(&record) } else { 0 };
+                (end, stream_of(record.kind), Some(record.time), lost_before)
+            }
+            _ => (end, None, None, 0),
         }
     }
 
@@ -366,18 +347,15 @@ impl Output {
 
     /// Returns how many bytes after the last stored one could not be stored.
     pub fn lost_at_end(&self) -> u64 {
-        let last = self.records.get().checked_sub(1).and_then(|last| self.record(last));
-        last.filter(|last| last.offset >= self.end()).map_or(0, |last| self.lost_before(&last))
+        let newest = self.newest_record().filter(|newest| newest.offset >= self.end());
+        newest.map_or(0, |newest| self.lost_before(&newest))
     }
+}
 
-    /// Keeps the segment of `offset` open between reads.
-    fn keep_open(&mut self, offset: u64) {
-        let start = self.segments.iter().rev().find(|&&(start, _)| start <= offset).map(|&(start, _)| start);
-        if let Some(start) = start
-            && self.open.as_ref().is_none_or(|&(open, _)| open != start)
-        {
-            self.open = File::open(self.path.join(segment::name(start))).ok().map(|file| (start, file));
-        }
+fn stream_of(kind: Kind) -> Option<Stream> {
+    match kind {
+        Kind::Output(stream) => Some(stream),
+        Kind::Gap | Kind::Newer(_) => None,
     }
 }
 
@@ -387,14 +365,6 @@ enum Slot {
     /// Punched out with its output.
     Forgotten,
     Beyond,
-}
-
-/// What the index says about an offset.
-struct Chunk {
-    end: u64,
-    stream: Option<Stream>,
-    time: Option<Timestamp>,
-    lost_before: u64,
 }
 
 /// Returns the first number in `low..high` for which `goes_on` fails, or `high`; it holds for all before. Gallops from `guess`,

@@ -51,10 +51,6 @@ impl Tally {
     }
 
     /// Counts the output since the last call.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn advance(&mut self, job: &Job) -> io::Result<()> {
         self.advance_in(&mut Output::open(job)?)
     }
@@ -64,12 +60,9 @@ impl Tally {
             Some(read) => read,
             None => self.begin(output)?,
         };
-        while let Some(piece) = output.piece(offset)? {
+        while let Some(piece) = output.next_piece(&mut offset, u64::MAX)? {
             match piece {
-                Piece::Output { stream, bytes, .. } => {
-                    self.push(stream, &bytes);
-                    offset += bytes.len() as u64;
-                }
+                Piece::Output { stream, bytes, .. } => self.push(stream, &bytes),
                 Piece::Gone { .. } => offset = self.begin(output)?,
             }
             self.read = Some(offset);
@@ -114,10 +107,6 @@ pub struct Nonblank {
 impl Job {
     /// Returns the last `window` lines that are not empty, of both streams, unfinished lines included. They are found from the
     /// end; `tally`, which must be this job's, counts the earlier ones.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn nonblank_tail(&self, tally: &mut Tally, window: usize) -> io::Result<Nonblank> {
         let mut output = Output::open(self)?;
         tally.advance_in(&mut output)?;

@@ -45,24 +45,19 @@ impl Scanner {
         let judge_line = |line: &Line| {
             if line.number < from_line { None } else { judge(&shown(line)) }
         };
-        while let Some(piece) = self.output.piece(self.offset)? {
-            match piece {
-                Piece::Output { stream, time, bytes, .. } => {
-                    let mut found = None;
-                    self.assembler.push(stream, time, &bytes, |line| {
-                        if found.is_none() {
-                            found = judge_line(&line).map(|thought| (thought, line));
-                        }
-                    });
-                    self.offset += bytes.len() as u64;
-                    if found.is_some() {
-                        return Ok(found);
-                    }
+        while let Some(piece) = self.output.next_piece(&mut self.offset, u64::MAX)? {
+            let Piece::Output { stream, time, bytes, .. } = piece else {
+                self.assembler = self.output.assembler_at(self.offset)?;
+                continue;
+            };
+            let mut found = None;
+            self.assembler.push(stream, time, &bytes, |line| {
+                if found.is_none() {
+                    found = judge_line(&line).map(|thought| (thought, line));
                 }
-                Piece::Gone { to, .. } => {
-                    self.offset = to;
-                    self.assembler = self.output.assembler_at(to)?;
-                }
+            });
+            if found.is_some() {
+                return Ok(found);
             }
         }
         let unfinished = self.assembler.unfinished();

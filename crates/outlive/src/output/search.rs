@@ -65,10 +65,6 @@ impl Search {
 
 impl Output {
     /// Passes on every matching line after `offset`, of one stream or of both, unfinished lines included.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn find_lines(
         &mut self,
         mut offset: u64,
@@ -78,25 +74,20 @@ impl Output {
     ) -> io::Result<()> {
         let mut assembler = self.assembler_at(offset)?;
         let is_wanted = |of: Option<Stream>| stream.is_none() || of == stream;
-        while let Some(piece) = self.piece(offset)? {
-            let (of, time, bytes) = match piece {
-                Piece::Output { stream, time, bytes, .. } => (stream, time, bytes),
-                Piece::Gone { to, .. } => {
-                    offset = to;
-                    assembler = self.assembler_at(to)?;
-                    continue;
-                }
-            };
-            offset += bytes.len() as u64;
-            let mut look = |line: Line| {
-                if is_wanted(line.stream) && pattern.is_match(&line.text) {
-                    emit(line);
-                }
+        let is_match = |line: &Line| is_wanted(line.stream) && pattern.is_match(&line.text);
+        while let Some(piece) = self.next_piece(&mut offset, u64::MAX)? {
+            let Piece::Output { stream: of, time, bytes, .. } = piece else {
+                assembler = self.assembler_at(offset)?;
+                continue;
             };
             let mut rest = bytes.as_slice();
             if assembler.is_open(of) {
                 let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-                assembler.push(of, time, &rest[..end], &mut look);
+                assembler.push(of, time, &rest[..end], |line| {
+                    if is_match(&line) {
+                        emit(line);
+                    }
+                });
                 rest = &rest[end..];
             }
             let whole = memrchr(b'\n', rest).map_or(0, |at| at + 1);
@@ -108,11 +99,7 @@ impl Output {
             assembler.skip(lines);
             assembler.push(of, time, &rest[whole..], |_| {});
         }
-        for line in assembler.unfinished() {
-            if is_wanted(line.stream) && pattern.is_match(&line.text) {
-                emit(line);
-            }
-        }
+        assembler.unfinished().into_iter().filter(is_match).for_each(emit);
         Ok(())
     }
 }
@@ -127,24 +114,16 @@ fn find_in(
     emit: &mut impl FnMut(Line),
 ) -> u64 {
     let (mut place, mut counted, mut lines) = (0, 0, 0);
+    let mut emit = |number: u64, text: &[u8]| {
+        let (number, text) = (before + number, text.to_vec());
+        emit(Line { number, stream, time, text, repeated: 1, cut_bytes: 0, is_ended: true });
+    };
     // Anchors to the whole text mean the line here, so each line is matched alone.
     if ["\\A", "\\z"].iter().any(|anchor| pattern.as_str().contains(anchor)) {
-        for text in bytes
-            .strip_suffix(b"\n")
-            .filter(|_| !bytes.is_empty())
-            .into_iter()
-            .flat_map(|all| all.split(|&byte| byte == b'\n'))
-        {
+        for text in bytes.split_inclusive(|&byte| byte == b'\n').map(|line| &line[..line.len() - 1]) {
             lines += 1;
             if pattern.is_match(text) {
-                emit(Line {
-                    number: before + lines,
-                    stream,
-                    time,
-                    text: text.to_vec(),
-                    cut_bytes: 0,
-                    is_ended: true,
-                });
+                emit(lines, text);
             }
         }
         return lines;
@@ -164,14 +143,7 @@ fn find_in(
         }
         lines += memchr_iter(b'\n', &bytes[counted..start]).count() as u64;
         counted = start;
-        emit(Line {
-            number: before + lines + 1,
-            stream,
-            time,
-            text: text.to_vec(),
-            cut_bytes: 0,
-            is_ended: true,
-        });
+        emit(lines + 1, text);
     }
     lines + memchr_iter(b'\n', &bytes[counted..]).count() as u64
 }

@@ -67,10 +67,6 @@ impl Job {
     }
 
     /// Stores a reader's position in a stream. Of two concurrent answers the farther counts.
-    ///
-    /// # Errors
-    ///
-    /// As [`Job::set_cursor`].
     pub fn set_place(&self, reader: &SessionName, stream: Stream, place: Place) -> io::Result<()> {
         if self.cursor(reader, Some(stream)).is_some() && self.place(reader, stream) >= place {
             return Ok(());
@@ -80,10 +76,6 @@ impl Job {
     }
 
     /// Reads the unread lines of a stream.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn unread(&self, wanted: &Unread) -> io::Result<UnreadLines> {
         let mut output = Output::open(self)?;
         let end = output.end();
@@ -117,10 +109,6 @@ impl Job {
     }
 
     /// Counts the lines of both streams that are not blank, unfinished ones included, up to a limit, and stops reading there.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be read.
     pub fn count_nonblank(&self, blank: Blank, limit: u64) -> io::Result<[u64; 2]> {
         let mut output = Output::open(self)?;
         let end = output.end();
@@ -129,20 +117,16 @@ impl Job {
         let (mut seen, mut counted) = ([0; 2], [0; 2]);
         let mut at = output.start();
         let mut assembler = output.assembler_at(at)?;
-        while at < end && (0..2).any(|stream| counted[stream] < limit && seen[stream] < all[stream]) {
-            match output.piece(at)? {
+        while (0..2).any(|stream| counted[stream] < limit && seen[stream] < all[stream]) {
+            match output.next_piece(&mut at, end)? {
                 Some(Piece::Output { stream, time, bytes, .. }) => {
-                    at += bytes.len() as u64;
                     assembler.push(stream, time, &bytes, |line| {
                         let stream = line.stream.map_or(0, Stream::index);
                         seen[stream] += 1;
                         counted[stream] += u64::from(!blank.is_blank(&line.text));
                     });
                 }
-                Some(Piece::Gone { to, .. }) => {
-                    at = to;
-                    assembler = output.assembler_at(to)?;
-                }
+                Some(Piece::Gone { .. }) => assembler = output.assembler_at(at)?,
                 None => break,
             }
         }
@@ -197,41 +181,30 @@ fn walk(
     // The beginning of the current line is gone; the rest of it is skipped.
     let mut is_torn = false;
     let mut hand_on = |line: Line, after: u64| wanted.blank.is_blank(&line.text) || take(line, after);
-    while at < end {
-        match output.piece(at)? {
-            Some(Piece::Output { stream: of, time, mut bytes, .. }) => {
-                bytes.truncate(usize::try_from(end - at).unwrap_or(usize::MAX));
-                if is_wanted(of) {
-                    let mut begin = 0;
-                    for newline in memchr_iter(b'\n', &bytes) {
-                        let after = at + newline as u64 + 1;
-                        let (is_whole, mut is_taken) = (!std::mem::take(&mut is_torn), true);
-                        assembler.push(stream, time, &bytes[begin..=newline], |line| {
-                            is_taken = !is_whole || hand_on(line, after);
-                        });
-                        if !is_taken {
-                            return Ok(false);
-                        }
-                        begin = newline + 1;
+    while let Some(piece) = output.next_piece(&mut at, end)? {
+        match piece {
+            Piece::Output { stream: of, time, offset, bytes, .. } if is_wanted(of) => {
+                let mut begin = 0;
+                for newline in memchr_iter(b'\n', &bytes) {
+                    let after = offset + newline as u64 + 1;
+                    let (is_whole, mut is_taken) = (!std::mem::take(&mut is_torn), true);
+                    assembler.push(stream, time, &bytes[begin..=newline], |line| {
+                        is_taken = !is_whole || hand_on(line, after);
+                    });
+                    if !is_taken {
+                        return Ok(false);
                     }
-                    assembler.push(stream, time, &bytes[begin..], |_| {});
+                    begin = newline + 1;
                 }
-                at += bytes.len() as u64;
+                assembler.push(stream, time, &bytes[begin..], |_| {});
             }
-            Some(Piece::Gone { to, .. }) => {
-                at = to;
-                assembler = output.assembler_at(to)?;
+            Piece::Output { .. } => {}
+            Piece::Gone { .. } => {
+                assembler = output.assembler_at(at)?;
                 is_torn = assembler.is_open(stream);
             }
-            None => break,
         }
     }
-    if wanted.is_over {
-        for line in assembler.unfinished() {
-            if is_wanted(line.stream) && !hand_on(line, end) {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
+    let mut last = assembler.unfinished().into_iter().filter(|line| wanted.is_over && is_wanted(line.stream));
+    Ok(last.all(|line| hand_on(line, end)))
 }

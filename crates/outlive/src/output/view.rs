@@ -3,7 +3,7 @@
 //! A view takes pieces of the log and emits lines. It is the same for a finished log and for a followed one; only a view with a
 //! budget waits for the end.
 
-use outlive_core::budget::{Budget, Fitter, looks_like_error};
+use outlive_core::budget::{Budget, Fitter, Omitted, looks_like_error};
 use outlive_core::context::{Context, Selected};
 use outlive_core::index::Stream;
 use outlive_core::lines::{Assembler, Line};
@@ -35,45 +35,16 @@ pub enum Fit {
     Budget(Budget),
 }
 
-/// A line of a view.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextLine {
-    /// Number in the log; in a rendered view, on the page.
-    pub number: u64,
-    /// None in a rendered view of both streams.
-    pub stream: Option<Stream>,
-    /// Arrival of its end.
-    pub time: Option<Timestamp>,
-    /// UTF-8 unless the form is raw.
-    pub text: Vec<u8>,
-    /// How many times it occurs in a row.
-    pub repeated: u32,
-    /// Bytes that are not shown.
-    pub cut: u64,
-    /// Whether its newline has arrived.
-    pub is_ended: bool,
-}
-
 /// What a view emits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ViewItem {
-    /// A line to show.
-    Line(TextLine),
+    /// A line to show, in UTF-8 unless the form is raw. In a rendered view it has its number on the page, and no stream if
+    /// both are shown.
+    Line(Line),
     /// Lines that did not match were skipped here.
     Break,
     /// Lines were omitted here to fit the budget.
-    Omitted {
-        /// Number of the first line.
-        from_line: u64,
-        /// Number of the last line.
-        to_line: u64,
-        /// How many lines.
-        lines: u64,
-        /// How many bytes.
-        bytes: u64,
-        /// The errors among them.
-        rescued: Vec<TextLine>,
-    },
+    Omitted(Box<Omitted<Line>>),
     /// Output that was dropped for the cap.
     Gone {
         /// Offset of the first missing byte.
@@ -94,8 +65,8 @@ pub struct View {
     until: Option<Timestamp>,
     source: Source,
     search: Search,
-    context: Context<TextLine>,
-    fitter: Option<Fitter<TextLine>>,
+    context: Context<Line>,
+    fitter: Option<Fitter<Line>>,
     limit: Option<u64>,
     shown: u64,
 }
@@ -109,13 +80,11 @@ enum Source {
 
 impl View {
     /// Starts a view at an offset of the log; `assembler` has its unfinished lines.
-    pub fn new(form: Form, columns: Option<usize>, assembler: Assembler) -> Self {
+    pub fn new(form: Form, assembler: Assembler) -> Self {
         let source = match form {
             Form::Raw => Source::Raw(assembler),
             Form::Plain => Source::Plain(assembler, Box::default()),
-            Form::Rendered => {
-                Source::Rendered { page: Box::new(Rendered::new(columns)), lines: 0, time: None }
-            }
+            Form::Rendered => Source::Rendered { page: Box::new(Rendered::new(None)), lines: 0, time: None },
         };
         Self {
             stream: None,
@@ -200,7 +169,7 @@ impl View {
         };
         let mut lines = Vec::new();
         match &mut self.source {
-            Source::Raw(assembler) => assembler.push(stream, time, bytes, |line| lines.push(line.into())),
+            Source::Raw(assembler) => assembler.push(stream, time, bytes, |line| lines.push(line)),
             Source::Plain(assembler, plain) => {
                 assembler.push(stream, time, bytes, |line| stripped(plain, line, &mut lines));
             }
@@ -225,7 +194,7 @@ impl View {
     pub fn finish(mut self, mut emit: impl FnMut(ViewItem)) {
         let mut lines = Vec::new();
         match &mut self.source {
-            Source::Raw(assembler) => lines.extend(assembler.unfinished().into_iter().map(TextLine::from)),
+            Source::Raw(assembler) => lines = assembler.unfinished(),
             Source::Plain(assembler, plain) => {
                 for line in assembler.unfinished() {
                     stripped(plain, line, &mut lines);
@@ -253,15 +222,13 @@ impl View {
             }
             fitted.head.into_iter().for_each(|line| emit(ViewItem::Line(line)));
             if let Some(omitted) = fitted.omitted {
-                let (from_line, to_line) = (omitted.first.number, omitted.last.number);
-                let (lines, bytes, rescued) = (omitted.lines, omitted.bytes, omitted.rescued);
-                emit(ViewItem::Omitted { from_line, to_line, lines, bytes, rescued });
+                emit(ViewItem::Omitted(Box::new(omitted)));
             }
             fitted.tail.into_iter().for_each(|line| emit(ViewItem::Line(line)));
         }
     }
 
-    fn select(&mut self, line: TextLine, emit: &mut impl FnMut(ViewItem)) {
+    fn select(&mut self, line: Line, emit: &mut impl FnMut(ViewItem)) {
         // Times are shown in milliseconds, and are compared as shown.
         let is_in_time = self.since.is_none_or(|since| line.time.is_none_or(|time| time >= since))
             && self.until.is_none_or(|until| line.time.is_none_or(|time| time.0 / 1000 <= until.0 / 1000));
@@ -296,22 +263,8 @@ impl View {
     }
 }
 
-impl From<Line> for TextLine {
-    fn from(line: Line) -> Self {
-        Self {
-            number: line.number,
-            stream: line.stream,
-            time: line.time,
-            text: line.text,
-            repeated: 1,
-            cut: line.cut_bytes,
-            is_ended: line.is_ended,
-        }
-    }
-}
-
 /// Strips a line; progress frames become several lines with the same number.
-fn stripped(plain: &mut [Plain; 3], line: Line, lines: &mut Vec<TextLine>) {
+fn stripped(plain: &mut [Plain; 3], line: Line, lines: &mut Vec<Line>) {
     let stripper = &mut plain[line.stream.map_or(2, Stream::index)];
     let mut text = Vec::new();
     stripper.push(&line.text, &mut text);
@@ -322,9 +275,8 @@ fn stripped(plain: &mut [Plain; 3], line: Line, lines: &mut Vec<TextLine>) {
         std::mem::take(stripper).finish(&mut text);
     }
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
-    for part in text.split(|&byte| byte == b'\n') {
-        lines.push(Line { text: part.to_vec(), ..line.clone() }.into());
-    }
+    let parts = text.split(|&byte| byte == b'\n');
+    lines.extend(parts.map(|part| Line { text: part.to_vec(), ..line.clone() }));
 }
 
 fn on_page(
@@ -332,16 +284,9 @@ fn on_page(
     count: &mut u64,
     stream: Option<Stream>,
     time: Option<Timestamp>,
-) -> TextLine {
+) -> Line {
     let number = *count + 1;
     *count += u64::from(line.repeated);
-    TextLine {
-        number,
-        stream,
-        time,
-        text: line.text.into_bytes(),
-        repeated: line.repeated,
-        cut: line.cut_columns,
-        is_ended: true,
-    }
+    let (text, cut_bytes) = (line.text.into_bytes(), line.cut_columns);
+    Line { number, stream, time, text, repeated: line.repeated, cut_bytes, is_ended: true }
 }

@@ -3,6 +3,7 @@
 //! A front end registers an agent with its output file, and reports when it is done. Nothing here starts, watches or ends
 //! agents: a note holds the last report, for every program that opens the store.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +19,7 @@ use outlive_sys::{clock, durable};
 use serde::{Deserialize, Serialize};
 
 use crate::notify::events::make_dir;
-use crate::store::Store;
+use crate::store::{Store, age};
 
 const DIRECTORY: &str = "agents";
 
@@ -59,18 +60,21 @@ impl AgentStatus {
     }
 }
 
-/// A registered agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A registered agent; serialized as its note in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
     /// Unique in its session.
     pub id: String,
-    /// The session that it was registered in.
+    /// The session that it was registered in; the note's directory says which.
+    #[serde(skip)]
     pub session: SessionName,
     /// The type of agent, in its starter's words.
+    #[serde(rename = "type")]
     pub kind: String,
-    /// The file that the agent writes to.
-    pub output_file: PathBuf,
+    /// Path of the file that the agent writes to.
+    pub output_file: RawText,
     /// Time of the registration.
+    #[serde(rename = "started_us")]
     pub started: Timestamp,
     /// As last reported.
     pub status: AgentStatus,
@@ -107,13 +111,8 @@ pub enum AgentError {
     #[error("Agent not found: {0}")]
     Unknown(String),
     /// Several sessions have an agent with this id.
-    #[error("several sessions have an agent {id}: {}", sessions.iter().map(SessionName::as_str).collect::<Vec<_>>().join(", "))]
-    Ambiguous {
-        /// The id.
-        id: String,
-        /// The sessions.
-        sessions: Vec<SessionName>,
-    },
+    #[error("several sessions have an agent {0}: {names}", names = .1.iter().map(SessionName::as_str).collect::<Vec<_>>().join(", "))]
+    Ambiguous(String, Vec<SessionName>),
     /// The agent is done already.
     #[error("Agent already {}", .0.word())]
     Over(AgentStatus),
@@ -126,13 +125,8 @@ pub enum AgentError {
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     format: u32,
-    id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    output_file: RawText,
-    #[serde(rename = "started_us")]
-    started: Timestamp,
-    status: AgentStatus,
+    #[serde(flatten)]
+    agent: Agent,
 }
 
 impl Store {
@@ -168,7 +162,7 @@ impl Store {
             session: session.clone(),
             kind: kind.to_owned(),
             // A later reader has another working directory.
-            output_file: std::path::absolute(output_file)?,
+            output_file: RawText::from(std::path::absolute(output_file)?.as_os_str().as_bytes()),
             started: Timestamp(clock::wall_us()),
             status: AgentStatus::Running,
         };
@@ -213,7 +207,7 @@ impl Store {
             .collect();
         if found.len() > 1 {
             let sessions = found.into_iter().map(|agent| agent.session).collect();
-            return Err(AgentError::Ambiguous { id: id.to_owned(), sessions });
+            return Err(AgentError::Ambiguous(id.to_owned(), sessions));
         }
         found.pop().ok_or_else(unknown)
     }
@@ -261,14 +255,7 @@ impl Store {
     }
 
     fn write_agent(&self, agent: &Agent) -> Result<(), AgentError> {
-        let note = Note {
-            format: FORMAT,
-            id: agent.id.clone(),
-            kind: agent.kind.clone(),
-            output_file: RawText::from(agent.output_file.as_os_str().as_bytes()),
-            started: agent.started,
-            status: agent.status,
-        };
+        let note = Note { format: FORMAT, agent: agent.clone() };
         let mut bytes = serde_json::to_vec(&note).map_err(io::Error::from)?;
         bytes.push(b'\n');
         let directory = durable::open_dir(&self.agents_dir(&agent.session))?;
@@ -287,8 +274,7 @@ impl Store {
         // Temporary files of a crash during a replacement.
         for entry in fs::read_dir(self.agents_dir(session)).into_iter().flatten().flatten() {
             let is_left = entry.file_name().as_bytes().ends_with(b".tmp");
-            let age = entry.metadata().and_then(|data| data.modified()).map(|time| time.elapsed());
-            if is_left && matches!(age, Ok(Ok(age)) if age > STALE) {
+            if is_left && age(&entry.path()).is_some_and(|age| age > STALE) {
                 fs::remove_file(entry.path()).ok();
             }
         }
@@ -301,7 +287,7 @@ const STALE: Duration = Duration::from_secs(3600);
 impl Agent {
     /// Returns the last MiB of the agent's output, or a remark in parentheses if there is nothing to read.
     pub fn output(&self) -> String {
-        match read_end(&self.output_file) {
+        match read_end(Path::new(OsStr::from_bytes(&self.output_file.0))) {
             Ok((bytes, 0)) => String::from_utf8_lossy(&bytes).into_owned(),
             Ok((bytes, left_out)) => {
                 // The first character may be incomplete.
@@ -323,7 +309,7 @@ impl Agent {
             session: self.session.clone(),
             kind: self.kind.clone(),
             status: self.status,
-            output_file: self.output_file.to_string_lossy().into_owned(),
+            output_file: self.output_file.to_lossy(),
             started_at: self.started.to_string(),
         }
     }
@@ -343,17 +329,10 @@ fn read_end(path: &Path) -> io::Result<(Vec<u8>, u64)> {
 fn read_note(path: &Path, session: &SessionName) -> Option<Agent> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(LONGEST_NOTE + 1).read_to_end(&mut bytes).ok()?;
-    let note: Note = serde_json::from_slice(&bytes).ok().filter(|note: &Note| note.format == FORMAT)?;
+    let Note { format, agent } = serde_json::from_slice(&bytes).ok()?;
     // A note that was moved or copied does not count.
-    let is_own = path.file_name().is_some_and(|name| name.as_bytes() == file_name(&note.id).as_bytes());
-    is_own.then(|| Agent {
-        id: note.id,
-        session: session.clone(),
-        kind: note.kind,
-        output_file: PathBuf::from(std::ffi::OsStr::from_bytes(&note.output_file.0)),
-        started: note.started,
-        status: note.status,
-    })
+    let is_own = path.file_name().is_some_and(|name| name.as_bytes() == file_name(&agent.id).as_bytes());
+    (format == FORMAT && is_own).then(|| Agent { session: session.clone(), ..agent })
 }
 
 /// Returns the file name for an id: unique, and escaped so that it is neither hidden nor a path.

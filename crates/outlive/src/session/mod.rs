@@ -4,7 +4,6 @@
 //! from its jobs.
 
 pub(crate) mod agent;
-pub(crate) mod presence;
 pub(crate) mod reader;
 pub(crate) mod task;
 
@@ -26,6 +25,7 @@ use serde::Serialize;
 use crate::control::usage::Usage;
 use crate::control::{ControlError, Kill};
 use crate::job::Job;
+use crate::job::find::list;
 use crate::launch::request::Request;
 use crate::store::Store;
 
@@ -91,24 +91,14 @@ pub enum SessionError {
     #[error("session {0} is there already")]
     Exists(SessionName),
     /// The session has live jobs.
-    #[error("session {session} has live jobs: {}", names(.live))]
-    Live {
-        /// The session.
-        session: SessionName,
-        /// Its live jobs.
-        live: Vec<JobId>,
-    },
+    #[error("session {0} has live jobs: {ids}", ids = list(.1))]
+    Live(SessionName, Vec<JobId>),
     /// The default session is to be closed, and its jobs would be moved to it.
     #[error("the jobs of session {0} cannot be given to itself")]
     ToItself(SessionName),
     /// A job of the session could not be killed.
-    #[error("cannot end {job}")]
-    Kill {
-        /// The job.
-        job: JobId,
-        /// Why it could not be killed.
-        source: Box<ControlError>,
-    },
+    #[error("cannot end {0}")]
+    Kill(JobId, #[source] Box<ControlError>),
     /// Processes of a job survived the kill.
     #[error("{0} is not wholly ended")]
     Survivors(JobId),
@@ -118,15 +108,6 @@ pub enum SessionError {
     /// The store cannot be read or written.
     #[error("cannot use the session in the store")]
     Store(#[from] io::Error),
-}
-
-/// Joins at most five ids.
-fn names(jobs: &[JobId]) -> String {
-    let mut names: Vec<String> = jobs.iter().take(5).map(ToString::to_string).collect();
-    if jobs.len() > names.len() {
-        names.push(format!("{} more", jobs.len() - names.len()));
-    }
-    names.join(", ")
 }
 
 /// While it is held, a front end is open for a session, and the jobs that live with it go on.
@@ -182,21 +163,15 @@ impl Store {
     /// If the store cannot be read.
     pub fn list_sessions(&self) -> io::Result<Vec<Session>> {
         let mut sessions: BTreeMap<SessionName, Session> = BTreeMap::new();
-        let empty = |name: &SessionName| Session {
-            name: name.clone(),
-            settings: self.session_settings(name),
-            live: Vec::new(),
-            ended: Vec::new(),
+        let empty = |name: SessionName| {
+            let settings = self.session_settings(&name);
+            (name.clone(), Session { name, settings, live: Vec::new(), ended: Vec::new() })
         };
-        for name in self.sessions()? {
-            let session = empty(&name);
-            if session.settings.is_some() {
-                sessions.insert(name, session);
-            }
-        }
+        let created = self.sessions()?.into_iter().map(empty);
+        sessions.extend(created.filter(|(_, session)| session.settings.is_some()));
         for job in self.list(None)?.jobs {
             let name = job.session().clone();
-            let session = sessions.entry(name.clone()).or_insert_with(|| empty(&name));
+            let session = sessions.entry(name.clone()).or_insert_with(|| empty(name).1);
             if job.state(self).is_live() { session.live.push(job) } else { session.ended.push(job) }
         }
         Ok(sessions.into_values().collect())
@@ -213,7 +188,7 @@ impl Store {
             match running {
                 Running::Refuse => {
                     let live = session.live.iter().map(|job| job.id().clone()).collect();
-                    return Err(SessionError::Live { session: name.clone(), live });
+                    return Err(SessionError::Live(name.clone(), live));
                 }
                 Running::Kill => self.end_jobs(&session.live)?,
                 Running::Transfer => {
@@ -226,16 +201,15 @@ impl Store {
             }
         }
         let _lock = self.lock()?;
-        let (created, closed) = (Timestamp(clock::wall_us()), Some(Timestamp(clock::wall_us())));
-        let old = session.settings.as_ref();
-        let created = old.map_or(created, |settings| settings.created);
+        let now = Timestamp(clock::wall_us());
+        let created = session.settings.as_ref().map_or(now, |settings| settings.created);
         self.make_session(name)?;
         let settings = Settings {
             format: FORMAT,
             cwd: None,
             env_set: BTreeMap::new(),
             created,
-            closed,
+            closed: Some(now),
             newer: BTreeMap::new(),
         };
         self.write_settings(name, &settings)?;
@@ -243,16 +217,13 @@ impl Store {
     }
 
     fn end_jobs(&self, jobs: &[Job]) -> Result<(), SessionError> {
-        let request =
-            Kill { signal: None, grace: None, force: false, by: "outlive session close".to_owned() };
+        let request = Kill { by: "outlive session close".to_owned(), ..Kill::default() };
         for (job, killed) in jobs.iter().zip(self.kill_all(jobs, &request)) {
             match killed {
                 Ok(killed) if killed.survivors.is_empty() => {}
                 Err(ControlError::Ended(_)) => {}
                 Ok(_) => return Err(SessionError::Survivors(job.id().clone())),
-                Err(source) => {
-                    return Err(SessionError::Kill { job: job.id().clone(), source: Box::new(source) });
-                }
+                Err(error) => return Err(SessionError::Kill(job.id().clone(), Box::new(error))),
             }
         }
         Ok(())
@@ -300,7 +271,7 @@ impl Store {
     pub fn hold_lease_until_drop(&self, name: &SessionName) -> Option<Lease> {
         self.make_session(name).ok()?;
         let dir = durable::open_dir(&self.session_dir(name)).ok()?;
-        held(durable::create_new(&dir, file::LEASE).or_else(|_| durable::open_rw(&dir, file::LEASE)).ok()?)
+        held(durable::open_or_create(&dir, file::LEASE).ok()?)
     }
 
     /// Reads a session's settings; `None` if it has none.

@@ -13,7 +13,7 @@ use outlive_sys::{durable, random};
 use serde_json::{Map, Value};
 
 use crate::notify::events::make_dir;
-use crate::store::Store;
+use crate::store::{Store, age};
 
 const DIRECTORY: &str = "tasks";
 
@@ -43,8 +43,7 @@ impl Store {
         let directory = self.tasks_dir(session);
         fault::step(Point::TasksMake, || make_dir(&directory))?;
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let changed = entry.metadata().and_then(|data| data.modified()).ok();
-            if changed.is_some_and(|changed| changed.elapsed().is_ok_and(|age| age >= KEPT)) {
+            if age(&entry.path()).is_some_and(|age| age >= KEPT) {
                 fs::remove_file(entry.path()).ok();
             }
         }

@@ -1,5 +1,6 @@
 //! `config.toml`: limits, defaults and retention.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,14 +46,15 @@ pub enum JobEnvironment {
     Clean,
 }
 
-impl JobEnvironment {
-    /// Parses the word of the configuration.
-    pub fn parse(text: &str) -> Option<Self> {
+impl std::str::FromStr for JobEnvironment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "inherit" => Some(Self::Inherit),
-            "login" => Some(Self::Login),
-            "clean" => Some(Self::Clean),
-            _ => None,
+            "inherit" => Ok(Self::Inherit),
+            "login" => Ok(Self::Login),
+            "clean" => Ok(Self::Clean),
+            _ => Err("write inherit, login or clean".to_owned()),
         }
     }
 }
@@ -150,21 +152,11 @@ impl Default for Config {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file exists and cannot be read.
-    #[error("cannot read {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The file is not valid TOML, or has an invalid key or value.
-    #[error("{path}: {message}")]
-    Parse {
-        /// The file.
-        path: PathBuf,
-        /// Position and reason.
-        message: String,
-    },
+    #[error("cannot read {0}")]
+    Read(PathBuf, #[source] std::io::Error),
+    /// The file is not valid TOML, or has an invalid key or value: position and reason.
+    #[error("{0}: {1}")]
+    Parse(PathBuf, String),
 }
 
 /// The file as it is written; every key is optional.
@@ -227,11 +219,9 @@ impl Config {
     /// If it cannot be read, or has an unknown key or a meaningless value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         match std::fs::read_to_string(path) {
-            Ok(text) => {
-                Self::parse(&text).map_err(|message| ConfigError::Parse { path: path.to_owned(), message })
-            }
+            Ok(text) => Self::parse(&text).map_err(|message| ConfigError::Parse(path.to_owned(), message)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(source) => Err(ConfigError::Read { path: path.to_owned(), source }),
+            Err(error) => Err(ConfigError::Read(path.to_owned(), error)),
         }
     }
 
@@ -247,21 +237,26 @@ impl Config {
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
         config.job.read(file.job)?;
-        let retention = file.retention;
-        set(&mut config.retention.keep, "retention.keep", retention.keep, duration)?;
-        set(&mut config.retention.max_age, "retention.max_age", retention.max_age, duration)?;
-        config.retention.max_jobs = retention.max_jobs;
-        set_optional(&mut config.retention.max_idle, "retention.max_idle", retention.max_idle, duration)?;
-        set_optional(&mut config.retention.max_bytes, "retention.max_bytes", retention.max_bytes, size)?;
-        set(&mut config.session.lease, "session.lease", file.session.lease, duration)?;
-        set(&mut config.session.absence, "session.absence", file.session.absence, duration)?;
-        config.webhook.secret = file.webhook.secret.filter(|secret| !secret.is_empty());
-        set(&mut config.webhook.timeout, "webhook.timeout", file.webhook.timeout, duration)?;
-        set(&mut config.webhook.give_up, "webhook.give_up", file.webhook.give_up, duration)?;
-        set(&mut config.mcp.env, "mcp.env", file.mcp.env, environment)?;
-        set(&mut config.webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, duration)?;
+        let (retention, session, webhook) = (&mut config.retention, &mut config.session, &mut config.webhook);
+        set(&mut retention.keep, "retention.keep", file.retention.keep, parse_duration)?;
+        set(&mut retention.max_age, "retention.max_age", file.retention.max_age, parse_duration)?;
+        retention.max_jobs = file.retention.max_jobs;
+        set(
+            &mut retention.max_idle,
+            "retention.max_idle",
+            file.retention.max_idle,
+            optional(parse_duration),
+        )?;
+        set(&mut retention.max_bytes, "retention.max_bytes", file.retention.max_bytes, optional(parse_size))?;
+        set(&mut session.lease, "session.lease", file.session.lease, parse_duration)?;
+        set(&mut session.absence, "session.absence", file.session.absence, parse_duration)?;
+        webhook.secret = file.webhook.secret.filter(|secret| !secret.is_empty());
+        set(&mut webhook.timeout, "webhook.timeout", file.webhook.timeout, parse_duration)?;
+        set(&mut webhook.give_up, "webhook.give_up", file.webhook.give_up, parse_duration)?;
+        set(&mut config.mcp.env, "mcp.env", file.mcp.env, str::parse)?;
+        set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
         config.limits.bytes = config.enough_bytes();
-        set_optional(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, size)?;
+        set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;
         Ok(config)
     }
 }
@@ -283,7 +278,7 @@ impl JobDefaults {
             match (key.as_str(), option) {
                 ("shell", _) => self.shell = Some(text.into()),
                 ("on_exit_timeout", _) => {
-                    set(&mut self.on_exit_timeout, "job.on_exit_timeout", Some(text), duration)?
+                    set(&mut self.on_exit_timeout, "job.on_exit_timeout", Some(text), parse_duration)?
                 }
                 (_, Some(option)) => option
                     .set(&mut choices, text.as_bytes(), Timestamp(clock::wall_us()))
@@ -296,23 +291,11 @@ impl JobDefaults {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map_err(|error| error.to_string())
-}
-
-fn environment(text: &str) -> Result<JobEnvironment, String> {
-    JobEnvironment::parse(text).ok_or_else(|| "write inherit, login or clean".to_owned())
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).map_err(|error| error.to_string())
-}
-
-fn set<T>(
+fn set<T, E: Display>(
     field: &mut T,
     key: &str,
     text: Option<String>,
-    parse: fn(&str) -> Result<T, String>,
+    parse: impl Fn(&str) -> Result<T, E>,
 ) -> Result<(), String> {
     if let Some(text) = text {
         *field = parse(&text).map_err(|error| format!("{key} = {text:?}: {error}"))?;
@@ -320,19 +303,9 @@ fn set<T>(
     Ok(())
 }
 
-/// As [`set`], for settings that can be switched off.
-fn set_optional<T>(
-    field: &mut Option<T>,
-    key: &str,
-    text: Option<String>,
-    parse: fn(&str) -> Result<T, String>,
-) -> Result<(), String> {
-    match text {
-        Some(off) if off == "off" || off == "none" => *field = None,
-        Some(text) => *field = Some(parse(&text).map_err(|error| format!("{key} = {text:?}: {error}"))?),
-        None => {}
-    }
-    Ok(())
+/// For settings that can be switched off.
+fn optional<T, E>(parse: impl Fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Option<T>, E> {
+    move |text| if matches!(text, "off" | "none") { Ok(None) } else { parse(text).map(Some) }
 }
 
 #[cfg(test)]

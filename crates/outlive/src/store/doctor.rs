@@ -1,5 +1,6 @@
 //! Finds damage in a store, and moves it out of the way.
 
+use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -13,10 +14,11 @@ use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
 
+use crate::delivery::webhook::origin;
 use crate::job::Job;
 use crate::job::find::{Damaged, Listing, NEWER};
 use crate::job::state::State;
-use crate::store::Store;
+use crate::store::{DIRECTORIES, LATER_DIRECTORIES, Store};
 
 /// A problem.
 #[derive(Debug)]
@@ -62,22 +64,8 @@ pub struct Examination {
 /// Action for a job that a newer outlive wrote.
 const LEFT_TO_NEWER: &str = "left alone: it can be listed, read and killed here";
 
-/// Names that belong in the store's directory.
-const KNOWN: &[&str] = &[
-    "version",
-    "lock",
-    "collected",
-    "reserved",
-    "config.toml",
-    "new",
-    "jobs",
-    "live",
-    "quarantine",
-    "sessions",
-    "spool",
-    "templates",
-    "agents",
-];
+/// Names that belong in the store's directory besides those of its own directories.
+const KNOWN: [&str; 7] = ["version", "lock", "collected", "reserved", "config.toml", "templates", "agents"];
 
 impl Store {
     /// Examines the store. With `fixes`, damaged jobs without a keeper are moved to `quarantine/`, so that nothing is lost, and
@@ -92,7 +80,7 @@ impl Store {
             let problem = format!("the store is on {kind}, where locks may not hold between hosts");
             findings.push(Finding::open(self.root(), problem));
         }
-        for name in crate::store::DIRECTORIES {
+        for name in DIRECTORIES {
             let path = self.root().join(name);
             if path.is_dir() {
                 continue;
@@ -106,7 +94,8 @@ impl Store {
         }
         for entry in fs::read_dir(self.root())?.flatten() {
             let name = entry.file_name();
-            if !KNOWN.iter().any(|known| name == OsStr::new(known)) {
+            let mut known = DIRECTORIES.iter().chain(&LATER_DIRECTORIES).chain(&KNOWN);
+            if !known.any(|known| name == *known) {
                 findings.push(Finding::open(&entry.path(), "it does not belong to the store"));
             }
         }
@@ -159,35 +148,30 @@ impl Store {
     fn undelivered(&self) -> Vec<Finding> {
         let mut findings: Vec<Finding> =
             self.spool_pending().into_iter().map(|warning| Finding::open(&self.spool(), warning)).collect();
-        for (path, entry, why) in self.set_aside_entries() {
-            let problem = match &entry {
-                Some(entry) => format!(
-                    "the notice of {} to {} was given up after {} attempts: {why}",
-                    entry.job,
-                    crate::delivery::webhook::origin(&entry.url),
-                    entry.attempts
-                ),
-                None => format!("a notice that was to be sent is damaged: {why}"),
-            };
-            let finding = Finding::open(&path, problem);
-            findings.push(match entry {
-                Some(_) => finding.done("kept: outlive deliver --retry sends it anew", false),
-                None => {
-                    finding.done("kept, and in nobody's way: remove it when it is no longer needed", false)
+        for (path, entry) in self.set_aside_entries() {
+            let (problem, done) = match entry {
+                Ok(entry) => {
+                    let to = origin(&entry.url);
+                    let why = entry.error.as_deref().unwrap_or("nobody said why");
+                    let (job, attempts) = (&entry.job, entry.attempts);
+                    let problem =
+                        format!("the notice of {job} to {to} was given up after {attempts} attempts: {why}");
+                    (problem, "kept: outlive deliver --retry sends it anew")
                 }
-            });
+                Err(why) => {
+                    let problem = format!("a notice that was to be sent is damaged: {why}");
+                    (problem, "kept, and in nobody's way: remove it when it is no longer needed")
+                }
+            };
+            findings.push(Finding::open(&path, problem).done(done, false));
         }
         findings
     }
 
     fn quarantine_job(&self, damaged: &Damaged, fixes: bool) -> Finding {
         let path = self.jobs().join(&damaged.name);
-        let mut problem = damaged.error.to_string();
-        let mut source = std::error::Error::source(&damaged.error);
-        while let Some(cause) = source {
-            problem = format!("{problem}: {cause}");
-            source = cause.source();
-        }
+        let causes = std::iter::successors(Some(&damaged.error as &dyn Error), |error| (**error).source());
+        let problem = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
         let finding = Finding::open(&path, problem);
         let (action, is_handled) = if !damaged.error.is_certain() {
             ("left alone: it could not be read just now".to_owned(), false)

@@ -1,14 +1,20 @@
-//! Limits on the number of live jobs.
+//! Limits on the number of live jobs, and on the room for their output.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use outlive_core::duration::format_size;
 use outlive_core::id::SessionName;
+use outlive_sys::fault::{self, Point};
 
 use crate::store::Store;
+use crate::store::remove::disk_bytes;
 
 /// Part of a limit from which on the caller is warned.
 const WARN_AT_PERCENT: usize = 80;
+
+/// Fixed length, so that the number is replaced in place.
+const DIGITS: usize = 20;
 
 /// Why no job can be started now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,55 +49,99 @@ pub enum LimitError {
     },
 }
 
-/// Counts of live jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Live {
-    session: usize,
-    total: usize,
-}
-
 impl Store {
     /// Checks whether one more job may start; returns a warning when a limit is near.
     pub(crate) fn check_limits(&self, session: &SessionName) -> Result<Option<String>, LimitError> {
         let limits = self.config().limits;
-        let mut live = self.count_live(session);
-        if live.session >= limits.session || live.total >= limits.total {
+        let (mut own, mut all) = self.count_live(session);
+        if own >= limits.session || all >= limits.total {
             // Stale marks are swept only when they would matter.
             self.sweep_marks();
-            live = self.count_live(session);
+            (own, all) = self.count_live(session);
         }
-        if live.session >= limits.session {
-            return Err(LimitError::Session {
-                session: session.clone(),
-                live: live.session,
-                limit: limits.session,
-            });
+        if own >= limits.session {
+            return Err(LimitError::Session { session: session.clone(), live: own, limit: limits.session });
         }
-        if live.total >= limits.total {
-            return Err(LimitError::Total { live: live.total, limit: limits.total });
+        if all >= limits.total {
+            return Err(LimitError::Total { live: all, limit: limits.total });
         }
         let near = |live: usize, limit: usize| (live + 1) * 100 >= limit * WARN_AT_PERCENT;
-        Ok(if near(live.session, limits.session) {
-            Some(format!(
-                "{} of {} live jobs of session {session} are used",
-                live.session + 1,
-                limits.session
-            ))
-        } else if near(live.total, limits.total) {
-            Some(format!("{} of {} live jobs are used", live.total + 1, limits.total))
+        Ok(if near(own, limits.session) {
+            Some(format!("{} of {} live jobs of session {session} are used", own + 1, limits.session))
+        } else if near(all, limits.total) {
+            Some(format!("{} of {} live jobs are used", all + 1, limits.total))
         } else {
             None
         })
     }
 
-    fn count_live(&self, session: &SessionName) -> Live {
-        let mut live = Live { session: 0, total: 0 };
+    /// Counts the live jobs of a session, and of all.
+    fn count_live(&self, session: &SessionName) -> (usize, usize) {
+        let (mut own, mut all) = (0, 0);
         for entry in fs::read_dir(self.live()).into_iter().flatten().flatten() {
-            live.total += 1;
+            all += 1;
             let name = entry.file_name();
             let owner = name.to_str().and_then(|name| name.split_once('@')).map(|(_, owner)| owner);
-            live.session += usize::from(owner == Some(session.as_str()));
+            own += usize::from(owner == Some(session.as_str()));
         }
-        live
+        (own, all)
+    }
+
+    /// Reserves room for a job's output. To be called with the store's lock held.
+    ///
+    /// A job's output cap counts from its start, so that the store cannot overrun. The file `reserved` holds an upper bound: each
+    /// start adds its cap, and nothing is subtracted. When the bound reaches the ceiling, the real use is measured, and the oldest
+    /// ended jobs are removed if that is too much.
+    pub(crate) fn reserve(&self, cap: Option<u64>) -> Result<(), LimitError> {
+        let Some(limit) = self.config().limits.bytes else { return Ok(()) };
+        // A job without a cap reserves nothing; its output counts at the next measurement.
+        let cap = cap.unwrap_or(0);
+        let file = self.open_or_create("reserved").ok();
+        let mut digits = [0; DIGITS];
+        let known = file.as_ref().and_then(|file| {
+            file.read_exact_at(&mut digits, 0).ok()?;
+            std::str::from_utf8(&digits).ok()?.trim().parse::<u64>().ok()
+        });
+        let fitting = known.and_then(|known| known.checked_add(cap)).filter(|&bound| bound <= limit);
+        let bound = match fitting {
+            Some(bound) => bound,
+            None => self.make_room(cap, limit)? + cap,
+        };
+        // In place, because some file systems are slow to truncate. After a failed write the next start measures again.
+        if let Some(file) = file {
+            fault::write_all_at(Point::ReserveWrite, &file, format!("{bound:DIGITS$}").as_bytes(), 0).ok();
+        }
+        Ok(())
+    }
+
+    /// Measures the use and removes the oldest ended jobs until there is room; removes none if that would not be enough.
+    fn make_room(&self, wanted: u64, limit: u64) -> Result<u64, LimitError> {
+        let (mut used, mut live) = (0u64, 0u64);
+        let mut ended = Vec::new();
+        for job in self.list(None).map(|listing| listing.jobs).unwrap_or_default() {
+            let state = job.state(self);
+            let bytes = disk_bytes(job.path());
+            if state.is_live() || state.is_elsewhere() {
+                let reserved = job.spec().options.output_cap_bytes.unwrap_or(0).max(bytes);
+                (used, live) = (used + reserved, live + reserved);
+            } else {
+                used += bytes;
+                ended.push((state.outcome.map(|outcome| outcome.ended), bytes, job));
+            }
+        }
+        if live.saturating_add(wanted) > limit {
+            return Err(LimitError::Bytes { used, wanted, limit });
+        }
+        ended.sort_by_key(|(end, ..)| *end);
+        for (_, bytes, job) in ended {
+            if used.saturating_add(wanted) <= limit {
+                break;
+            }
+            if self.remove(&job).is_ok() {
+                used -= bytes;
+            }
+        }
+        let has_room = used.saturating_add(wanted) <= limit;
+        if has_room { Ok(used) } else { Err(LimitError::Bytes { used, wanted, limit }) }
     }
 }

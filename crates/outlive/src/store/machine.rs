@@ -1,12 +1,15 @@
-//! The machine as far as jobs depend on it: kernel features, and use of limits.
+//! The machine as far as jobs depend on it: kernel features, use of limits, containment, and what jobs survive here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use outlive_core::VERSION;
+use outlive_core::containment::Level;
 use outlive_core::control::SPOKEN;
-use outlive_sys::features;
+use outlive_sys::cgroup::{Group, Hierarchies};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::{features, scope, socket};
 use serde::Serialize;
 
 use crate::store::Store;
@@ -85,21 +88,18 @@ impl Store {
         let limits = self.config().limits;
         let (open_files, open_files_most) = features::open_files();
         let (watchers, watches) = features::watch_allowance();
+        let reserved = fs::read_to_string(self.root().join("reserved"));
         Allowances {
             live_jobs: fs::read_dir(self.live()).map_or(0, Iterator::count),
             live_jobs_limit: limits.total,
             session_jobs_limit: limits.session,
-            reserved_bytes: self.reserved(),
+            reserved_bytes: reserved.ok().and_then(|text| text.trim().parse().ok()),
             bytes_limit: limits.bytes,
             open_files,
             open_files_most,
             watchers,
             watches,
         }
-    }
-
-    fn reserved(&self) -> Option<u64> {
-        fs::read_to_string(self.root().join("reserved")).ok()?.trim().parse().ok()
     }
 
     /// Returns what is wrong with the keeper program of the next job, if anything.
@@ -139,4 +139,97 @@ fn keeper_version(program: &PathBuf) -> Option<String> {
     let said = command.output().ok().filter(|said| said.status.success())?;
     let text = String::from_utf8(said.stdout).ok()?;
     text.trim().strip_prefix("outlive-keeper ").map(str::to_owned)
+}
+
+/// Lists the containment levels that jobs can have here, the best first. It tries: a cgroup is made and removed. Where systemd
+/// gives keepers a scope of their own, they can have a level that this program cannot.
+pub fn levels() -> Vec<Level> {
+    let hierarchies = Hierarchies::discover();
+    let can_make = |place: Option<&Path>| {
+        place.is_some_and(|place| Group::make(place, ProcessId::current()).is_ok_and(|group| group.remove()))
+    };
+    let has_scope = hierarchies.is_pure_v2() && scope::manager().is_some();
+    let has_v2 = has_scope || can_make(hierarchies.best_place());
+    Level::ALL
+        .into_iter()
+        .filter(|level| match level {
+            Level::Cgroup2 => has_v2,
+            Level::Hybrid => has_v2 && !hierarchies.is_pure_v2(),
+            Level::Freezer => can_make(hierarchies.of("freezer")),
+            Level::Sweep | Level::Group => true,
+        })
+        .collect()
+}
+
+/// Events that could end a job, each with what happens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Survival {
+    /// Exit of the program, terminal or connection that started it.
+    pub starter: &'static str,
+    /// Logout of the user.
+    pub logout: String,
+    /// Stop of the service or container that it runs in.
+    pub surroundings: String,
+    /// Restart of the machine.
+    pub restart: &'static str,
+}
+
+impl Survival {
+    /// Finds out for jobs that are started from this process.
+    pub fn here() -> Self {
+        let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self {
+            starter: "yes",
+            logout: logout(&cgroups),
+            surroundings: surroundings(&cgroups),
+            restart: "no: the job is then reported as lost, its output stays",
+        }
+    }
+}
+
+/// Under `KillUserProcesses` of systemd's logind, the end of a login session kills its jobs.
+fn logout(cgroups: &str) -> String {
+    let uid = socket::own_uid();
+    if cgroups.contains(&format!("/user@{uid}.service/")) && !scope::lingers(uid) {
+        return "no: the user's systemd ends with the last login; loginctl enable-linger keeps it".to_owned();
+    }
+    if !fs::exists("/run/systemd/system").unwrap_or(false) || !cgroups.contains("session-") {
+        return "yes".to_owned();
+    }
+    let is_yes = |line: &str| line.trim().eq_ignore_ascii_case("killuserprocesses=yes");
+    let files = ["/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf"].into_iter().map(PathBuf::from);
+    let parts =
+        fs::read_dir("/etc/systemd/logind.conf.d").into_iter().flatten().flatten().map(|entry| entry.path());
+    let kills =
+        files.chain(parts).any(|path| fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_yes)));
+    if kills { "no: logind has KillUserProcesses=yes".to_owned() } else { "yes".to_owned() }
+}
+
+fn surroundings(cgroups: &str) -> String {
+    if scope::manager().is_some() && Hierarchies::discover().is_pure_v2() {
+        return "yes: systemd gives its keeper a scope of its own".to_owned();
+    }
+    let unit = cgroups
+        .split(['/', '\n'])
+        .rev()
+        .find(|part| part.ends_with(".service") && !part.starts_with("user@"));
+    if let Some(unit) = unit {
+        return format!("no: it ends when the unit {unit} is stopped");
+    }
+    let is_container = fs::exists("/.dockerenv").unwrap_or(false)
+        || fs::exists("/run/.containerenv").unwrap_or(false)
+        || ["docker", "containerd", "kubepods", "libpod", "lxc"].iter().any(|name| cgroups.contains(name));
+    if is_container { "no: it ends with its container".to_owned() } else { "yes: it runs in none".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_and_a_container_are_named() {
+        assert!(surroundings("0::/system.slice/agent.service\n").contains("agent.service"));
+        assert!(surroundings("0::/kubepods/pod1/x\n").starts_with("no: it ends with its container"));
+        assert!(!surroundings("0::/user.slice/user-1.slice/user@1.service/app.slice\n").contains("user@1"));
+    }
 }

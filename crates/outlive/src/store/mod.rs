@@ -1,14 +1,11 @@
 //! The store: the directory that is the registry.
 
-pub(crate) mod collect;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod limits;
 pub(crate) mod machine;
 pub(crate) mod reconcile;
 pub(crate) mod remove;
-pub(crate) mod reserve;
-pub(crate) mod survival;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -23,7 +20,7 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::{identity, lock};
 
 use crate::job::known::KnownJobs;
-use crate::launch::keeper::{KeeperProgram, SpareKeeper};
+use crate::launch::programs::{KeeperProgram, SpareKeeper};
 use crate::store::config::{Config, ConfigError};
 
 /// Longest wait for the store's lock; see `docs/on-disk-format.md`.
@@ -53,13 +50,8 @@ pub enum StoreError {
     #[error("the store's path {0} is not absolute")]
     Relative(PathBuf),
     /// The directory cannot be made or read.
-    #[error("cannot use the store at {path}")]
-    Io {
-        /// The path that failed.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot use the store at {0}")]
+    Io(PathBuf, #[source] io::Error),
     /// A directory with foreign content.
     #[error("{0} is not a store and not empty")]
     NotAStore(PathBuf),
@@ -84,28 +76,19 @@ impl Store {
     ///
     /// If it cannot be made or read, a later version wrote it, or the configuration is invalid.
     pub fn open() -> Result<Self, StoreError> {
-        Self::open_home(&default_root()?)
+        Self::open_configured(&default_root()?, None)
     }
 
-    /// Opens the store at `root`, making it if needed, with the user's configuration.
+    /// Opens the store at `root`, making it if needed, with the configuration of a file, or the user's.
     ///
     /// # Errors
     ///
     /// As [`Store::open`].
-    pub fn open_home(root: &Path) -> Result<Self, StoreError> {
-        Self::open_configured(root, &config_path(root))
-    }
-
-    /// Opens the store at `root`, making it if needed, with the configuration of a file.
-    ///
-    /// # Errors
-    ///
-    /// As [`Store::open`].
-    pub fn open_configured(root: &Path, config: &Path) -> Result<Self, StoreError> {
-        let path = config.to_owned();
+    pub fn open_configured(root: &Path, config: Option<&Path>) -> Result<Self, StoreError> {
+        let path = config.map_or_else(|| config_path(root), Path::to_owned);
         if std::env::var_os("OUTLIVE_CONFIG").is_some_and(|named| named == path && !path.exists()) {
             let source = io::Error::from(io::ErrorKind::NotFound);
-            return Err(ConfigError::Read { path, source }.into());
+            return Err(ConfigError::Read(path, source).into());
         }
         let config = Config::load(&path)?;
         Ok(Self { config_path: Some(path), ..Self::open_at(root, config)? })
@@ -120,10 +103,6 @@ impl Store {
         if !root.is_absolute() {
             return Err(StoreError::Relative(root.to_owned()));
         }
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| StoreError::Io { path, source }
-        };
         let version = root.join("version");
         match fs::read_to_string(&version) {
             Ok(text) if text == version_text() => {}
@@ -138,9 +117,9 @@ impl Store {
                     }
                     return Err(StoreError::NotAStore(root.to_owned()));
                 }
-                make(root, &version).map_err(failed(root))?;
+                make(root, &version).map_err(|error| StoreError::Io(root.to_owned(), error))?;
             }
-            Err(error) => return Err(failed(&version)(error)),
+            Err(error) => return Err(StoreError::Io(version, error)),
         }
         Ok(Self {
             root: root.to_owned(),
@@ -237,16 +216,21 @@ impl Store {
     /// Takes the store's lock. After a second it goes on without: a stopped front end that holds the lock must not stop all
     /// others, and only the exactness of the limits depends on it.
     pub(crate) fn lock(&self) -> io::Result<StoreLock> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.root.join("lock"))?;
+        let file = self.open_or_create("lock")?;
         let is_held = lock::lock_within(&file, LOCK_LIMIT)?;
         Ok(StoreLock { _file: file, is_held })
     }
+
+    /// Opens a file in the store's directory, making it, for its owner only, if it is not there.
+    fn open_or_create(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(self.root.join(name))
+    }
+}
+
+/// Returns how long ago a file changed; `None` if that is unknown or in the future.
+pub(crate) fn age(path: &Path) -> Option<Duration> {
+    fs::symlink_metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }
 
 /// The store's lock, freed on drop.
@@ -265,7 +249,7 @@ fn version_text() -> String {
 pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", "sessions"];
 
 /// Directories that are made at the first use.
-const LATER_DIRECTORIES: [&str; 1] = [crate::delivery::spool::SPOOL];
+pub(crate) const LATER_DIRECTORIES: [&str; 1] = [crate::delivery::spool::SPOOL];
 
 /// Tells whether a store may be made here: the directory is empty but for a configuration and the traces of an unfinished
 /// store.

@@ -97,7 +97,7 @@ impl Store {
     pub(crate) fn tell_ending(&self, job: &Job) -> bool {
         let Some(outcome) = job.records().0 else { return true };
         let (session, nonce) = (job.session(), job.spec().nonce);
-        self.has_ending(session, nonce)
+        self.ending_in(session, nonce).is_some()
             || self.append_event(
                 Appending::RECONCILE_EVENT,
                 session,

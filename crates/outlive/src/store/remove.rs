@@ -1,17 +1,26 @@
-//! Removes a job from the store.
+//! Removes jobs: the ones that are named, and the ended ones that retention no longer keeps.
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use outlive_core::event::{Event, Kind};
+use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::cgroup::{self, Hierarchies};
 use outlive_sys::fault::{self, Appending, Point};
 use outlive_sys::{clock, durable};
 
 use crate::job::Job;
-use crate::store::Store;
+use crate::store::{Store, age};
+
+/// Shortest time between two collections by front ends that start jobs.
+const EVERY: Duration = Duration::from_secs(600);
+
+/// Older entries of `new/` are left from a crash.
+const STALE: Duration = Duration::from_secs(3600);
 
 /// Why a job was not removed.
 #[derive(Debug, thiserror::Error)]
@@ -23,13 +32,28 @@ pub enum RemoveError {
     #[error("job {0} belongs to another host or pid namespace")]
     Elsewhere(JobId),
     /// The store cannot be written.
-    #[error("cannot remove {path}")]
-    Io {
-        /// The path that failed.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    #[error("cannot remove {0}")]
+    Io(PathBuf, #[source] io::Error),
+}
+
+/// Result of a collection.
+#[derive(Debug, Default, serde::Serialize)]
+pub struct Collected {
+    /// The jobs that were removed.
+    pub removed: Vec<JobId>,
+    /// Disk space that the removed jobs had.
+    pub bytes: u64,
+    /// How many jobs stay, including live ones.
+    pub kept: usize,
+}
+
+/// An ended job as retention sees it.
+struct Candidate {
+    job: Job,
+    age: Duration,
+    idle: Duration,
+    is_seen: bool,
+    bytes: u64,
 }
 
 impl Store {
@@ -47,15 +71,14 @@ impl Store {
             return Err(RemoveError::Live(job.id().clone()));
         }
         // The on-exit process reads the job first; usually it is long done.
-        self.await_completion(job, &state)
-            .map_err(|source| RemoveError::Io { path: self.spool(), source })?;
+        self.await_completion(job, &state).map_err(|error| RemoveError::Io(self.spool(), error))?;
         // A keeper that died may have left the end unrecorded.
         if self.live().join(job.live_mark()).exists() {
             self.reconcile_job(job, &state);
         }
         let untold = job.undelivered();
         let gone = self.gone_path(job);
-        let failed = |source| RemoveError::Io { path: job.path().to_owned(), source };
+        let failed = |error| RemoveError::Io(job.path().to_owned(), error);
         match fault::step(Point::RemoveRename, || durable::rename_new(job.path(), &gone)) {
             Ok(true) => {}
             // Another process removes it at the same time.
@@ -82,4 +105,110 @@ impl Store {
     pub(crate) fn gone_path(&self, job: &Job) -> PathBuf {
         self.new_dir().join(format!("{}.{}.gone", job.id(), job.spec().nonce))
     }
+
+    /// Collects if the last collection is a while ago; called at each start of a job.
+    pub(crate) fn collect_in_passing(&self) -> io::Result<()> {
+        let is_due = match fs::metadata(self.root().join("collected")).and_then(|data| data.modified()) {
+            Ok(last) => last.elapsed().is_ok_and(|age| age >= EVERY),
+            Err(_) => true,
+        };
+        if is_due {
+            self.collect()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the jobs that the configuration no longer keeps.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be read.
+    pub fn collect(&self) -> io::Result<Collected> {
+        let lock = fault::step(Point::CollectLock, || self.lock())?;
+        if !lock.is_held {
+            return Ok(Collected::default());
+        }
+        fault::step(Point::CollectStamp, || {
+            self.open_or_create("collected")?.set_modified(SystemTime::now())
+        })?;
+        self.sweep_marks();
+        self.sweep_new();
+        self.sweep_events();
+        self.sweep_sessions(self.config().retention.max_age);
+        self.sweep_spool();
+        cgroup::sweep(&Hierarchies::discover());
+        let mut collected = Collected::default();
+        let mut candidates = Vec::new();
+        for job in self.list(None)?.jobs {
+            match self.candidate(job) {
+                Some(candidate) => candidates.push(candidate),
+                None => collected.kept += 1,
+            }
+        }
+        for candidate in self.expired(candidates, &mut collected.kept) {
+            if self.remove(&candidate.job).is_ok() {
+                collected.bytes += candidate.bytes;
+                collected.removed.push(candidate.job.id().clone());
+            }
+        }
+        Ok(collected)
+    }
+
+    fn candidate(&self, job: Job) -> Option<Candidate> {
+        let state = job.state(self);
+        // How long a newer outlive keeps its jobs is not known here: they are left to it.
+        if state.is_live() || state.is_elsewhere() || !state.newer.is_empty() {
+            return None;
+        }
+        let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(state.outcome?.ended.0);
+        let age = ended.elapsed().unwrap_or_default();
+        // Since a front end last read the job after its end.
+        let idle = super::age(&job.path().join(file::SEEN)).map_or(age, |idle| idle.min(age));
+        Some(Candidate { age, idle, is_seen: job.is_seen(), bytes: disk_bytes(job.path()), job })
+    }
+
+    /// Picks the jobs to remove: first the expired ones, then the oldest until count and size are within the limits.
+    fn expired(&self, mut candidates: Vec<Candidate>, kept: &mut usize) -> Vec<Candidate> {
+        let rules = &self.config().retention;
+        candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.age));
+        let is_old = |candidate: &Candidate| {
+            candidate.age >= rules.max_age
+                || (candidate.is_seen && candidate.age >= rules.keep)
+                || rules.max_idle.is_some_and(|limit| candidate.idle >= limit)
+        };
+        let (mut expired, mut rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_old);
+        let mut bytes: u64 = rest.iter().map(|candidate| candidate.bytes).sum();
+        let surplus = rest
+            .iter()
+            .enumerate()
+            .take_while(|(place, candidate)| {
+                let left = rest.len() - place;
+                let goes = rules.max_jobs.is_some_and(|limit| left > limit)
+                    || rules.max_bytes.is_some_and(|limit| bytes > limit);
+                bytes -= candidate.bytes;
+                goes
+            })
+            .count();
+        expired.extend(rest.drain(..surplus));
+        *kept += rest.len();
+        expired
+    }
+
+    /// Removes what crashed front ends left in `new/`.
+    fn sweep_new(&self) {
+        for entry in fs::read_dir(self.new_dir()).into_iter().flatten().flatten() {
+            let is_stale = age(&entry.path()).is_some_and(|age| age >= STALE);
+            // A starter that is stopped half-way still holds its lock.
+            let is_held = durable::is_held(&entry.path(), file::LOCK);
+            if is_stale && !is_held {
+                fault::step(Point::NewDelete, || fs::remove_dir_all(entry.path())).ok();
+            }
+        }
+    }
+}
+
+/// Returns the disk space of a job.
+pub(crate) fn disk_bytes(path: &Path) -> u64 {
+    let files = fs::read_dir(path).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
 }

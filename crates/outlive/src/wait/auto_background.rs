@@ -6,14 +6,13 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use crate::wait::shell_words;
-
 use crate::job::Job;
 use crate::job::state::State;
 use crate::output::Output;
 use crate::output::follow::{Followed, Follower};
 use crate::store::Store;
 use crate::wait::conditions::{WaitError, WaitFor};
+use crate::wait::shell_words;
 
 /// Programs that move to the background.
 const COMMANDS: [&str; 14] = [
@@ -54,15 +53,7 @@ impl AutoBackground {
 
     /// Examines the command of a job.
     pub fn of(job: &Job) -> Self {
-        let spec = job.spec();
-        match &spec.shell_line {
-            Some(line) => Self::of_line(&line.to_lossy()),
-            None => {
-                let words: Vec<String> =
-                    spec.argv.iter().map(|word| outlive_core::spec::quote(&word.to_lossy())).collect();
-                Self::of_line(&words.join(" "))
-            }
-        }
+        Self::of_line(&job.spec().command_line())
     }
 
     /// Tells whether the command moves to the background after this time, with or without output.
@@ -94,9 +85,9 @@ impl Store {
         let began = Instant::now();
         let left = || limit.saturating_sub(began.elapsed());
         let first = if rule.is_development { limit.min(THRESHOLD) } else { limit };
-        let mut state = self.wait_for_end(job, first, stop)?;
-        if !rule.is_development || state.status.has_ended() {
-            return Ok(Foreground::of(&state));
+        let foreground = self.wait_for_end(job, first, stop)?;
+        if !rule.is_development || foreground == Foreground::Ended {
+            return Ok(foreground);
         }
         // The first output decides, and may be there already.
         let mut follower = None;
@@ -104,15 +95,13 @@ impl Store {
             let elapsed = began.elapsed();
             if rule.is_due(elapsed, Output::open(job)?.end() > 0) {
                 let last = rule.due(Some(elapsed)).unwrap_or_default().saturating_sub(elapsed);
-                state = self.wait_for_end(job, last.min(left()), stop)?;
-                let has_ended = state.status.has_ended();
-                return Ok(if has_ended { Foreground::Ended } else { Foreground::Background });
+                let ended = self.wait_for_end(job, last.min(left()), stop)?;
+                return Ok(if ended == Foreground::Ended { ended } else { Foreground::Background });
             }
             let is_stopped = stop
                 .is_some_and(|stop| outlive_sys::poll::readable(stop, Some(Duration::ZERO)).unwrap_or(true));
             if left().is_zero() || is_stopped {
-                state = job.state(self);
-                return Ok(Foreground::of(&state));
+                return Ok(Foreground::of(&job.state(self)));
             }
             let follower = match &mut follower {
                 Some(follower) => follower,
@@ -129,10 +118,9 @@ impl Store {
         job: &Job,
         limit: Duration,
         stop: Option<BorrowedFd<'_>>,
-    ) -> Result<State, WaitError> {
+    ) -> Result<Foreground, WaitError> {
         let wanted = WaitFor { limit: Some(limit), stop, ..WaitFor::exits(std::slice::from_ref(job)) };
-        let mut waited = self.wait_for(&wanted)?;
-        Ok(waited.states.pop().expect("there is a state for each job"))
+        Ok(Foreground::of(&self.wait_for(&wanted)?.states[0]))
     }
 }
 

@@ -53,8 +53,7 @@ impl EventWait {
         let sessions: Vec<SessionName> = match &scope.session {
             Some(session) => vec![session.clone()],
             None if !jobs.is_empty() => {
-                let sessions: BTreeSet<&SessionName> = jobs.iter().map(Job::session).collect();
-                sessions.into_iter().cloned().collect()
+                jobs.iter().map(Job::session).collect::<BTreeSet<_>>().into_iter().cloned().collect()
             }
             None => {
                 awaited.is_open = true;

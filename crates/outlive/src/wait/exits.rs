@@ -33,14 +33,8 @@ pub(crate) struct ExitWatch {
     keeper: Option<Handle>,
     /// The keeper is dead; by this lock other front ends see that this process holds the main process.
     held: Option<Option<File>>,
-    pause: Option<Pause>,
-}
-
-/// Polls the job, ever less often, because the kernel reports nothing.
-#[derive(Debug)]
-struct Pause {
-    since: Instant,
-    until: Instant,
+    /// Since when the job is polled, ever less often, because the kernel reports nothing; and the time of the next try.
+    pause: Option<(Instant, Instant)>,
 }
 
 impl ExitWatch {
@@ -96,9 +90,9 @@ impl ExitWatch {
     /// Postpones the next try. Closes the keeper's pidfd, which is no longer needed, to save a descriptor.
     pub(crate) fn pause(&mut self, now: Instant) {
         self.keeper = None;
-        let since = self.pause.as_ref().map_or(now, |pause| pause.since);
+        let since = self.pause.map_or(now, |(since, _)| since);
         let pause = (now.saturating_duration_since(since) / LATENESS).clamp(PAUSES.0, PAUSES.1);
-        self.pause = Some(Pause { since, until: now + pause });
+        self.pause = Some((since, now + pause));
     }
 
     /// Tells whether the main process has ended, or may have.
@@ -113,7 +107,7 @@ impl ExitWatch {
 
     /// Returns when to try again without a kernel event.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.pause.as_ref().map(|pause| pause.until)
+        self.pause.map(|(_, until)| until)
     }
 
     /// Returns the descriptors to poll, beside the watches.

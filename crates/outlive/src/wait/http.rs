@@ -48,15 +48,13 @@ impl FromStr for HttpAddress {
         if !url.bytes().all(|byte| byte.is_ascii_graphic()) || url.len() > 2048 {
             return Err(wrong());
         }
-        let scheme_of =
-            |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-        if scheme_of("https://") {
-            return Err(RequestError::Encrypted(url.to_owned()));
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" => {}
+            "https" => return Err(RequestError::Encrypted(url.to_owned())),
+            _ => return Err(wrong()),
         }
-        if !scheme_of("http://") {
-            return Err(wrong());
-        }
-        let rest = url["http://".len()..].split('#').next().unwrap_or_default();
+        let rest = rest.split('#').next().unwrap_or_default();
         let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(path_at);
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
@@ -66,18 +64,11 @@ impl FromStr for HttpAddress {
                 host.parse::<std::net::Ipv6Addr>().map_err(|_| wrong())?;
                 (host, if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or_else(wrong)?) })
             }
-            None => match authority.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (authority, None),
-            },
+            None => authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),
         };
-        let port = match port {
-            None => 80,
-            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-                port.parse().map_err(|_| wrong())?
-            }
-            Some(_) => return Err(wrong()),
-        };
+        // A number may have a sign, a port has none.
+        let port = port.unwrap_or("80");
+        let port = port.parse::<u16>().ok().filter(|_| !port.starts_with('+')).ok_or_else(wrong)?;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
         if host.is_empty() || port == 0 || !host.bytes().all(is_name) {
             return Err(wrong());

@@ -114,10 +114,8 @@ fn made_at(file: &std::fs::File) -> Option<Timestamp> {
 impl Store {
     /// Starts a prober for a job that can become ready and has none; for front ends that read the job.
     pub fn probe_in_passing(&self, job: &Job, state: &State) {
-        if job.spec().ready().is_none() {
-            return;
-        }
-        let is_wanted = !state.status.has_ended()
+        let is_wanted = job.spec().ready().is_some()
+            && !state.status.has_ended()
             && !state.is_elsewhere()
             && *self.host() == job.spec().host
             && job.ready_time_left(state).is_some()
@@ -132,11 +130,7 @@ impl Store {
     pub(crate) fn start_prober(&self, job: &Job) {
         // In a read-only store a prober can record nothing.
         let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir()?, file::PROBE));
-        let is_writable = match made {
-            Err(error) => error.kind() == io::ErrorKind::AlreadyExists,
-            Ok(_) => true,
-        };
-        if is_writable {
+        if made.err().is_none_or(|error| error.kind() == io::ErrorKind::AlreadyExists) {
             self.start_helper(&["probe", job.id().as_str(), &job.spec().nonce.to_string()]).ok();
         }
     }
@@ -228,12 +222,11 @@ impl Readiness {
             self.port = None;
         }
         if let Some(address) = &self.http {
-            let asking = match self.asking.take() {
+            let asking = match &mut self.asking {
                 Some(asking) => asking,
-                None => HttpProbe::start(address)?,
+                asking => asking.insert(HttpProbe::start(address)?),
             };
-            let has_answered = self.asking.insert(asking).status().is_some();
-            if !has_answered {
+            if asking.status().is_none() {
                 return Ok(None);
             }
             self.url = Some(address.as_str().to_owned());

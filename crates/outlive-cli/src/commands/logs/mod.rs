@@ -195,7 +195,7 @@ impl<'a> Reading<'a> {
             }
             view.finish_ended(|item| self.printer.item(&item));
             let rest = self.output.assembler_at(position)?;
-            view = View::new(self.form, None, rest).stream(self.arguments.stream).search(self.search.clone());
+            view = View::new(self.form, rest).stream(self.arguments.stream).search(self.search.clone());
         }
         if self.arguments.follow {
             position = self.follow(position, |reading, piece| {
@@ -229,7 +229,7 @@ impl<'a> Reading<'a> {
             arguments.budget.is_some() || (arguments.head.is_some() && self.tail().is_some());
         let limit = arguments.lines.filter(|_| arguments.from_line.is_some());
         let assembler = self.output.assembler_at(begin)?;
-        Ok(View::new(self.form, None, assembler)
+        Ok(View::new(self.form, assembler)
             .stream(self.arguments.stream)
             .from_line(arguments.from_line.unwrap_or(0))
             .between(arguments.since, arguments.until)
@@ -287,8 +287,7 @@ impl<'a> Reading<'a> {
         }
         if let Some(pattern) = &self.search.include {
             let printer = &mut self.printer;
-            self.output
-                .find_lines(start, pattern, self.arguments.stream, |line| printer.line(&line.into()))?;
+            self.output.find_lines(start, pattern, self.arguments.stream, |line| printer.line(&line))?;
         }
         self.printer.finish();
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use outlive::duration::format_size;
-use outlive::{Form, JobId, Piece, Plain, Stream, TextLine, ViewItem};
+use outlive::{Form, JobId, Line, Piece, Plain, Stream, ViewItem};
 use serde::Serialize;
 use serde_json::json;
 
@@ -115,14 +115,12 @@ impl Printer {
             ViewItem::Break => self.write(b"--\n"),
             ViewItem::Gone { from, to } => self.gone(*from, *to),
             ViewItem::Lost(bytes) => self.lost(*bytes),
-            ViewItem::Omitted { .. } if !self.tells_omitted => {}
-            ViewItem::Omitted { from_line, to_line, lines, bytes, rescued } => {
-                self.omitted((*from_line, *to_line), *lines, *bytes, rescued);
-            }
+            ViewItem::Omitted(omitted) if self.tells_omitted => self.omitted(omitted),
+            ViewItem::Omitted(_) => {}
         }
     }
 
-    pub(super) fn line(&mut self, line: &TextLine) {
+    pub(super) fn line(&mut self, line: &Line) {
         if self.is_json {
             let text = String::from_utf8_lossy(&line.text);
             return self.json(&object(line, &text));
@@ -132,8 +130,8 @@ impl Printer {
             self.write(format!("{time} ").as_bytes());
         }
         self.write(&line.text);
-        if line.cut > 0 {
-            self.write(format!(" [{} more]", line.cut).as_bytes());
+        if line.cut_bytes > 0 {
+            self.write(format!(" [{} more]", line.cut_bytes).as_bytes());
         }
         if line.repeated > 1 && !line.text.is_empty() {
             self.write(format!(" [{} times]", line.repeated).as_bytes());
@@ -144,7 +142,9 @@ impl Printer {
         self.ends_in_newline = line.is_ended;
     }
 
-    fn omitted(&mut self, (from_line, to_line): (u64, u64), lines: u64, bytes: u64, rescued: &[TextLine]) {
+    fn omitted(&mut self, omitted: &outlive::Omitted<Line>) {
+        let outlive::Omitted { lines, bytes, first, last, rescued } = omitted;
+        let (from_line, to_line, lines, bytes) = (first.number, last.number, *lines, *bytes);
         if self.is_json {
             let texts: Vec<_> = rescued.iter().map(|line| String::from_utf8_lossy(&line.text)).collect();
             let rescued = rescued.iter().zip(&texts).map(|(line, text)| object(line, text)).collect();
@@ -160,7 +160,7 @@ impl Printer {
             self.write(b"[errors among them:]\n");
             for line in rescued {
                 self.write(format!("{}: ", line.number).as_bytes());
-                self.line(&TextLine { is_ended: true, ..line.clone() });
+                self.line(&Line { is_ended: true, ..line.clone() });
             }
             self.write(b"[end of errors]\n");
         }
@@ -195,14 +195,14 @@ impl Printer {
     }
 }
 
-fn object<'a>(line: &TextLine, text: &'a str) -> LineObject<'a> {
+fn object<'a>(line: &Line, text: &'a str) -> LineObject<'a> {
     LineObject {
         line: line.number,
         stream: line.stream,
         time: line.time.map(|time| time.to_string()),
         text,
         repeated: Some(line.repeated).filter(|&times| times != 1),
-        cut_bytes: Some(line.cut).filter(|&bytes| bytes > 0),
+        cut_bytes: Some(line.cut_bytes).filter(|&bytes| bytes > 0),
         ended: line.is_ended,
     }
 }

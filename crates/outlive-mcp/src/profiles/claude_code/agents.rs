@@ -86,7 +86,7 @@ fn object(agent: &Agent) -> Value {
     json!({
         "id": agent.id,
         "type": agent.kind,
-        "outputFile": agent.output_file.to_string_lossy(),
+        "outputFile": agent.output_file.to_lossy(),
         "startTime": epoch_ms(agent.started),
         "status": agent.status.word(),
     })

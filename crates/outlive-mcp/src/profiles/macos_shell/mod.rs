@@ -178,6 +178,7 @@ mod tests {
             stream: None,
             time: None,
             text: text.into_bytes(),
+            repeated: 1,
             cut_bytes,
             is_ended: true,
         };

@@ -297,8 +297,8 @@ fn close(call: &mut Call<'_>) -> Result<Reply, Failure> {
                 let ended = if how == Running::Kill { session.live } else { Vec::new() };
                 return Ok(delivers_all(call, reply, ended));
             }
-            Err(SessionError::Live { .. }) if running.is_none() => return Err(question(call, &session)),
-            Err(SessionError::Live { .. }) => {}
+            Err(SessionError::Live(..)) if running.is_none() => return Err(question(call, &session)),
+            Err(SessionError::Live(..)) => {}
             Err(error) => return Err(Failure::of("not closed", &error)),
         }
     }

@@ -294,7 +294,15 @@ mod tests {
         let mut reading = Reading::new(most);
         for number in 1..=total {
             let text = number.to_string().into_bytes();
-            reading.push(&Line { number: 0, stream: None, time: None, text, cut_bytes: 0, is_ended: true });
+            reading.push(&Line {
+                number: 0,
+                stream: None,
+                time: None,
+                text,
+                repeated: 1,
+                cut_bytes: 0,
+                is_ended: true,
+            });
         }
         reading.finish()
     }

@@ -63,34 +63,24 @@ impl Lexer {
                 _ => break,
             }
         }
-        let token = match (self.peek(0)?, self.peek(1)) {
+        let (token, length) = match (self.peek(0)?, self.peek(1)) {
             ('\n', _) => {
                 self.at += 1;
                 self.skip_here_documents();
-                Token::Separator(false)
+                (Token::Separator(false), 0)
             }
-            ('&', Some('>')) => return Some(self.redirection()),
+            ('<' | '>', Some('(')) => (Token::OpenProcess, 2),
+            ('&', Some('>')) | ('<' | '>', _) => (self.redirection(), 0),
             (';' | '&' | '|', _) => {
                 let begin = self.at;
                 while matches!(self.peek(0), Some(';' | '&' | '|')) && !self.is_redirection_of_both() {
                     self.at += 1;
                 }
                 let sign = &self.chars[begin..self.at];
-                Token::Separator(sign.first() == Some(&';') && sign.len() > 1)
+                (Token::Separator(sign.first() == Some(&';') && sign.len() > 1), 0)
             }
-            ('<' | '>', Some('(')) => {
-                self.at += 2;
-                Token::OpenProcess
-            }
-            ('<' | '>', _) => return Some(self.redirection()),
-            ('(', _) => {
-                self.at += 1;
-                Token::Open
-            }
-            (')', _) => {
-                self.at += 1;
-                Token::Close
-            }
+            ('(', _) => (Token::Open, 1),
+            (')', _) => (Token::Close, 1),
             _ => {
                 let (text, is_plain) = self.word();
                 let is_number = is_plain && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -98,9 +88,10 @@ impl Lexer {
                 if is_number && matches!(self.peek(0), Some('<' | '>')) && self.peek(1) != Some('(') {
                     return Some(self.redirection());
                 }
-                Token::Word(text, is_plain)
+                (Token::Word(text, is_plain), 0)
             }
         };
+        self.at += length;
         Some(token)
     }
 

@@ -1,6 +1,8 @@
-//! Finds and executes the keeper's program.
+//! Finds and executes the two programs that go on without a front end: the keeper, and for work that outlasts a front end the
+//! helper, which is `outlive` itself.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -13,6 +15,10 @@ use std::time::Duration;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::keeper::{PROGRAM, SPARE};
 use outlive_sys::{detach, inherited, poll, socket};
+
+use crate::store::Store;
+
+const HELPER: &str = "outlive";
 
 /// Sources of keepers, by preference.
 #[derive(Debug, Default)]
@@ -100,9 +106,7 @@ impl SpareKeeper {
     /// Starts the best keeper program, this program itself if `can_be_self`; `None` if that fails: the start of a job then
     /// reports why.
     pub fn start(can_be_self: bool) -> Option<Self> {
-        let programs = KeeperProgram { can_be_self, ..KeeperProgram::default() };
-        let program = programs.candidates().next()?;
-        Self::of(&program).ok()
+        KeeperProgram { can_be_self, ..KeeperProgram::default() }.take_spare()
     }
 
     /// Executes a keeper that may wait for long, and touches nothing until it has a job.
@@ -126,13 +130,58 @@ impl SpareKeeper {
     }
 
     fn execute(program: &Path, arguments: &[&str]) -> io::Result<Self> {
-        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
-        let path = CString::new(program.as_os_str().as_bytes()).map_err(invalid)?;
+        let path = CString::new(program.as_os_str().as_bytes())?;
         let (ours, theirs) = fault::step(Point::KeeperPair, socket::pair)?;
-        let arguments = arguments.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>();
-        let arguments = arguments.map_err(invalid)?;
+        let arguments = arguments.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()?;
         fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))?;
         Ok(Self { program: program.to_owned(), socket: ours, origin: None })
+    }
+}
+
+impl Store {
+    /// Lets this program itself be the helper; only for `outlive`.
+    pub fn with_self_as_helper(mut self) -> Self {
+        self.is_helper = true;
+        self
+    }
+
+    /// Finds the helper: this program, `$OUTLIVE_PROGRAM`, beside the keeper, beside this program, or in `PATH`.
+    fn helper_program(&self) -> Option<PathBuf> {
+        if self.is_helper {
+            // Still valid if the file was replaced or deleted since this program started.
+            return Some(PathBuf::from("/proc/self/exe"));
+        }
+        let named = std::env::var_os("OUTLIVE_PROGRAM").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let beside = |path: PathBuf| Some(path.parent()?.join(HELPER)).filter(|path| path.is_file());
+        named
+            .or_else(|| beside(self.keeper_program()?))
+            .or_else(|| beside(std::env::current_exe().ok()?))
+            .or_else(|| in_path(OsStr::new(HELPER), std::env::var_os("PATH").as_deref()).next())
+    }
+
+    /// Opens the helper for a keeper, because its file may be gone when the keeper executes it.
+    pub(crate) fn open_helper(&self) -> io::Result<File> {
+        let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
+        File::open(program)
+    }
+
+    /// Starts the helper in the background, for this store: `outlive VERB …`.
+    pub(crate) fn start_helper(&self, arguments: &[&str]) -> io::Result<()> {
+        let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
+        let program = CString::new(program.as_os_str().as_bytes())?;
+        let words = std::iter::once(&HELPER).chain(arguments);
+        let words = words.map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()?;
+        // The helper is no part of the job that this program may run in.
+        let own = ["OUTLIVE_HOME", "OUTLIVE_CONFIG", "OUTLIVE_JOB"];
+        let inherited = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == own));
+        let home = (OsStr::new("OUTLIVE_HOME").to_owned(), self.root().as_os_str().to_owned());
+        let named = self.config_path.iter().filter(|path| path.is_file());
+        let config = named.map(|path| (OsStr::new("OUTLIVE_CONFIG").to_owned(), path.as_os_str().to_owned()));
+        let join = |(name, value): (OsString, OsString)| {
+            CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())
+        };
+        let environment = inherited.chain([home]).chain(config).map(join).collect::<Result<Vec<_>, _>>()?;
+        detach::start(&program, &words, &environment, &[])
     }
 }
 
@@ -144,13 +193,7 @@ pub(crate) fn in_path(name: &OsStr, path: Option<&OsStr>) -> impl Iterator<Item 
 /// Lists the paths that a program of this name may have; they need not exist.
 pub(crate) fn search(name: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
     let path = path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
-    path.as_bytes()
-        .split(|&byte| byte == b':')
-        .map(
-            |directory| {
-                if directory.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(directory)) }
-            },
-        )
-        .map(|directory| directory.join(name))
-        .collect()
+    let directories = path.as_bytes().split(|&byte| byte == b':');
+    let directories = directories.map(|bytes| if bytes.is_empty() { b"." } else { bytes });
+    directories.map(|bytes| Path::new(OsStr::from_bytes(bytes)).join(name)).collect()
 }
