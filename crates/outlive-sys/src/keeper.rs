@@ -46,6 +46,13 @@ impl LockPlace {
     }
 }
 
+/// Tells whether a process holds the lock of the job in this directory where a keeper does.
+pub fn holds_lock_in(pid: i32, dir: impl AsFd) -> bool {
+    let held = rustix::fs::stat(format!("/proc/{pid}/fd/{LOCK_FD}"));
+    let lock = rustix::fs::statat(dir, LOCK_NAME, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    matches!((held, lock), (Ok(held), Ok(lock)) if (held.st_dev, held.st_ino) == (lock.st_dev, lock.st_ino))
+}
+
 /// Tells whether a process is the keeper of a job.
 pub fn is_keeper(pid: i32) -> bool {
     let has_name = tree::arguments(pid).first().is_some_and(|program| program == PROGRAM.as_bytes());

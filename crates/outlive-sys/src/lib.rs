@@ -19,6 +19,7 @@ pub mod identity;
 pub mod inherited;
 pub mod keeper;
 pub mod lock;
+pub mod owner;
 pub mod pipe;
 pub mod poll;
 pub mod ports;

@@ -181,15 +181,14 @@ impl Known {
     /// Returns the snapshot of the job at `path`, which `read` reads if the directory has changed since it was last read.
     pub(super) fn snapshot(&self, path: &Path, read: impl FnOnce() -> Option<Meta>) -> Option<Meta> {
         let stamp = Stamp::at(path).ok().filter(|stamp| stamp.is_same_file(self.stamp));
-        let mut snapshot = locked(&self.snapshot);
-        if let Some((known, meta)) = &*snapshot
+        if let Some((known, meta)) = &*locked(&self.snapshot)
             && Some(*known) == stamp
         {
             return meta.clone();
         }
         let settled = stamp.filter(|stamp| stamp.is_settled());
         let meta = read();
-        *snapshot = settled.map(|stamp| (stamp, meta.clone()));
+        *locked(&self.snapshot) = settled.map(|stamp| (stamp, meta.clone()));
         meta
     }
 }

@@ -6,8 +6,8 @@ pub(crate) mod object;
 pub(crate) mod state;
 
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -18,9 +18,11 @@ use outlive_core::outcome::{Closed, Outcome};
 use outlive_core::spec::{Spec, SpecError};
 use outlive_core::{FORMAT, file, segment};
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::owner::Distrust;
 use outlive_sys::stamp::Stamp;
 use outlive_sys::{durable, lock};
 
+use crate::control;
 use crate::job::known::{Dir, Kept, Known};
 use crate::launch::request::is_showable;
 use crate::output::{Output, cursor};
@@ -49,6 +51,11 @@ pub enum DamageError {
 }
 
 impl DamageError {
+    /// Tells whether another user owns something of the job, or can write to it: nothing in it is believed.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Io(_, error) if Distrust::of(error).is_some_and(Distrust::is_foreign))
+    }
+
     /// Tells whether a newer outlive wrote the job, so that it is not damaged.
     pub fn is_newer(&self) -> bool {
         matches!(self, Self::Spec(SpecError::Format(format)) if *format > FORMAT)
@@ -90,7 +97,7 @@ impl Job {
         };
         let stamp = Stamp::of(&dir).map_err(|error| DamageError::Io(path.clone(), error))?;
         let is_settled = stamp.is_settled();
-        let bytes = match read(&dir, file::SPEC) {
+        let bytes = match durable::read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
             // Removed after it was opened: gone, not damaged.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
@@ -135,6 +142,12 @@ impl Job {
         self.known.renamed.as_deref().or(self.known.spec.options.name.as_deref())
     }
 
+    /// Returns the word that its id begins with, made from its name or program; `None` since it was renamed: it is called
+    /// something else now.
+    pub(crate) fn word(&self) -> Option<&str> {
+        self.id().parts().map(|(word, _)| word).filter(|_| self.known.renamed.is_none())
+    }
+
     /// Returns the name of the job's mark in `live/`.
     pub(crate) fn live_mark(&self) -> String {
         format!("{}@{}", self.id(), self.session())
@@ -170,11 +183,19 @@ impl Job {
         self.known.records(|| self.open_file(file::OUTCOME))
     }
 
-    /// Reads `meta.json`; `None` if it is damaged or missing.
+    /// Reads `meta.json`; `None` if it is missing, or damaged and no keeper says what it would be.
     pub(crate) fn meta(&self) -> Option<Meta> {
+        let parse = |bytes: Vec<u8>| Meta::parse(self.spec().nonce, &bytes);
         self.known.snapshot(&self.path, || {
-            Meta::parse(self.spec().nonce, &read(&self.dir().ok()?, file::META).ok()?)
+            parse(durable::read(self.dir().ok()?, file::META).ok()?)
+                .or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
         })
+    }
+
+    /// Tells whether `meta.json` is there and says nothing of this job.
+    pub(crate) fn has_damaged_meta(&self) -> bool {
+        let bytes = self.dir().and_then(|dir| durable::read(dir, file::META));
+        bytes.is_ok_and(|bytes| Meta::parse(self.spec().nonce, &bytes).is_none())
     }
 
     /// Replaces `meta.json`, unless a later format wrote it: rewriting would lose what is not understood here.
@@ -288,10 +309,4 @@ impl Store {
             .and_then(|dir| durable::replace(Replacing::NAME, dir, file::NAME, text.as_bytes()))
             .map_err(failed)
     }
-}
-
-fn read(dir: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    durable::open_ro(dir, name)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -31,6 +31,7 @@ use crate::launch::programs::SpareKeeper;
 use crate::launch::request::{Request, RequestError, Resolved};
 use crate::store::Store;
 use crate::store::limits::LimitError;
+use crate::store::remove;
 
 /// How long a keeper may take until the command runs; only a working directory on a dead network file system takes longer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -118,7 +119,11 @@ impl Store {
             true => None,
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
-        let (prepared, warning) = self.prepare(request, &resolved)?;
+        let mut gone = Vec::new();
+        let prepared = self.prepare(request, &resolved, &mut gone);
+        // With the store's lock free: no other front end waits for this.
+        gone.iter().for_each(|gone| drop(remove::delete(gone)));
+        let (prepared, warning) = prepared?;
         // The keeper writes events there; without the directory the job runs and has no events.
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
         // The lease of a job that lives with its session begins now.
@@ -135,11 +140,12 @@ impl Store {
         Ok(Started { job, pid, warning })
     }
 
-    /// Writes a whole intent into the store.
+    /// Writes a whole intent into the store. `gone` is what has made way for it.
     fn prepare(
         &self,
         request: &Request,
         resolved: &Resolved,
+        gone: &mut Vec<PathBuf>,
     ) -> Result<(Prepared, Option<String>), StartError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -148,7 +154,7 @@ impl Store {
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
         if store_lock.is_held {
-            self.reserve(resolved.options.output_cap_bytes)?;
+            self.reserve(resolved.options.output_cap_bytes, gone)?;
         }
         for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
             let nonce = random::bytes16();
@@ -272,6 +278,7 @@ impl Store {
             environment: environment.iter().map(Vec::as_slice).collect(),
             cwd: &spec.cwd.0,
             options: spec.options.clone(),
+            sync: self.config().store.sync,
             completion: completion.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();

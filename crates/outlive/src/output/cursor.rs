@@ -20,7 +20,7 @@ impl Job {
     ///
     /// A damaged cursor counts as none: the reader sees everything again, and misses nothing.
     pub fn cursor(&self, reader: &SessionName, stream: Option<Stream>) -> Option<u64> {
-        let text = std::fs::read_to_string(self.path().join(path_of(reader, stream))).ok()?;
+        let text = durable::read_line(self.dir().ok()?, path_of(reader, stream))?;
         let cursor: Cursor = text.parse().ok()?;
         (cursor.nonce == self.spec().nonce).then_some(cursor.offset)
     }

@@ -7,7 +7,7 @@
 mod remnants;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -108,9 +108,7 @@ impl Job {
     }
 
     fn asked(&self) -> Option<Asked> {
-        let mut bytes = Vec::new();
-        self.open_file(file::ASKED).ok()?.read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&durable::read(self.dir().ok()?, file::ASKED).ok()?).ok()
     }
 
     /// Records the requester before anything is done, for the outcome. The first request for a kill stays.
