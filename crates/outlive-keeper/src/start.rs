@@ -23,11 +23,11 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::keeper::LockPlace;
+use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, poll, signal, socket, spawn, tree};
 
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
@@ -94,6 +94,11 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
+    // A spare keeper touches nothing until it has a job.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
+        spawn::leave_directory();
+        poll::readable(starter.as_fd(), None).ok();
+    }
     // While the starter prepares the job.
     let preparation = Preparation::prepare();
     // A starter that sends no request leaves nothing to keep.

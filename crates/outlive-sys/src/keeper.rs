@@ -10,6 +10,9 @@ use crate::{detach, tree};
 /// The name that a keeper goes by in a process list: its first argument.
 pub const PROGRAM: &str = "outlive-keeper";
 
+/// The second argument of a keeper that may wait for long for its job.
+pub const SPARE: &str = "spare";
+
 /// The descriptor at which every keeper holds its job's lock: the one after the socket to its starter. Keepers of earlier
 /// versions have it there too.
 pub const LOCK_FD: RawFd = detach::FIRST_FD + 1;

@@ -383,7 +383,7 @@ fn keeper_of(state: &State) -> Option<ProcessId> {
 fn connect(job: &Job, patience: Duration) -> io::Result<UnixStream> {
     let deadline = Instant::now() + patience;
     loop {
-        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, patience)) {
+        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir()?, file::CONTROL, patience)) {
             // Not created yet, or not listening yet.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)

@@ -7,7 +7,7 @@ use outlive_core::file;
 use outlive_sys::identity::{Handle, ProcessId, Stat};
 use outlive_sys::poll::readable;
 use outlive_sys::signal::Signal;
-use outlive_sys::{durable, keeper, lock};
+use outlive_sys::{keeper, lock};
 
 use crate::job::Job;
 
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Takes hold of the keeper of a job. The process must hold the job's lock: a snapshot may be old.
 fn hold(job: &Job, id: ProcessId) -> Option<Handle> {
     let handle = Handle::open(id)?;
-    keeper::holds_lock_in(id.pid, job.dir()).then_some(handle)
+    keeper::holds_lock_in(id.pid, job.dir().ok()?).then_some(handle)
 }
 
 /// Continues the keeper of a job if it is stopped; tells whether it was. One that a tracer holds is left to the tracer: it may only
@@ -46,5 +46,5 @@ pub(super) fn end(job: &Job, id: ProcessId) -> bool {
     readable(std::os::fd::AsFd::as_fd(&handle), Some(LIMIT)).ok();
     // The lock is freed when the kernel has closed its files.
     let rest = until.saturating_duration_since(Instant::now());
-    durable::open_ro(job.dir(), file::LOCK).and_then(|file| lock::lock_within(&file, rest)).unwrap_or(false)
+    job.open_file(file::LOCK).and_then(|file| lock::lock_within(&file, rest)).unwrap_or(false)
 }

@@ -180,7 +180,7 @@ pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
 /// Tells whether a keeper is this job's: it holds the lock file itself.
 fn keeps(keeper: i32, job: &Job) -> bool {
     let held = format!("/proc/{keeper}/fd/{LOCK_FD}");
-    durable::open_ro(job.dir(), file::LOCK).is_ok_and(|lock| durable::is_at(lock, Path::new(&held)))
+    job.open_file(file::LOCK).is_ok_and(|lock| durable::is_at(lock, Path::new(&held)))
 }
 
 /// Tells whether the job's pids are valid in this pid namespace.

@@ -150,7 +150,7 @@ impl Job {
     }
 
     fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
-        serde_json::from_slice(&durable::read(self.dir(), name).ok()?).ok()
+        serde_json::from_slice(&durable::read(self.dir().ok()?, name).ok()?).ok()
     }
 
     /// Changes the record of the on-exit work. Best effort: on a full disk, or after the job was removed, nothing is recorded.
@@ -160,7 +160,9 @@ impl Job {
         if let Ok(bytes) = serde_json::to_vec(&record)
             && !self.is_removed()
         {
-            durable::replace(Replacing::PARTING, self.dir(), file::COMPLETION, &bytes).ok();
+            self.dir()
+                .and_then(|dir| durable::replace(Replacing::PARTING, dir, file::COMPLETION, &bytes))
+                .ok();
         }
     }
 

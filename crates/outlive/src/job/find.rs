@@ -100,7 +100,15 @@ pub(crate) fn list(candidates: &[JobId]) -> String {
 impl Store {
     /// Opens a job by its whole id; `None` if there is no such job.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
-        Job::open(self.jobs().join(id.as_str()), id)
+        let path = self.jobs().join(id.as_str());
+        if let Some(known) = self.known.get(&path, id) {
+            return Ok(Some(Job::of(path, known, None)));
+        }
+        let job = Job::open(path, id)?;
+        if let Some(job) = &job {
+            self.known.insert(&job.known);
+        }
+        Ok(job)
     }
 
     /// Finds the job that an event is about, though its id may have been reused. `None` if it is gone or damaged.
@@ -115,8 +123,10 @@ impl Store {
     /// If the store cannot be read. A damaged job is no error: it is in the listing.
     pub fn list(&self, session: Option<&SessionName>) -> io::Result<Listing> {
         let mut listing = Listing::default();
-        for entry in fs::read_dir(self.jobs())? {
-            let name = entry?.file_name();
+        let names = fs::read_dir(self.jobs())?.map(|entry| Ok(entry?.file_name()));
+        let names = names.collect::<io::Result<Vec<_>>>()?;
+        self.known.retain(&names);
+        for name in names {
             let job = match name.to_str().and_then(|name| JobId::parse(name).ok()) {
                 Some(id) => self.open_job(&id),
                 None => Err(DamageError::Name(name.clone())),

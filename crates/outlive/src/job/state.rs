@@ -177,14 +177,14 @@ impl Job {
         if here.machine != there.machine || (is_other_namespace && self.is_kept()) {
             return State { custody: Custody::Elsewhere, ..self.running() };
         }
+        if here.boot == there.boot && self.is_kept() {
+            return self.running();
+        }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
         if here.boot != there.boot {
             return self.recover(store, Found::lost("the machine was restarted while it ran"));
-        }
-        if self.is_kept() {
-            return self.running();
         }
         // Between the two looks the keeper may have written the outcome and gone, and somebody removed the job.
         if let (Some(outcome), closed) = self.records() {
@@ -216,7 +216,7 @@ impl Job {
 
     /// Writes down, once, that the keeper of a job that goes on is gone.
     pub(crate) fn tell_orphaned(&self, store: &Store) {
-        if fault::step(Point::OrphanMark, || durable::create_new(self.dir(), file::ORPHANED)).is_ok() {
+        if fault::step(Point::OrphanMark, || durable::create_new(self.dir()?, file::ORPHANED)).is_ok() {
             store.append_event_of(Appending::ORPHAN_EVENT, self, Kind::Orphaned);
         }
     }
@@ -325,7 +325,7 @@ impl Job {
         if let Some(known) = self.records().1 {
             return Some(known);
         }
-        let file = durable::open_rw(self.dir(), file::OUTCOME).ok()?;
+        let file = durable::open_rw(self.dir().ok()?, file::OUTCOME).ok()?;
         fault::write_all_at(Point::CloseWrite, &file, &closed.to_slot(), CLOSED_AT).ok()?;
         if let Some(meta) = self.meta() {
             let meta = Meta { closed: Some(closed), ..meta };
@@ -337,7 +337,7 @@ impl Job {
 
     /// Takes the job's lock in place of its keeper. Waits a moment: a front end that only looks holds it briefly, too.
     fn take_lock(&self, point: Point) -> Option<File> {
-        let file = durable::open_ro(self.dir(), file::LOCK).ok()?;
+        let file = self.open_file(file::LOCK).ok()?;
         fault::step(point, || lock::lock_within(&file, LOCK_LIMIT)).ok()?.then_some(file)
     }
 
@@ -355,7 +355,8 @@ impl Job {
         if let Some(closed) = closed {
             slots[CLOSED_AT as usize..].copy_from_slice(&closed.to_slot());
         }
-        durable::open_rw(self.dir(), file::OUTCOME)
+        self.dir()
+            .and_then(|dir| durable::open_rw(dir, file::OUTCOME))
             .and_then(|file| {
                 fault::write_all_at(Point::RecoverWrite, &file, &slots, OUTCOME_AT)?;
                 fault::step(Point::RecoverSync, || file.sync_data())

@@ -22,6 +22,7 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_core::{FORMAT, VERSION, file, segment};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
+use outlive_sys::stamp::Stamp;
 use outlive_sys::{clock, durable, lock, random, socket};
 
 use crate::control::{is_over_now, receive_frame};
@@ -129,6 +130,7 @@ impl Store {
         let is_leased = matches!(resolved.options.lifetime, Lifetime::Session { .. });
         let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
+        self.keeper.make_spare();
         let job = prepared.job;
         if job.spec().ready().is_some() {
             self.start_prober(&job);
@@ -181,6 +183,7 @@ impl Store {
     /// Fills the new directory and renames it into place; `None` if the id is taken.
     fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
         let dir = durable::open_dir(new)?;
+        let stamp = Stamp::of(&dir)?;
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
         let lock = create(Point::LockMake, file::LOCK)?;
         let done = create(Point::DoneMake, file::DONE)?;
@@ -209,7 +212,10 @@ impl Store {
         }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
-            Ok(true) => Ok(Some(Prepared { job: Job::of(path, dir, spec), lock, done, outcome, index, log })),
+            Ok(true) => {
+                let job = Job::made(path, stamp, dir, spec);
+                Ok(Some(Prepared { job, lock, done, outcome, index, log }))
+            }
             other => {
                 fs::remove_file(&mark).ok();
                 self.unmark_pending(&spec);
@@ -315,7 +321,8 @@ fn talk(
     ours.set_read_timeout(Some(ANSWER_LIMIT))?;
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
     let Prepared { job, lock, done, outcome, index, log } = prepared;
-    let mut fds = vec![lock.as_fd(), done.as_fd(), job.dir().as_fd()];
+    let dir = job.dir()?;
+    let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd()];
     fds.extend([outcome, index, log].into_iter().chain(helper).map(AsFd::as_fd));
     // A keeper that rejects the request answers before it has read all of it.
     let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&mut ours, part, &fds));

@@ -335,7 +335,7 @@ impl Inbox {
         if state.status.has_ended() {
             return Some(state);
         }
-        let guard = durable::open_ro(job.dir(), outlive_core::file::LOCK).ok()?;
+        let guard = job.open_file(outlive_core::file::LOCK).ok()?;
         lock::lock_within(&guard, RECOVERY_LIMIT).ok()?;
         drop(guard);
         Some(job.state(&self.store)).filter(|state| state.status.has_ended())

@@ -248,7 +248,7 @@ impl Store {
         }
         let lock = self.lock()?;
         self.make_session(to)?;
-        durable::replace(Replacing::TRANSFER, job.dir(), file::SESSION, format!("{to}\n").as_bytes())?;
+        durable::replace(Replacing::TRANSFER, job.dir()?, file::SESSION, format!("{to}\n").as_bytes())?;
         let (old, new) = (job.live_mark(), format!("{}@{to}", job.id()));
         // The keeper removes both names. A job that ended meanwhile has no mark.
         let (old, new) = (self.live().join(old), self.live().join(new));

@@ -235,7 +235,7 @@ fn damaged_meta(job: &Job, fixes: bool) -> Finding {
 /// Lists which of a job's two records exist and cannot be read.
 fn damaged_records(job: &Job) -> Vec<String> {
     let mut bytes = vec![0; FILE_BYTES as usize];
-    let Ok(file) = durable::open_ro(job.dir(), file::OUTCOME) else {
+    let Ok(file) = job.open_file(file::OUTCOME) else {
         return vec!["its outcome file is missing".to_owned()];
     };
     let length = file.metadata().map_or(0, |data| data.len());
@@ -261,7 +261,7 @@ fn damaged_index(job: &Job, state: &State) -> Option<String> {
     let expected = state.closed.map(|closed| closed.totals.index_records);
     let expected =
         expected.or(state.outcome.as_ref().map(|outcome| outcome.totals.index_records)).unwrap_or(0);
-    let bytes = durable::read(job.dir(), file::INDEX).unwrap_or_default();
+    let bytes = job.dir().and_then(|dir| durable::read(dir, file::INDEX)).unwrap_or_default();
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     // Records of dropped or cleared output are punched out, and read as zeros.
     let forgotten = records.iter().take_while(|record| **record == [0; RECORD_BYTES]).count();

@@ -63,7 +63,7 @@ impl Job {
         if !self.spec().can_be_ready() {
             return None;
         }
-        let file = durable::open_ro(self.dir(), file::READY).ok()?;
+        let file = self.open_file(file::READY).ok()?;
         let text = durable::read_open(&file).unwrap_or_default();
         // The file may be empty, after a crash or on a full disk.
         let made = ReadyRecord { at: made_at(&file).unwrap_or(Timestamp(0)), line_number: None, url: None };
@@ -72,7 +72,7 @@ impl Job {
 
     /// Records readiness, once. In a read-only store it is not recorded.
     fn mark_ready(&self, store: &Store, record: &ReadyRecord) {
-        if durable::open_ro(self.dir(), file::READY).is_ok() {
+        if self.open_file(file::READY).is_ok() {
             return;
         }
         // The event first: a crash in between causes a repeat, which readers drop. Without the event there is no mark, so that
@@ -85,12 +85,12 @@ impl Job {
         // Whole at once: a reader that sees the mark sees the address, too.
         let mut text = serde_json::to_vec(record).unwrap_or_default();
         text.push(b'\n');
-        durable::replace(Replacing::READY, self.dir(), file::READY, &text).ok();
+        self.dir().and_then(|dir| durable::replace(Replacing::READY, dir, file::READY, &text)).ok();
     }
 
     /// Tells whether a prober runs.
     fn is_probed(&self) -> bool {
-        durable::open_ro(self.dir(), file::PROBE)
+        self.open_file(file::PROBE)
             .and_then(|held| lock::try_lock(&held, lock::Kind::Shared))
             .is_ok_and(|is_free| !is_free)
     }
@@ -128,7 +128,7 @@ impl Store {
     /// Starts a prober. If that fails, a front end that waits for readiness checks by itself.
     pub(crate) fn start_prober(&self, job: &Job) {
         // In a read-only store a prober can record nothing.
-        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir(), file::PROBE));
+        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir()?, file::PROBE));
         if made.err().is_none_or(|error| error.kind() == io::ErrorKind::AlreadyExists) {
             self.start_helper(&["probe", job.id().as_str(), &job.spec().nonce.to_string()]).ok();
         }
@@ -142,7 +142,7 @@ impl Store {
     /// If the kernel is out of memory.
     pub fn probe(&self, id: &JobId, nonce: Nonce) -> Result<(), WaitError> {
         let Ok(Some(job)) = self.open_job(id) else { return Ok(()) };
-        let held = durable::open_ro(job.dir(), file::PROBE);
+        let held = job.open_file(file::PROBE);
         let is_ours =
             held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
         if job.spec().nonce != nonce || !is_ours || job.spec().ready().is_none() {
