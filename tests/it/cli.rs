@@ -271,8 +271,10 @@ fn waiting_only_so_long_holds_for_a_job_that_prints_all_the_time() {
     assert_eq!(end_within(&mut waiter, LIMIT), Some(4));
 }
 
-/// Starts `run --wait` with a job that prints `ready`, and returns it when it was printed.
+/// Starts `run --wait` with a job that prints `ready`, and returns it when it was printed. Then the job runs the script: what
+/// that prints could push `ready` out of the log before it was read.
 fn waiter(home: &Home, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let script = &format!("echo ready; until [ -e go ]; do sleep 0.05; done; {script}");
     let mut command =
         home.outlive(["run", "--wait", "--name", "watched", "--output-cap", "8M", "--", "sh", "-c", script]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is built");
@@ -280,6 +282,7 @@ fn waiter(home: &Home, script: &str) -> (Child, BufReader<std::process::ChildStd
     let mut line = String::new();
     stdout.read_line(&mut line).expect("it prints text");
     assert_eq!(line, "ready\n");
+    std::fs::write(home.path().join("go"), "").expect("the home is writable");
     (child, stdout)
 }
 
@@ -299,7 +302,7 @@ fn assert_let_go(home: &Home, mut waiter: Child) {
 #[test]
 fn ctrl_c_ends_the_waiting_and_not_the_job() {
     let home = Home::new();
-    let (waiter, _stdout) = waiter(&home, "echo ready; exec sleep 300");
+    let (waiter, _stdout) = waiter(&home, "exec sleep 300");
     until("it waits for more", || waits_with_open(waiter.id().cast_signed(), "inotify"));
     signal(waiter.id().cast_signed(), "INT");
     assert_let_go(&home, waiter);
@@ -308,7 +311,7 @@ fn ctrl_c_ends_the_waiting_and_not_the_job() {
 #[test]
 fn ctrl_c_ends_the_waiting_for_a_job_that_prints_all_the_time() {
     let home = Home::new();
-    let (waiter, mut stdout) = waiter(&home, "echo ready; exec yes");
+    let (waiter, mut stdout) = waiter(&home, "exec yes");
     let drained = std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
     signal(waiter.id().cast_signed(), "INT");
     assert_let_go(&home, waiter);
@@ -318,7 +321,7 @@ fn ctrl_c_ends_the_waiting_for_a_job_that_prints_all_the_time() {
 #[test]
 fn ctrl_c_ends_the_waiting_though_nobody_reads_the_output() {
     let home = Home::new();
-    let (waiter, _unread) = waiter(&home, "echo ready; exec yes");
+    let (waiter, _unread) = waiter(&home, "exec yes");
     // It has filled the pipe and waits for the reader when it no longer reads the log.
     let position = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/io")).expect("it is ours");
     let mut before = String::new();

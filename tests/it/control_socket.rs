@@ -13,6 +13,7 @@ use outlive_core::control::{Hello, MAX_INPUT, Reply, Request};
 use outlive_sys::identity::{ProcessId, Stat};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_tests::{Home, LIMIT, Random, end, pid, report, until};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 /// The longest contents of a request that a keeper takes: a full piece of input and its framing.
 const LONGEST: usize = MAX_INPUT + 64;
@@ -96,6 +97,33 @@ fn rests(keeper: i32) {
         std::thread::sleep(Duration::from_secs(1));
         ticks(keeper) == before
     });
+}
+
+/// Lets this program open so many files.
+fn allow_files(count: u64) {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.current.map(|current| current.max(count));
+    limit.maximum = limit.maximum.map(|maximum| maximum.max(count));
+    setrlimit(Resource::Nofile, limit).unwrap();
+}
+
+#[test]
+fn a_keeper_that_may_open_no_more_files_rests_and_is_still_heard() {
+    let home = Home::new();
+    let job = home.start_with(&["--stdin", "open"], ["cat"]);
+    let keeper = pid(&home.show(&job), "keeper_pid");
+    let open = fs::read_dir(format!("/proc/{keeper}/fd")).unwrap().count() as u64;
+    let most = Some(open + 3);
+    let limit = Rlimit { current: most, maximum: most };
+    prlimit(Pid::from_raw(keeper), Resource::Nofile, limit).unwrap();
+    let path = home.job_dir(&job).join("ctl");
+    let connected: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    rests(keeper);
+    home.run(["send", &job, "still there"]).ok();
+    home.wait_for_output(&job, "still there");
+    drop(connected);
+    home.run(["kill", &job]).ok();
+    assert_eq!(home.wait(&job)["status"], "killed");
 }
 
 #[test]
@@ -222,7 +250,8 @@ fn hostile_clients_cost_neither_the_job_nor_its_keeper() {
     }
     assert!(resident() < RESIDENT_LIMIT, "{} bytes are resident", resident());
     // More connections than the keeper has room for.
-    for _ in 0..200 {
+    allow_files(2000);
+    for _ in 0..1000 {
         connected.push(connect(&home, &job));
     }
     assert!(resident() < RESIDENT_LIMIT, "{} bytes are resident", resident());

@@ -243,17 +243,36 @@ fn a_damaged_snapshot_is_only_missing() {
         assert_eq!(shown["cause"], "natural", "{damage:?}");
         assert_eq!(home.logs(&job), b"snap\n");
 
-        let listed = home.json(["list", "--live"]);
+        let listed = home.json(["list", "--live", "--usage"]);
         assert_eq!(
             (listed.as_array().unwrap().len(), &listed[0]["job"]),
             (1, &live.as_str().into()),
             "{damage:?}"
         );
+        let problems = || home.run(["--json", "doctor"]).json()["findings"].take();
+        if damage.is_some() {
+            // The keeper knows what the file does not say.
+            let shown = home.show(&live);
+            assert_eq!(shown["status"], "running", "{damage:?}: {shown}");
+            assert!(is_running(pid(&shown, "pid")) && is_running(pid(&shown, "keeper_pid")), "{shown}");
+            assert!(listed[0]["usage"]["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{listed}");
+            assert_eq!(listed[0]["usage"]["processes"], 1, "{listed}");
+            assert_eq!(problems().as_array().unwrap().len(), 2, "{damage:?}");
+        }
         home.run(["remove", &live]).code(1);
         home.run(["send", &live, "it"]).ok();
         home.wait_for_output(&live, "got it");
         home.run(["kill", &live]).ok();
         assert_eq!(home.wait(&live)["status"], "killed", "{damage:?}");
+        if damage.is_some() {
+            let found = problems();
+            let path = found[0]["path"].as_str().unwrap();
+            assert!(
+                found.as_array().unwrap().len() == 1 && path.ends_with(&format!("{job}/meta.json")),
+                "{found}"
+            );
+            home.run(["doctor", "--fix"]).ok();
+        }
         assert_eq!(home.json(["doctor"])["findings"], json!([]), "{damage:?}");
         home.run(["remove", &job, &live]).ok();
     }

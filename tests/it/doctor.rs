@@ -5,9 +5,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use outlive_core::outcome::CLOSED_AT;
-use outlive_tests::{Home, is_running, pid, signal, until};
+use outlive_tests::{Home, SmallDisk, is_running, pid, signal, until};
 use serde_json::{Value, json};
 
 fn ended(home: &Home, line: &str) -> String {
@@ -163,4 +164,107 @@ fn versions_that_do_not_fit_are_told() {
         let report = outlive_tests::finish(doctor, b"").code(1).json();
         assert!(report["findings"][0]["problem"].as_str().unwrap().contains(said), "{report}");
     }
+}
+
+/// Returns what `doctor` finds and what it says about each.
+fn found(home: &Home, options: &[&str], code: i32) -> Vec<(String, String, String)> {
+    let mut command = home.outlive(["--json", "doctor"]);
+    command.args(options);
+    let report = outlive_tests::finish(command, b"").code(code).json();
+    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap_or_default().to_owned();
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .map(|finding| (text(finding, "path"), text(finding, "problem"), text(finding, "action")))
+        .collect()
+}
+
+#[test]
+fn a_full_disk_is_told() {
+    let Some(disk) = SmallDisk::mount("8m") else { return };
+    let home = Home::in_dir(disk.path());
+    ended(&home, "true");
+    assert!(problems(&home, 0).is_empty());
+    let filler = disk.fill();
+    let told = found(&home, &["--fix"], 1);
+    assert!(told[0].1.contains("its disk is full") && told[0].2.contains("outlive gc"), "{told:?}");
+    fs::remove_file(filler).unwrap();
+    assert!(problems(&home, 0).is_empty());
+}
+
+#[test]
+fn leftovers_of_what_was_cut_short_are_told_and_removed_on_request() {
+    let home = Home::new();
+    let job = ended(&home, "echo well");
+    let begun = home.store().join("new/half-0001");
+    fs::create_dir(&begun).unwrap();
+    fs::write(begun.join("lock"), "").unwrap();
+    let removed = home.store().join("new/gone-0002.0123.gone");
+    fs::create_dir(&removed).unwrap();
+    let held = home.store().join("new/held-0003");
+    fs::create_dir(&held).unwrap();
+    let lock = fs::File::create(held.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let temporary = [
+        home.store().join("version.99.tmp"),
+        home.job_dir(&job).join("meta.json.99.tmp"),
+        home.store().join("sessions/default/session.json.99.tmp"),
+    ];
+    temporary.iter().for_each(|path| fs::write(path, "{").unwrap());
+    // What is young may be somebody's work at this moment.
+    assert!(problems(&home, 0).is_empty());
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    for path in temporary.iter().chain([&begun, &removed, &held]) {
+        fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+    }
+    let mut told: Vec<String> = found(&home, &[], 1).into_iter().map(|(path, ..)| path).collect();
+    let mut left: Vec<String> =
+        temporary.iter().chain([&begun, &removed]).map(|path| path.display().to_string()).collect();
+    told.sort();
+    left.sort();
+    assert_eq!(told, left);
+    assert!(begun.exists() && temporary.iter().all(|path| path.exists()), "to look is not to change");
+    assert!(found(&home, &["--fix"], 0).iter().all(|(.., action)| action == "removed"));
+    assert!(
+        held.exists() && !begun.exists() && !removed.exists() && !temporary.iter().any(|path| path.exists())
+    );
+    assert!(problems(&home, 0).is_empty());
+    assert_eq!(home.logs(&job), b"well\n");
+}
+
+#[test]
+fn what_other_users_can_write_to_or_own_is_told() {
+    let home = Home::new();
+    let job = ended(&home, "echo well");
+    let mode =
+        |path: &std::path::Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let (log, sessions) = (home.job_dir(&job).join("out.000000000000000.log"), home.store().join("sessions"));
+    mode(&log, 0o666);
+    mode(&sessions, 0o777);
+    let told = found(&home, &[], 1);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|(_, problem, _)| problem.contains("other users can write to it")), "{told:?}");
+    assert!(found(&home, &["--fix"], 0).iter().all(|(.., action)| action == "that right was taken away"));
+    assert_eq!(fs::metadata(&sessions).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(home.logs(&job), b"well\n");
+    // Where others can enter, they may have used it.
+    mode(&home.store(), 0o755);
+    mode(&log, 0o666);
+    assert!(found(&home, &["--fix"], 1)[0].2.contains("chmod go-w"));
+    mode(&log, 0o600);
+    mode(home.path(), 0o777);
+    let above = found(&home, &["--fix"], 1);
+    assert!(
+        above[0].0 == home.path().to_str().unwrap() && above[0].1.contains("replace the store"),
+        "{above:?}"
+    );
+    mode(home.path(), 0o700);
+
+    if !rustix::process::geteuid().is_root() {
+        return outlive_tests::lacks("root, to act as two users");
+    }
+    std::os::unix::fs::chown(&log, Some(65534), None).unwrap();
+    let told = found(&home, &["--fix"], 1);
+    let name = outlive_sys::owner::user_name(65534);
+    assert!(told[0].0.ends_with(".log") && told[0].1 == format!("it belongs to user {name}"), "{told:?}");
+    assert!(told[0].2.starts_with("left alone"), "{told:?}");
 }

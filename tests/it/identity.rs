@@ -6,11 +6,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use outlive_sys::identity::Stat;
-use outlive_tests::{Home, LIMIT, binary, end_within, finish, is_running, lacks, pid, signal, until};
+use outlive_tests::{Done, Home, LIMIT, binary, end_within, finish, is_running, lacks, pid, signal, until};
 use serde_json::{Value, json};
 
 fn edit(path: &Path, change: impl FnOnce(&mut Value)) {
@@ -286,4 +287,122 @@ fn from_inside_a_new_pid_namespace_a_job_outside_is_elsewhere() {
     assert_eq!(inside(&["kill", "--force", &job]).code(1).error_json()["error"]["code"], "elsewhere");
     assert!(is_running(command));
     assert_eq!(home.show(&job)["status"], "running");
+}
+
+/// A pid namespace that lives until it is dropped, with one job that was started in it.
+struct Container {
+    first: Child,
+    job: String,
+}
+
+impl Container {
+    /// Makes one; `None` where this user may not.
+    fn start(home: &Home) -> Option<Self> {
+        let script = "outlive run -- sleep 300 && read line";
+        let mut unshare = home.command("unshare");
+        unshare.args(["--pid", "--fork", "--mount-proc", "sh", "-c", script]);
+        let mut first = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut job = String::new();
+        BufReader::new(first.stdout.take().unwrap()).read_line(&mut job).unwrap();
+        if job.is_empty() {
+            lacks("CAP_SYS_ADMIN, to make a pid namespace");
+            first.wait().unwrap();
+            return None;
+        }
+        Some(Self { first, job: job.trim_end().to_owned() })
+    }
+
+    /// Ends its first process, and with it the kernel ends all others.
+    fn end(&mut self) {
+        drop(self.first.stdin.take());
+        end_within(&mut self.first, LIMIT).unwrap();
+    }
+}
+
+#[test]
+fn a_job_of_a_pid_namespace_that_ended_is_lost() {
+    let home = Home::new();
+    let Some(mut container) = Container::start(&home) else { return };
+    let job = container.job.clone();
+    assert_eq!(home.show(&job)["elsewhere"], true);
+    let waiter = home.outlive(["--json", "wait", "--timeout", "50s", &job]);
+    let waiter = std::thread::spawn(move || finish(waiter, b""));
+    container.end();
+    let ended = waiter.join().unwrap().json()["jobs"][0].take();
+    assert_eq!((&ended["status"], &ended["elsewhere"]), (&"lost".into(), &false.into()), "{ended}");
+    assert!(ended["reason"].as_str().unwrap().contains("container or pid namespace ended"), "{ended}");
+    assert!(ended["exit_code"].is_null(), "{ended}");
+    let told = home.run(["events", "--json"]).ok().text();
+    assert_eq!(
+        told.lines().filter(|line| line.contains("\"lost\"") && line.contains(&job)).count(),
+        1,
+        "{told}"
+    );
+    assert_eq!(home.json(["list", "--live"]), json!([]));
+    // Collected like any other.
+    home.configure("[retention]\nkeep = \"0s\"\n");
+    home.show(&job);
+    assert_eq!(home.json(["gc"])["removed"], json!([job]));
+}
+
+#[test]
+fn a_job_without_keeper_in_a_pid_namespace_that_lives_is_not_lost() {
+    let home = Home::new();
+    let Some(mut container) = Container::start(&home) else { return };
+    let job = container.job.clone();
+    let keeper = home.keepers()[0];
+    signal(keeper, "KILL");
+    until("its keeper is gone", || !is_running(keeper));
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["elsewhere"]), (&"running".into(), &true.into()), "{shown}");
+    home.run(["remove", &job]).code(1);
+    container.end();
+    until("its end is noticed", || home.show(&job)["status"] == "lost");
+    home.run(["remove", &job]).ok();
+}
+
+/// Runs `outlive --json` where the boot clock is far ahead; `None` where that may not be made.
+fn ahead_of_time(home: &Home, arguments: &[&str]) -> Option<Done> {
+    let mut unshare = home.command("unshare");
+    unshare.args(["--time", "--boottime", "1000000", "--fork"]).arg(binary("outlive")).arg("--json");
+    unshare.args(arguments);
+    let done = finish(unshare, b"");
+    if done.code != 0 && done.error().contains("unshare") {
+        lacks("CAP_SYS_ADMIN and Linux 5.6, to make a time namespace");
+        return None;
+    }
+    Some(done)
+}
+
+#[test]
+fn from_another_time_namespace_a_job_is_the_same() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let Some(shown) = ahead_of_time(&home, &["show", &job]) else { return };
+    let shown = shown.ok().json();
+    assert!(shown["runtime_ms"].as_u64().unwrap() < 1_000_000_000, "{shown}");
+    let command = home.orphan(&job);
+    let shown = ahead_of_time(&home, &["show", &job]).unwrap().ok().json();
+    assert_eq!((&shown["status"], &shown["orphaned"]), (&"running".into(), &true.into()), "{shown}");
+    assert_eq!(home.show(&job)["status"], "running");
+    // What is not taken for ended can be ended.
+    ahead_of_time(&home, &["kill", &job]).unwrap().ok();
+    assert!(!is_running(command));
+    assert_eq!(home.show(&job)["status"], "killed");
+}
+
+#[test]
+fn a_job_that_was_started_in_another_time_namespace_is_the_same_outside() {
+    let home = Home::new();
+    let Some(started) = ahead_of_time(&home, &["run", "--", "sleep", "300"]) else { return };
+    let job = started.ok().json()["job"].as_str().unwrap().to_owned();
+    assert!(home.show(&job)["runtime_ms"].as_u64().unwrap() < 1_000_000_000);
+    let command = home.orphan(&job);
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["orphaned"]), (&"running".into(), &true.into()), "{shown}");
+    home.run(["kill", &job]).ok();
+    assert!(!is_running(command));
+    // Its deadlines are by the clock of its namespace.
+    let timed = ahead_of_time(&home, &["run", "--timeout", "300ms", "--wait", "--", "sleep", "300"]).unwrap();
+    assert_eq!((timed.code, &timed.json()["status"]), (143, &"timed_out".into()), "{}", timed.error());
 }

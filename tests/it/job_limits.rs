@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use outlive::Level;
 use outlive_sys::identity::ProcessId;
-use outlive_tests::{Home, everywhere, lacks, pid, registered, report, until};
+use outlive_tests::{Home, everywhere, finish, lacks, pid, registered, report, until};
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -108,10 +108,43 @@ fn a_child_that_eats_is_the_one_that_goes() {
                 (&"completed".into(), &"natural".into()),
                 "{what}"
             );
+            let shown = home.run(["show", &job]).ok().text();
+            assert!(shown.contains("completed, a process ran out of memory"), "{what}: {shown}");
         } else {
             assert_eq!((&ended["status"], &ended["cause"]), (&"failed".into(), &"oom".into()), "{what}");
         }
+        assert_eq!(ended["out_of_memory"], true, "{what}");
+        assert_eq!(told(home, &job), ["started", "limit_near", "out_of_memory", "exited"], "{what}");
     });
+}
+
+#[test]
+fn a_child_that_ate_too_much_is_told_while_the_job_goes_on() {
+    everywhere(|home, level| {
+        let file = home.make_dir(&format!("goes-on-{}", level.word())).join("tree");
+        let line = format!("{} {} eats; exec sleep 300", home.program("zoo").display(), file.display());
+        let options = ["--containment", level.word(), "--memory", "64M"];
+        let job = home.start_with(&options, ["sh", "-c", &line]);
+        if kept(home, &job, "memory") == "enforced" {
+            until("the job says so", || home.show(&job)["out_of_memory"] == true);
+            let listed = home.run(["list", "--live"]).ok().text();
+            assert!(listed.contains("running, a process ran out of memory"), "{listed}");
+            assert!(told(home, &job).contains(&"out_of_memory".to_owned()));
+            home.run(["kill", "--force", &job]).ok();
+        } else {
+            assert_eq!(closed(home, &job)["cause"], "oom");
+        }
+    });
+}
+
+#[test]
+fn a_waiter_is_told_that_memory_was_the_reason() {
+    let home = Home::new();
+    let file = home.path().join("tree");
+    let mut command = home.outlive(["run", "--wait", "--memory", "64M", "--"]);
+    command.arg(home.program("zoo")).arg(&file).arg("eats");
+    let done = finish(command, b"").code(137);
+    assert!(done.error().contains("failed: out of memory at "), "{}", done.error());
 }
 
 #[test]
@@ -151,7 +184,10 @@ fn a_limit_that_is_reached_between_two_looks_is_told_before_the_end() {
         let line = "sleep 0.01 & sleep 0.01 & sleep 0.01 & wait";
         let options = ["--containment", level.word(), "--pids", "4"];
         let crowd = home.start_with(&options, ["sh", "-c", line]);
-        for (job, limit) in [(&eater.job, "memory"), (&crowd, "pids")] {
+        let told_of_eater = ["started", "limit_near", "out_of_memory", "exited"].as_slice();
+        let told_of_crowd = ["started", "limit_near", "exited"].as_slice();
+        for (job, limit, expected) in [(&eater.job, "memory", told_of_eater), (&crowd, "pids", told_of_crowd)]
+        {
             closed(home, job);
             let (meta, what) = (meta(home, job), format!("{limit}: {}", eater.what));
             // Where the kernel does not count processes, four that were gone at once may never have been seen.
@@ -159,8 +195,8 @@ fn a_limit_that_is_reached_between_two_looks_is_told_before_the_end() {
                 continue;
             }
             assert_eq!(meta["near"]["limit"], limit, "{what}: {meta}");
-            until("its end is told", || told(home, job).len() >= 3);
-            assert_eq!(told(home, job), ["started", "limit_near", "exited"], "{what}");
+            until("its end is told", || told(home, job).len() >= expected.len());
+            assert_eq!(told(home, job), expected, "{what}");
         }
     });
 }

@@ -8,8 +8,10 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use outlive::Level;
 use outlive_tests::{
-    Home, LIMIT, binary, end_within, finish, is_running, millis, pid, signal, until, with_enough_time,
+    Home, LIMIT, binary, end_within, everywhere, finish, is_running, millis, pid, signal, until,
+    with_enough_time,
 };
 use serde_json::Value;
 
@@ -140,6 +142,39 @@ fn a_hundred_children_go() {
     let job = ready(&home, &[], "for n in $(seq 100); do sleep 300 & done; echo ready; wait");
     until("all are started", || commands(&home).len() == 101);
     assert_eq!(kill(&home, &[&job])["signalled"], 101);
+}
+
+#[test]
+fn each_process_is_counted_once() {
+    const CHILDREN: usize = 300;
+    everywhere(|home, level| {
+        // Out of the process group, and children of the keeper: every way to find and to end them comes upon them.
+        let setsid = if level == Level::Group { "" } else { "setsid" };
+        let line = format!(
+            "for i in $(seq {CHILDREN}); do ({setsid} sleep 300 &); done; echo ready; exec sleep 300"
+        );
+        for options in [&["--force"][..], &[]] {
+            let job = home.start_with(&["--containment", level.word()], ["sh", "-c", &line]);
+            home.wait_for_output(&job, "ready");
+            let killed = kill(home, &[options, &[&job]].concat());
+            assert_eq!(killed["signalled"], CHILDREN + 1, "{level:?} {options:?}");
+        }
+    });
+}
+
+#[test]
+fn a_job_inside_is_spared_where_outlive_is_its_own_keeper() {
+    let home = Home::new();
+    let lone = home.path().join("outlive");
+    std::fs::copy(binary("outlive"), &lone).unwrap();
+    let inner = format!("{} run --name inner --containment sweep -- sleep 300", lone.display());
+    let mut command = home.command(&lone);
+    command.args(["run", "--name", "outer", "--containment", "sweep", "--", "sh", "-c"]);
+    command.arg(format!("{inner}; echo ready; sleep 300"));
+    finish(command, b"").ok();
+    home.wait_for_output("outer", "ready");
+    home.run(["kill", "--force", "outer"]).ok();
+    assert_eq!(home.show("inner")["status"], "running");
 }
 
 #[test]

@@ -5,11 +5,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
-use std::time::{Duration, Instant};
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
 
 use outlive::Level;
 use outlive_sys::identity::ProcessId;
-use outlive_tests::{Home, end, everywhere, until};
+use outlive_tests::{Home, end, everywhere, lacks, until};
 use serde_json::Value;
 
 const GRACE_MS: u64 = 200;
@@ -92,4 +95,40 @@ fn survivors_are_kept_if_nothing_else_is_said() {
         left.survivors.iter().copied().for_each(end);
         left.closed_after_ms();
     });
+}
+
+#[test]
+fn control_groups_of_containers_that_are_gone_are_collected() {
+    let home = Home::new();
+    let job = home.start(["sleep", "300"]);
+    let meta: Value =
+        serde_json::from_slice(&std::fs::read(home.job_dir(&job).join("meta.json")).unwrap()).unwrap();
+    let Some(group) = meta["containment"]["group"].as_str().map(Path::new) else {
+        return lacks("a control group that this user may make");
+    };
+    let long_ago = SystemTime::now() - Duration::from_secs(7200);
+    // Named after keepers of pid namespaces that no process is in.
+    let make = |name: &str, made: SystemTime| {
+        let path = group.with_file_name(name);
+        std::fs::create_dir_all(path.join("below")).unwrap();
+        File::open(&path).unwrap().set_modified(made).unwrap();
+        path
+    };
+    let gone = make("job-1-17-4711", long_ago);
+    let fresh = make("job-2-17-4711", SystemTime::now());
+    let used = make("job-3-17-4711", long_ago);
+    let mut inside = Command::new("sleep").arg("300").spawn().unwrap();
+    std::fs::write(used.join("below/cgroup.procs"), inside.id().to_string()).unwrap();
+    home.run(["gc"]).ok();
+    assert!(!gone.exists(), "it is empty and old");
+    assert!(fresh.exists(), "its keeper may just have made it");
+    assert!(used.join("below").exists(), "a process is in it");
+    inside.kill().unwrap();
+    inside.wait().unwrap();
+    for path in [fresh, used] {
+        until("the group is empty", || {
+            std::fs::remove_dir(path.join("below")).ok();
+            std::fs::remove_dir(&path).is_ok() || !path.exists()
+        });
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
+mod announce;
 mod big;
 mod bystanders;
 mod clear;
@@ -13,6 +14,7 @@ mod control_socket;
 mod cursors;
 mod cycles;
 mod damage;
+mod deleting;
 mod doctor;
 mod environment;
 mod events;
@@ -32,12 +34,15 @@ mod limits;
 mod lingering;
 mod many;
 mod mcp;
+mod memory;
+mod names;
 mod newer;
 mod not_run;
 mod on_exit;
 mod options;
 mod orphans;
 mod output;
+mod owner;
 mod pause;
 mod ports;
 mod power;
@@ -49,6 +54,8 @@ mod reserve;
 mod retention;
 mod sessions;
 mod setup;
+mod silent_keeper;
+mod spares;
 mod splits;
 mod start;
 mod storm;

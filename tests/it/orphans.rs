@@ -34,12 +34,13 @@ fn can_tell() -> bool {
     can
 }
 
-/// A line that starts processes in every way that leaves its main process: each writes its pid.
-const TREE: &str = "trap '' HUP; \
+/// A line that starts processes in every way that leaves its main process: each writes its pid. It prints before: once its
+/// keeper is killed, printing would end it.
+const TREE: &str = "trap '' HUP; echo up; \
     setsid sh -c 'echo $$ > setsid; exec sleep 300' & \
     sh -c 'trap \"\" TERM; echo $$ > stubborn; while :; do sleep 300; done' & \
     (sh -c 'echo $$ > reparented; exec sleep 300' &) ; \
-    echo up; wait";
+    wait";
 
 /// The pids that the processes of [`TREE`] wrote, once they all have.
 fn tree_pids(home: &Home) -> Vec<i32> {

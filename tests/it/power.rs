@@ -1,6 +1,7 @@
 //! The loss of power: what was synced is there, and nothing that did not happen is.
 //!
-//! Proves of the design: one outcome per job, synced before it is announced; unknown is `lost`, never 0; the store opens.
+//! Proves of the design: one outcome per job, announced when written and synced right after, or before where the
+//! configuration says so; unknown is `lost`, never 0; the store opens.
 //! Every change to the store by starters, keepers and a remover is recorded as the kernel saw it (`strace`), and replayed on
 //! a model of a disk that loses what was not synced, cut after every single operation. The real `outlive` then looks at what
 //! is left, on a machine that was restarted. `OUTLIVE_TEST_SEED` repeats a run.
@@ -518,6 +519,8 @@ struct Milestones {
     code: i64,
     /// The outcome was written.
     written: usize,
+    /// Its event was written.
+    announced: usize,
     /// It was synced.
     synced: usize,
     /// Its removal began.
@@ -546,11 +549,17 @@ impl Milestones {
         let outcome = made("outcome");
         let is_written = |change: &Change| matches!(change, Change::Write { node, .. } if *node == outcome);
         let is_synced = |change: &Change| matches!(change, Change::Sync { node } if *node == outcome);
+        let is_announced = |change: &Change| {
+            let holds =
+                |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+            matches!(change, Change::Write { bytes, .. } if holds(bytes, "\"exited\"") && holds(bytes, job))
+        };
         let is_removed = |change: &Change| matches!(change, Change::Rename { to, .. } if to.1.starts_with(job) && to.1.ends_with(".gone"));
         Self {
             job: job.to_owned(),
             code,
             written: changes.iter().position(is_written).unwrap(),
+            announced: changes.iter().position(is_announced).unwrap(),
             synced: changes.iter().position(is_synced).unwrap(),
             removed: changes.iter().position(is_removed).unwrap_or(usize::MAX),
         }
@@ -632,11 +641,25 @@ fn assert_complete(recording: &Recording) {
 }
 
 #[test]
+fn with_sync_before_nothing_is_announced_that_the_power_can_take() {
+    let home = Home::new();
+    home.configure("[store]\nsync = \"before\"\n");
+    let Some((recording, [first, second])) = record(&home) else { return };
+    for (job, code) in [(first, 0), (second, 7)] {
+        let job = Milestones::find(&recording, &job, code);
+        assert!(job.written < job.synced && job.synced < job.announced, "{job:?}");
+    }
+}
+
+#[test]
 fn whatever_the_power_takes_no_outcome_is_invented_and_none_that_was_synced_is_missing() {
     let home = Home::new();
     let Some((recording, [first, second])) = record(&home) else { return };
     assert_complete(&recording);
     let jobs = [Milestones::find(&recording, &first, 0), Milestones::find(&recording, &second, 7)];
+    for job in &jobs {
+        assert!(job.written < job.announced && job.announced < job.synced, "{job:?}");
+    }
     let is_root = |change: &Change| matches!(change, Change::Sync { node: ROOT });
     let made = recording.changes.iter().position(is_root).unwrap_or(usize::MAX);
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_owned();

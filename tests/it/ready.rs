@@ -96,6 +96,23 @@ fn a_line_makes_a_job_ready() {
 }
 
 #[test]
+fn the_address_in_the_line_is_there_when_the_job_is_ready() {
+    let home = Home::new();
+    let line = r"printf '  Local:   http://localhost:\033[1m5173\033[22m/ .\n'; exec sleep 300";
+    let url = "http://localhost:5173/";
+    for _ in 0..10 {
+        let job = home.start_with(&["--ready-on", "Local:"], ["sh", "-c", line]);
+        let (code, answered) = answer(waiter(&home, &job));
+        assert_eq!((code, &answered["jobs"][0]["ready_url"]), (0, &url.into()), "{answered}");
+        assert_eq!(home.show(&job)["ready_url"], url);
+        let events = home.run(["events", "--json"]).ok().text();
+        let told = events.lines().find(|line| line.contains("\"ready\"") && line.contains(&job)).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(told).unwrap()["url"], url);
+        home.run(["kill", "--force", &job]).ok();
+    }
+}
+
+#[test]
 fn a_job_is_ready_without_anybody_waiting() {
     let home = Home::new();
     let job = start_repeating(&home, &["--ready-on", "up"]);

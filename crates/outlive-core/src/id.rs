@@ -108,6 +108,11 @@ impl JobId {
             (0..4).map(|place| ALPHABET[(random >> (5 * place)) as usize & 31] as char).collect();
         Self(format!("{}-{tail}", slug(hint)))
     }
+
+    /// Returns the word that it begins with and its last part, `vite` and `3f9c`; `None` of an id that has only one part.
+    pub fn parts(&self) -> Option<(&str, &str)> {
+        self.0.rsplit_once('-')
+    }
 }
 
 /// Reduces any text to a short lower-case word.
@@ -180,6 +185,7 @@ mod tests {
         assert_eq!(JobId::generate("/usr/bin/My Prog!", u32::MAX).as_str(), "usr-bin-my-prog-zzzz");
         assert_eq!(JobId::generate("…", 1).as_str(), "job-1000");
         assert_eq!(JobId::generate("", 32).as_str(), "job-0100");
+        assert_eq!(JobId::generate("my prog", 0).parts(), Some(("my-prog", "0000")));
     }
 
     proptest! {

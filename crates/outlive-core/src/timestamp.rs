@@ -48,11 +48,11 @@ fn parse(text: &str) -> Option<Timestamp> {
     };
     let date = text.get(..10)?;
     let (year, month, day) =
-        (number(&date[..4], 4)?, number(date.get(5..7)?, 2)?, number(date.get(8..10)?, 2)?);
+        (number(date.get(..4)?, 4)?, number(date.get(5..7)?, 2)?, number(date.get(8..10)?, 2)?);
     if date.as_bytes()[4] != b'-'
         || date.as_bytes()[7] != b'-'
         || !(1..=12).contains(&month)
-        || !(1..=31).contains(&day)
+        || !(1..=days_of(year, month)).contains(&day)
     {
         return None;
     }
@@ -70,6 +70,16 @@ fn parse(text: &str) -> Option<Timestamp> {
     u64::try_from(days * 86_400_000_000 + micros).ok().map(Timestamp)
 }
 
+/// Returns how many days a month has.
+fn days_of(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
 /// Reads the time of day with its offset; microseconds, which may be negative.
 fn parse_time(text: &str) -> Option<i64> {
     let zone = text.find(['Z', 'z', '+', '-'])?;
@@ -85,7 +95,7 @@ fn parse_time(text: &str) -> Option<i64> {
         ("Z" | "z", "") => 0,
         (sign, offset) => {
             let (hours, minutes) = offset.split_once(':')?;
-            let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().ok()?;
+            let minutes = i64::from(hours.parse::<u8>().ok()?) * 60 + i64::from(minutes.parse::<u8>().ok()?);
             if sign == "-" { -minutes } else { minutes }
         }
     };
@@ -141,6 +151,14 @@ mod tests {
             "2024-02-29T25:00:00Z",
             "2024/02/29",
             "é024-02-29",
+            "€€€a",
+            "2024-02-30",
+            "2023-02-29",
+            "2100-02-29",
+            "2024-02-31",
+            "2024-04-31T12:00:00Z",
+            "2024-02-29T12:00:00+999999999999999999:00",
+            "2024-02-29T12:00:00-00:9223372036854775807",
         ] {
             assert_eq!(Timestamp::parse(text), Err(TimestampError), "{text}");
         }

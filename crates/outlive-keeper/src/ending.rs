@@ -1,7 +1,8 @@
 //! From the end of the main process to the end of the job.
 //!
-//! Exit is not end of file. When the main process is gone, what is in the pipes is drained, the outcome is written,
-//! synced and announced, whatever other processes still run. The job is closed when its last process is gone.
+//! Exit is not end of file. When the main process is gone, what is in the pipes is drained, the outcome is written and
+//! announced, whatever other processes still run. It is synced right after that, or before where the configuration says
+//! so. The job is closed when its last process is gone.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use outlive_core::containment::Survivors;
 use outlive_core::event::Event;
+use outlive_core::launch::SyncOrder;
 use outlive_core::outcome::{
     CLOSED_AT, Cause, Closed, FILE_BYTES, OUTCOME_AT, Outcome, SLOT_BYTES, Usage, WaitStatus,
 };
@@ -47,7 +49,8 @@ pub(crate) struct Ending {
 pub(crate) enum Phase {
     /// The main process was not reaped yet.
     Running,
-    /// The outcome is written and being synced apart from the loop; `finished` is readable when that is done.
+    /// The outcome is written, and is being synced apart from the loop before it is announced; `finished` is readable when
+    /// that is done.
     Syncing { main: Reaped, finished: OwnedFd },
     /// The outcome was announced, and processes are left.
     Lingering { main: Reaped, end_event: EndEvent },
@@ -164,22 +167,19 @@ impl Keeper {
         });
     }
 
-    /// Writes the outcome, and sees to its sync and announcement.
+    /// Writes the outcome, and sees to its announcement and sync.
     fn record_outcome(&mut self, main: Reaped, is_tree_empty: bool) {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.record_gap();
         let usage = self.usage(&main);
-        // Looked up only where it matters: waiters are held up meanwhile.
-        let may_be_why = main.status != spawn::WaitStatus::Exited(0) || self.limit_monitor.has_memory_limit();
-        let was_out_of_memory = may_be_why && self.containment.was_out_of_memory();
-        self.note_peaks(&usage, was_out_of_memory, now);
+        self.note_peaks(&usage, now);
         let outcome = Outcome {
             wait_status: match main.status {
                 spawn::WaitStatus::Exited(code) => WaitStatus::Exited { code },
                 spawn::WaitStatus::Signaled { signal, core } => WaitStatus::Signaled { signal, core },
             },
-            cause: self.ending.cause_of(&main, was_out_of_memory),
+            cause: self.ending.cause_of(&main, usage.oom_kills.is_some()),
             ended: now,
             runtime_ms: Some(clock::boot_us().saturating_sub(self.started_boot_us) / 1000),
             usage: Some(usage),
@@ -198,32 +198,46 @@ impl Keeper {
             self.write_record(Point::OutcomeWrite, &slots, OUTCOME_AT);
             self.ending.phase = Phase::Closed;
             self.meta.outcome = Some(outcome);
-            // Nothing is left to drain, and whatever process the sync holds up waits for the outcome anyway.
-            for file in self.spec_file().iter().chain([&self.outcome]) {
-                fault::step(Point::OutcomeSync, || file.sync_data()).ok();
+            if self.sync == SyncOrder::Before {
+                // Nothing is left to drain, and whatever process the sync holds up waits for the outcome anyway.
+                sync(&self.ended_files());
             }
             self.announce();
         } else {
             self.write_record(Point::OutcomeWrite, &outcome.to_slot(), OUTCOME_AT);
             self.meta.outcome = Some(outcome);
-            match sync_apart(Point::OutcomeSync, self.ended_files()) {
-                Some(finished) => self.ending.phase = Phase::Syncing { main, finished },
-                None => {
-                    self.ended_files().iter().for_each(|file| drop(file.sync_data()));
-                    self.ending.phase = Phase::Lingering { main, end_event: self.announce() };
-                }
+            match self.sync {
+                SyncOrder::After => drop(self.linger(main)),
+                SyncOrder::Before => match sync_apart(self.ended_files()) {
+                    Some(finished) => self.ending.phase = Phase::Syncing { main, finished },
+                    None => {
+                        sync(&self.ended_files());
+                        self.linger(main);
+                    }
+                },
             }
         }
     }
 
-    /// Returns what has to be synced before the end is announced. An outcome is of no use without its intent, and nothing
-    /// was synced when the job was started.
-    fn ended_files(&self) -> Vec<File> {
-        self.spec_file().into_iter().chain(self.outcome.try_clone()).collect()
+    /// Announces the outcome while processes are left, and syncs apart from the loop: they go on writing.
+    fn linger(&mut self, main: Reaped) -> EndEvent {
+        let end_event = self.announce();
+        self.ending.phase = Phase::Lingering { main, end_event };
+        // Without room for a thread it is synced when the job is closed.
+        sync_apart(self.unsynced());
+        end_event
     }
 
-    fn spec_file(&self) -> Option<File> {
-        durable::open_ro(&self.dir, outlive_core::file::SPEC).ok()
+    /// Returns the files without which there is no outcome: its own, and the intent, which was not synced at the start.
+    fn ended_files(&self) -> Vec<(Point, File)> {
+        let spec = durable::open_ro(&self.dir, outlive_core::file::SPEC).ok();
+        spec.into_iter().chain(self.outcome.try_clone()).map(|file| (Point::OutcomeSync, file)).collect()
+    }
+
+    /// Returns the files that a loss of power may not take once the job has ended: those of the outcome, and the log.
+    pub(crate) fn unsynced(&self) -> Vec<(Point, File)> {
+        let log = self.recorder.files(&self.dir).into_iter().map(|file| (Point::LogSync, file));
+        self.ended_files().into_iter().chain(log).collect()
     }
 
     /// Returns what the job used: by the kernel's count of its group, else what its children had.
@@ -237,16 +251,14 @@ impl Keeper {
             max_rss_bytes: children.max_rss_bytes.max(main.usage.max_rss_bytes),
             memory_peak_bytes: self.containment.memory_peak().or(self.limit_monitor.memory_peak()),
             pids_peak: self.containment.count_peak().or(self.limit_monitor.pids_peak()),
+            oom_kills: self.containment.oom_kills(),
         }
     }
 
     /// The sync that was done apart is over.
     pub(crate) fn synced(&mut self, buffer: &mut [u8]) {
         let Phase::Syncing { main, .. } = self.ending.phase else { return };
-        let end_event = self.announce();
-        self.ending.phase = Phase::Lingering { main, end_event };
-        // The log too, so that what the outcome says was printed survives; no process waits for it.
-        sync_apart(Point::LogSync, self.recorder.files(&self.dir));
+        let end_event = self.linger(main);
         if self.containment.is_surely_empty() {
             self.drain(buffer);
             self.close(&main, end_event);
@@ -277,7 +289,7 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         self.recorder.record_gap();
         let usage = self.usage(main);
-        self.note_peaks(&usage, self.containment.was_out_of_memory(), now);
+        self.note_peaks(&usage, now);
         let closed = Closed { closed: now, usage: Some(usage), totals: self.recorder.totals() };
         self.write_record(Point::ClosedWrite, &closed.to_slot(), CLOSED_AT);
         self.meta.closed = Some(closed);
@@ -325,16 +337,21 @@ pub(crate) fn both_slots(outcome: &Outcome, now: Timestamp) -> [u8; FILE_BYTES a
     slots
 }
 
-/// Syncs files in a short-lived thread: a disk may take seconds, and survivors go on writing. Returns a descriptor that
-/// becomes readable when it is done; `None` if there is no room for a thread.
-fn sync_apart(point: Point, files: Vec<File>) -> Option<OwnedFd> {
+/// Syncs files, one after the other. A disk that fails costs what it did not take; there is no other copy to write.
+pub(crate) fn sync(files: &[(Point, File)]) {
+    for (point, file) in files {
+        fault::step(*point, || file.sync_data()).ok();
+    }
+}
+
+/// Syncs files in a short-lived thread: a disk may take seconds. Returns a descriptor that becomes readable when it is done;
+/// `None` if there is no room for a thread.
+fn sync_apart(files: Vec<(Point, File)>) -> Option<OwnedFd> {
     let (finished, mut finish) = pipe::new().ok().map(|(reading, writing)| (reading, File::from(writing)))?;
     std::thread::Builder::new()
         .stack_size(64 << 10)
         .spawn(move || {
-            for file in &files {
-                fault::step(point, || file.sync_data()).ok();
-            }
+            sync(&files);
             finish.write_all(b".").ok();
         })
         .ok()?;

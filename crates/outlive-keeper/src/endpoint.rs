@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
@@ -15,6 +16,9 @@ use crate::input::Input;
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
 /// memory for pipes, so a quiet job must not take it.
 const HOT_AFTER: u32 = 4;
+
+/// How long to leave a pipe alone that could not be read, so that the loop does not spin.
+const FAILED_REST: Duration = Duration::from_millis(10);
 
 /// What the command prints to, as the keeper reads it.
 pub(crate) struct Output {
@@ -84,8 +88,13 @@ impl Output {
                 self.fd = None;
                 0
             }
-            // Nothing is known to make it fail. Keep the pipe open so that the command is not hit by a broken pipe.
-            Attempt::WouldBlock | Attempt::Failed(_) => 0,
+            // Nothing is known to make it fail. The pipe stays open, so that the command is not hit by a broken pipe, and is read
+            // again after a moment.
+            Attempt::Failed(_) => {
+                std::thread::sleep(FAILED_REST);
+                0
+            }
+            Attempt::WouldBlock => 0,
         }
     }
 

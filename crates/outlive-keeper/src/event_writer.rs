@@ -38,7 +38,8 @@ fn session_dir(dir: impl AsFd, live_mark: &str) -> Option<String> {
 /// Appends an event to those of the job's session; `false` if that is not possible.
 pub(crate) fn append(dir: impl AsFd, live_mark: &str, event: &Event) -> bool {
     let Some(session) = session_dir(&dir, live_mark) else { return false };
-    let path = format!("{session}/{}", file::EVENTS);
+    // First the directory: a link in its place is not followed.
+    let Ok(session) = durable::open_dir_in(dir, session) else { return false };
     let at = if event.event == Kind::Started { Appending::EVENT_START } else { Appending::EVENT_END };
-    durable::append(at, dir, &path, &event.to_record()).is_ok()
+    durable::append(at, session, file::EVENTS, &event.to_record()).is_ok()
 }

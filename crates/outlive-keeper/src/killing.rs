@@ -2,6 +2,8 @@
 //!
 //! First a signal to every process, then a grace, then the hard kill again and again until nothing is left.
 
+use std::collections::HashSet;
+
 use outlive_core::containment::Level;
 use outlive_core::control::Survivor;
 use outlive_sys::signal::Signal;
@@ -20,8 +22,8 @@ const SLOW_ROUND_US: u64 = 1_000_000;
 
 /// What is ended: the job's processes.
 pub(crate) trait Target {
-    /// Asks every process to end; returns how many there were.
-    fn ask(&mut self, signal: Signal) -> u32;
+    /// Asks every process to end; returns which there were.
+    fn ask(&mut self, signal: Signal) -> Vec<i32>;
     /// Does one round of the hard kill.
     fn end(&mut self) -> Sent;
     fn members(&self) -> Vec<Member>;
@@ -30,12 +32,13 @@ pub(crate) trait Target {
 }
 
 impl Target for Containment {
-    fn ask(&mut self, signal: Signal) -> u32 {
-        let sent = self.send(signal);
+    fn ask(&mut self, signal: Signal) -> Vec<i32> {
+        let members = self.members();
+        let sent = self.send_to(&members, signal);
         // A stopped process hears nothing before it goes on.
         self.resume();
-        self.send(Signal::CONT);
-        sent.count
+        self.send_to(&members, Signal::CONT);
+        sent.reached
     }
 
     fn end(&mut self) -> Sent {
@@ -48,7 +51,7 @@ impl Target for Containment {
 
     fn is_beyond_reach(&self, sent: &Sent) -> bool {
         // A process that has left a bare process group is never reached.
-        self.level == Level::Group && sent.count == 0 && !sent.refused.is_empty()
+        self.level == Level::Group && sent.reached.is_empty() && !sent.refused.is_empty()
     }
 }
 
@@ -57,18 +60,20 @@ pub(crate) struct Killing {
     /// When the hard kill begins.
     hard_from_us: u64,
     next_us: u64,
-    pub(crate) signalled: u32,
+    /// The processes that any signal of it reached, by pid: each is counted once.
+    reached: HashSet<i32>,
     refused: Vec<Survivor>,
 }
 
 impl Killing {
     /// Sends the first signal and sets the grace.
     pub(crate) fn begin(target: &mut impl Target, signal: Signal, grace_ms: u64, now_us: u64) -> Self {
-        let mut killing = Self { hard_from_us: now_us, next_us: now_us, signalled: 0, refused: Vec::new() };
+        let (reached, refused) = (HashSet::new(), Vec::new());
+        let mut killing = Self { hard_from_us: now_us, next_us: now_us, reached, refused };
         if signal != Signal::KILL {
             killing.hard_from_us = now_us.saturating_add(grace_ms.saturating_mul(1000));
             killing.next_us = killing.hard_from_us;
-            killing.signalled = target.ask(signal);
+            killing.reached.extend(target.ask(signal));
         }
         killing
     }
@@ -80,10 +85,21 @@ impl Killing {
         } else {
             self.hard_from_us = self.hard_from_us.min(now_us.saturating_add(grace_ms.saturating_mul(1000)));
             if now_us < self.hard_from_us {
-                self.signalled = self.signalled.max(target.ask(signal));
+                self.reached.extend(target.ask(signal));
             }
         }
         self.next_us = self.next_us.min(self.hard_from_us);
+    }
+
+    /// Returns how many processes a signal reached so far.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.reached.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Puts the next round off by as long as the last one took: of a large tree a round takes longer than the pause, and the
+    /// processes need the processor to end.
+    pub(crate) fn rest(&mut self, took_us: u64) {
+        self.next_us = self.next_us.saturating_add(took_us.saturating_mul(2));
     }
 
     /// When [`Killing::step`] wants to be called again.
@@ -95,7 +111,7 @@ impl Killing {
     /// when the last child is reaped.
     pub(crate) fn step(&mut self, target: &mut impl Target, now_us: u64) -> Vec<Survivor> {
         let sent = target.end();
-        self.signalled = self.signalled.max(sent.count);
+        self.reached.extend(&sent.reached);
         let is_stuck =
             target.is_beyond_reach(&sent) || now_us > self.hard_from_us.saturating_add(PATIENCE_US);
         self.refused = sent.refused;
@@ -135,16 +151,16 @@ mod tests {
     }
 
     impl Target for Tree {
-        fn ask(&mut self, signal: Signal) -> u32 {
+        fn ask(&mut self, signal: Signal) -> Vec<i32> {
             self.asked.push(signal.number());
-            self.pids.len() as u32
+            self.pids.clone()
         }
 
         fn end(&mut self) -> Sent {
             self.rounds += 1;
-            let count = self.pids.len() as u32;
+            let reached = self.pids.clone();
             self.pids.truncate(self.pids.len() - self.ends.min(self.pids.len()));
-            Sent { count, refused: self.refused.clone() }
+            Sent { reached, refused: self.refused.clone() }
         }
 
         fn members(&self) -> Vec<Member> {
@@ -167,13 +183,13 @@ mod tests {
         let mut tree = Tree { ends: 2, ..tree(3) };
         let mut killing = Killing::begin(&mut tree, Signal::TERM, 5, 1000);
         assert_eq!((&tree.asked[..], tree.rounds), (&[15][..], 0));
-        assert_eq!((killing.next_us(), killing.signalled), (6000, 3));
+        assert_eq!((killing.next_us(), killing.count()), (6000, 3));
         for _ in 0..3 {
             let now_us = killing.next_us();
             assert!(killing.step(&mut tree, now_us).is_empty());
             assert_eq!(killing.next_us(), now_us + ROUND_US, "it goes round until the last child is reaped");
         }
-        assert_eq!((tree.pids.len(), tree.rounds, killing.signalled), (0, 3, 3));
+        assert_eq!((tree.pids.len(), tree.rounds, killing.count()), (0, 3, 3));
         assert_eq!(tree.asked, [15], "it is asked once");
     }
 

@@ -40,8 +40,8 @@ pub use outlive_sys::keeper::PROGRAM;
 /// descriptors: `lock` and `done`, its directory, outcome, index and log. To be called before anything else.
 pub fn run() -> std::process::ExitCode {
     match start::start() {
-        Ok(keeper) => {
-            keeper.supervise();
+        Ok((keeper, buffer)) => {
+            keeper.supervise(buffer);
             std::process::ExitCode::SUCCESS
         }
         Err(code) => std::process::ExitCode::from(code),

@@ -74,7 +74,7 @@ impl Expiry {
             }
             Lifetime::Session { lease_ms } => {
                 let lease_us = lease_ms.saturating_mul(1000);
-                let lease = durable::open_ro(dir, &format!("{session_dir}/{}", file::LEASE)).ok();
+                let lease = durable::open_ro(dir, format!("{session_dir}/{}", file::LEASE)).ok();
                 let touched = lease.as_ref().and_then(|lease| lease.metadata().ok()?.modified().ok());
                 self.next_us = Some(now_us + (lease_us / 5).clamp(*EVERY_US.start(), *EVERY_US.end()));
                 self.lease.idle_us(lease.as_ref().is_some_and(is_held), touched, now_us) >= lease_us

@@ -51,11 +51,6 @@ impl LimitMonitor {
         Some(self.pids_peak).filter(|&peak| peak > 0)
     }
 
-    /// Tells whether memory is limited.
-    pub(crate) fn has_memory_limit(&self) -> bool {
-        self.limits.memory_bytes.is_some()
-    }
-
     fn is_polled(&self) -> bool {
         [self.kept.memory, self.kept.pids].contains(&Some(Enforcement::Polled))
     }
@@ -71,7 +66,11 @@ impl Keeper {
             let used = self.containment.memory(limit / 100 * NEAR_PERCENT);
             self.limit_monitor.memory_peak = self.limit_monitor.memory_peak.max(used);
             self.note_near("memory", used, limit, now);
+            if self.containment.oom_kills().is_some() {
+                self.note_out_of_memory(now);
+            }
             if used > limit && self.limit_monitor.kept.memory == Some(Enforcement::Polled) {
+                self.note_out_of_memory(now);
                 self.end_for(Cause::Oom);
             }
         }
@@ -93,13 +92,26 @@ impl Keeper {
 
     /// Notes at the end what may have happened between two looks. What ran out of memory had reached its limit, also where the
     /// kernel does not keep the peak.
-    pub(crate) fn note_peaks(&mut self, peaks: &Usage, was_out_of_memory: bool, ended: Timestamp) {
+    pub(crate) fn note_peaks(&mut self, peaks: &Usage, ended: Timestamp) {
         if let Some(limit) = self.limit_monitor.limits.memory_bytes {
-            let peak = peaks.memory_peak_bytes.unwrap_or(0);
-            self.note_near("memory", if was_out_of_memory { limit } else { peak }, limit, ended);
+            let is_over = peaks.oom_kills.is_some();
+            let peak = if is_over { limit } else { peaks.memory_peak_bytes.unwrap_or(0) };
+            self.note_near("memory", peak, limit, ended);
+            if is_over {
+                self.note_out_of_memory(ended);
+            }
         }
         if let Some(limit) = self.limit_monitor.limits.pids {
             self.note_near("pids", peaks.pids_peak.unwrap_or(0), limit, ended);
+        }
+    }
+
+    /// Writes down, once for each job, that a process of it was ended for want of memory.
+    fn note_out_of_memory(&mut self, at: Timestamp) {
+        if self.meta.out_of_memory.is_none() {
+            self.meta.out_of_memory = Some(at);
+            self.write_meta(Replacing::META_START);
+            self.write_event(&Event { at, ..self.event(Kind::OutOfMemory) });
         }
     }
 

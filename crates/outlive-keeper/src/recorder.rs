@@ -243,7 +243,7 @@ impl Recorder {
 
     /// Opens all that must be synced: the index and every segment.
     pub(crate) fn files(&self, dir: impl AsFd) -> Vec<File> {
-        let open = |segment: &Segment| durable::open_ro(&dir, &segment::name(segment.start)).ok();
+        let open = |segment: &Segment| durable::open_ro(&dir, segment::name(segment.start)).ok();
         let segments = self.segments.iter().filter_map(open);
         self.index.try_clone().into_iter().chain(segments).collect()
     }

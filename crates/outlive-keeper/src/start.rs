@@ -12,7 +12,7 @@ use std::time::Duration;
 use outlive_core::control::SPOKEN;
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
-use outlive_core::launch::{Launch, LaunchError, LaunchReply, VERSION};
+use outlive_core::launch::{Launch, LaunchError, LaunchReply, SyncOrder, VERSION};
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
 use outlive_core::rawtext::RawText;
@@ -23,11 +23,11 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::keeper::LockPlace;
+use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, poll, signal, socket, spawn, tree};
 
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
@@ -38,6 +38,7 @@ use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
+use crate::supervise::BUFFER;
 
 /// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
@@ -56,6 +57,8 @@ pub(crate) struct Keeper {
     pub(crate) input: Input,
     pub(crate) listener: OwnedFd,
     pub(crate) clients: Vec<Client>,
+    /// When connections are accepted again; none: now.
+    pub(crate) accept_us: Option<u64>,
     pub(crate) child_ends: ChildEnds,
     pub(crate) meta: Meta,
     pub(crate) started_boot_us: u64,
@@ -67,6 +70,7 @@ pub(crate) struct Keeper {
     pub(crate) limit_monitor: LimitMonitor,
     pub(crate) expiry: Expiry,
     pub(crate) on_exit: Option<OnExit>,
+    pub(crate) sync: SyncOrder,
     pub(crate) ending: Ending,
 }
 
@@ -81,8 +85,8 @@ struct Handed {
     starter: UnixStream,
 }
 
-/// Starts the command; an error is the exit status of a keeper that has nothing to keep.
-pub(crate) fn start() -> Result<Keeper, u8> {
+/// Starts the command; returns the buffer that its output is read into, too. An error is the exit status of a keeper that has nothing to keep.
+pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let [starter] = detach::inherited().ok_or(2)?;
     let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
@@ -90,6 +94,11 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
+    // A spare keeper touches nothing until it has a job.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
+        spawn::leave_directory();
+        poll::readable(starter.as_fd(), None).ok();
+    }
     // While the starter prepares the job.
     let preparation = Preparation::prepare();
     // A starter that sends no request leaves nothing to keep.
@@ -122,7 +131,7 @@ pub(crate) fn start() -> Result<Keeper, u8> {
     };
     let mut on_exit = OnExit::new(&launch, helper, umask, limits);
     match keep(handed, &launch, umask, &limits, preparation, &mut on_exit) {
-        Ok(keeper) => Ok(keeper),
+        Ok(started) => Ok(started),
         Err((handed, never)) => {
             let outcome = Outcome {
                 wait_status: WaitStatus::Unknown,
@@ -134,9 +143,13 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             };
             // If not even this is possible, readers find a free lock and no outcome, which says the same.
             let slots = crate::ending::both_slots(&outcome, outcome.ended);
-            fault::write_all_at(Point::NeverWrite, &handed.outcome, &slots, OUTCOME_AT)
-                .and_then(|()| fault::step(Point::NeverSync, || handed.outcome.sync_data()))
-                .ok();
+            fault::write_all_at(Point::NeverWrite, &handed.outcome, &slots, OUTCOME_AT).ok();
+            let sync_if = |order: SyncOrder| {
+                if launch.sync == order {
+                    fault::step(Point::NeverSync, || handed.outcome.sync_data()).ok();
+                }
+            };
+            sync_if(SyncOrder::Before);
             let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
             // A mark that is left makes the next front end write the event.
             if crate::event_writer::append(&handed.dir, &launch.live_mark, &event) {
@@ -147,8 +160,9 @@ pub(crate) fn start() -> Result<Keeper, u8> {
             let mut starter = handed.starter;
             let reply = LaunchReply::NotStarted(never).to_frame();
             fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
+            drop(starter);
+            sync_if(SyncOrder::After);
             if let Some(on_exit) = on_exit {
-                drop(starter);
                 on_exit.exec(&handed.dir);
             }
             Err(5)
@@ -189,7 +203,7 @@ fn keep(
     limits: &Limits,
     preparation: Preparation,
     on_exit: &mut Option<OnExit>,
-) -> Result<Keeper, (Handed, NeverStarted)> {
+) -> Result<(Keeper, Region), (Handed, NeverStarted)> {
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
@@ -202,6 +216,8 @@ fn keep(
         };
     }
     spawn::adopt_orphans();
+    // Now: without it the command would run, and nothing would read what it prints.
+    let buffer = attempt!("memory for its output", fault::step(Point::BufferMap, || Region::new(BUFFER)));
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
     let ends = match endpoint::open(launch.options.endpoint()) {
@@ -239,6 +255,7 @@ fn keep(
         paused: false,
         untimed: false,
         near: None,
+        out_of_memory: None,
         outcome: None,
         closed: None,
         newer: Default::default(),
@@ -257,6 +274,7 @@ fn keep(
         input: ends.input,
         listener,
         clients: Vec::new(),
+        accept_us: None,
         child_ends,
         meta,
         started_boot_us,
@@ -268,6 +286,7 @@ fn keep(
         expiry: Expiry::new(launch.options.lifetime),
         on_exit: on_exit.take(),
         containment,
+        sync: launch.sync,
         ending: Ending::new(command.pid, launch.options.survivors),
     };
     keeper.write_meta(Replacing::META_START);
@@ -276,7 +295,7 @@ fn keep(
     fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
     tree::raise_oom_score(command.pid);
     keeper.write_event(&Event { at: started, ..keeper.event(Kind::Started) });
-    Ok(keeper)
+    Ok((keeper, buffer))
 }
 
 fn execute(

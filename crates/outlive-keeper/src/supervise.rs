@@ -14,15 +14,19 @@ use outlive_sys::signal::Signal;
 use outlive_sys::{clock, socket};
 
 use crate::clients::{Client, MAX_CLIENTS, Waiting};
+use crate::ending::sync;
 use crate::endpoint::Output;
 use crate::killing::Killing;
 use crate::start::Keeper;
 
 /// What one read takes at most; as much as a grown pipe holds.
-const BUFFER: usize = 256 << 10;
+pub(crate) const BUFFER: usize = 256 << 10;
 
 /// After so long without output the buffer is given back and pipes shrink again.
 const QUIET_US: u64 = 1_000_000;
+
+/// How long to leave alone what cannot be had now and may be had later: a descriptor, or the kernel's memory.
+const REST_US: u64 = 100_000;
 
 /// The buffer that output is read into, and how busy the streams are.
 struct ReadState {
@@ -45,9 +49,7 @@ struct Readiness {
 
 impl Keeper {
     /// Runs until the job is closed.
-    pub(crate) fn supervise(mut self) {
-        // Without memory for a buffer there is nothing to keep; the job's lock is freed and readers see it.
-        let Ok(buffer) = Region::new(BUFFER) else { return };
+    pub(crate) fn supervise(mut self, buffer: Region) {
         let mut reading = ReadState { buffer, release_us: None };
         while !self.ending.is_closed() {
             let ready = self.wait(&reading);
@@ -69,10 +71,11 @@ impl Keeper {
         }
         self.answer_killed(&[]);
         self.containment.remove();
-        // Last, because no process waits for it: what was printed survives a loss of power too.
-        for file in self.recorder.files(&self.dir) {
-            fault::step(Point::LogSync, || file.sync_data()).ok();
-        }
+        let unsynced = self.unsynced();
+        // A client that still asks for something learns that there is no keeper, and does not wait for the disk.
+        drop((self.clients, self.listener));
+        // Before anything leaves the store, and after all that a process waits for.
+        sync(&unsynced);
         if let Some(on_exit) = self.on_exit.take() {
             on_exit.exec(&self.dir);
         }
@@ -84,7 +87,8 @@ impl Keeper {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
             fds.len() - 1
         };
-        let listener = (self.clients.len() <= MAX_CLIENTS).then(|| add(self.listener.as_fd(), PollFlags::IN));
+        let may_accept = self.clients.len() <= MAX_CLIENTS && self.accept_us.is_none();
+        let listener = may_accept.then(|| add(self.listener.as_fd(), PollFlags::IN));
         let outputs: Vec<Option<usize>> =
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
@@ -103,8 +107,9 @@ impl Keeper {
                 add(client.fd(), flags)
             })
             .collect();
-        // Out of memory is the only way to fail; trying again is the only answer.
+        // Out of memory is the only way to fail; trying again, and not at once, is the only answer.
         if poll(&mut fds, self.next_timer(reading)).is_err() {
+            std::thread::sleep(Duration::from_micros(REST_US));
             return Readiness::default();
         }
         let is_ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
@@ -131,8 +136,9 @@ impl Keeper {
         let killing = self.ending.killing.as_ref().map(Killing::next_us);
         let limits = self.limit_monitor.next_us();
         let lifetime = self.expiry.next_us();
+        let survivors = self.ending.survivors_us;
         let next =
-            [self.deadline_us, killing, reading.release_us, limits, lifetime, self.ending.survivors_us];
+            [self.deadline_us, killing, reading.release_us, limits, lifetime, survivors, self.accept_us];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
     }
@@ -166,11 +172,18 @@ impl Keeper {
         let hello = Hello { versions: SPOKEN, nonce: self.meta.nonce };
         // One at a time: the next turn takes the next.
         let accepted = fault::step(Point::ClientAccept, || socket::accept(&self.listener));
-        let Ok(Some(stream)) = accepted else { return };
-        if let Some(client) = Client::new(stream, &hello) {
-            self.clients.push(client);
-        }
-        if self.clients.len() > MAX_CLIENTS
+        let is_out_of_room = match accepted {
+            Ok(stream) => {
+                self.clients.extend(stream.and_then(|stream| Client::new(stream, &hello)));
+                self.clients.len() > MAX_CLIENTS
+            }
+            // Without a descriptor the connection stays in the queue, and the listener ready: it is not asked again at once.
+            Err(_) => {
+                self.accept_us = Some(clock::boot_us() + REST_US);
+                true
+            }
+        };
+        if is_out_of_room
             && let Some(idle) = self.clients.iter().position(|client| client.waiting == Waiting::No)
         {
             self.clients.remove(idle);
@@ -199,7 +212,7 @@ impl Keeper {
                 Some(signal) => {
                     self.ending.last_signal = Some((signal.number(), by));
                     let sent = self.containment.send(signal);
-                    Reply::Signalled { count: sent.count, survivors: sent.refused }
+                    Reply::Signalled { count: sent.reached.len() as u32, survivors: sent.refused }
                 }
                 None => Reply::refused("bad_signal", "there is no such signal"),
             },
@@ -236,6 +249,7 @@ impl Keeper {
                 self.note_pause();
                 Reply::Accepted
             }
+            Request::Snapshot => Reply::Described(self.meta.to_bytes()),
             Request::LiftTimeout if self.ending.cause.is_some() => {
                 Reply::refused("ending", "the job is being ended")
             }
@@ -301,6 +315,7 @@ impl Keeper {
             // The main process ended by itself, and so did the job; this only ends what it left behind.
             self.kill(Signal::TERM, None, Cause::Natural);
         }
+        self.accept_us = self.accept_us.filter(|due| now_us < *due);
         if self.expiry.next_us().is_some_and(|due| now_us >= due) {
             self.check_lifetime(now_us);
         }
@@ -311,6 +326,7 @@ impl Keeper {
             && now_us >= killing.next_us()
         {
             let survivors = killing.step(&mut self.containment, now_us);
+            killing.rest(clock::boot_us().saturating_sub(now_us));
             if !survivors.is_empty() {
                 self.answer_killed(&survivors);
             }
@@ -324,7 +340,7 @@ impl Keeper {
 
     /// Answers the clients that wait for the end of the tree.
     fn answer_killed(&mut self, survivors: &[outlive_core::control::Survivor]) {
-        let count = self.ending.killing.as_ref().map_or(0, |killing| killing.signalled);
+        let count = self.ending.killing.as_ref().map_or(0, Killing::count);
         for client in self.clients.iter_mut().filter(|client| client.waiting == Waiting::Killed) {
             client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
         }

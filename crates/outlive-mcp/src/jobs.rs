@@ -27,8 +27,14 @@ pub(crate) const UNREAD: Duration = Duration::from_secs(10);
 /// How many ids an error names.
 const NAMED: usize = 10;
 
+/// Finds a job that is only read.
 pub(crate) fn find(call: &Call<'_>, reference: &str) -> Result<Job, Failure> {
     call.store.find(reference.trim(), call.scope.seen()).map_err(|error| failed(call, "", error))
+}
+
+/// Finds a job that is to be changed: the beginning of its id is not enough.
+pub(crate) fn find_to_change(call: &Call<'_>, reference: &str) -> Result<Job, Failure> {
+    call.store.find_to_change(reference.trim(), call.scope.seen()).map_err(|error| failed(call, "", error))
 }
 
 /// Lists the jobs that the caller sees, the oldest first.

@@ -61,7 +61,7 @@ pub fn serve(store: Store, options: Options) -> io::Result<()> {
     // Idle threads end soon: a server is idle most of the time.
     let runtime = builder.enable_time().thread_keep_alive(Duration::from_secs(2)).build()?;
     let stdio = Stdio::open(io::stdin(), io::stdout())?;
-    let server = Server::new(store, options, &stdio);
+    let server = Server::new(store.with_spare_keepers(), options, &stdio);
     runtime.block_on(converse(&stdio, server));
     // Calls that still wait in a thread have no client any more.
     runtime.shutdown_timeout(Duration::ZERO);

@@ -8,20 +8,46 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+pub use rustix::fs::CWD;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, fallocate, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 use crate::fault::{self, Appending, Replacing};
-use crate::lock;
+use crate::owner::Distrust;
+use crate::{lock, owner};
+
+/// Longest file that is read as a whole; the longest that outlive writes has a command line and an environment of a few MiB.
+const LONGEST: u64 = 64 << 20;
 
 /// Opens a directory to reach what is in it.
 ///
 /// # Errors
 ///
-/// If it is not there, is no directory, or may not be read.
+/// If it is not there, is no directory (a link to one is none), may not be read, or other users can write to it.
 pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    open_dir_in(CWD, path)
+}
+
+/// Opens a directory that is named from an open one.
+///
+/// # Errors
+///
+/// As [`open_dir`].
+pub fn open_dir_in(dir: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let dir = openat(dir, name, flags, Mode::empty())?;
+    owner::check_dir(&dir)?;
+    Ok(dir)
+}
+
+/// Opens or makes a file of a store. A link is not followed, and a pipe in its place does not block.
+fn open(dir: impl AsFd, name: impl Arg, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    match openat(dir, name, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::LOOP) => Err(Distrust::Link.into()),
+        opened => Ok(File::from(opened?)),
+    }
 }
 
 /// Tells whether an open directory is the one at `path`.
@@ -44,8 +70,7 @@ pub fn is_held(path: &Path, name: &str) -> bool {
 ///
 /// If the name is taken, or the file system is full or read-only.
 pub fn create_new(dir: impl AsFd, name: &str) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+    open(dir, name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)
 }
 
 /// Makes a directory, for its owner only, but not those above it; that it is there is no error.
@@ -65,9 +90,8 @@ pub fn make_dir(dir: impl AsFd, name: &str) -> io::Result<()> {
 /// # Errors
 ///
 /// If the directory was removed, or the file system is full or read-only.
-pub fn open_or_create(dir: impl AsFd, name: &str) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
-    Ok(File::from(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))
+pub fn open_or_create(dir: impl AsFd, name: impl Arg) -> io::Result<File> {
+    open(dir, name, OFlags::RDWR | OFlags::CREATE)
 }
 
 /// Opens an existing file for reading and writing.
@@ -76,7 +100,7 @@ pub fn open_or_create(dir: impl AsFd, name: &str) -> io::Result<File> {
 ///
 /// If it is not there or may not be written.
 pub fn open_rw(dir: impl AsFd, name: &str) -> io::Result<File> {
-    Ok(File::from(openat(dir, name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?))
+    open(dir, name, OFlags::RDWR)
 }
 
 /// Opens an existing file for reading.
@@ -84,8 +108,63 @@ pub fn open_rw(dir: impl AsFd, name: &str) -> io::Result<File> {
 /// # Errors
 ///
 /// If it is not there or may not be read.
-pub fn open_ro(dir: impl AsFd, name: &str) -> io::Result<File> {
-    Ok(File::from(openat(dir, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+pub fn open_ro(dir: impl AsFd, name: impl Arg) -> io::Result<File> {
+    open(dir, name, OFlags::RDONLY)
+}
+
+/// Opens an existing file for reading, and checks that no other user can have written it.
+///
+/// # Errors
+///
+/// As [`open_ro`], and [`Distrust`].
+pub fn open_trusted(dir: impl AsFd, name: impl Arg) -> io::Result<File> {
+    let file = open_ro(dir, name)?;
+    owner::check_file(&file, u64::MAX)?;
+    Ok(file)
+}
+
+/// Reads a whole file that no other user can have written.
+///
+/// # Errors
+///
+/// As [`open_ro`], and [`Distrust`].
+pub fn read(dir: impl AsFd, name: impl Arg) -> io::Result<Vec<u8>> {
+    read_open(&open_ro(dir, name)?)
+}
+
+/// Reads a whole file of at most `limit` bytes, through symbolic links, that no user but the effective one and root can have
+/// written.
+///
+/// # Errors
+///
+/// As [`open_foreign`], and [`Distrust`].
+pub fn read_linked(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    read_within(&open_foreign(path)?, limit)
+}
+
+/// As [`read`], for a file that is open.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_open(file: &File) -> io::Result<Vec<u8>> {
+    read_within(file, LONGEST)
+}
+
+/// One read for a file that does not change meanwhile: its size is known from the check.
+fn read_within(mut file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let size = owner::check_file(file, limit)?;
+    let mut bytes = vec![0; usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read(&mut bytes[filled..])? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// Opens a file that outlive did not make, to read it. Anything but a regular file is refused: a pipe would block, and a
@@ -97,15 +176,13 @@ pub fn open_ro(dir: impl AsFd, name: &str) -> io::Result<File> {
 pub fn open_foreign(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Distrust::Kind.into()) }
 }
 
 /// Reads a file of one short line; `None` if it is not there, empty or longer than 4 KiB.
-pub fn read_line(dir: impl AsFd, name: &str) -> Option<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    open_ro(dir, name).ok()?.take(4097).read_to_string(&mut text).ok().filter(|&count| count <= 4096)?;
-    Some(text.trim_end().to_owned()).filter(|text| !text.is_empty())
+pub fn read_line(dir: impl AsFd, name: impl Arg) -> Option<String> {
+    let bytes = read_within(&open_ro(dir, name).ok()?, 4096).ok()?;
+    String::from_utf8(bytes).ok().map(|text| text.trim_end().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Reserves room for the first `bytes` of a file, which read as zeros, so that writing them later cannot fail for want of it.
@@ -165,8 +242,8 @@ pub fn first_data(file: &File, from: u64) -> Option<u64> {
 ///
 /// If the directory is gone, or not all of it could be written.
 pub fn append(at: Appending, dir: impl AsFd, name: &str, contents: &[u8]) -> io::Result<()> {
-    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
-    let file = fault::step(at.open, || Ok(openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?))?;
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
+    let file = fault::step(at.open, || open(dir, name, flags))?;
     // One call: between two, another process could append.
     fault::write(at.write, contents, |part| {
         match rustix::io::retry_on_intr(|| rustix::io::write(&file, part))? {
@@ -211,10 +288,10 @@ fn replace_with(
     then: impl Fn(&File) -> io::Result<()>,
 ) -> io::Result<()> {
     use std::io::Write;
-    let temporary = format!("{name}.{}.tmp", std::process::id());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let temporary = temporary_name(name);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
     let written = fault::write(at.write, contents, |part| {
-        let mut file = File::from(openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
+        let mut file = open(&dir, &temporary, flags)?;
         file.write_all(part)?;
         then(&file)
     });
@@ -224,6 +301,13 @@ fn replace_with(
         remove(&dir, &temporary).ok();
     }
     replaced
+}
+
+/// Returns a name beside `name` that no other writer has: not a thread of this program, and not one of another pid namespace
+/// that shares the directory.
+pub fn temporary_name(name: &str) -> String {
+    let random = u128::from_le_bytes(crate::random::bytes16());
+    format!("{name}.{random:032x}.tmp")
 }
 
 /// Removes a file; that it is not there is no error.
@@ -258,6 +342,29 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
+/// What a file system has left for the effective user.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Bytes.
+    pub bytes: u64,
+    /// Files; `None` where their number is not limited.
+    pub files: Option<u64>,
+}
+
+/// Returns what is left on the file system that a path is on.
+///
+/// # Errors
+///
+/// If the path is not there.
+pub fn room(path: &Path) -> io::Result<Room> {
+    let stat = rustix::fs::statvfs(path)?;
+    let (blocks, files) = match rustix::process::geteuid().is_root() {
+        true => (stat.f_bfree, stat.f_ffree),
+        false => (stat.f_bavail, stat.f_favail),
+    };
+    Ok(Room { bytes: blocks.saturating_mul(stat.f_frsize), files: (stat.f_files > 0).then_some(files) })
+}
+
 /// Names the file system type that a path is on, where the kernel tells.
 pub fn file_system(path: &Path) -> Option<&'static str> {
     let magic = rustix::fs::statfs(path).ok()?.f_type;
@@ -290,6 +397,26 @@ mod tests {
         std::fs::remove_dir(&b).unwrap();
         assert!(rename_new(&a, &b).unwrap());
         assert!(rename_new(&a, &b).is_err());
+    }
+
+    #[test]
+    fn threads_that_replace_a_file_leave_it_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = open_dir(home.path()).unwrap();
+        let contents = |thread: u8| vec![b'a' + thread; 1 << 16];
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (dir, place, contents) = (&dir, home.path().join("f"), &contents);
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        replace(Replacing::CURSOR, dir, "f", &contents(thread)).unwrap();
+                        let read = std::fs::read(&place).unwrap();
+                        assert!((0..4).any(|thread| read == contents(thread)), "{} bytes", read.len());
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1);
     }
 
     #[test]

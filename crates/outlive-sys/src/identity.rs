@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
+use crate::clock;
 use crate::poll::readable;
 use crate::signal::Signal;
 
@@ -32,6 +33,12 @@ impl Host {
             .filter(|id| !id.is_empty())
             .or_else(|| read("/proc/sys/kernel/hostname"))
             .unwrap_or_else(|| "unknown".to_owned());
+        // Start times are compared with those that other time namespaces wrote down. Where the offset is no whole tick they may
+        // differ by one, so such a namespace counts as a machine of its own: what it did not start is never taken for ended.
+        let machine = match clock::offset_ns() % tick_ns() {
+            0 => machine,
+            _ => format!("{machine} {}", clock::namespace().unwrap_or_default()),
+        };
         let boot = read("/proc/sys/kernel/random/boot_id").unwrap_or_else(|| "unknown".to_owned());
         let pid_namespace = fs::read_link("/proc/self/ns/pid")
             .map_or_else(|_| "unknown".to_owned(), |link| link.to_string_lossy().into_owned());
@@ -39,12 +46,28 @@ impl Host {
     }
 }
 
+/// Number of the pid namespace that the machine starts with, which ends with the boot.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Tells whether a pid namespace of this boot is gone for certain, and every process in it: no process that can be seen from
+/// here is in it. A namespace beside or around this one cannot be seen, and counts as gone if it can end before the boot does.
+pub fn is_pid_namespace_gone(namespace: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_known =
+        namespace.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']')).is_some_and(is_number);
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    let is_in = |process: fs::DirEntry| {
+        fs::read_link(process.path().join("ns/pid")).is_ok_and(|link| link.as_os_str() == namespace)
+    };
+    is_known && namespace != FIRST_PID_NAMESPACE && !processes.flatten().any(is_in)
+}
+
 /// A process of this host, boot and pid namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcessId {
     /// The number.
     pub pid: i32,
-    /// When it was started, in clock ticks since boot.
+    /// When it was started, in clock ticks since boot, the same in every time namespace.
     pub start_time: u64,
 }
 
@@ -103,7 +126,8 @@ impl Stat {
         let mut number = || fields.next()?.parse::<i64>().ok();
         let (parent, group, session) = (number()?, number()?, number()?);
         // Fields 7 to 21 lie between the session and the start time.
-        let start_time = fields.nth(15)?.parse().ok()?;
+        let start_time = fields.nth(15)?.parse::<u64>().ok()?;
+        let start_time = start_time.saturating_add_signed(-clock::offset_ns().div_euclid(tick_ns()));
         Some(Self {
             id: ProcessId { pid: head.parse().ok()?, start_time },
             state,
@@ -112,6 +136,11 @@ impl Stat {
             session: i32::try_from(session).ok()?,
         })
     }
+}
+
+/// Returns the length of a clock tick, the kernel's unit of start times.
+fn tick_ns() -> i64 {
+    1_000_000_000 / i64::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1)
 }
 
 /// A process held so that its pid cannot come to mean another one.

@@ -10,6 +10,9 @@ use crate::{detach, tree};
 /// The name that a keeper goes by in a process list: its first argument.
 pub const PROGRAM: &str = "outlive-keeper";
 
+/// The second argument of a keeper that may wait for long for its job.
+pub const SPARE: &str = "spare";
+
 /// The descriptor at which every keeper holds its job's lock: the one after the socket to its starter. Keepers of earlier
 /// versions have it there too.
 pub const LOCK_FD: RawFd = detach::FIRST_FD + 1;
@@ -41,6 +44,13 @@ impl LockPlace {
         dup3(lock, &mut self.0, DupFlags::CLOEXEC)?;
         Ok(self.0)
     }
+}
+
+/// Tells whether a process holds the lock of the job in this directory where a keeper does.
+pub fn holds_lock_in(pid: i32, dir: impl AsFd) -> bool {
+    let held = rustix::fs::stat(format!("/proc/{pid}/fd/{LOCK_FD}"));
+    let lock = rustix::fs::statat(dir, LOCK_NAME, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    matches!((held, lock), (Ok(held), Ok(lock)) if (held.st_dev, held.st_ino) == (lock.st_dev, lock.st_ino))
 }
 
 /// Tells whether a process is the keeper of a job.

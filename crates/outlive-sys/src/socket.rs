@@ -52,7 +52,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<UnixStream>> {
     }
 }
 
-/// Connects to `name` in `dir`; reading and writing then fail after `limit` without progress.
+/// Connects to `name` in `dir`; connecting, reading and writing fail after `limit` without progress.
 ///
 /// # Errors
 ///
@@ -61,10 +61,10 @@ pub fn connect_in(dir: impl AsFd, name: &str, limit: Duration) -> io::Result<Uni
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let path = format!("/proc/self/fd/{}/{name}", dir.as_fd().as_raw_fd());
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
     let stream = UnixStream::from(socket);
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
+    connect(&stream, &SocketAddrUnix::new(path)?)?;
     Ok(stream)
 }
 

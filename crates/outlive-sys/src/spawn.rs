@@ -69,6 +69,12 @@ impl Limits {
     }
 }
 
+/// Returns how many files this program may have open.
+pub fn most_open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
 /// The step at which a start failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {

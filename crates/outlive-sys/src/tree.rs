@@ -3,7 +3,7 @@
 //! A keeper adopts orphans, so every process of its job is below it for as long as it lives. Between looking and
 //! signalling a process may end and its pid be given away; each one is therefore pinned and looked at again first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 
 use crate::identity::{Handle, ProcessId, Stat};
@@ -25,7 +25,7 @@ pub struct Member {
 /// `enter` says of each whether it belongs; where it does not, neither does anything below it.
 pub fn below(root: i32, mut enter: impl FnMut(&Member) -> bool) -> Vec<Member> {
     let mut everyone: Option<HashMap<i32, Vec<i32>>> = None;
-    let mut found: Vec<Member> = Vec::new();
+    let (mut found, mut known) = (Vec::new(), HashSet::new());
     let mut open = vec![root];
     while let Some(parent) = open.pop() {
         let children = match children_of(parent) {
@@ -37,7 +37,7 @@ pub fn below(root: i32, mut enter: impl FnMut(&Member) -> bool) -> Vec<Member> {
             let Some(stat) = Stat::read(pid) else { continue };
             let member = Member { id: stat.id, parent: stat.parent, state: stat.state };
             // The list may be older than the process: only one whose parent is still here belongs.
-            if stat.parent != parent || found.iter().any(|known| known.id == member.id) {
+            if stat.parent != parent || known.contains(&pid) {
                 continue;
             }
             if stat.has_ended() {
@@ -45,6 +45,7 @@ pub fn below(root: i32, mut enter: impl FnMut(&Member) -> bool) -> Vec<Member> {
                 open.push(pid);
             } else if enter(&member) {
                 open.push(pid);
+                known.insert(pid);
                 found.push(member);
             }
         }
@@ -123,24 +124,27 @@ pub fn descriptor(pid: i32, fd: i32) -> Option<std::path::PathBuf> {
     fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()
 }
 
-/// Returns the name that a process goes by; none if it is gone. It is at most 15 bytes long.
-pub fn name(pid: i32) -> Option<Vec<u8>> {
-    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
-    Some(name.strip_suffix(b"\n").unwrap_or(&name).to_vec())
+/// Returns the name that a process goes by, at most 15 bytes long; none if it has ended.
+fn name(pid: i32) -> Option<Vec<u8>> {
+    let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, parentheses too: what follows starts after the last one.
+    let (from, to) =
+        (line.iter().position(|&byte| byte == b'(')?, line.iter().rposition(|&byte| byte == b')')?);
+    let has_ended = matches!(line.get(to + 2), Some(b'Z' | b'X') | None);
+    if has_ended { None } else { line.get(from + 1..to).map(<[u8]>::to_vec) }
 }
 
-/// Sends a signal to the children of this program, but for those that are `spared`; returns to how many. Only for a program that
-/// reaps no child meanwhile.
-pub fn signal_own_children(me: i32, signal: Signal, mut spared: impl FnMut(i32) -> bool) -> u32 {
-    let mut count = 0;
-    for pid in children_of(me).unwrap_or_default() {
+/// Sends a signal to the children of this program that run, but for those that are `spared` by pid and name; returns to which.
+/// Only for a program that reaps no child meanwhile.
+pub fn signal_own_children(me: i32, signal: Signal, mut spared: impl FnMut(i32, &[u8]) -> bool) -> Vec<i32> {
+    let mut children = children_of(me).unwrap_or_default();
+    children.retain(|&pid| {
+        let is_meant = name(pid).is_some_and(|name| !spared(pid, &name));
         // SAFETY: sends a signal to a child of this program. It was one when the list was made, and this program has not
         // reaped it since, so that the number is still its own.
-        if !spared(pid) && unsafe { libc::kill(pid, signal.number()) } == 0 {
-            count += 1;
-        }
-    }
-    count
+        is_meant && unsafe { libc::kill(pid, signal.number()) } == 0
+    });
+    children
 }
 
 /// Tells whether a process has children and all of them pass; one that has ended and was not reaped does not, because its own

@@ -26,7 +26,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         let name = format!("step-{}", number + 1);
         let job = match store.find(&name, Some(&session)) {
             Ok(job) => job,
-            Err(FindError::Unknown(_)) => {
+            Err(FindError::Unknown(..)) => {
                 store.start(&Request::shell(&step).name(&name).session(session.clone()))?.job
             }
             Err(error) => return Err(error.into()),

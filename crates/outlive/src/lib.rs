@@ -81,7 +81,8 @@ pub use session::reader::{Presence, conversation_of_environment, reader_name, re
 pub use session::task::Task;
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::config::{
-    Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, WebhookRules,
+    Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, StoreRules,
+    WebhookRules,
 };
 pub use store::doctor::{Examination, Finding};
 pub use store::limits::LimitError;
@@ -103,6 +104,7 @@ pub use outlive_core::event::{Event, Kind as EventKind};
 pub use outlive_core::id::{JobId, NameError, Nonce, SessionName, hash};
 pub use outlive_core::index::Stream;
 pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
+pub use outlive_core::launch::SyncOrder;
 pub use outlive_core::lines::Line;
 pub use outlive_core::newer::OrNewer;
 pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
@@ -117,5 +119,6 @@ pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, quote};
 pub use outlive_core::status::Status;
 pub use outlive_core::timestamp::Timestamp;
 pub use outlive_sys::cancel::Cancel;
+pub use outlive_sys::owner::Distrust;
 pub use outlive_sys::ports::Listeners;
 pub use outlive_sys::signal::Signal;

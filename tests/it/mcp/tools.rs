@@ -217,6 +217,50 @@ fn jobs_are_ended_by_name_group_and_port() {
 }
 
 #[test]
+fn what_changes_a_job_takes_no_beginning_of_its_id() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let arguments = json!({"command": "cat", "name": "s10", "stdin": "open", "background": true});
+    let job = client.call("run", arguments).ok().job();
+    for (tool, arguments) in [
+        ("kill", json!({"job": "s1"})),
+        ("send_input", json!({"job": "s1", "text": "x"})),
+        ("manage_job", json!({"job": "s1", "action": "pause"})),
+        ("manage_job", json!({"job": "s1", "action": "rename", "name": "x"})),
+    ] {
+        let error = client.call(tool, arguments).error();
+        assert!(error.contains(&format!("did you mean {job}?")), "{error}");
+    }
+    client.call("read_output", json!({"job": "s1"})).ok();
+    let shown = home.show(&job);
+    assert_eq!((&shown["status"], &shown["name"]), (&"running".into(), &"s10".into()));
+    let last_part = job.rsplit_once('-').unwrap().1;
+    client.call("kill", json!({"job": last_part})).ok();
+    assert_eq!(home.show(&job)["status"], "killed");
+}
+
+#[test]
+fn a_kill_of_several_ends_those_that_exist_and_tells_of_each() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let start = |client: &mut Mcp, name: &str| {
+        client.call("run", json!({"command": "sleep 300", "name": name, "background": true})).ok().job()
+    };
+    let (good, well) = (start(&mut client, "good"), start(&mut client, "well"));
+    let answer = client.call("kill", json!({"jobs": ["good", "bad", "well", "worse"]}));
+    let text = answer.clone().error();
+    assert!(answer.header().contains("2 of 4 jobs"), "{text}");
+    for told in [
+        format!("{good} ended"),
+        format!("{well} ended"),
+        "there is no job \"bad\"".to_owned(),
+        "there is no job \"worse\"".to_owned(),
+    ] {
+        assert!(text.contains(&told), "{told}: {text}");
+    }
+}
+
+#[test]
 fn signals_are_sent_without_ending_the_job() {
     let home = Home::new();
     let mut client = Mcp::start(&home, Era::Handshake);

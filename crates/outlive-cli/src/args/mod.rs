@@ -59,6 +59,13 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "NAME", value_parser = SessionName::parse)]
     pub(crate) reader: Option<SessionName>,
 
+    /// Act as the user that owns the store; for root
+    ///
+    /// Gives up root's rights before anything is read, with that user's groups, HOME, USER and LOGNAME. What is started and
+    /// written is then the user's. Without it, root does not use a store of another user.
+    #[arg(long, global = true)]
+    pub(crate) as_owner: bool,
+
     // Declared here because clap's own would stand under another heading.
     #[arg(long, short, global = true, action = clap::ArgAction::Help)]
     #[arg(help = "Print help (see more with '--help')", long_help = "Print help (see a summary with '-h')")]

@@ -45,7 +45,7 @@ pub(crate) struct OnExit {
 /// what is wrong with the store. Exits with 0 if nothing is wrong or all of it was put right, else with 1.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Move what is damaged to quarantine, and make what is missing
+    /// Move what is damaged to quarantine, make what is missing, and remove leftovers
     #[arg(long)]
     pub(crate) fix: bool,
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::args;
 use crate::commands::Context;
 use crate::failure::{Failure, INTERRUPTED};
-use crate::render::{note, print};
+use crate::render::{note, one_line, print};
 
 /// How often to look where the kernel cannot tell of all sessions, or of new ones.
 const EVERY: Duration = Duration::from_secs(1);
@@ -39,6 +39,8 @@ struct EventObject<'a> {
     /// Of an ending, while the job is in the store.
     cause: Option<String>,
     limit: Option<&'a str>,
+    /// Where a job that is ready answers.
+    url: Option<&'a str>,
     /// The end of the output; of an ending, while the job is in the store.
     tail: Option<String>,
 }
@@ -174,6 +176,7 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
             signal: event.signal.map(signal_name),
             cause: object.and_then(|object| object.cause),
             limit: event.limit.as_deref(),
+            url: event.url.as_deref(),
             tail,
         });
     }
@@ -185,6 +188,9 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
             (Some(status), ..) => format!(" {status}"),
             _ => String::new(),
         };
+    if let Some(url) = &event.url {
+        more += &format!(" {}", one_line(url));
+    }
     // A natural end is told by the rest.
     if let Some(cause) = object.and_then(|object| object.cause).filter(|cause| cause != "natural") {
         more += &format!(" ({cause})");

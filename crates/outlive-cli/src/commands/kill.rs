@@ -35,9 +35,16 @@ struct Tally {
     failed: Option<ExitCode>,
 }
 
+impl Tally {
+    fn fail(&mut self, context: &Context, failure: &Failure) {
+        let code = report(failure, context.is_json);
+        self.failed.get_or_insert(code);
+    }
+}
+
 pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failure> {
     let mut tally = Tally::default();
-    let mut jobs = chosen(context, arguments)?;
+    let mut jobs = chosen(context, arguments, &mut tally)?;
     // With --all, the jobs inside others are among them already.
     let takes_nested = arguments.nested && !arguments.all;
     if takes_nested {
@@ -49,15 +56,16 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
     }
     let mut next = 0;
     while next < jobs.len() {
-        end(context, arguments, &jobs[next..], &mut tally);
+        let all_ended = end(context, arguments, &jobs[next..], &mut tally);
         next = jobs.len();
         // What a job started while it was being ended is inside it, too.
-        if takes_nested && tally.failed.is_none() {
+        if takes_nested && all_ended {
             jobs.extend(nested(context, &jobs, &tally)?);
         }
     }
     let has_survivors = tally.answers.iter().any(|answer| !answer.survivors.is_empty());
-    if context.is_json {
+    // Where no job was found, the failures are the whole answer.
+    if context.is_json && !(jobs.is_empty() && tally.failed.is_some()) {
         print_json(&tally.answers)?;
     } else if arguments.jobs.is_empty() && tally.answers.is_empty() && tally.failed.is_none() {
         note("no live jobs");
@@ -72,14 +80,23 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
     Ok(if has_survivors { ExitCode::from(FAILED) } else { tally.failed.unwrap_or(ExitCode::SUCCESS) })
 }
 
-/// Finds the jobs that are meant. All must exist before anything is done to one.
-fn chosen(context: &Context, arguments: &Kill) -> Result<Vec<Job>, Failure> {
+/// Finds the jobs that are meant. One that does not exist is told, and does not keep the others from their end.
+fn chosen(context: &Context, arguments: &Kill, tally: &mut Tally) -> Result<Vec<Job>, Failure> {
     let store = &context.store;
     if let Some(port) = arguments.port {
         return Ok(vec![store.find_by_port(port, context.session.as_ref())?]);
     }
     if !arguments.all && arguments.group.is_none() {
-        return context.find_all(&arguments.jobs);
+        let mut jobs: Vec<Job> = Vec::new();
+        for reference in &arguments.jobs {
+            match store.find_to_change(reference, context.session.as_ref()) {
+                // A job may be given twice, as by its name and its id.
+                Ok(job) if jobs.iter().any(|known| known.id() == job.id()) => {}
+                Ok(job) => jobs.push(job),
+                Err(error) => tally.fail(context, &Failure::from(error)),
+            }
+        }
+        return Ok(jobs);
     }
     let listed = match &arguments.group {
         Some(group) => context.of_group("kill", group)?,
@@ -118,8 +135,9 @@ fn nested(context: &Context, jobs: &[Job], tally: &Tally) -> Result<Vec<Job>, Fa
     Ok(found)
 }
 
-/// Ends these, all at the same time. What fails for one is told and does not keep the others from theirs.
-fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) {
+/// Ends these, all at the same time. What fails for one is told and does not keep the others from theirs. Returns whether
+/// nothing failed.
+fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) -> bool {
     let ended = match (arguments.signal, arguments.grace) {
         (Some(signal), None) => jobs.iter().map(|job| context.store.signal(job, signal, BY)).collect(),
         (signal, grace) => {
@@ -127,20 +145,21 @@ fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) {
             context.store.kill_all(jobs, &request)
         }
     };
+    let mut all_ended = true;
     for (job, ended) in jobs.iter().zip(ended) {
         let killed = match ended {
             Ok(killed) => killed,
             // Asking twice is no failure: what was wanted is so.
             Err(ControlError::Ended(_)) => Killed::was_over(),
             Err(error) => {
-                let failure = Failure::from(error).during("kill").about(job.id());
-                let code = report(&failure, context.is_json);
-                tally.failed.get_or_insert(code);
+                tally.fail(context, &Failure::from(error).during("kill").about(job.id()));
+                all_ended = false;
                 continue;
             }
         };
         tell(context, arguments, job, killed, tally);
     }
+    all_ended
 }
 
 fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &mut Tally) {

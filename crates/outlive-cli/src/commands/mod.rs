@@ -51,12 +51,6 @@ impl Context {
         self.session.clone().map_or_else(inherited_session, Ok)
     }
 
-    /// Finds the jobs that are named.
-    pub(crate) fn find_all(&self, references: &[String]) -> Result<Vec<Job>, Failure> {
-        let find = |reference: &String| self.store.find(reference, self.session.as_ref());
-        Ok(references.iter().map(find).collect::<Result<_, _>>()?)
-    }
-
     /// Lists the jobs that are to be seen, ended ones too.
     pub(crate) fn list(&self, what: &str) -> Result<Listing, Failure> {
         self.store.list(self.session.as_ref()).map_err(|error| Failure::other(what, &error))
@@ -77,6 +71,11 @@ impl Context {
 
 /// Does what was asked.
 pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<ExitCode, Failure> {
+    if arguments.common.as_owner {
+        Store::become_owner()?;
+    }
+    // A keeper that is ready already has the rights that this program had.
+    let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
         Verb::Completions { shell } => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.
@@ -150,7 +149,8 @@ pub(crate) fn each(
     done: Option<&str>,
     act: impl Fn(&Job) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    let jobs = context.find_all(references)?;
+    let find = |reference: &String| context.store.find_to_change(reference, context.session.as_ref());
+    let jobs = references.iter().map(find).collect::<Result<Vec<Job>, _>>()?;
     let (mut ids, mut failed) = (Vec::new(), None);
     for job in &jobs {
         match act(job) {

@@ -286,7 +286,7 @@ fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, 
         if prints_object {
             print_json(&object)?;
         }
-    } else if !matches!(state.status, Status::Completed | Status::Failed) {
+    } else if object.out_of_memory || !matches!(state.status, Status::Completed | Status::Failed) {
         note(&format!("outlive: {}", ending(&object)));
     }
     job.mark_seen();

@@ -27,7 +27,7 @@ struct Sent {
 }
 
 pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failure> {
-    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let job = context.store.find_to_change(&arguments.job, context.session.as_ref())?;
     let failed = |error: ControlError| Failure::from(error).during("send");
     let mut bytes = 0;
     match arguments.text.as_deref() {

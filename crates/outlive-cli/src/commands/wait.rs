@@ -93,7 +93,8 @@ fn chosen(context: &Context, arguments: &Wait) -> Result<Vec<Job>, Failure> {
         return context.of_group("wait", group);
     }
     if !arguments.jobs.is_empty() {
-        return context.find_all(&arguments.jobs);
+        let find = |reference: &String| context.store.find(reference, context.session.as_ref());
+        return Ok(arguments.jobs.iter().map(find).collect::<Result<_, _>>()?);
     }
     if arguments.since.is_some() && context.session.is_none() {
         return Err(Failure::usage("--since needs --session", "each session has sequences of its own"));
@@ -158,7 +159,7 @@ fn tell(
     for (object, came) in objects.iter().zip(&result.each) {
         let text = match came {
             Some(WaitReason::Exit) => ending(object),
-            Some(came) => one_line(&format!("{} {}", object.job, words(came, arguments))),
+            Some(came) => one_line(&format!("{} {}", object.job, words(came, object, arguments))),
             None => continue,
         };
         // What failed is told as a failure.
@@ -169,12 +170,15 @@ fn tell(
     Ok(())
 }
 
-fn words(came: &WaitReason, arguments: &Wait) -> String {
+fn words(came: &WaitReason, object: &JobObject, arguments: &Wait) -> String {
     let line =
         |line: &outlive::Line| format!("line {}: {}", line.number, String::from_utf8_lossy(&line.text));
     match came {
-        WaitReason::Ready(None) => "is ready".to_owned(),
-        WaitReason::Ready(Some(said)) => format!("is ready, {}", line(said)),
+        WaitReason::Ready(said) => {
+            let url = object.ready_url.iter().map(|url| format!(" at {url}"));
+            let said = said.iter().map(|said| format!(", {}", line(said)));
+            format!("is ready{}", url.chain(said).collect::<String>())
+        }
         WaitReason::Match(matched) => format!("matched, {}", line(matched)),
         WaitReason::FailMatch(matched) => format!("printed what must not come, {}", line(matched)),
         WaitReason::Port(port) => format!("listens on port {} (pid {}, {})", port.port, port.pid, port.url),
@@ -206,7 +210,7 @@ fn failure(objects: &[JobObject], result: &WaitResult, arguments: &Wait) -> Fail
         return Failure::not_reached("wait: no job is live", "`outlive list` shows those that have ended");
     };
     let job = &object.job;
-    let said = format!("{job} {}", words(&result.reason, arguments));
+    let said = format!("{job} {}", words(&result.reason, object, arguments));
     let (message, hint) = match &result.reason {
         WaitReason::FailMatch(line) => {
             (said, format!("it goes on; `outlive logs --from-line {} {job}` has more", line.number))

@@ -26,6 +26,8 @@ words! {
         OutputFlood = "output_flood",
         /// A limit is nearly reached.
         LimitNear = "limit_near",
+        /// One of its processes was ended for want of memory; the others may go on.
+        OutOfMemory = "out_of_memory",
         /// Its main process has ended, or never started.
         Exited = "exited",
         /// Its keeper died, and the command continues.
@@ -63,6 +65,9 @@ pub struct Event {
     /// Which limit is near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// Where a job that is ready answers, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
     /// Of a job that was removed: the reader that started it, if its end was not delivered to that reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<SessionName>,
@@ -79,8 +84,9 @@ pub struct Fact {
 impl Event {
     /// Makes an event without optional fields.
     pub fn new(event: Kind, job: &JobId, nonce: Nonce, at: Timestamp) -> Self {
-        let (status, exit_code, signal, limit, untold) = Default::default();
-        Self { event: event.into(), job: job.clone(), nonce, at, status, exit_code, signal, limit, untold }
+        let (status, exit_code, signal, limit, url, untold) = Default::default();
+        let (event, job) = (event.into(), job.clone());
+        Self { event, job, nonce, at, status, exit_code, signal, limit, url, untold }
     }
 
     /// Makes the event of a job's end.

@@ -50,6 +50,9 @@ pub struct Meta {
     /// The first limit that was nearly reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near: Option<Near>,
+    /// When the keeper saw that a process of it was ended for want of memory.
+    #[serde(default, rename = "out_of_memory_us", skip_serializing_if = "Option::is_none")]
+    pub out_of_memory: Option<Timestamp>,
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// When its last process was gone.

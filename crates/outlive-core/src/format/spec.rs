@@ -171,11 +171,15 @@ impl Spec {
         struct Version {
             format: u32,
         }
-        // First the version alone: a later format may lack fields that this one needs.
-        let version: Version = serde_json::from_slice(bytes)?;
-        let spec: Self = match version.format {
+        let parsed = serde_json::from_slice::<Self>(bytes);
+        // A later format may lack fields that this one needs: then the version alone.
+        let format = match &parsed {
+            Ok(spec) => spec.format,
+            Err(_) => serde_json::from_slice::<Version>(bytes)?.format,
+        };
+        let spec = match format {
             // Only options can have values that are not known yet: whatever else is not understood is damage.
-            crate::FORMAT => serde_json::from_slice(bytes).or_else(|error| {
+            crate::FORMAT => parsed.or_else(|error| {
                 let is_option = |name: &String| OPTIONS.iter().any(|option| option.field[0] == name);
                 Self::of_later_version(bytes).filter(|spec| spec.newer.keys().all(is_option)).ok_or(error)
             })?,

@@ -49,9 +49,11 @@ const CLEAR: u8 = 20;
 const PAUSE: u8 = 21;
 const RESUME: u8 = 22;
 const LIFT_TIMEOUT: u8 = 23;
+const SNAPSHOT: u8 = 24;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
+const DESCRIBED: u8 = 67;
 
 impl Hello {
     /// Returns the frame.
@@ -106,6 +108,8 @@ pub enum Request {
     Resume,
     /// Drop the deadline that the job was started with. Refused if the job is being ended.
     LiftTimeout,
+    /// Say what `meta.json` says, for a front end that cannot read it.
+    Snapshot,
 }
 
 impl Request {
@@ -122,6 +126,7 @@ impl Request {
             Self::Pause => Writer::new(PAUSE).finish(),
             Self::Resume => Writer::new(RESUME).finish(),
             Self::LiftTimeout => Writer::new(LIFT_TIMEOUT).finish(),
+            Self::Snapshot => Writer::new(SNAPSHOT).finish(),
         }
     }
 
@@ -141,6 +146,7 @@ impl Request {
             PAUSE => Self::Pause,
             RESUME => Self::Resume,
             LIFT_TIMEOUT => Self::LiftTimeout,
+            SNAPSHOT => Self::Snapshot,
             other => return Err(WireError::Type(other)),
         })
     }
@@ -177,6 +183,8 @@ pub enum Reply {
     },
     /// Done.
     Accepted,
+    /// The contents of `meta.json`.
+    Described(Vec<u8>),
     /// Not done.
     Refused {
         /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`.
@@ -202,6 +210,7 @@ impl Reply {
                 })
                 .finish(),
             Self::Accepted => Writer::new(ACCEPTED).finish(),
+            Self::Described(snapshot) => Writer::new(DESCRIBED).bytes(snapshot).finish(),
             Self::Refused { code, message } => {
                 Writer::new(REFUSED).bytes(code.as_bytes()).bytes(message.as_bytes()).finish()
             }
@@ -226,6 +235,7 @@ impl Reply {
                 Self::Signalled { count, survivors }
             }
             ACCEPTED => Self::Accepted,
+            DESCRIBED => Self::Described(reader.bytes()?.to_vec()),
             REFUSED => Self::Refused { code: reader.text()?, message: reader.text()? },
             other => return Err(WireError::Type(other)),
         })
@@ -254,6 +264,7 @@ mod tests {
             Request::Pause,
             Request::Resume,
             Request::LiftTimeout,
+            Request::Snapshot,
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }
@@ -263,6 +274,7 @@ mod tests {
                 survivors: vec![Survivor { pid: 9, command: "dd".into(), why: "state D".into() }],
             },
             Reply::Accepted,
+            Reply::Described(b"{}".to_vec()),
             Reply::Refused { code: "stdin_closed".into(), message: "m".into() },
         ] {
             assert_eq!(Reply::parse(contents(&reply.to_frame())), Ok(reply));

@@ -10,12 +10,22 @@ use crate::spec::Process;
 use crate::wire::{Reader, WireError, Writer};
 
 /// The version of this request; starter and keeper must agree exactly, also on the options.
-pub const VERSION: u32 = fingerprint(OPTIONS) ^ 4;
+pub const VERSION: u32 = fingerprint(OPTIONS) ^ 5;
 
 const REQUEST: u8 = 1;
 const STARTED: u8 = 2;
 const NOT_STARTED: u8 = 3;
 const OTHER_VERSION: u8 = 4;
+
+/// When a job's outcome is synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SyncOrder {
+    /// Right after the end is announced. If the power is lost in between, the job reads as `lost`.
+    #[default]
+    After,
+    /// Before the end is announced. Waiters wait for the disk, too.
+    Before,
+}
 
 /// What a keeper needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +46,8 @@ pub struct Launch<'a> {
     pub cwd: &'a [u8],
     /// What was decided of every option.
     pub options: JobOptions,
+    /// When to sync the outcome.
+    pub sync: SyncOrder,
     /// The arguments of the program that the keeper becomes at the end of the job; empty: none. The program itself is the
     /// last descriptor that comes with this request.
     pub completion: Vec<&'a [u8]>,
@@ -64,7 +76,8 @@ impl<'a> Launch<'a> {
             .list(&self.argv)
             .list(&self.environment)
             .bytes(self.cwd)
-            .list(&self.completion);
+            .list(&self.completion)
+            .u8(u8::from(self.sync == SyncOrder::Before));
         self.options.write(request).finish()
     }
 
@@ -91,6 +104,7 @@ impl<'a> Launch<'a> {
             environment: reader.list()?,
             cwd: reader.bytes()?,
             completion: reader.list()?,
+            sync: if reader.u8()? == 0 { SyncOrder::After } else { SyncOrder::Before },
             options: JobOptions::read(&mut reader)?,
         })
     }
@@ -182,6 +196,7 @@ mod tests {
                 environment: vec![b"A=1", b"B=\xff"],
                 cwd: b"/",
                 options: JobOptions { timeout_ms, ..JobOptions::default() },
+                sync: if open { SyncOrder::Before } else { SyncOrder::After },
                 completion: if open { vec![b"outlive", b"completion"] } else { Vec::new() },
             };
             let frame = launch.to_frame();

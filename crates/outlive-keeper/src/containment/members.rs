@@ -1,5 +1,7 @@
 //! Which processes belong to the job.
 
+use std::collections::HashSet;
+
 use outlive_core::control::Survivor;
 use outlive_sys::cgroup;
 use outlive_sys::identity::Stat;
@@ -20,8 +22,9 @@ impl Containment {
         found.retain(|member| {
             inside.contains(&member.id.pid) || !cgroup::is_in_other_job(member.id.pid, group)
         });
+        let known: HashSet<i32> = found.iter().map(|member| member.id.pid).collect();
         for pid in inside {
-            if pid == me || found.iter().any(|member| member.id.pid == pid) || is_keeper(pid) {
+            if pid == me || known.contains(&pid) || is_keeper(pid) {
                 continue;
             }
             if let Some(stat) = Stat::read(pid).filter(|stat| !stat.has_ended()) {
@@ -43,6 +46,10 @@ impl Containment {
         let is_other_job = |pid| {
             is_keeper(pid) || self.group.as_ref().is_some_and(|group| cgroup::is_in_other_job(pid, group))
         };
+        // One child of the job is enough to know; to list all of them each time that one has ended takes long.
+        if spawn::has_children() && !tree::all_children(me, is_other_job) {
+            return false;
+        }
         // The kernel lists children while a chain of forks goes on, and may miss a process; not twice in a row.
         let are_others = || (0..2).all(|_| tree::all_children(me, is_other_job));
         self.is_empty() && (!spawn::has_children() || are_others())

@@ -1,5 +1,6 @@
 //! Signals to the whole tree: sending one, ending, stopping and continuing it.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use outlive_core::containment::Level;
@@ -15,29 +16,34 @@ use super::{Containment, STOP_LIMIT, survivor};
 /// How long a sweep repeats while it still finds processes, before the loop goes on.
 const SWEEP_LIMIT: Duration = Duration::from_millis(3);
 
-/// How many processes a signal reached, and which it did not.
+/// Which processes a signal reached, by pid, and which it did not.
 #[derive(Default)]
 pub(crate) struct Sent {
-    pub(crate) count: u32,
+    pub(crate) reached: Vec<i32>,
     pub(crate) refused: Vec<Survivor>,
 }
 
 impl Containment {
     /// Sends a signal to every process of the job.
     pub(crate) fn send(&self, signal: Signal) -> Sent {
+        self.send_to(&self.members(), signal)
+    }
+
+    /// Sends a signal to some processes of the job.
+    pub(crate) fn send_to<'a>(&self, members: impl IntoIterator<Item = &'a Member>, signal: Signal) -> Sent {
         let mut sent = Sent::default();
-        for member in self.members() {
+        for member in members {
             if !self.reaches(member.id.pid) {
                 sent.refused
-                    .push(survivor(&member, "it has left the process group, and nothing else holds it"));
+                    .push(survivor(member, "it has left the process group, and nothing else holds it"));
                 continue;
             }
-            match tree::signal(&member, signal) {
-                Ok(true) => sent.count += 1,
+            match tree::signal(member, signal) {
+                Ok(true) => sent.reached.push(member.id.pid),
                 Ok(false) => {}
                 Err(error) => {
                     let why = outlive_core::outcome::errno_text(error.raw_os_error().unwrap_or(0));
-                    sent.refused.push(survivor(&member, &format!("it may not be signalled: {why}")));
+                    sent.refused.push(survivor(member, &format!("it may not be signalled: {why}")));
                 }
             }
         }
@@ -48,15 +54,18 @@ impl Containment {
     pub(crate) fn end(&mut self) -> Sent {
         match self.level {
             Level::Cgroup2 | Level::Hybrid => {
-                let count = self.members().len();
+                let members = self.members();
+                let inside: HashSet<i32> = self.group.as_ref().map(Group::members).unwrap_or_default();
                 let is_killed = self.group.as_ref().is_some_and(|group| group.kill().is_ok());
                 if !is_killed {
                     return self.end_frozen();
                 }
                 self.is_paused = false;
+                let (inside, strays): (Vec<&Member>, Vec<&Member>) =
+                    members.iter().partition(|member| inside.contains(&member.id.pid));
                 // A process that was moved out of the group is still below the keeper.
-                let mut sent = self.send(Signal::KILL);
-                sent.count = sent.count.max(u32::try_from(count).unwrap_or(u32::MAX));
+                let mut sent = self.send_to(strays, Signal::KILL);
+                sent.reached.extend(inside.iter().map(|member| member.id.pid));
                 sent
             }
             Level::Freezer => self.end_frozen(),
@@ -80,7 +89,9 @@ impl Containment {
     fn sweep(&mut self) -> Sent {
         self.is_paused = false;
         let until = Instant::now() + SWEEP_LIMIT;
-        let mut all = Sent::default();
+        // Listed before the first kill, or those that end at once would not be counted.
+        let reached = self.members().iter().map(|member| member.id.pid).collect();
+        let mut all = Sent { reached, ..Sent::default() };
         loop {
             // The whole first process group at once: no process in it can escape that by forking.
             if let Some((_, main)) = &self.main {
@@ -88,10 +99,11 @@ impl Containment {
             }
             let hit = self.end_children();
             let sent = self.send(Signal::KILL);
-            let is_over = sent.count == 0 && hit == 0;
-            all.count = all.count.max(sent.count.saturating_add(hit));
+            let is_over = sent.reached.is_empty() && hit.is_empty();
+            all.reached.extend(hit.into_iter().chain(sent.reached));
             all.refused = sent.refused;
             if is_over || Instant::now() >= until {
+                all.reached.retain(|pid| all.refused.iter().all(|refused| refused.pid != *pid));
                 return all;
             }
         }
@@ -99,11 +111,11 @@ impl Containment {
 
     /// Kills the keeper's own children by their pids alone. Only the keeper can reap them, so their pids cannot mean other
     /// processes; and a process that forks and exits as fast as it can would be gone before its start time is compared.
-    fn end_children(&self) -> u32 {
+    fn end_children(&self) -> Vec<i32> {
         let me = i32::try_from(std::process::id()).unwrap_or(0);
-        let is_other =
-            |pid| tree::name(pid).is_none_or(|name| name == keeper::PROGRAM.as_bytes() && is_keeper(pid));
-        tree::signal_own_children(me, Signal::KILL, is_other)
+        // Only of what has the name of a keeper's program, here or there, are the arguments worth a look.
+        let may_be = |name: &[u8]| [keeper::PROGRAM.as_bytes(), b"outlive", b"exe"].contains(&name);
+        tree::signal_own_children(me, Signal::KILL, |pid, name| may_be(name) && is_keeper(pid))
     }
 
     /// Tells whether signals of this rung reach a process of the job.

@@ -61,11 +61,12 @@ impl Containment {
         Some((user? / 1000, system? / 1000))
     }
 
-    /// Tells whether the kernel ended one of its processes for want of memory.
-    pub(crate) fn was_out_of_memory(&self) -> bool {
-        let killed = self.memory.as_ref().and_then(|group| {
-            group.entry("memory.events", "oom_kill").or_else(|| group.entry("memory.oom_control", "oom_kill"))
-        });
-        killed.is_some_and(|count| count > 0)
+    /// Returns how many of its processes the kernel ended for want of memory; none if it ended none, or does not count them.
+    pub(crate) fn oom_kills(&self) -> Option<u64> {
+        let group = self.memory.as_ref()?;
+        let killed = group
+            .entry("memory.events", "oom_kill")
+            .or_else(|| group.entry("memory.oom_control", "oom_kill"));
+        killed.filter(|&count| count > 0)
     }
 }

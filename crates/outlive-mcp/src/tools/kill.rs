@@ -29,22 +29,22 @@ pub(crate) static TOOL: Tool = Tool {
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let grace = call.arguments.number("grace_ms", 0..=600_000)?.map(Duration::from_millis);
     let signal = signal(call)?;
-    let jobs = chosen(call)?;
-    if jobs.is_empty() {
+    let (jobs, missing) = chosen(call)?;
+    if jobs.is_empty() && missing.is_empty() {
         return Ok(Reply::new(format!("nothing to end; {}", jobs::live_ids(call.store, call.scope))));
     }
     let ended = match (signal, grace) {
         (Some(signal), None) if signal != Signal::TERM && signal != Signal::KILL => {
             let send = |job: &Job| call.store.signal(job, signal, BY);
             let sent: Vec<_> = jobs.iter().map(send).collect();
-            return tell(call, jobs, sent, Some(signal));
+            return tell(call, jobs, sent, missing, Some(signal));
         }
         (signal, grace) => {
             let force = signal == Some(Signal::KILL);
             call.store.kill_all(&jobs, &Kill { signal, grace, force, by: BY.to_owned() })
         }
     };
-    tell(call, jobs, ended, None)
+    tell(call, jobs, ended, missing, None)
 }
 
 fn signal(call: &Call<'_>) -> Result<Option<Signal>, Failure> {
@@ -56,8 +56,8 @@ fn signal(call: &Call<'_>) -> Result<Option<Signal>, Failure> {
     Signal::parse(text.trim()).map(Some).ok_or_else(unknown)
 }
 
-/// Finds the jobs. If one does not exist, none is ended.
-fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
+/// Finds the jobs, and why some of them were not found; the others are ended all the same.
+fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, Vec<Failure>), Failure> {
     let mut references = call.arguments.texts("jobs")?;
     references.extend(call.arguments.texts("job")?);
     let group = call.arguments.text("group")?;
@@ -67,13 +67,18 @@ fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
             Failure::new("kill needs job, jobs, group or port").next(jobs::live_ids(call.store, call.scope))
         );
     }
-    let mut chosen = Vec::new();
-    for reference in references {
-        chosen.push(jobs::find(call, &reference)?);
-    }
+    let find = |reference: &String| jobs::find_to_change(call, reference);
+    let mut found: Vec<Result<Job, Failure>> = references.iter().map(find).collect();
     if let Some(port) = port {
-        let found = call.store.find_by_port(port, call.scope.seen());
-        chosen.push(found.map_err(|error| failed(call, "", error))?);
+        let job = call.store.find_by_port(port, call.scope.seen());
+        found.push(job.map_err(|error| failed(call, "", error)));
+    }
+    let (mut chosen, mut missing) = (Vec::new(), Vec::new());
+    for found in found {
+        match found {
+            Ok(job) => chosen.push(job),
+            Err(failure) => missing.push(failure),
+        }
     }
     if let Some(group) = group {
         let is_member = |job: &Job| job.spec().options.group.as_ref() == Some(&group);
@@ -83,17 +88,19 @@ fn chosen(call: &mut Call<'_>) -> Result<Vec<Job>, Failure> {
     // A job may be given twice, as by name and by port.
     let mut ids = std::collections::BTreeSet::new();
     chosen.retain(|job| ids.insert(job.id().clone()));
-    Ok(chosen)
+    Ok((chosen, missing))
 }
 
 fn tell(
     call: &Call<'_>,
     jobs: Vec<Job>,
     ended: Vec<Result<Killed, ControlError>>,
+    missing: Vec<Failure>,
     sent: Option<Signal>,
 ) -> Result<Reply, Failure> {
     let mut body = String::new();
-    let mut failures = Vec::new();
+    let asked = jobs.len() + missing.len();
+    let mut failures = missing;
     for (job, ended) in jobs.iter().zip(ended) {
         match ended {
             Ok(killed) => describe(job, &killed, sent, &mut body),
@@ -109,7 +116,7 @@ fn tell(
     }
     let header = match body.lines().count() {
         1 if failures.is_empty() => std::mem::take(&mut body).trim_end().to_owned(),
-        count => format!("{count} of {} jobs:", jobs.len()),
+        count => format!("{count} of {asked} jobs:"),
     };
     let mut reply = Reply::new(header).body(body);
     for failure in failures {

@@ -24,7 +24,7 @@ pub(crate) static TOOL: Tool = Tool {
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = call.arguments.required("job", "manage_job job=web action=pause")?;
     let action = call.arguments.word("action", &ACTIONS)?;
-    let job = jobs::find(call, &reference)?;
+    let job = jobs::find_to_change(call, &reference)?;
     let id = job.id().clone();
     let done = match action {
         Some("pause") => {

@@ -168,7 +168,7 @@ pub(crate) fn await_output(
 /// Words a failure to read, which may be because the job was removed meanwhile.
 pub(crate) fn unreadable(call: &Call<'_>, job: &Job, error: &std::io::Error) -> Failure {
     if job.is_removed() {
-        return jobs::failed(call, "", outlive::FindError::Unknown(job.id().to_string()));
+        return jobs::failed(call, "", outlive::FindError::Unknown(job.id().to_string(), Vec::new()));
     }
     Failure::of("cannot read its output", error).next("call it again")
 }

@@ -32,7 +32,7 @@ const QUIET: Duration = Duration::from_millis(150);
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = call.arguments.required("job", "send_input job=repl text=\"print(1)\"")?;
-    let job = jobs::find(call, &reference)?;
+    let job = jobs::find_to_change(call, &reference)?;
     let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(2000);
     let eof = call.arguments.flag("eof")?;
     let submit = call.arguments.choice_of_two("submit")?;

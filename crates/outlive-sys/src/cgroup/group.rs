@@ -1,5 +1,6 @@
 //! One group: making it, reading and writing its files, removing it.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -30,7 +31,7 @@ impl Group {
     /// If this user may not, or the kernel has no room.
     pub fn make(place: &Path, owner: ProcessId) -> io::Result<Self> {
         let parent = place.join(parent_name());
-        let path = parent.join(format!("job-{}-{}-{}", pid_namespace(), owner.pid, owner.start_time));
+        let path = parent.join(format!("job-{}-{}-{}", pid_namespace(0), owner.pid, owner.start_time));
         for _ in 0..100 {
             match fs::create_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
@@ -54,9 +55,9 @@ impl Group {
 
     /// Tells whether it was made for the job of this keeper: its name says so, and it is where this user's groups are.
     pub fn is_of(&self, owner: ProcessId, uid: u32) -> bool {
-        let named = self.path.file_name().and_then(|name| owner_of(name.to_str()?, pid_namespace()));
+        let named = self.path.file_name().and_then(|name| owner_of(name.to_str()?));
         let parent = self.path.parent().and_then(Path::file_name);
-        named == Some(owner)
+        named == Some((pid_namespace(0), owner))
             && parent.is_some_and(|name| name.as_bytes() == format!("outlive-{uid}").as_bytes())
     }
 
@@ -127,8 +128,8 @@ impl Group {
     }
 
     /// Lists the processes in it and in the groups below it.
-    pub fn members(&self) -> Vec<i32> {
-        let mut found = Vec::new();
+    pub fn members(&self) -> HashSet<i32> {
+        let mut found = HashSet::new();
         let mut open = vec![self.path.clone()];
         while let Some(path) = open.pop() {
             let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
@@ -137,6 +138,19 @@ impl Group {
             open.extend(groups_below(&path));
         }
         found
+    }
+
+    /// Tells whether a process is in it or in a group below it, of whatever pid namespace.
+    pub fn is_populated(&self) -> bool {
+        match self.entry("cgroup.events", "populated") {
+            Some(populated) => populated > 0,
+            // Version 1 has only the lists.
+            None => {
+                let is_empty = |path: PathBuf| fs::read(path).is_ok_and(|list| list.is_empty());
+                !is_empty(self.path.join("cgroup.procs"))
+                    || groups_below(&self.path).any(|path| Self::at(path).is_populated())
+            }
+        }
     }
 
     /// Ends everything in it at once (version 2, Linux 5.14).
@@ -225,14 +239,14 @@ mod tests {
 
     #[test]
     fn a_name_tells_its_owner() {
-        let owner = owner_of("job-7-42-777", 7).unwrap();
-        assert_eq!((owner.pid, owner.start_time), (42, 777));
-        for name in ["keepers", "job-", "job-1", "job-7-1", "job-7-a-b", "job-8-42-777", "7-42-777"] {
-            assert_eq!(owner_of(name, 7), None, "{name}");
+        let owner = ProcessId { pid: 42, start_time: 777 };
+        assert_eq!(owner_of("job-7-42-777"), Some((7, owner)));
+        for name in ["keepers", "job-", "job-1", "job-7-1", "job-7-a-b", "job-7-42-777-1", "7-42-777"] {
+            assert_eq!(owner_of(name), None, "{name}");
         }
         let is_of = |path: &str, uid| Group::at(path).is_of(owner, uid);
         let place = "/sys/fs/cgroup/outlive-0";
-        let here = pid_namespace();
+        let here = pid_namespace(0);
         assert!(is_of(&format!("{place}/job-{here}-42-777"), 0));
         let others = [
             format!("{place}/job-{here}-42-778"),

@@ -10,11 +10,15 @@
 mod group;
 mod hierarchies;
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
 
 use crate::identity::ProcessId;
 use crate::socket::own_uid;
+use crate::tree;
 
 pub use group::Group;
 use group::groups_below;
@@ -24,6 +28,9 @@ pub use hierarchies::{CONTROLLERS, Hierarchies};
 fn parent_name() -> String {
     format!("outlive-{}", own_uid())
 }
+
+/// Older groups of other pid namespaces that are empty are left from a container that is gone.
+const STALE: Duration = Duration::from_secs(3600);
 
 /// The group of keepers that were started from inside a job.
 const KEEPERS: &str = "keepers";
@@ -62,14 +69,23 @@ pub fn is_in_other_job(pid: i32, group: &Group) -> bool {
     })
 }
 
-/// Removes groups of jobs whose keepers are gone, if nothing is in them.
+/// Removes groups of jobs whose keepers are gone, if nothing is in them. A keeper of another pid namespace is gone if no process
+/// of that namespace can be seen, and its group is empty for so long that the keeper cannot just have made it: the keeper may be
+/// in a namespace that is not below this one.
 pub fn sweep(hierarchies: &Hierarchies) {
+    // All processes are looked at only if there is such a group.
+    let mut seen: Option<HashSet<u64>> = None;
     for place in hierarchies.unified.iter().chain(hierarchies.v1.iter().flatten()) {
         let parent = place.join(parent_name());
         for path in groups_below(&parent) {
-            let owner = path.file_name().and_then(|name| owner_of(name.to_str()?, pid_namespace()));
-            if owner.is_some_and(|owner| !owner.is_alive()) {
-                Group::at(path).remove();
+            let owner = path.file_name().and_then(|name| owner_of(name.to_str()?));
+            let is_gone = owner.is_some_and(|(namespace, owner)| match namespace == pid_namespace(0) {
+                true => !owner.is_alive(),
+                false => is_stale(&path) && !seen.get_or_insert_with(pid_namespaces).contains(&namespace),
+            });
+            let group = Group::at(path);
+            if is_gone && !group.is_populated() {
+                group.remove();
             }
         }
         fs::remove_dir(parent.join(KEEPERS)).ok();
@@ -77,15 +93,25 @@ pub fn sweep(hierarchies: &Hierarchies) {
     }
 }
 
-/// Returns the keeper whose group has this name, if it is of this pid namespace: pids of another one mean nothing here.
-fn owner_of(name: &str, pid_namespace: u64) -> Option<ProcessId> {
-    let (namespace, owner) = name.strip_prefix("job-")?.split_once('-')?;
-    let (pid, start_time) = owner.split_once('-').filter(|_| namespace.parse() == Ok(pid_namespace))?;
-    Some(ProcessId { pid: pid.parse().ok()?, start_time: start_time.parse().ok()? })
+/// Returns the keeper whose group has this name, and its pid namespace: in another one its pid means nothing.
+fn owner_of(name: &str) -> Option<(u64, ProcessId)> {
+    let mut parts = name.strip_prefix("job-")?.split('-').map(|part| part.parse::<u64>().ok());
+    let (namespace, pid, start_time) = (parts.next()??, parts.next()??, parts.next()??);
+    parts.next().is_none().then_some((namespace, ProcessId { pid: i32::try_from(pid).ok()?, start_time }))
 }
 
-/// Returns the number of this program's pid namespace.
-fn pid_namespace() -> u64 {
+/// Returns the number of a process's pid namespace, where this program may know it; 0 stands for this program.
+fn pid_namespace(pid: i32) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self/ns/pid").map_or(0, |data| data.ino())
+    let process = if pid == 0 { "self".to_owned() } else { pid.to_string() };
+    fs::metadata(format!("/proc/{process}/ns/pid")).map_or(0, |data| data.ino())
+}
+
+fn pid_namespaces() -> HashSet<u64> {
+    tree::all_pids().into_iter().map(pid_namespace).collect()
+}
+
+fn is_stale(path: &Path) -> bool {
+    let made = fs::metadata(path).and_then(|data| data.modified());
+    made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age >= STALE))
 }

@@ -113,6 +113,8 @@ points! {
 
         LaunchReceive = "keeper.launch.receive", Call;
         GroupMake = "keeper.group.mkdir", Call;
+        /// Mapping the buffer that output is read into.
+        BufferMap = "keeper.buffer.map", Call;
         SocketBind = "keeper.socket.bind", Call;
         SocketListen = "keeper.socket.listen", Call;
         /// Opening the descriptor that is readable when a child has ended.
@@ -144,6 +146,7 @@ points! {
         /// Emptying the pipes.
         Drain = "keeper.output.drain", Sure;
         OutcomeWrite = "keeper.outcome.write", Write;
+        /// Syncing the outcome, once it is announced.
         OutcomeSync = "keeper.outcome.sync", Call;
         LiveRemove = "keeper.live.unlink", Call;
         /// Letting waiters go on.
@@ -185,8 +188,6 @@ points! {
         ToldMake = "reader.told.create", Call;
         /// Making the file that is locked by the process which looks whether a job is ready.
         ProbeMake = "reader.probe.create", Call;
-        ReadyMake = "reader.ready.create", Call;
-        ReadyWrite = "reader.ready.write", Write;
         /// Noting that a front end has shown the outcome.
         SeenMake = "reader.seen.create", Call;
         CursorsMake = "reader.cursors.mkdir", Call;
@@ -249,6 +250,8 @@ points! {
         SETTINGS = "reader.settings", SettingsWrite, SettingsRename;
         /// The session that a job is given to.
         TRANSFER = "reader.transfer", TransferWrite, TransferRename;
+        /// That a job is ready.
+        READY = "reader.ready", ReadyWrite, ReadyRename;
         /// The new name of a job.
         NAME = "reader.name", NameWrite, NameRename;
         /// What is known of an agent.

@@ -1,10 +1,12 @@
 //! Requests to a job's keeper.
 
 pub(crate) mod orphan;
+mod silent;
 pub(crate) mod tree;
 pub(crate) mod usage;
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,8 @@ use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::poll::readable;
 use outlive_sys::signal::Signal;
 use outlive_sys::socket;
 
@@ -23,6 +27,9 @@ use crate::wait::conditions::Until;
 
 /// How long a keeper may take beyond the request's own time; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a list or an answer is held up by a keeper that is asked for what a damaged `meta.json` does not say.
+const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
 
 /// A grace period without an end: a year.
 const NO_END: u64 = 366 * 86_400_000;
@@ -146,13 +153,20 @@ impl Store {
             by: kill.by.clone(),
         };
         let answer = Connection::open(self, job, &state)
-            .and_then(|mut keeper| keeper.ask_to_signal(&request, grace + PATIENCE));
+            .and_then(|mut keeper| keeper.ask_to_signal(&request, grace.saturating_add(PATIENCE)));
         match answer {
             // It ended during the request, which is the intended result.
             Err(error) if error.is_keeper_gone() && self.ends_now(job) => Ok(Killed::default()),
             // The keeper died during the request.
             Err(error) if error.is_keeper_gone() && job.state(self).is_orphaned() => {
                 self.kill_orphan(job, &job.state(self), kill)
+            }
+            // It can no longer be asked, and the job is killed without it.
+            Err(ControlError::Unreachable(_, error))
+                if error.kind() == io::ErrorKind::WouldBlock
+                    && keeper_of(&state).is_some_and(|keeper| silent::end(job, keeper)) =>
+            {
+                self.kill(job, kill)
             }
             answer => answer,
         }
@@ -337,6 +351,14 @@ impl Store {
     }
 }
 
+/// Asks a keeper what `meta.json` says; `None` if it does not answer soon, or is too old to know.
+pub(crate) fn ask_for_meta(job: &Job) -> Option<Vec<u8>> {
+    match Connection::greet(job, None, SNAPSHOT_LIMIT).ok()?.ask(&Request::Snapshot, SNAPSHOT_LIMIT).ok()? {
+        Reply::Described(snapshot) => Some(snapshot),
+        _ => None,
+    }
+}
+
 /// Tells whether a connection broke because the keeper is gone, and not because it is silent.
 pub(crate) fn is_over_now(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
@@ -353,11 +375,15 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
     }
 }
 
+fn keeper_of(state: &State) -> Option<ProcessId> {
+    state.meta.as_ref()?.keeper.map(tree::identity)
+}
+
 /// Connects to a keeper, and waits for the socket of a keeper that is just starting.
-fn connect(job: &Job) -> io::Result<UnixStream> {
-    let deadline = Instant::now() + PATIENCE;
+fn connect(job: &Job, patience: Duration) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + patience;
     loop {
-        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir(), file::CONTROL, PATIENCE)) {
+        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir()?, file::CONTROL, patience)) {
             // Not created yet, or not listening yet.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
@@ -375,6 +401,8 @@ fn connect(job: &Job) -> io::Result<UnixStream> {
 struct Connection<'a> {
     job: &'a Job,
     stream: UnixStream,
+    /// None while it is starting.
+    keeper: Option<ProcessId>,
 }
 
 impl<'a> Connection<'a> {
@@ -385,9 +413,19 @@ impl<'a> Connection<'a> {
         if state.is_orphaned() {
             return Err(ControlError::Orphaned(job.id().clone()));
         }
-        let stream = connect(job).map_err(|error| unreachable(job, error))?;
-        let mut connection = Self { job, stream };
-        let hello = connection.receive()?;
+        let keeper = keeper_of(state);
+        if let Some(keeper) = keeper {
+            // A stopped keeper takes no connection once its queue is full.
+            silent::continue_stopped(job, keeper);
+        }
+        Self::greet(job, keeper, PATIENCE)
+    }
+
+    /// Connects to the keeper and checks that it is the job's.
+    fn greet(job: &'a Job, keeper: Option<ProcessId>, patience: Duration) -> Result<Self, ControlError> {
+        let stream = connect(job, patience).map_err(|error| unreachable(job, error))?;
+        let mut connection = Self { job, stream, keeper };
+        let hello = connection.receive(patience)?;
         let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
         if hello.nonce != job.spec().nonce {
             let other = io::Error::new(io::ErrorKind::InvalidData, "the keeper of another job answers");
@@ -402,10 +440,8 @@ impl<'a> Connection<'a> {
 
     /// Sends a request, and waits at most `limit` for the answer.
     fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
-        let limited = self.stream.set_read_timeout(Some(limit.max(Duration::from_millis(1))));
-        limited.map_err(|error| unreachable(self.job, error))?;
         self.send(request)?;
-        let contents = self.receive()?;
+        let contents = self.receive(limit)?;
         Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
     }
 
@@ -423,9 +459,27 @@ impl<'a> Connection<'a> {
             .map_err(|error| unreachable(self.job, error))
     }
 
-    fn receive(&mut self) -> Result<Vec<u8>, ControlError> {
-        fault::step(Point::ReplyReceive, || receive_frame(&mut self.stream))
-            .map_err(|error| unreachable(self.job, error))
+    /// Waits at most `limit` for what the keeper says next. A keeper that is stopped meanwhile is continued.
+    fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, ControlError> {
+        let received = fault::step(Point::ReplyReceive, || {
+            let deadline = Instant::now().checked_add(limit.max(Duration::from_millis(1)));
+            let (mut look, mut stops) = (silent::FIRST_LOOK, 0);
+            loop {
+                let rest =
+                    deadline.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+                if readable(self.stream.as_fd(), Some(look.min(rest)))? {
+                    return receive_frame(&mut self.stream);
+                }
+                let was_stopped =
+                    self.keeper.is_some_and(|keeper| silent::continue_stopped(self.job, keeper));
+                stops += u32::from(was_stopped);
+                if rest <= look || stops == silent::STOPS {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                look *= 2;
+            }
+        });
+        received.map_err(|error| unreachable(self.job, error))
     }
 }
 

@@ -180,7 +180,7 @@ pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
 /// Tells whether a keeper is this job's: it holds the lock file itself.
 fn keeps(keeper: i32, job: &Job) -> bool {
     let held = format!("/proc/{keeper}/fd/{LOCK_FD}");
-    durable::open_ro(job.dir(), file::LOCK).is_ok_and(|lock| durable::is_at(lock, Path::new(&held)))
+    job.open_file(file::LOCK).is_ok_and(|lock| durable::is_at(lock, Path::new(&held)))
 }
 
 /// Tells whether the job's pids are valid in this pid namespace.
@@ -213,7 +213,7 @@ fn add_group(members: &mut Vec<Member>, meta: &Meta) {
     members.extend(stats.map(|stat| Member { id: stat.id, parent: stat.parent, state: stat.state }));
 }
 
-fn group_pids(meta: &Meta) -> Vec<i32> {
+fn group_pids(meta: &Meta) -> HashSet<i32> {
     let group = meta.containment.as_ref().and_then(|containment| containment.group.as_deref());
     group.map(|group| Group::at(group).members()).unwrap_or_default()
 }
@@ -269,7 +269,7 @@ mod tests {
         std::fs::create_dir(group.path().join("inner")).unwrap();
         std::fs::write(group.path().join("cgroup.procs"), "12\n0\n").unwrap();
         std::fs::write(group.path().join("inner/cgroup.procs"), "13\n").unwrap();
-        assert_eq!(Group::at(group.path()).members(), [12, 13]);
+        assert_eq!(Group::at(group.path()).members(), [12, 13].into());
         assert!(Group::at(group.path().join("gone")).members().is_empty());
     }
 }

@@ -236,7 +236,7 @@ impl<'a> Deliverer<'a> {
     fn note(&self, entry: &Entry, sent: &Sent) {
         let job = self.store.find_exactly(&entry.job, entry.nonce);
         if let (Some(job), Ok(bytes)) = (job, serde_json::to_vec(sent)) {
-            durable::replace(Replacing::SENT, job.dir(), file::WEBHOOK, &bytes).ok();
+            job.dir().and_then(|dir| durable::replace(Replacing::SENT, dir, file::WEBHOOK, &bytes)).ok();
         }
     }
 

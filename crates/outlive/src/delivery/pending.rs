@@ -74,7 +74,7 @@ impl Store {
     /// Locks a job's mark; `None` if it is gone, and so nothing is left to do.
     pub(crate) fn take_pending(&self, job: &Job) -> io::Result<Option<PendingMark>> {
         let path = self.pending_mark(job.id(), job.spec().nonce);
-        let file = match File::open(&path) {
+        let file = match durable::open_ro(durable::CWD, &path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };

@@ -1,6 +1,5 @@
 //! Results of the on-exit command and of the webhook: `completion.json`, `webhook.json`, and how they are shown.
 
-use std::io::Read;
 use std::time::Duration;
 
 use outlive_core::file;
@@ -151,9 +150,7 @@ impl Job {
     }
 
     fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let mut bytes = Vec::new();
-        durable::open_ro(self.dir(), name).ok()?.take(1 << 20).read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&durable::read(self.dir().ok()?, name).ok()?).ok()
     }
 
     /// Changes the record of the on-exit work. Best effort: on a full disk, or after the job was removed, nothing is recorded.
@@ -163,7 +160,9 @@ impl Job {
         if let Ok(bytes) = serde_json::to_vec(&record)
             && !self.is_removed()
         {
-            durable::replace(Replacing::PARTING, self.dir(), file::COMPLETION, &bytes).ok();
+            self.dir()
+                .and_then(|dir| durable::replace(Replacing::PARTING, dir, file::COMPLETION, &bytes))
+                .ok();
         }
     }
 

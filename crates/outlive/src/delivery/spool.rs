@@ -4,7 +4,7 @@
 //! `spool/lock` changes or removes files, so no notice is sent by two processes at the same time.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use outlive_core::FORMAT;
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::owner::Distrust;
 use outlive_sys::{clock, durable, lock, random};
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +31,6 @@ const LOCK: &str = "lock";
 
 /// Longest pause between two attempts.
 const LONGEST: Duration = Duration::from_secs(300);
-
-/// Longer files are no notices.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// Age at which temporary files of a crash are removed.
 const STALE: Duration = Duration::from_secs(3600);
@@ -189,12 +187,10 @@ impl Store {
 }
 
 fn read_entry(path: &Path) -> Option<Result<Entry, String>> {
-    let mut bytes = Vec::new();
-    let damage = match File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)) {
-        Ok(count) if count as u64 > MAX_BYTES => "it is too large".to_owned(),
-        Err(error) if error.kind() == io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+    let damage = match durable::read(durable::CWD, path) {
+        Err(error) if Distrust::of(&error).is_some() => error.to_string(),
         Err(_) => return None,
-        Ok(_) => match serde_json::from_slice::<Entry>(&bytes) {
+        Ok(bytes) => match serde_json::from_slice::<Entry>(&bytes) {
             Err(error) => format!("it cannot be read: {error}"),
             Ok(entry) if entry.format != FORMAT => {
                 format!("it has format {}, and this version reads {FORMAT}", entry.format)

@@ -1,5 +1,10 @@
 //! Converts each error of the library into a failure: its code, and what to do next at a command line and with tools.
 
+use std::path::Path;
+
+use outlive_sys::owner::{self, Distrust};
+use outlive_sys::socket;
+
 use super::{Code, Failure, cut, exit};
 use crate::{
     AgentError, ConfigError, ControlError, FindError, InboxError, LimitError, PatternError, RemoveError,
@@ -23,6 +28,26 @@ impl Failure {
         self
     }
 
+    /// Says what to do about a store that is not trusted.
+    fn distrusted(self, path: &Path, why: Distrust) -> Self {
+        let (path, is_root) = (path.display(), socket::own_uid() == 0);
+        let hint = match why {
+            Distrust::Owner(uid) if is_root => {
+                let name = owner::user_name(uid);
+                format!(
+                    "`outlive --as-owner …` acts as {name}; or set OUTLIVE_HOME to a directory of root's own"
+                )
+            }
+            Distrust::Owner(_) => "set OUTLIVE_HOME to a directory of your own".to_owned(),
+            Distrust::Shared(_) => {
+                format!("look at what is in it, then take the right away: chmod -R go-w {path}")
+            }
+            Distrust::Link | Distrust::Kind | Distrust::TooLong(_) => format!("move {path} away"),
+        };
+        let failure = if why.is_foreign() { self.code_is(Code::Foreign) } else { self };
+        failure.tool_hint(format!("tell the user: {hint}")).hint(hint)
+    }
+
     /// Hints for a failure that no caller can fix.
     fn broken(self) -> Self {
         self.hint(EXAMINE).tool_hint(TELL_THE_USER)
@@ -44,6 +69,15 @@ impl From<StoreError> for Failure {
             StoreError::Config(ConfigError::Parse(..)) => {
                 Self { message: error.to_string(), ..failure.code_is(Code::Config) }
                     .hint("docs/guide/configuration.md has every key")
+            }
+            StoreError::Distrusted(path, source) => failure.distrusted(path, *source),
+            StoreError::Config(ConfigError::Distrusted(path, source)) => {
+                let code = if source.is_foreign() { Code::Foreign } else { Code::Config };
+                let hint = format!(
+                    "{} must be a file of yours that others cannot write to; OUTLIVE_CONFIG names another",
+                    path.display()
+                );
+                failure.code_is(code).tool_hint(format!("tell the user: {hint}")).hint(hint)
             }
             StoreError::Io(path, _) => failure
                 .hint(format!("{} must be a directory that you own, on a disk with room", path.display())),
@@ -105,17 +139,26 @@ impl From<FindError> for Failure {
     fn from(error: FindError) -> Self {
         let failure = Self::other("", &error);
         match &error {
-            FindError::Unknown(reference) => {
-                Self::other("", &FindError::Unknown(cut(reference)))
-                    .code_is(Code::NotFound)
-                    .hint("`outlive list` shows all jobs")
-                    .with_live_jobs()
+            FindError::Unknown(reference, similar) => {
+                let unknown = FindError::Unknown(cut(reference), Vec::new());
+                let failure = Self::other("", &unknown).code_is(Code::NotFound);
+                match similar.as_slice() {
+                    [] => failure.hint("`outlive list` shows all jobs").with_live_jobs(),
+                    similar => failure.hint_for_all(&format!(
+                        "did you mean {}? give the whole id, its last part, or its name",
+                        crate::job::find::list(similar)
+                    )),
+                }
             }
             FindError::Ambiguous(..) => {
-                failure.code_is(Code::Ambiguous).hint_for_all("give more of the id")
+                failure.code_is(Code::Ambiguous).hint_for_all("give the whole id, or its last part")
             }
             FindError::Damaged(id, error) if error.is_newer() => {
                 failure.code_is(Code::Newer).about(id).with_live_jobs()
+            }
+            FindError::Damaged(id, error) if error.is_foreign() => {
+                let next = "it is not used: `outlive doctor` says whose it is";
+                failure.code_is(Code::Foreign).about(id).hint_for_all(next)
             }
             FindError::Damaged(id, _) => failure
                 .code_is(Code::Damaged)

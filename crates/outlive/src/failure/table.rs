@@ -87,6 +87,7 @@ codes! {
     NotReached   NOT_REACHED  409 "not_reached"   "`wait`: what was waited for can no longer come"
     NotStarted   CANNOT_START 422 "not_started"   "the command was not executed; the exit status is 127 if there is no such program"
     Config       FAILED       500 "config"        "`config.toml` cannot be understood"
+    Foreign      FAILED       403 "foreign"       "another user owns the store, the job or the configuration, or can write to it"
     Damaged      FAILED       500 "damaged"       "the job's directory cannot be read"
     Newer        FAILED       501 "newer"         "a newer outlive wrote the job, in a format of which nothing is understood here"
     Exists       FAILED       409 "exists"        "`session create`: the session is there already"

@@ -1,4 +1,4 @@
-//! Finds jobs by id, unique prefix, name or port.
+//! Finds jobs by id, name, port or, to read them only, by the beginning of an id.
 
 use std::fs;
 use std::io;
@@ -43,14 +43,14 @@ pub struct Damaged {
 /// Why a job was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// No job has this id, name or prefix.
+    /// No job has this id or name; the ids of those whose id or name begins with it, newest first.
     #[error("there is no job {0:?}")]
-    Unknown(String),
+    Unknown(String, Vec<JobId>),
     /// Several jobs match the text that was given.
     #[error("{0:?} is not one job but {ids}", ids = list(.1))]
     Ambiguous(String, Vec<JobId>),
     /// The job is there and cannot be used.
-    #[error("job {0} {what}", what = if .1.is_newer() { NEWER } else { "is damaged" })]
+    #[error("job {0} {what}", what = verdict(.1))]
     Damaged(JobId, #[source] DamageError),
     /// No live job listens on the port.
     #[error("no live job listens on port {port}")]
@@ -68,11 +68,22 @@ pub enum FindError {
 /// Message for a job that this version does not wholly understand.
 pub const NEWER: &str = "was written by a newer outlive: upgrade to read all of it";
 
+fn verdict(damage: &DamageError) -> &'static str {
+    match (damage.is_newer(), damage.is_foreign()) {
+        (true, _) => NEWER,
+        (_, true) => "is not used",
+        _ => "is damaged",
+    }
+}
+
+fn ids(jobs: &[Job]) -> Vec<JobId> {
+    jobs.iter().map(|job| job.id().clone()).collect()
+}
+
 /// Returns the only job that matches a reference.
-fn only(mut jobs: Vec<Job>, reference: &str, none: impl Fn() -> FindError) -> Result<Job, FindError> {
+fn only(mut jobs: Vec<Job>, reference: &str, none: impl FnOnce() -> FindError) -> Result<Job, FindError> {
     if jobs.len() > 1 {
-        let candidates = jobs.iter().map(|job| job.id().clone()).collect();
-        return Err(FindError::Ambiguous(reference.to_owned(), candidates));
+        return Err(FindError::Ambiguous(reference.to_owned(), ids(&jobs)));
     }
     jobs.pop().ok_or_else(none)
 }
@@ -89,7 +100,15 @@ pub(crate) fn list(candidates: &[JobId]) -> String {
 impl Store {
     /// Opens a job by its whole id; `None` if there is no such job.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
-        Job::open(self.jobs().join(id.as_str()), id)
+        let path = self.jobs().join(id.as_str());
+        if let Some(known) = self.known.get(&path, id) {
+            return Ok(Some(Job::of(path, known, None)));
+        }
+        let job = Job::open(path, id)?;
+        if let Some(job) = &job {
+            self.known.insert(&job.known);
+        }
+        Ok(job)
     }
 
     /// Finds the job that an event is about, though its id may have been reused. `None` if it is gone or damaged.
@@ -104,8 +123,10 @@ impl Store {
     /// If the store cannot be read. A damaged job is no error: it is in the listing.
     pub fn list(&self, session: Option<&SessionName>) -> io::Result<Listing> {
         let mut listing = Listing::default();
-        for entry in fs::read_dir(self.jobs())? {
-            let name = entry?.file_name();
+        let names = fs::read_dir(self.jobs())?.map(|entry| Ok(entry?.file_name()));
+        let names = names.collect::<io::Result<Vec<_>>>()?;
+        self.known.retain(&names);
+        for name in names {
             let job = match name.to_str().and_then(|name| JobId::parse(name).ok()) {
                 Some(id) => self.open_job(&id),
                 None => Err(DamageError::Name(name.clone())),
@@ -122,14 +143,37 @@ impl Store {
         Ok(listing)
     }
 
-    /// Finds a job: by its id, else by its name, else by a prefix of its id.
-    ///
-    /// Of several jobs with one name, the live one is meant, and if none is live the newest.
+    /// Finds a job that is only read: as [`Store::find_to_change`], else by the beginning of its id.
     ///
     /// # Errors
     ///
     /// If no job or several jobs match, or the job is damaged.
     pub fn find(&self, reference: &str, session: Option<&SessionName>) -> Result<Job, FindError> {
+        self.find_or(reference, session, |job| {
+            !reference.is_empty() && job.id().as_str().starts_with(reference)
+        })
+    }
+
+    /// Finds a job that is ended, removed or otherwise changed: by its id, else by its name or the word that its id begins with
+    /// (`psql` of `psql-3f9c`), else by the last part of its id (`3f9c`). The beginning of an id is not enough: `s1` must not
+    /// end `s10-m285`.
+    ///
+    /// Of several jobs with one name or word, the live one is meant, and if none is live the newest.
+    ///
+    /// # Errors
+    ///
+    /// If no job or several jobs match, or the job is damaged.
+    pub fn find_to_change(&self, reference: &str, session: Option<&SessionName>) -> Result<Job, FindError> {
+        self.find_or(reference, session, |_| false)
+    }
+
+    /// Finds a job by its exact references, else by `matches`.
+    fn find_or(
+        &self,
+        reference: &str,
+        session: Option<&SessionName>,
+        matches: impl Fn(&Job) -> bool,
+    ) -> Result<Job, FindError> {
         let is_visible = |job: &Job| session.is_none_or(|session| job.session() == session);
         if let Ok(id) = JobId::parse(reference) {
             match self.open_job(&id) {
@@ -138,21 +182,38 @@ impl Store {
                 Err(error) => return Err(FindError::Damaged(id, error)),
             }
         }
-        let jobs = self.list(session)?.jobs;
-        let named = jobs.iter().any(|job| job.name() == Some(reference));
-        let mut matching: Vec<Job> = jobs
+        let (called, mut others): (Vec<Job>, Vec<Job>) = self
+            .list(session)?
+            .jobs
             .into_iter()
-            .filter(|job| match named {
-                true => job.name() == Some(reference),
-                false => !reference.is_empty() && job.id().as_str().starts_with(reference),
-            })
-            .collect();
-        if named && matching.len() > 1 {
-            let (live, mut ended): (Vec<_>, Vec<_>) =
-                matching.into_iter().partition(|job| job.state(self).is_live());
-            matching = if live.is_empty() { ended.pop().into_iter().collect() } else { live };
+            .partition(|job| job.name() == Some(reference) || job.word() == Some(reference));
+        let mut matching = self.preferred(called, reference);
+        let tail = |job: &Job| job.id().parts().is_some_and(|(_, tail)| tail == reference);
+        for matches in [&tail as &dyn Fn(&Job) -> bool, &matches] {
+            if matching.is_empty() {
+                (matching, others) = others.into_iter().partition(matches);
+            }
         }
-        only(matching, reference, || FindError::Unknown(reference.to_owned()))
+        only(matching, reference, || {
+            let begins = |text: &str| !reference.is_empty() && text.starts_with(reference);
+            others.retain(|job| begins(job.id().as_str()) || job.name().is_some_and(begins));
+            others.reverse();
+            FindError::Unknown(reference.to_owned(), ids(&others))
+        })
+    }
+
+    /// Chooses among jobs with one name or word, oldest first: the live ones, and of those the ones with that name; if none is
+    /// live, the newest.
+    fn preferred(&self, mut jobs: Vec<Job>, name: &str) -> Vec<Job> {
+        if jobs.len() > 1 {
+            let (mut live, mut ended): (Vec<_>, Vec<_>) =
+                jobs.into_iter().partition(|job| job.state(self).is_live());
+            if live.iter().any(|job| job.name() == Some(name)) {
+                live.retain(|job| job.name() == Some(name));
+            }
+            jobs = if live.is_empty() { ended.pop().into_iter().collect() } else { live };
+        }
+        jobs
     }
 
     /// Finds the live job whose processes listen on a TCP port.

@@ -1,24 +1,29 @@
 //! One job in the store.
 
 pub(crate) mod find;
+pub(crate) mod known;
 pub(crate) mod object;
 pub(crate) mod state;
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::meta::Meta;
-use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
+use outlive_core::outcome::{Closed, Outcome};
 use outlive_core::spec::{Spec, SpecError};
 use outlive_core::{FORMAT, file, segment};
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::owner::Distrust;
+use outlive_sys::stamp::Stamp;
 use outlive_sys::{durable, lock};
 
+use crate::control;
+use crate::job::known::{Dir, Kept, Known};
 use crate::launch::request::is_showable;
 use crate::output::{Output, cursor};
 use crate::store::Store;
@@ -27,12 +32,8 @@ use crate::store::Store;
 #[derive(Debug)]
 pub struct Job {
     path: PathBuf,
-    dir: OwnedFd,
-    spec: Spec,
-    /// The session that the job was moved to.
-    given_to: Option<SessionName>,
-    /// The display name since the last rename.
-    renamed: Option<String>,
+    known: Arc<Known>,
+    dir: OnceLock<Kept<OwnedFd>>,
 }
 
 /// Why a job's directory cannot be used.
@@ -50,6 +51,11 @@ pub enum DamageError {
 }
 
 impl DamageError {
+    /// Tells whether another user owns something of the job, or can write to it: nothing in it is believed.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::Io(_, error) if Distrust::of(error).is_some_and(Distrust::is_foreign))
+    }
+
     /// Tells whether a newer outlive wrote the job, so that it is not damaged.
     pub fn is_newer(&self) -> bool {
         matches!(self, Self::Spec(SpecError::Format(format)) if *format > FORMAT)
@@ -89,7 +95,9 @@ impl Job {
             }
             Err(error) => return Err(DamageError::Io(path, error)),
         };
-        let bytes = match read(&dir, file::SPEC) {
+        let stamp = Stamp::of(&dir).map_err(|error| DamageError::Io(path.clone(), error))?;
+        let is_settled = stamp.is_settled();
+        let bytes = match durable::read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
             // Removed after it was opened: gone, not damaged.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.exists() => return Ok(None),
@@ -99,31 +107,45 @@ impl Job {
         let given_to =
             durable::read_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
         let renamed = durable::read_line(&dir, file::NAME).filter(|name| !name.is_empty());
-        Ok(Some(Self { path, dir, spec, given_to, renamed }))
+        let mut known = Known::new(stamp, spec);
+        (known.is_settled, known.given_to, known.renamed) = (is_settled, given_to, renamed);
+        Ok(Some(Self::of(path, known.into(), Some(dir))))
     }
 
-    pub(crate) fn of(path: PathBuf, dir: OwnedFd, spec: Spec) -> Self {
-        Self { path, dir, spec, given_to: None, renamed: None }
+    /// Makes the job that was just put into the store.
+    pub(crate) fn made(path: PathBuf, stamp: Stamp, dir: OwnedFd, spec: Spec) -> Self {
+        Self::of(path, Known::new(stamp, spec).into(), Some(dir))
+    }
+
+    fn of(path: PathBuf, known: Arc<Known>, dir: Option<OwnedFd>) -> Self {
+        let dir = dir.and_then(|dir| Kept::new(dir).ok()).map(OnceLock::from).unwrap_or_default();
+        Self { path, known, dir }
     }
 
     /// Returns its id, which is unique in the store.
     pub fn id(&self) -> &JobId {
-        &self.spec.job
+        &self.known.spec.job
     }
 
     /// Returns the request as it was started.
     pub fn spec(&self) -> &Spec {
-        &self.spec
+        &self.known.spec
     }
 
     /// Returns the session that owns the job now.
     pub fn session(&self) -> &SessionName {
-        self.given_to.as_ref().unwrap_or(&self.spec.session)
+        self.known.given_to.as_ref().unwrap_or(&self.known.spec.session)
     }
 
     /// Returns the current display name.
     pub fn name(&self) -> Option<&str> {
-        self.renamed.as_deref().or(self.spec.options.name.as_deref())
+        self.known.renamed.as_deref().or(self.known.spec.options.name.as_deref())
+    }
+
+    /// Returns the word that its id begins with, made from its name or program; `None` since it was renamed: it is called
+    /// something else now.
+    pub(crate) fn word(&self) -> Option<&str> {
+        self.id().parts().map(|(word, _)| word).filter(|_| self.known.renamed.is_none())
     }
 
     /// Returns the name of the job's mark in `live/`.
@@ -136,48 +158,68 @@ impl Job {
         &self.path
     }
 
-    pub(crate) fn dir(&self) -> &OwnedFd {
-        &self.dir
+    /// Returns its directory, open: that of this job, whatever is at its path now.
+    pub(crate) fn dir(&self) -> io::Result<Dir<'_>> {
+        if let Some(dir) = self.dir.get() {
+            return Ok(Dir::Kept(dir));
+        }
+        let dir = durable::open_dir(&self.path)?;
+        if !Stamp::of(&dir)?.is_same_file(self.known.stamp) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(match Kept::new(dir) {
+            Ok(dir) => Dir::Kept(self.dir.get_or_init(|| dir)),
+            Err(dir) => Dir::Once(dir),
+        })
+    }
+
+    /// Opens one of its files for reading.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+        durable::open_ro(self.dir()?, name)
     }
 
     /// Reads both records of `outcome`; an empty, torn or missing record is `None`.
     pub(crate) fn records(&self) -> (Option<Outcome>, Option<Closed>) {
-        let mut bytes = [0; FILE_BYTES as usize];
-        let Ok(file) = durable::open_ro(&self.dir, file::OUTCOME) else { return (None, None) };
-        let mut read = 0;
-        while let Ok(count @ 1..) = file.read_at(&mut bytes[read..], read as u64) {
-            read += count;
-        }
-        (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]))
+        self.known.records(|| self.open_file(file::OUTCOME))
     }
 
-    /// Reads `meta.json`; `None` if it is damaged or missing.
+    /// Reads `meta.json`; `None` if it is missing, or damaged and no keeper says what it would be.
     pub(crate) fn meta(&self) -> Option<Meta> {
-        Meta::parse(self.spec.nonce, &read(&self.dir, file::META).ok()?)
+        let parse = |bytes: Vec<u8>| Meta::parse(self.spec().nonce, &bytes);
+        self.known.snapshot(&self.path, || {
+            parse(durable::read(self.dir().ok()?, file::META).ok()?)
+                .or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
+        })
+    }
+
+    /// Tells whether `meta.json` is there and says nothing of this job.
+    pub(crate) fn has_damaged_meta(&self) -> bool {
+        let bytes = self.dir().and_then(|dir| durable::read(dir, file::META));
+        bytes.is_ok_and(|bytes| Meta::parse(self.spec().nonce, &bytes).is_none())
     }
 
     /// Replaces `meta.json`, unless a later format wrote it: rewriting would lose what is not understood here.
     pub(crate) fn replace_meta(&self, at: Replacing, meta: &Meta) -> io::Result<()> {
         match meta.format {
-            FORMAT => durable::replace(at, &self.dir, file::META, &meta.to_bytes()),
+            FORMAT => durable::replace(at, self.dir()?, file::META, &meta.to_bytes()),
             _ => Ok(()),
         }
     }
 
     /// Tells whether the keeper is alive: whether a process holds the job's lock.
     pub(crate) fn is_kept(&self) -> bool {
-        let probe = || lock::try_lock(durable::open_ro(&self.dir, file::LOCK)?, lock::Kind::Shared);
+        let probe = || self.known.try_lock(|| self.open_file(file::LOCK));
         lock::is_held(fault::step(Point::LockProbe, probe))
     }
 
     /// Tells whether the job was removed from the store while its directory is open here.
     pub fn is_removed(&self) -> bool {
-        !durable::is_at(&self.dir, &self.path)
+        !Stamp::at(&self.path).is_ok_and(|there| there.is_same_file(self.known.stamp))
     }
 
     /// Opens the file whose lock is released when the outcome is announced.
     pub(crate) fn done_file(&self) -> io::Result<File> {
-        durable::open_ro(&self.dir, file::DONE)
+        self.open_file(file::DONE)
     }
 
     /// Waits, without limit, until the keeper has announced the outcome or is dead.
@@ -193,19 +235,22 @@ impl Job {
 
     /// Tells whether the outcome was shown to a reader.
     pub fn is_seen(&self) -> bool {
-        durable::open_ro(&self.dir, file::SEEN).is_ok()
+        self.open_file(file::SEEN).is_ok()
     }
 
     /// Records a look at the ended job, if the outcome was shown before.
     pub fn note_access(&self) {
         // On a full or read-only disk the look is not recorded.
-        durable::open_rw(&self.dir, file::SEEN).and_then(|file| file.set_modified(SystemTime::now())).ok();
+        self.dir()
+            .and_then(|dir| durable::open_rw(dir, file::SEEN))
+            .and_then(|file| file.set_modified(SystemTime::now()))
+            .ok();
     }
 
     /// Records that the outcome was shown, or the job looked at again; retention counts from here.
     pub fn mark_seen(&self) {
         // On a full or read-only disk the job is only kept longer.
-        let seen = fault::step(Point::SeenMake, || durable::open_or_create(&self.dir, file::SEEN));
+        let seen = fault::step(Point::SeenMake, || durable::open_or_create(self.dir()?, file::SEEN));
         seen.and_then(|file| file.set_modified(SystemTime::now())).ok();
     }
 
@@ -259,13 +304,9 @@ impl Store {
         if job.is_removed() {
             return Err(failed(io::Error::from(io::ErrorKind::NotFound)));
         }
-        durable::replace(Replacing::NAME, job.dir(), file::NAME, format!("{name}\n").as_bytes())
+        let text = format!("{name}\n");
+        job.dir()
+            .and_then(|dir| durable::replace(Replacing::NAME, dir, file::NAME, text.as_bytes()))
             .map_err(failed)
     }
-}
-
-fn read(dir: &OwnedFd, name: &str) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    durable::open_ro(dir, name)?.read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

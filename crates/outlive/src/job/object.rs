@@ -45,6 +45,8 @@ pub struct JobObject {
     pub orphaned: bool,
     /// Belongs to another host or pid namespace.
     pub elsewhere: bool,
+    /// A process of it was ended for want of memory, the main one or another.
+    pub out_of_memory: bool,
     /// Its processes are frozen or stopped.
     pub paused: bool,
     /// Names of fields from a newer outlive that this version does not understand.
@@ -180,6 +182,7 @@ impl JobObject {
             lingering: state.is_lingering(),
             orphaned: state.is_orphaned(),
             elsewhere: state.is_elsewhere(),
+            out_of_memory: state.has_run_out_of_memory(),
             paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
             newer: state.newer.clone(),
             ready: spec.can_be_ready().then_some(ready.is_some()),
@@ -258,6 +261,10 @@ pub fn reason(state: &State) -> Option<String> {
         Cause::Lost { why } if outcome.wait_status == WaitStatus::Unknown => why.clone(),
         Cause::Lost { why } => format!("{status}; {why}"),
         Cause::Newer(word) => format!("{status}; its cause is {word:?}, which a newer outlive knows"),
+    };
+    let reason = match outcome.cause != Cause::Oom && state.has_run_out_of_memory() {
+        true => format!("{reason}; a process of it ran out of memory"),
+        false => reason,
     };
     Some(match state.is_orphaned() {
         true => format!("{reason}; its keeper died, and other processes of it go on"),

@@ -15,6 +15,7 @@ use outlive_core::outcome::{
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point, Replacing};
+use outlive_sys::identity::is_pid_namespace_gone;
 use outlive_sys::{clock, durable, lock};
 
 use crate::control::orphan::Remnants;
@@ -38,8 +39,6 @@ pub enum Custody {
     Orphaned,
     /// A process of another host or pid namespace: nothing can be recovered or signalled from here.
     Elsewhere,
-    /// None: it is of another pid namespace, its keeper died, and its end was never recorded.
-    Abandoned,
     /// None: it was removed while it was looked at, and the rest of its state says nothing.
     Removed,
 }
@@ -66,6 +65,7 @@ impl State {
     pub fn words(&self) -> String {
         let mut text = self.status.to_string();
         for (holds, word) in [
+            (self.has_run_out_of_memory() && !self.is_oom(), "a process ran out of memory"),
             (self.is_lingering(), "lingering"),
             (self.is_orphaned(), "orphaned"),
             (self.is_elsewhere(), "elsewhere"),
@@ -84,7 +84,6 @@ impl State {
     pub fn is_live(&self) -> bool {
         match self.custody {
             Custody::Lingering | Custody::Orphaned => true,
-            Custody::Abandoned => false,
             Custody::Keeper | Custody::Elsewhere | Custody::Removed => !self.status.has_ended(),
         }
     }
@@ -101,7 +100,23 @@ impl State {
 
     /// Tells whether it belongs to another host or pid namespace.
     pub fn is_elsewhere(&self) -> bool {
-        matches!(self.custody, Custody::Elsewhere | Custody::Abandoned)
+        self.custody == Custody::Elsewhere
+    }
+
+    /// Tells whether a process of it was ended for want of memory, the main one or another.
+    pub fn has_run_out_of_memory(&self) -> bool {
+        let usages = [
+            self.outcome.as_ref().and_then(|outcome| outcome.usage),
+            self.closed.and_then(|closed| closed.usage),
+        ];
+        self.is_oom()
+            || self.meta.as_ref().is_some_and(|meta| meta.out_of_memory.is_some())
+            || usages.into_iter().flatten().any(|usage| usage.oom_kills.is_some())
+    }
+
+    /// Tells whether it ended for want of memory.
+    fn is_oom(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.cause == Cause::Oom)
     }
 
     /// Tells whether it was removed while it was looked at.
@@ -141,6 +156,14 @@ pub(crate) struct Found {
     pub(crate) is_now: bool,
 }
 
+impl Found {
+    /// The end of a job with all that it had, which no process saw.
+    fn lost(why: &str) -> Self {
+        let cause = Cause::Lost { why: why.into() };
+        Self { cause, wait_status: WaitStatus::Unknown, is_closed: true, is_now: false }
+    }
+}
+
 impl Job {
     /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
     pub fn state(&self, store: &Store) -> State {
@@ -149,24 +172,19 @@ impl Job {
             return self.ended(store, outcome, closed);
         }
         let (here, there) = (store.host(), &self.spec().host);
-        if here.machine != there.machine
-            || (here.boot == there.boot && here.pid_namespace != there.pid_namespace)
-        {
-            // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
-            let is_abandoned = here.machine == there.machine && !self.is_kept();
-            let custody = if is_abandoned { Custody::Abandoned } else { Custody::Elsewhere };
-            return State { custody, ..self.running() };
+        let is_other_namespace = here.boot == there.boot && here.pid_namespace != there.pid_namespace;
+        // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
+        if here.machine != there.machine || (is_other_namespace && self.is_kept()) {
+            return State { custody: Custody::Elsewhere, ..self.running() };
+        }
+        if here.boot == there.boot && self.is_kept() {
+            return self.running();
         }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
         }
         if here.boot != there.boot {
-            let cause = Cause::Lost { why: "the machine was restarted while it ran".into() };
-            let wait_status = WaitStatus::Unknown;
-            return self.recover(store, Found { cause, wait_status, is_closed: true, is_now: false });
-        }
-        if self.is_kept() {
-            return self.running();
+            return self.recover(store, Found::lost("the machine was restarted while it ran"));
         }
         // Between the two looks the keeper may have written the outcome and gone, and somebody removed the job.
         if let (Some(outcome), closed) = self.records() {
@@ -174,6 +192,13 @@ impl Job {
         }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
+        }
+        if is_other_namespace {
+            // While the namespace lives, the command may go on without its keeper, and is seen from inside it alone.
+            return match is_pid_namespace_gone(&there.pid_namespace) {
+                true => self.recover(store, Found::lost("its container or pid namespace ended while it ran")),
+                false => State { custody: Custody::Elsewhere, ..self.running() },
+            };
         }
         let meta = self.meta();
         let command = meta.as_ref().and_then(|meta| meta.command).map(identity);
@@ -191,7 +216,7 @@ impl Job {
 
     /// Writes down, once, that the keeper of a job that goes on is gone.
     pub(crate) fn tell_orphaned(&self, store: &Store) {
-        if fault::step(Point::OrphanMark, || durable::create_new(self.dir(), file::ORPHANED)).is_ok() {
+        if fault::step(Point::OrphanMark, || durable::create_new(self.dir()?, file::ORPHANED)).is_ok() {
             store.append_event_of(Appending::ORPHAN_EVENT, self, Kind::Orphaned);
         }
     }
@@ -300,7 +325,7 @@ impl Job {
         if let Some(known) = self.records().1 {
             return Some(known);
         }
-        let file = durable::open_rw(self.dir(), file::OUTCOME).ok()?;
+        let file = durable::open_rw(self.dir().ok()?, file::OUTCOME).ok()?;
         fault::write_all_at(Point::CloseWrite, &file, &closed.to_slot(), CLOSED_AT).ok()?;
         if let Some(meta) = self.meta() {
             let meta = Meta { closed: Some(closed), ..meta };
@@ -312,7 +337,7 @@ impl Job {
 
     /// Takes the job's lock in place of its keeper. Waits a moment: a front end that only looks holds it briefly, too.
     fn take_lock(&self, point: Point) -> Option<File> {
-        let file = durable::open_ro(self.dir(), file::LOCK).ok()?;
+        let file = self.open_file(file::LOCK).ok()?;
         fault::step(point, || lock::lock_within(&file, LOCK_LIMIT)).ok()?.then_some(file)
     }
 
@@ -330,7 +355,8 @@ impl Job {
         if let Some(closed) = closed {
             slots[CLOSED_AT as usize..].copy_from_slice(&closed.to_slot());
         }
-        durable::open_rw(self.dir(), file::OUTCOME)
+        self.dir()
+            .and_then(|dir| durable::open_rw(dir, file::OUTCOME))
             .and_then(|file| {
                 fault::write_all_at(Point::RecoverWrite, &file, &slots, OUTCOME_AT)?;
                 fault::step(Point::RecoverSync, || file.sync_data())

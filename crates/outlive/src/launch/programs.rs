@@ -6,13 +6,15 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use outlive_sys::fault::{self, Point};
-use outlive_sys::keeper::PROGRAM;
-use outlive_sys::{detach, socket};
+use outlive_sys::keeper::{PROGRAM, SPARE};
+use outlive_sys::{detach, inherited, poll, socket};
 
 use crate::store::Store;
 
@@ -26,14 +28,35 @@ pub(crate) struct KeeperProgram {
     /// This program can be a keeper itself.
     pub(crate) can_be_self: bool,
     /// A keeper that is running already, without a job.
-    pub(crate) spare: Mutex<Option<SpareKeeper>>,
+    pub(crate) spare: Spare,
+    /// After each start, a spare keeper is made for the next.
+    pub(crate) keeps_spare: bool,
+}
+
+/// Where a spare keeper is kept; shared with the thread that makes it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spare(Arc<Mutex<Option<SpareKeeper>>>);
+
+impl Spare {
+    pub(crate) fn place(&self) -> MutexGuard<'_, Option<SpareKeeper>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl KeeperProgram {
     /// Returns the spare keeper, else starts the best program; `None` if that fails.
     pub(crate) fn take_spare(&self) -> Option<SpareKeeper> {
-        let waiting = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiting = self.spare.place().take().filter(SpareKeeper::is_fit);
         waiting.or_else(|| SpareKeeper::of(&self.candidates().next()?).ok())
+    }
+
+    /// Makes a spare keeper for the next job, in the background: executing it takes as long as a start should.
+    pub(crate) fn make_spare(&self) {
+        let Some(program) = self.candidates().next().filter(|_| self.keeps_spare) else { return };
+        let spare = self.spare.clone();
+        let make = move || *spare.place() = SpareKeeper::idle(&program);
+        // Without a thread the next keeper is started when it is needed.
+        std::thread::Builder::new().name("outlive-spare".to_owned()).spawn(make).ok();
     }
 
     /// Lists the programs to try, the best first: a keeper of another build may refuse. `PATH` is searched last, lazily.
@@ -58,6 +81,25 @@ impl KeeperProgram {
 pub struct SpareKeeper {
     pub(crate) program: PathBuf,
     pub(crate) socket: UnixStream,
+    /// Where it may wait for long: what it was made from. The job must have what this program has when it starts the job.
+    origin: Option<Origin>,
+}
+
+/// What a keeper has from the program that started it.
+#[derive(Debug, PartialEq, Eq)]
+struct Origin {
+    /// Its program's file: device, inode, time of the last change.
+    build: (u64, u64, i64, i64),
+    /// See [`inherited::describe`].
+    inherited: String,
+}
+
+impl Origin {
+    fn of(program: &Path) -> Option<Self> {
+        let file = std::fs::metadata(program).ok()?;
+        let build = (file.dev(), file.ino(), file.ctime(), file.ctime_nsec());
+        Some(Self { build, inherited: inherited::describe()? })
+    }
 }
 
 impl SpareKeeper {
@@ -67,13 +109,32 @@ impl SpareKeeper {
         KeeperProgram { can_be_self, ..KeeperProgram::default() }.take_spare()
     }
 
+    /// Executes a keeper that may wait for long, and touches nothing until it has a job.
+    fn idle(program: &Path) -> Option<Self> {
+        let origin = Origin::of(program)?;
+        let keeper = Self::execute(program, &[PROGRAM, SPARE]).ok()?;
+        Some(Self { origin: Some(origin), ..keeper })
+    }
+
+    /// Tells whether it is alive, of the build that is installed now, and has what a new one would inherit.
+    fn is_fit(&self) -> bool {
+        self.origin.as_ref().is_none_or(|origin| {
+            let is_over = poll::readable(self.socket.as_fd(), Some(Duration::ZERO));
+            is_over.is_ok_and(|is_over| !is_over) && Origin::of(&self.program).as_ref() == Some(origin)
+        })
+    }
+
     /// Executes a keeper, detached from this program.
     pub(crate) fn of(program: &Path) -> io::Result<Self> {
+        Self::execute(program, &[PROGRAM])
+    }
+
+    fn execute(program: &Path, arguments: &[&str]) -> io::Result<Self> {
         let path = CString::new(program.as_os_str().as_bytes())?;
         let (ours, theirs) = fault::step(Point::KeeperPair, socket::pair)?;
-        let arguments = [CString::new(PROGRAM)?];
+        let arguments = arguments.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()?;
         fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))?;
-        Ok(Self { program: program.to_owned(), socket: ours })
+        Ok(Self { program: program.to_owned(), socket: ours, origin: None })
     }
 }
 

@@ -22,6 +22,7 @@ use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_core::{FORMAT, VERSION, file, segment};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
+use outlive_sys::stamp::Stamp;
 use outlive_sys::{clock, durable, lock, random, socket};
 
 use crate::control::{is_over_now, receive_frame};
@@ -30,6 +31,7 @@ use crate::launch::programs::SpareKeeper;
 use crate::launch::request::{Request, RequestError, Resolved};
 use crate::store::Store;
 use crate::store::limits::LimitError;
+use crate::store::remove;
 
 /// How long a keeper may take until the command runs; only a working directory on a dead network file system takes longer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -117,13 +119,18 @@ impl Store {
             true => None,
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
-        let (prepared, warning) = self.prepare(request, &resolved)?;
+        let mut gone = Vec::new();
+        let prepared = self.prepare(request, &resolved, &mut gone);
+        // With the store's lock free: no other front end waits for this.
+        gone.iter().for_each(|gone| drop(remove::delete(gone)));
+        let (prepared, warning) = prepared?;
         // The keeper writes events there; without the directory the job runs and has no events.
         fault::step(Point::SessionMake, || self.make_session(&request.session)).ok();
         // The lease of a job that lives with its session begins now.
         let is_leased = matches!(resolved.options.lifetime, Lifetime::Session { .. });
         let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
+        self.keeper.make_spare();
         let job = prepared.job;
         if job.spec().ready().is_some() {
             self.start_prober(&job);
@@ -133,11 +140,12 @@ impl Store {
         Ok(Started { job, pid, warning })
     }
 
-    /// Writes a whole intent into the store.
+    /// Writes a whole intent into the store. `gone` is what has made way for it.
     fn prepare(
         &self,
         request: &Request,
         resolved: &Resolved,
+        gone: &mut Vec<PathBuf>,
     ) -> Result<(Prepared, Option<String>), StartError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -146,7 +154,7 @@ impl Store {
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         let warning = self.check_limits(&request.session)?;
         if store_lock.is_held {
-            self.reserve(resolved.options.output_cap_bytes)?;
+            self.reserve(resolved.options.output_cap_bytes, gone)?;
         }
         for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
             let nonce = random::bytes16();
@@ -175,6 +183,7 @@ impl Store {
     /// Fills the new directory and renames it into place; `None` if the id is taken.
     fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
         let dir = durable::open_dir(new)?;
+        let stamp = Stamp::of(&dir)?;
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
         let lock = create(Point::LockMake, file::LOCK)?;
         let done = create(Point::DoneMake, file::DONE)?;
@@ -203,7 +212,10 @@ impl Store {
         }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
-            Ok(true) => Ok(Some(Prepared { job: Job::of(path, dir, spec), lock, done, outcome, index, log })),
+            Ok(true) => {
+                let job = Job::made(path, stamp, dir, spec);
+                Ok(Some(Prepared { job, lock, done, outcome, index, log }))
+            }
             other => {
                 fs::remove_file(&mark).ok();
                 self.unmark_pending(&spec);
@@ -266,6 +278,7 @@ impl Store {
             environment: environment.iter().map(Vec::as_slice).collect(),
             cwd: &spec.cwd.0,
             options: spec.options.clone(),
+            sync: self.config().store.sync,
             completion: completion.iter().map(Vec::as_slice).collect(),
         }
         .to_frame();
@@ -308,7 +321,8 @@ fn talk(
     ours.set_read_timeout(Some(ANSWER_LIMIT))?;
     ours.set_write_timeout(Some(ANSWER_LIMIT))?;
     let Prepared { job, lock, done, outcome, index, log } = prepared;
-    let mut fds = vec![lock.as_fd(), done.as_fd(), job.dir().as_fd()];
+    let dir = job.dir()?;
+    let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd()];
     fds.extend([outcome, index, log].into_iter().chain(helper).map(AsFd::as_fd));
     // A keeper that rejects the request answers before it has read all of it.
     let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&mut ours, part, &fds));

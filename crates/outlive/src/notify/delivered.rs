@@ -5,6 +5,7 @@ use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
 
 use crate::job::Job;
+use crate::job::known::Dir;
 
 const DIRECTORY: &str = "told";
 
@@ -13,16 +14,16 @@ impl Job {
     pub fn mark_delivered(&self, reader: &SessionName) {
         // Made below the open directory, without parents: a removed job must not come back. Without the mark the reader sees a
         // repeat.
-        durable::make_dir(self.dir(), DIRECTORY)
-            .and_then(|()| {
-                fault::step(Point::ToldMake, || durable::create_new(self.dir(), &mark(reader)).map(drop))
-            })
-            .ok();
+        let make = |dir: Dir<'_>| {
+            durable::make_dir(&dir, DIRECTORY)?;
+            fault::step(Point::ToldMake, || durable::create_new(&dir, &mark(reader)).map(drop))
+        };
+        self.dir().and_then(make).ok();
     }
 
     /// Tells whether the job's end was delivered to a reader.
     pub fn is_delivered(&self, reader: &SessionName) -> bool {
-        durable::open_ro(self.dir(), &mark(reader)).is_ok()
+        self.open_file(&mark(reader)).is_ok()
     }
 
     /// Tells whether the job's end was delivered to any reader.

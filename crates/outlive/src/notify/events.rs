@@ -1,7 +1,7 @@
 //! The event log of each session: what happened to its jobs, in the order of writing.
 
 use std::collections::{HashSet, VecDeque};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -153,7 +153,7 @@ impl Events {
     ///
     /// If the file cannot be read.
     pub fn read(&mut self) -> io::Result<Vec<Numbered>> {
-        let file = match File::open(self.directory.join(EVENTS)) {
+        let file = match durable::open_trusted(durable::CWD, self.directory.join(EVENTS)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file?,
         };

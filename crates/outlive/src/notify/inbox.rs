@@ -128,7 +128,7 @@ impl Store {
         if self.session_dir(session).is_dir() {
             let directory = self.readers_dir(session);
             fault::step(Point::ReadersMake, || make_dir(&directory))?;
-            let file = durable::open_or_create(durable::open_dir(&directory)?, &format!("{reader}@lock"))?;
+            let file = durable::open_or_create(durable::open_dir(&directory)?, format!("{reader}@lock"))?;
             if !fault::step(Point::InboxLock, || lock::lock_within(&file, patience))? {
                 return Err(InboxError::Busy(reader.clone()));
             }
@@ -157,7 +157,7 @@ impl Store {
 
     /// Reads a reader's position. A damaged file counts as none: only endings that were not marked as delivered are repeated.
     fn progress(&self, session: &SessionName, reader: &SessionName) -> Option<Progress> {
-        let text = std::fs::read(self.readers_dir(session).join(reader.as_str())).ok()?;
+        let text = durable::read(durable::CWD, self.readers_dir(session).join(reader.as_str())).ok()?;
         serde_json::from_slice(&text).ok()
     }
 }
@@ -335,7 +335,7 @@ impl Inbox {
         if state.status.has_ended() {
             return Some(state);
         }
-        let guard = durable::open_ro(job.dir(), outlive_core::file::LOCK).ok()?;
+        let guard = job.open_file(outlive_core::file::LOCK).ok()?;
         lock::lock_within(&guard, RECOVERY_LIMIT).ok()?;
         drop(guard);
         Some(job.state(&self.store)).filter(|state| state.status.has_ended())

@@ -1,11 +1,12 @@
 //! Output counted in characters, for callers that know neither bytes nor lines.
 
-use std::{fs, io};
+use std::io;
 
 use outlive_core::characters::{Decoder, Range};
 use outlive_core::file;
 use outlive_core::index::Stream;
 use outlive_core::outcome::{CLOSED_AT, Closed};
+use outlive_sys::durable;
 
 use crate::output::{Output, Piece};
 
@@ -39,7 +40,7 @@ impl Output {
     /// Tells whether no more output can come.
     fn is_over(&self) -> bool {
         let closed = |bytes: Vec<u8>| Closed::from_slot(bytes.get(CLOSED_AT as usize..)?);
-        fs::read(self.path.join(file::OUTCOME)).ok().and_then(closed).is_some()
+        durable::read(durable::CWD, self.path.join(file::OUTCOME)).ok().and_then(closed).is_some()
     }
 
     /// Returns the number of characters, as [`Output::characters`] counts them: reads the whole log.

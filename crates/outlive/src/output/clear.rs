@@ -33,14 +33,14 @@ impl Store {
 /// Does the same without a keeper: makes an empty segment at the end, then removes the others. Idempotent, so two processes may
 /// run it at the same time.
 fn clear_ended(job: &Job) -> io::Result<()> {
-    let output = Output::open(job)?;
+    let (output, dir) = (Output::open(job)?, job.dir()?);
     let end = output.end();
-    match fault::step(Point::ClearMake, || durable::create_new(job.dir(), &segment::name(end))) {
+    match fault::step(Point::ClearMake, || durable::create_new(&dir, &segment::name(end))) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     for start in output.segment_starts().filter(|&start| start != end) {
-        fault::step(Point::ClearDrop, || durable::remove(job.dir(), &segment::name(start)))?;
+        fault::step(Point::ClearDrop, || durable::remove(&dir, &segment::name(start)))?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ impl Job {
     ///
     /// A damaged cursor counts as none: the reader sees everything again, and misses nothing.
     pub fn cursor(&self, reader: &SessionName, stream: Option<Stream>) -> Option<u64> {
-        let text = std::fs::read_to_string(self.path().join(path_of(reader, stream))).ok()?;
+        let text = durable::read_line(self.dir().ok()?, path_of(reader, stream))?;
         let cursor: Cursor = text.parse().ok()?;
         (cursor.nonce == self.spec().nonce).then_some(cursor.offset)
     }
@@ -36,9 +36,9 @@ impl Job {
     /// If the store cannot be written, or the job was removed.
     pub fn set_cursor(&self, reader: &SessionName, stream: Option<Stream>, offset: u64) -> io::Result<()> {
         // Below the open directory: that of a removed job must not come back, as a damaged one.
-        fault::step(Point::CursorsMake, || durable::make_dir(self.dir(), DIRECTORY))?;
+        fault::step(Point::CursorsMake, || durable::make_dir(self.dir()?, DIRECTORY))?;
         let text = format!("{}\n", Cursor { nonce: self.spec().nonce, offset });
-        durable::replace(Replacing::CURSOR, self.dir(), &path_of(reader, stream), text.as_bytes())
+        durable::replace(Replacing::CURSOR, self.dir()?, &path_of(reader, stream), text.as_bytes())
     }
 }
 

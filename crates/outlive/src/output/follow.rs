@@ -70,7 +70,7 @@ impl<'a> Follower<'a> {
 
     /// Returns the next piece, and waits at most `limit` for it.
     pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Followed> {
-        let deadline = limit.map(|limit| Instant::now() + limit);
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             if self.exit.is_none()
                 && let Some(piece) = self.output.next_piece(&mut self.position, u64::MAX)?

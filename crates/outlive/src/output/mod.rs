@@ -25,6 +25,7 @@ use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{file, segment};
+use outlive_sys::durable::{self, CWD};
 
 use crate::job::Job;
 
@@ -129,7 +130,7 @@ impl Output {
         }
         self.segments.sort_unstable();
         if self.index.is_none() {
-            self.index = File::open(self.path.join(file::INDEX)).ok();
+            self.index = durable::open_trusted(CWD, self.path.join(file::INDEX)).ok();
         }
         let length = self.index.as_ref().and_then(|index| index.metadata().ok()).map_or(0, |data| data.len());
         let records = length / RECORD_BYTES as u64;
@@ -281,7 +282,7 @@ impl Output {
         let mut open = self.open.borrow_mut();
         let (_, file) = match open.take_if(|(known, _)| *known == start) {
             Some(known) => open.insert(known),
-            None => open.insert((start, File::open(self.path.join(segment::name(start)))?)),
+            None => open.insert((start, durable::open_trusted(CWD, self.path.join(segment::name(start)))?)),
         };
         file.read_at(&mut buffer[..room], offset - start)
     }

@@ -4,7 +4,7 @@
 //! agents: a note holds the last report, for every program that opens the store.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,6 @@ const LONGEST_ID: usize = 64;
 
 /// Longest type in characters; types are a word or two.
 const LONGEST_TYPE: usize = 100;
-
-/// Longer files were not written by outlive.
-const LONGEST_NOTE: u64 = 64 << 10;
 
 /// How much of an output file is read, from its end.
 const OUTPUT: u64 = 1 << 20;
@@ -327,8 +324,7 @@ fn read_end(path: &Path) -> io::Result<(Vec<u8>, u64)> {
 }
 
 fn read_note(path: &Path, session: &SessionName) -> Option<Agent> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(LONGEST_NOTE + 1).read_to_end(&mut bytes).ok()?;
+    let bytes = durable::read(durable::CWD, path).ok()?;
     let Note { format, agent } = serde_json::from_slice(&bytes).ok()?;
     // A note that was moved or copied does not count.
     let is_own = path.file_name().is_some_and(|name| name.as_bytes() == file_name(&agent.id).as_bytes());

@@ -10,6 +10,7 @@ pub(crate) mod task;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use outlive_core::event::Kind;
@@ -247,7 +248,7 @@ impl Store {
         }
         let lock = self.lock()?;
         self.make_session(to)?;
-        durable::replace(Replacing::TRANSFER, job.dir(), file::SESSION, format!("{to}\n").as_bytes())?;
+        durable::replace(Replacing::TRANSFER, job.dir()?, file::SESSION, format!("{to}\n").as_bytes())?;
         let (old, new) = (job.live_mark(), format!("{}@{to}", job.id()));
         // The keeper removes both names. A job that ended meanwhile has no mark.
         let (old, new) = (self.live().join(old), self.live().join(new));
@@ -276,7 +277,7 @@ impl Store {
 
     /// Reads a session's settings; `None` if it has none.
     pub fn session_settings(&self, name: &SessionName) -> Option<Settings> {
-        Settings::parse(&fs::read(self.session_dir(name).join(file::SETTINGS)).ok()?)
+        Settings::parse(&durable::read(durable::CWD, self.session_dir(name).join(file::SETTINGS)).ok()?)
     }
 
     fn write_settings(&self, name: &SessionName, settings: &Settings) -> io::Result<()> {
@@ -296,18 +297,22 @@ impl Store {
         request
     }
 
-    /// Removes the directories of sessions that are closed or never created, have no jobs, and were unchanged for so long.
-    pub(crate) fn sweep_sessions(&self, kept: Duration) {
-        let Ok(listing) = self.list(None) else { return };
+    /// Takes out the directories of sessions that are closed or never created, have no jobs, and were unchanged for so long; they
+    /// are left to delete. To be called with the store's lock held: a start may be about to use one.
+    pub(crate) fn take_out_sessions(&self, kept: Duration) -> Vec<PathBuf> {
+        let Ok(listing) = self.list(None) else { return Vec::new() };
+        let mut taken = Vec::new();
         for name in self.sessions().unwrap_or_default() {
             let directory = self.session_dir(&name);
             let is_made = self.session_settings(&name).is_some_and(|settings| settings.closed.is_none());
             let is_used =
                 listing.jobs.iter().any(|job| *job.session() == name) || !listing.damaged.is_empty();
             if !is_made && !is_used && is_silent(&directory, kept) {
-                fs::remove_dir_all(&directory).ok();
+                let gone = self.new_dir().join(format!("{}.gone", durable::temporary_name(name.as_str())));
+                taken.extend(fs::rename(&directory, &gone).is_ok().then_some(gone));
             }
         }
+        taken
     }
 }
 

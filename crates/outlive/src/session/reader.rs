@@ -73,7 +73,7 @@ impl Store {
     pub fn be_present(&self, session: &SessionName, reader: &SessionName) -> io::Result<Presence> {
         let directory = self.readers_dir(session);
         make_dir(&directory)?;
-        let file = durable::open_or_create(durable::open_dir(&directory)?, &here(reader))?;
+        let file = durable::open_or_create(durable::open_dir(&directory)?, here(reader))?;
         fault::step(Point::PresenceLock, || lock::wait_shared(&file))?;
         file.set_modified(SystemTime::now())?;
         Ok(Presence { file })

@@ -57,7 +57,7 @@ impl Store {
         // Any other text could be a path.
         let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let directory = self.tasks_dir(session);
-        let text = fs::read(directory.join(file_name(id))).ok().filter(|_| is_id)?;
+        let text = durable::read(durable::CWD, directory.join(file_name(id))).ok().filter(|_| is_id)?;
         let contents = serde_json::from_slice(&text).ok()?;
         Some(Task { directory, id: id.to_owned(), contents })
     }

@@ -1,14 +1,20 @@
 //! `config.toml`: limits, defaults and retention.
 
 use std::fmt::Display;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::duration::{parse_duration, parse_size};
+use outlive_core::launch::SyncOrder;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::clock;
+use outlive_sys::owner::Distrust;
+use outlive_sys::{clock, durable};
 use serde::Deserialize;
+
+/// Longest configuration file: far more than every key with a comment.
+const LONGEST: u64 = 1 << 20;
 
 /// The content of `config.toml`; see `docs/guide/configuration.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +31,15 @@ pub struct Config {
     pub webhook: WebhookRules,
     /// Settings of the MCP server.
     pub mcp: McpRules,
+    /// How the store is written.
+    pub store: StoreRules,
+}
+
+/// How the store is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreRules {
+    /// When a job's outcome is synced.
+    pub sync: SyncOrder,
 }
 
 /// Settings of the MCP server.
@@ -142,6 +157,7 @@ impl Default for Config {
                 first_retry: Duration::from_secs(1),
             },
             mcp: McpRules::default(),
+            store: StoreRules::default(),
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -153,7 +169,10 @@ impl Default for Config {
 pub enum ConfigError {
     /// The file exists and cannot be read.
     #[error("cannot read {0}")]
-    Read(PathBuf, #[source] std::io::Error),
+    Read(PathBuf, #[source] io::Error),
+    /// Another user can have written the file, or it is no regular file.
+    #[error("{0} is not used")]
+    Distrusted(PathBuf, #[source] Distrust),
     /// The file is not valid TOML, or has an invalid key or value: position and reason.
     #[error("{0}: {1}")]
     Parse(PathBuf, String),
@@ -169,6 +188,13 @@ struct File {
     session: FileSession,
     webhook: FileWebhook,
     mcp: FileMcp,
+    store: FileStore,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct FileStore {
+    sync: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -216,13 +242,19 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has an unknown key or a meaningless value.
+    /// If it cannot be read, another user than the effective one and root can have written it, or it has an unknown key or a
+    /// meaningless value.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text).map_err(|message| ConfigError::Parse(path.to_owned(), message)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(ConfigError::Read(path.to_owned(), error)),
-        }
+        let failed = |error: io::Error| match Distrust::of(&error) {
+            Some(distrust) => ConfigError::Distrusted(path.to_owned(), distrust),
+            None => ConfigError::Read(path.to_owned(), error),
+        };
+        let text = match durable::read_linked(path, LONGEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            read => read.map_err(failed)?,
+        };
+        let text = String::from_utf8(text).map_err(|error| failed(io::Error::other(error)))?;
+        Self::parse(&text).map_err(|message| ConfigError::Parse(path.to_owned(), message))
     }
 
     /// Returns a ceiling that the other limits imply: all output that ended jobs may keep, and the caps of the most live jobs.
@@ -254,6 +286,7 @@ impl Config {
         set(&mut webhook.timeout, "webhook.timeout", file.webhook.timeout, parse_duration)?;
         set(&mut webhook.give_up, "webhook.give_up", file.webhook.give_up, parse_duration)?;
         set(&mut config.mcp.env, "mcp.env", file.mcp.env, str::parse)?;
+        set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
         config.limits.bytes = config.enough_bytes();
         set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;
@@ -288,6 +321,14 @@ impl JobDefaults {
         }
         self.options.apply(&choices);
         Ok(())
+    }
+}
+
+fn sync_order(text: &str) -> Result<SyncOrder, &'static str> {
+    match text {
+        "after" => Ok(SyncOrder::After),
+        "before" => Ok(SyncOrder::Before),
+        _ => Err("write after or before"),
     }
 }
 
@@ -335,6 +376,7 @@ mod tests {
             ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
             ("[mcp]\nenv = \"all\"", "mcp.env"),
+            ("[store]\nsync = \"never\"", "store.sync"),
             ("limits = 3", "limits"),
         ] {
             let message = Config::parse(text).unwrap_err();

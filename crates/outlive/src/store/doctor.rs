@@ -36,16 +36,16 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn open(path: &Path, problem: impl Into<String>) -> Self {
+    pub(super) fn open(path: &Path, problem: impl Into<String>) -> Self {
         let (path, problem) = (path.to_owned(), problem.into());
         Self { path, problem, action: None, fix: None, is_handled: false }
     }
 
-    fn with_fix(self, fix: &str) -> Self {
+    pub(super) fn with_fix(self, fix: &str) -> Self {
         Self { fix: Some(fix.to_owned()), ..self }
     }
 
-    fn done(self, action: impl Into<String>, is_handled: bool) -> Self {
+    pub(super) fn done(self, action: impl Into<String>, is_handled: bool) -> Self {
         Self { action: Some(action.into()), is_handled, ..self }
     }
 }
@@ -68,8 +68,8 @@ const LEFT_TO_NEWER: &str = "left alone: it can be listed, read and killed here"
 const KNOWN: [&str; 7] = ["version", "lock", "collected", "reserved", "config.toml", "templates", "agents"];
 
 impl Store {
-    /// Examines the store. With `fixes`, damaged jobs without a keeper are moved to `quarantine/`, so that nothing is lost, and
-    /// missing directories are made; else problems are only reported.
+    /// Examines the store. With `fixes`, damaged jobs without a keeper are moved to `quarantine/`, so that nothing is lost, missing
+    /// directories are made, and leftovers of programs that were killed removed; else problems are only reported.
     ///
     /// # Errors
     ///
@@ -80,6 +80,8 @@ impl Store {
             let problem = format!("the store is on {kind}, where locks may not hold between hosts");
             findings.push(Finding::open(self.root(), problem));
         }
+        findings.extend(self.full_disk());
+        findings.extend(self.open_ancestors());
         for name in DIRECTORIES {
             let path = self.root().join(name);
             if path.is_dir() {
@@ -94,8 +96,10 @@ impl Store {
         }
         for entry in fs::read_dir(self.root())?.flatten() {
             let name = entry.file_name();
+            // Temporary files are leftovers, reported below.
+            let is_temporary = name.as_encoded_bytes().ends_with(b".tmp");
             let mut known = DIRECTORIES.iter().chain(&LATER_DIRECTORIES).chain(&KNOWN);
-            if !known.any(|known| name == *known) {
+            if !is_temporary && !known.any(|known| name == *known) {
                 findings.push(Finding::open(&entry.path(), "it does not belong to the store"));
             }
         }
@@ -116,6 +120,9 @@ impl Store {
             if state.is_live() && !state.is_elsewhere() {
                 findings.extend(unspoken(&state).map(|problem| Finding::open(job.path(), problem)));
             }
+            if job.has_damaged_meta() && !state.is_removed() {
+                findings.push(damaged_meta(job, fixes));
+            }
             if !state.newer.is_empty() {
                 let problem = format!("it {NEWER} (not understood: {})", state.newer.join(", "));
                 findings.push(Finding::open(job.path(), problem).done(LEFT_TO_NEWER, true));
@@ -131,6 +138,10 @@ impl Store {
             }
         }
         findings.extend(self.undelivered());
+        findings.extend(self.leftovers(fixes));
+        let strangers = self.strangers(fixes);
+        findings.retain(|finding| strangers.iter().all(|stranger| stranger.path != finding.path));
+        findings.extend(strangers);
         if let Some((program, problem)) = self.keeper_problem() {
             findings.push(Finding::open(&program, problem));
         }
@@ -173,7 +184,12 @@ impl Store {
         let causes = std::iter::successors(Some(&damaged.error as &dyn Error), |error| (**error).source());
         let problem = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
         let finding = Finding::open(&path, problem);
-        let (action, is_handled) = if !damaged.error.is_certain() {
+        let (action, is_handled) = if damaged.error.is_foreign() {
+            (
+                "left alone: nothing in it is believed, and only its owner or root can remove it".to_owned(),
+                false,
+            )
+        } else if !damaged.error.is_certain() {
             ("left alone: it could not be read just now".to_owned(), false)
         } else if damaged.error.is_newer() {
             ("left alone: a newer outlive wrote it".to_owned(), true)
@@ -203,10 +219,23 @@ impl Store {
     }
 }
 
+/// Reports a damaged `meta.json`. Without it a job that has ended has neither pid nor start; its outcome is elsewhere.
+fn damaged_meta(job: &Job, fixes: bool) -> Finding {
+    let finding = Finding::open(&job.meta_file(), "it is damaged: it tells neither pids nor the start");
+    if job.is_kept() {
+        return finding.done("left alone: the keeper knows what it said, and replaces it at the end", true);
+    }
+    match fixes.then(|| fs::remove_file(job.meta_file())) {
+        None => finding.with_fix("removes it; what the job printed and how it ended stays"),
+        Some(Ok(())) => finding.done("removed", true),
+        Some(Err(error)) => finding.done(format!("could not be removed: {error}"), false),
+    }
+}
+
 /// Lists which of a job's two records exist and cannot be read.
 fn damaged_records(job: &Job) -> Vec<String> {
     let mut bytes = vec![0; FILE_BYTES as usize];
-    let Ok(file) = durable::open_ro(job.dir(), file::OUTCOME) else {
+    let Ok(file) = job.open_file(file::OUTCOME) else {
         return vec!["its outcome file is missing".to_owned()];
     };
     let length = file.metadata().map_or(0, |data| data.len());
@@ -232,7 +261,7 @@ fn damaged_index(job: &Job, state: &State) -> Option<String> {
     let expected = state.closed.map(|closed| closed.totals.index_records);
     let expected =
         expected.or(state.outcome.as_ref().map(|outcome| outcome.totals.index_records)).unwrap_or(0);
-    let bytes = fs::read(job.path().join(file::INDEX)).unwrap_or_default();
+    let bytes = job.dir().and_then(|dir| durable::read(dir, file::INDEX)).unwrap_or_default();
     let (records, rest) = bytes.as_chunks::<RECORD_BYTES>();
     // Records of dropped or cleared output are punched out, and read as zeros.
     let forgotten = records.iter().take_while(|record| **record == [0; RECORD_BYTES]).count();

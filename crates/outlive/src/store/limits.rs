@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use outlive_core::duration::format_size;
 use outlive_core::id::SessionName;
@@ -87,12 +88,12 @@ impl Store {
         (own, all)
     }
 
-    /// Reserves room for a job's output. To be called with the store's lock held.
+    /// Reserves room for a job's output. To be called with the store's lock held; `gone` is what is left to delete when it is free.
     ///
     /// A job's output cap counts from its start, so that the store cannot overrun. The file `reserved` holds an upper bound: each
     /// start adds its cap, and nothing is subtracted. When the bound reaches the ceiling, the real use is measured, and the oldest
     /// ended jobs are removed if that is too much.
-    pub(crate) fn reserve(&self, cap: Option<u64>) -> Result<(), LimitError> {
+    pub(crate) fn reserve(&self, cap: Option<u64>, gone: &mut Vec<PathBuf>) -> Result<(), LimitError> {
         let Some(limit) = self.config().limits.bytes else { return Ok(()) };
         // A job without a cap reserves nothing; its output counts at the next measurement.
         let cap = cap.unwrap_or(0);
@@ -105,7 +106,7 @@ impl Store {
         let fitting = known.and_then(|known| known.checked_add(cap)).filter(|&bound| bound <= limit);
         let bound = match fitting {
             Some(bound) => bound,
-            None => self.make_room(cap, limit)? + cap,
+            None => self.make_room(cap, limit, gone)? + cap,
         };
         // In place, because some file systems are slow to truncate. After a failed write the next start measures again.
         if let Some(file) = file {
@@ -115,7 +116,7 @@ impl Store {
     }
 
     /// Measures the use and removes the oldest ended jobs until there is room; removes none if that would not be enough.
-    fn make_room(&self, wanted: u64, limit: u64) -> Result<u64, LimitError> {
+    fn make_room(&self, wanted: u64, limit: u64, gone: &mut Vec<PathBuf>) -> Result<u64, LimitError> {
         let (mut used, mut live) = (0u64, 0u64);
         let mut ended = Vec::new();
         for job in self.list(None).map(|listing| listing.jobs).unwrap_or_default() {
@@ -137,7 +138,8 @@ impl Store {
             if used.saturating_add(wanted) <= limit {
                 break;
             }
-            if self.remove(&job).is_ok() {
+            if let Ok(taken) = self.take_out(&job) {
+                gone.extend(taken);
                 used -= bytes;
             }
         }

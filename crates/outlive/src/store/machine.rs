@@ -9,7 +9,7 @@ use outlive_core::containment::Level;
 use outlive_core::control::SPOKEN;
 use outlive_sys::cgroup::{Group, Hierarchies};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::{features, scope, socket};
+use outlive_sys::{durable, features, scope, socket};
 use serde::Serialize;
 
 use crate::store::Store;
@@ -88,12 +88,12 @@ impl Store {
         let limits = self.config().limits;
         let (open_files, open_files_most) = features::open_files();
         let (watchers, watches) = features::watch_allowance();
-        let reserved = fs::read_to_string(self.root().join("reserved"));
+        let reserved = durable::read_line(durable::CWD, self.root().join("reserved"));
         Allowances {
             live_jobs: fs::read_dir(self.live()).map_or(0, Iterator::count),
             live_jobs_limit: limits.total,
             session_jobs_limit: limits.session,
-            reserved_bytes: reserved.ok().and_then(|text| text.trim().parse().ok()),
+            reserved_bytes: reserved.and_then(|text| text.trim().parse().ok()),
             bytes_limit: limits.bytes,
             open_files,
             open_files_most,

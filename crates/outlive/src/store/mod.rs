@@ -6,6 +6,7 @@ pub(crate) mod limits;
 pub(crate) mod machine;
 pub(crate) mod reconcile;
 pub(crate) mod remove;
+mod upkeep;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -16,9 +17,12 @@ use std::time::Duration;
 
 use outlive_core::FORMAT;
 use outlive_core::spec::Host;
+use outlive_sys::durable::{self, CWD};
 use outlive_sys::fault::{self, Point};
+use outlive_sys::owner::{self, Distrust};
 use outlive_sys::{identity, lock};
 
+use crate::job::known::KnownJobs;
 use crate::launch::programs::{KeeperProgram, SpareKeeper};
 use crate::store::config::{Config, ConfigError};
 
@@ -31,6 +35,7 @@ pub struct Store {
     root: PathBuf,
     config: Config,
     host: OnceLock<Host>,
+    pub(crate) known: KnownJobs,
     pub(crate) keeper: KeeperProgram,
     /// This program is `outlive` itself, and so can be the helper.
     pub(crate) is_helper: bool,
@@ -50,6 +55,9 @@ pub enum StoreError {
     /// The directory cannot be made or read.
     #[error("cannot use the store at {0}")]
     Io(PathBuf, #[source] io::Error),
+    /// Another user owns it or can write to it, or it is no regular file.
+    #[error("{0} is not used")]
+    Distrusted(PathBuf, #[source] Distrust),
     /// A directory with foreign content.
     #[error("{0} is not a store and not empty")]
     NotAStore(PathBuf),
@@ -77,19 +85,39 @@ impl Store {
         Self::open_configured(&default_root()?, None)
     }
 
+    /// Gives up root's rights for those of the owner of the store that [`Store::open`] opens, with the owner's `HOME`, `USER`,
+    /// `LOGNAME` and groups. Without root's rights, or in a store of root's own, nothing happens.
+    ///
+    /// To be called before the first thread is started.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such store, or the kernel refuses. The caller must not go on.
+    pub fn become_owner() -> Result<(), StoreError> {
+        let root = default_root()?;
+        if !root.is_absolute() {
+            return Err(StoreError::Relative(root));
+        }
+        // `HOME` may have decided where it is.
+        owner::become_owner_of(&root, ("OUTLIVE_HOME", root.as_os_str()))
+            .map_err(|error| refused(&root, error))
+    }
+
     /// Opens the store at `root`, making it if needed, with the configuration of a file, or the user's.
     ///
     /// # Errors
     ///
     /// As [`Store::open`].
     pub fn open_configured(root: &Path, config: Option<&Path>) -> Result<Self, StoreError> {
-        let path = config.map_or_else(|| config_path(root), Path::to_owned);
+        // First: in a directory that others can write to, the configuration may be theirs.
+        check_root(root)?;
+        let path = config.map_or_else(|| config_path(root), |config| Ok(config.to_owned()))?;
         if std::env::var_os("OUTLIVE_CONFIG").is_some_and(|named| named == path && !path.exists()) {
             let source = io::Error::from(io::ErrorKind::NotFound);
             return Err(ConfigError::Read(path, source).into());
         }
         let config = Config::load(&path)?;
-        Ok(Self { config_path: Some(path), ..Self::open_at(root, config)? })
+        Ok(Self { config_path: Some(path), ..Self::open_checked(root, config)? })
     }
 
     /// Opens the store at `root`, making it if needed.
@@ -98,31 +126,35 @@ impl Store {
     ///
     /// If it cannot be made or read, or a later version wrote it.
     pub fn open_at(root: &Path, config: Config) -> Result<Self, StoreError> {
-        if !root.is_absolute() {
-            return Err(StoreError::Relative(root.to_owned()));
-        }
+        check_root(root)?;
+        Self::open_checked(root, config)
+    }
+
+    fn open_checked(root: &Path, config: Config) -> Result<Self, StoreError> {
         let version = root.join("version");
-        match fs::read_to_string(&version) {
-            Ok(text) if text == version_text() => {}
+        match durable::read(CWD, &version) {
+            Ok(text) if text == version_text().as_bytes() => {}
             Ok(found) => {
-                return Err(StoreError::Version { path: root.to_owned(), found: found.trim().to_owned() });
+                let found = String::from_utf8_lossy(&found).trim().to_owned();
+                return Err(StoreError::Version { path: root.to_owned(), found });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if !is_adoptable(root) {
                     // Another process may have made it meanwhile, and put jobs into it.
                     if version.exists() {
-                        return Self::open_at(root, config);
+                        return Self::open_checked(root, config);
                     }
                     return Err(StoreError::NotAStore(root.to_owned()));
                 }
-                make(root, &version).map_err(|error| StoreError::Io(root.to_owned(), error))?;
+                make(root, &version).map_err(|error| refused(root, error))?;
             }
-            Err(error) => return Err(StoreError::Io(version, error)),
+            Err(error) => return Err(refused(&version, error)),
         }
         Ok(Self {
             root: root.to_owned(),
             config,
             host: OnceLock::new(),
+            known: KnownJobs::default(),
             keeper: KeeperProgram::default(),
             is_helper: false,
             config_path: None,
@@ -134,7 +166,8 @@ impl Store {
         let (root, config) = (self.root.clone(), self.config.clone());
         let (host, is_helper) = (self.host.clone(), self.is_helper);
         let config_path = self.config_path.clone();
-        Self { root, config, host, keeper: KeeperProgram::default(), is_helper, config_path }
+        let (known, keeper) = (KnownJobs::default(), KeeperProgram::default());
+        Self { root, config, host, known, keeper, is_helper, config_path }
     }
 
     /// Lets this program itself be the keeper where no `outlive-keeper` is found; for programs whose `main` begins with
@@ -145,8 +178,19 @@ impl Store {
     }
 
     /// Adds a running keeper for the next job.
-    pub fn with_spare_keeper(mut self, spare: Option<SpareKeeper>) -> Self {
-        self.keeper.spare = spare.into();
+    pub fn with_spare_keeper(self, spare: Option<SpareKeeper>) -> Self {
+        *self.keeper.spare.place() = spare;
+        self
+    }
+
+    /// Keeps a keeper ready after each start, so that the next start need not wait for one; for programs that start many jobs.
+    ///
+    /// It is a process of some 80 KiB that touches nothing before it has a job and ends with this store. A job that it gets has
+    /// what the starting thread has at that moment: limits, user, groups, namespaces, seccomp filters, control group. If any of it
+    /// has changed since the keeper was made, another is started. A restriction by Landlock is not seen: a program that restricts
+    /// itself so does that before it starts its first job.
+    pub fn with_spare_keepers(mut self) -> Self {
+        self.keeper.keeps_spare = true;
         self
     }
 
@@ -208,8 +252,7 @@ impl Store {
 
     /// Opens a file in the store's directory, making it, for its owner only, if it is not there.
     fn open_or_create(&self, name: &str) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(self.root.join(name))
+        durable::open_or_create(CWD, self.root.join(name))
     }
 }
 
@@ -249,6 +292,32 @@ fn is_adoptable(root: &Path) -> bool {
     })
 }
 
+/// Checks that no other user can have written what is in the store; that it does not exist is no error.
+fn check_root(root: &Path) -> Result<(), StoreError> {
+    if !root.is_absolute() {
+        return Err(StoreError::Relative(root.to_owned()));
+    }
+    let check = |path: &Path| match owner::check_dir_at(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        checked => checked.map_err(|error| refused(path, error)),
+    };
+    // In a directory that others cannot enter, the rights to those below do not count.
+    if check(root)? {
+        for name in DIRECTORIES.iter().chain(&LATER_DIRECTORIES) {
+            check(&root.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, error: io::Error) -> StoreError {
+    let path = path.to_owned();
+    match Distrust::of(&error) {
+        Some(distrust) => StoreError::Distrusted(path, distrust),
+        None => StoreError::Io(path, error),
+    }
+}
+
 /// Makes the directories and, last, the version file: a store without it is unfinished.
 ///
 /// # Durability
@@ -257,13 +326,15 @@ fn is_adoptable(root: &Path) -> bool {
 fn make(root: &Path, version: &Path) -> io::Result<()> {
     let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
     fault::step(Point::RootMake, || make(root))?;
+    // Another user may have made it meanwhile.
+    owner::check_dir_at(root)?;
     for name in DIRECTORIES {
         fault::step(Point::PartsMake, || make(&root.join(name)))?;
     }
     // Synced before it gets its name, and then the directory: an empty version file after a power loss would read as an unknown
     // version.
-    let temporary = root.join(format!("version.{}.tmp", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let temporary = root.join(durable::temporary_name("version"));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     fault::write_all(Point::VersionWrite, &mut file, version_text().as_bytes())?;
     fault::step(Point::VersionSync, || file.sync_all())?;
     fault::step(Point::VersionRename, || fs::rename(&temporary, version))?;
@@ -281,17 +352,19 @@ fn default_root() -> Result<PathBuf, StoreError> {
     set("HOME").map(|home| home.join(".local/state/outlive")).ok_or(StoreError::NoHome)
 }
 
-/// Returns `$OUTLIVE_CONFIG`, else `config.toml` in the store if it exists, else in the user's configuration directory.
-fn config_path(root: &Path) -> PathBuf {
+/// Returns `$OUTLIVE_CONFIG`, else `config.toml` in the store if it exists, else in the user's configuration directory. The one in
+/// the store is a file of the store, and so no link.
+fn config_path(root: &Path) -> Result<PathBuf, StoreError> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = set("OUTLIVE_CONFIG") {
-        return path;
+        return Ok(path);
     }
     let own = root.join("config.toml");
-    if own.exists() {
-        return own;
+    match own.symlink_metadata() {
+        Ok(found) if found.is_symlink() => return Err(refused(&own, Distrust::Link.into())),
+        Ok(_) => return Ok(own),
+        Err(_) => {}
     }
-    set("XDG_CONFIG_HOME")
-        .or_else(|| set("HOME").map(|home| home.join(".config")))
-        .map_or(own, |config| config.join("outlive/config.toml"))
+    let elsewhere = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
+    Ok(elsewhere.map_or(own, |config| config.join("outlive/config.toml")))
 }

@@ -43,7 +43,7 @@ impl Store {
         let path = self.jobs().join(id.as_str());
         let has_no_outcome = || {
             let mut first = [0; 4];
-            let outcome = fs::File::open(path.join(outlive_core::file::OUTCOME));
+            let outcome = durable::open_ro(durable::CWD, path.join(outlive_core::file::OUTCOME));
             outcome.and_then(|file| file.read_exact_at(&mut first, 0)).is_ok_and(|()| first == [0; 4])
         };
         let is_given_away = || path.join(outlive_core::file::SESSION).exists();
@@ -107,8 +107,8 @@ impl Store {
 
     /// Tells whether a job was moved to a session; its mark may have the old name.
     fn is_given(&self, id: &str, session: &SessionName) -> bool {
-        let given = fs::read_to_string(self.jobs().join(id).join(outlive_core::file::SESSION));
-        given.is_ok_and(|given| given.trim_end() == session.as_str())
+        let given = durable::read_line(durable::CWD, self.jobs().join(id).join(outlive_core::file::SESSION));
+        given.is_some_and(|given| given == session.as_str())
     }
 
     /// Lists the marks in `live/` of a session, or all; the id is `None` for a name that is no mark.

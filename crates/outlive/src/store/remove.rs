@@ -63,6 +63,15 @@ impl Store {
     ///
     /// If a process of it still runs, or the store cannot be written.
     pub fn remove(&self, job: &Job) -> Result<(), RemoveError> {
+        match self.take_out(job)? {
+            Some(gone) => delete(&gone).map_err(|error| RemoveError::Io(gone, error)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes an ended job out of the store in one step; returns the directory that is left to [`delete`], which may take long.
+    /// `None` if another process has taken it out.
+    pub(crate) fn take_out(&self, job: &Job) -> Result<Option<PathBuf>, RemoveError> {
         let state = job.state(self);
         if state.is_elsewhere() && state.is_live() {
             return Err(RemoveError::Elsewhere(job.id().clone()));
@@ -82,23 +91,15 @@ impl Store {
         match fault::step(Point::RemoveRename, || durable::rename_new(job.path(), &gone)) {
             Ok(true) => {}
             // Another process removes it at the same time.
-            Ok(false) => return Ok(()),
+            Ok(false) => return Ok(None),
             // Another process has removed it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
         self.remove_live_mark(Point::RemoveMark, job);
         let removed = Event::new(Kind::Removed, job.id(), job.spec().nonce, Timestamp(clock::wall_us()));
         self.append_event(Appending::REMOVE_EVENT, job.session(), &Event { untold, ..removed });
-        // A process that has the directory open may create a file in it meanwhile.
-        let mut removed = fault::step(Point::RemoveDelete, || fs::remove_dir_all(&gone));
-        for _ in 0..10 {
-            if !removed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {
-                break;
-            }
-            removed = fs::remove_dir_all(&gone);
-        }
-        removed.map_err(failed)
+        Ok(Some(gone))
     }
 
     /// Names the place to delete a job from. Unique by its nonce, even if an earlier removal was cut short.
@@ -132,15 +133,21 @@ impl Store {
             self.open_or_create("collected")?.set_modified(SystemTime::now())
         })?;
         self.sweep_marks();
+        let gone = self.take_out_sessions(self.config().retention.max_age);
+        // The rest takes as long as there is something to delete, and no start is to wait for that. A second collector finds the
+        // stamp, or removes what this one does not.
+        drop(lock);
+        gone.iter().for_each(|gone| drop(delete(gone)));
         self.sweep_new();
         self.sweep_events();
-        self.sweep_sessions(self.config().retention.max_age);
         self.sweep_spool();
         cgroup::sweep(&Hierarchies::discover());
         let mut collected = Collected::default();
         let mut candidates = Vec::new();
+        // One time for all: between two looks at the clock a busy machine may pass more than between two ends.
+        let now = SystemTime::now();
         for job in self.list(None)?.jobs {
-            match self.candidate(job) {
+            match self.candidate(job, now) {
                 Some(candidate) => candidates.push(candidate),
                 None => collected.kept += 1,
             }
@@ -154,14 +161,14 @@ impl Store {
         Ok(collected)
     }
 
-    fn candidate(&self, job: Job) -> Option<Candidate> {
+    fn candidate(&self, job: Job, now: SystemTime) -> Option<Candidate> {
         let state = job.state(self);
         // How long a newer outlive keeps its jobs is not known here: they are left to it.
         if state.is_live() || state.is_elsewhere() || !state.newer.is_empty() {
             return None;
         }
         let ended = SystemTime::UNIX_EPOCH + Duration::from_micros(state.outcome?.ended.0);
-        let age = ended.elapsed().unwrap_or_default();
+        let age = now.duration_since(ended).unwrap_or_default();
         // Since a front end last read the job after its end.
         let idle = super::age(&job.path().join(file::SEEN)).map_or(age, |idle| idle.min(age));
         Some(Candidate { age, idle, is_seen: job.is_seen(), bytes: disk_bytes(job.path()), job })
@@ -211,4 +218,17 @@ impl Store {
 pub(crate) fn disk_bytes(path: &Path) -> u64 {
     let files = fs::read_dir(path).into_iter().flatten().flatten();
     files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
+}
+
+/// Deletes a directory that was taken out of the store. The store's lock is not to be held meanwhile.
+pub(crate) fn delete(gone: &Path) -> io::Result<()> {
+    let mut deleted = fault::step(Point::RemoveDelete, || fs::remove_dir_all(gone));
+    // A process that has the directory open may create a file in it meanwhile.
+    for _ in 0..10 {
+        if !deleted.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::DirectoryNotEmpty) {
+            break;
+        }
+        deleted = fs::remove_dir_all(gone);
+    }
+    deleted
 }

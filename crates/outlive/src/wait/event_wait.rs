@@ -65,7 +65,7 @@ impl EventWait {
         }
         // The wait does not make the session: a watch of the parent reports its directory.
         if awaited.is_open || awaited.sessions.iter().any(|known| !known.is_watched) {
-            std::fs::create_dir_all(store.sessions_dir()).ok();
+            crate::notify::events::make_dir(&store.sessions_dir()).ok();
             watches.add(&store.sessions_dir());
         }
         awaited

@@ -2,7 +2,7 @@
 //!
 //! While the main process runs, a pidfd each reports its end and its keeper's. After its end the keeper still drains, writes,
 //! syncs and announces: the `done` lock, which it releases last, is tried with short pauses. A job whose processes are not
-//! known yet, or are in another pid namespace, is watched through its directory.
+//! known yet is watched through its directory; one whose processes are in another pid namespace is looked at now and then.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -78,7 +78,8 @@ impl ExitWatch {
         self.keeper = self.keeper.take().filter(|keeper| !keeper.has_ended());
         let is_running = self.main.as_ref().is_some_and(|main| !main.has_ended());
         let is_kept_or_held = self.keeper.is_some() || self.held.is_some();
-        let is_here = store.host().machine == job.spec().host.machine;
+        // Of a job elsewhere no file tells that its pid namespace has ended.
+        let is_here = !state.is_elsewhere();
         let is_unknown = !self.is_known && is_here && !state.status.has_ended() && !state.is_orphaned();
         if (is_running && is_kept_or_held) || is_unknown {
             self.pause = None;

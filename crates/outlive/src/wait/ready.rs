@@ -4,17 +4,17 @@
 //! prober in the background checks from the start on. If it is killed, the next front end that reads the job starts another,
 //! and a front end that waits for readiness checks by itself.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use outlive_core::event::Kind;
+use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::lines::Line;
 use outlive_core::options::Ready;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Appending, Point};
+use outlive_sys::fault::{self, Appending, Point, Replacing};
 use outlive_sys::{clock, durable, lock};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
@@ -63,9 +63,8 @@ impl Job {
         if !self.spec().can_be_ready() {
             return None;
         }
-        let mut file = durable::open_ro(self.dir(), file::READY).ok()?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).ok();
+        let file = self.open_file(file::READY).ok()?;
+        let text = durable::read_open(&file).unwrap_or_default();
         // The file may be empty, after a crash or on a full disk.
         let made = ReadyRecord { at: made_at(&file).unwrap_or(Timestamp(0)), line_number: None, url: None };
         Some(serde_json::from_slice(&text).unwrap_or(made))
@@ -73,25 +72,25 @@ impl Job {
 
     /// Records readiness, once. In a read-only store it is not recorded.
     fn mark_ready(&self, store: &Store, record: &ReadyRecord) {
-        if durable::open_ro(self.dir(), file::READY).is_ok() {
+        if self.open_file(file::READY).is_ok() {
             return;
         }
         // The event first: a crash in between causes a repeat, which readers drop. Without the event there is no mark, so that
         // the next process tries again.
-        if !store.append_event_of(Appending::READY_EVENT, self, Kind::Ready) {
+        let ready = Event::new(Kind::Ready, self.id(), self.spec().nonce, record.at);
+        let ready = Event { url: record.url.clone(), ..ready };
+        if !store.append_event(Appending::READY_EVENT, self.session(), &ready) {
             return;
         }
-        let made = fault::step(Point::ReadyMake, || durable::create_new(self.dir(), file::READY));
-        if let Ok(mut made) = made {
-            let mut text = serde_json::to_vec(record).unwrap_or_default();
-            text.push(b'\n');
-            fault::write_all(Point::ReadyWrite, &mut made, &text).ok();
-        }
+        // Whole at once: a reader that sees the mark sees the address, too.
+        let mut text = serde_json::to_vec(record).unwrap_or_default();
+        text.push(b'\n');
+        self.dir().and_then(|dir| durable::replace(Replacing::READY, dir, file::READY, &text)).ok();
     }
 
     /// Tells whether a prober runs.
     fn is_probed(&self) -> bool {
-        durable::open_ro(self.dir(), file::PROBE)
+        self.open_file(file::PROBE)
             .and_then(|held| lock::try_lock(&held, lock::Kind::Shared))
             .is_ok_and(|is_free| !is_free)
     }
@@ -129,7 +128,7 @@ impl Store {
     /// Starts a prober. If that fails, a front end that waits for readiness checks by itself.
     pub(crate) fn start_prober(&self, job: &Job) {
         // In a read-only store a prober can record nothing.
-        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir(), file::PROBE));
+        let made = fault::step(Point::ProbeMake, || durable::create_new(job.dir()?, file::PROBE));
         if made.err().is_none_or(|error| error.kind() == io::ErrorKind::AlreadyExists) {
             self.start_helper(&["probe", job.id().as_str(), &job.spec().nonce.to_string()]).ok();
         }
@@ -143,7 +142,7 @@ impl Store {
     /// If the kernel is out of memory.
     pub fn probe(&self, id: &JobId, nonce: Nonce) -> Result<(), WaitError> {
         let Ok(Some(job)) = self.open_job(id) else { return Ok(()) };
-        let held = durable::open_ro(job.dir(), file::PROBE);
+        let held = job.open_file(file::PROBE);
         let is_ours =
             held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
         if job.spec().nonce != nonce || !is_ours || job.spec().ready().is_none() {
@@ -152,6 +151,19 @@ impl Store {
         let conditions = Conditions { ready: true, ..Conditions::default() };
         self.wait_for(&WaitFor { conditions, ..WaitFor::exits(std::slice::from_ref(&job)) }).map(|_| ())
     }
+}
+
+/// Returns the first address in a line, without what ends a sentence or closes a bracket after it.
+fn url_in(line: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let begin = ["http://", "https://"].iter().filter_map(|scheme| text.find(scheme)).min()?;
+    let rest = &text[begin..];
+    let is_outside =
+        |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\'' | '`' | '<' | '>');
+    let url = &rest[..rest.find(is_outside).unwrap_or(rest.len())];
+    let url = url.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}']);
+    // A scheme alone leads nowhere.
+    url.split_once("://").filter(|(_, host)| !host.is_empty()).map(|_| url.to_owned())
 }
 
 /// Checks the readiness of a job: a line, then the port, then the address.
@@ -163,7 +175,7 @@ pub(crate) struct Readiness {
     asking: Option<HttpProbe>,
     /// The line that matched.
     line: Option<Line>,
-    /// The address that it listens on.
+    /// The address at which it answers or listens, else the one in the line.
     url: Option<String>,
     /// Only a later version understands the condition: this one waits for the mark that it makes.
     is_newer: bool,
@@ -204,11 +216,9 @@ impl Readiness {
         }
         let has_ended = state.status.has_ended();
         if let Some((pattern, scanner)) = &mut self.pattern {
-            let Some(((), line)) =
-                scanner.look(now, has_ended, |text| pattern.is_match(text).then_some(()))?
-            else {
-                return Ok(None);
-            };
+            let judge = |text: &[u8]| pattern.is_match(text).then(|| url_in(text));
+            let Some((url, line)) = scanner.look(now, has_ended, judge)? else { return Ok(None) };
+            self.url = url;
             self.line = Some(line);
             self.pattern = None;
         }
@@ -249,5 +259,19 @@ impl Readiness {
     /// Returns the descriptor to poll.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.asking.as_ref().map(HttpProbe::fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_in_a_line_is_found() {
+        let url = |line: &str| url_in(line.as_bytes());
+        assert_eq!(url("Local:   http://localhost:5173/").as_deref(), Some("http://localhost:5173/"));
+        assert_eq!(url("up (see https://[::1]:8/a?b=1#c).").as_deref(), Some("https://[::1]:8/a?b=1#c"));
+        assert_eq!(url("open <http://h> or \"http://i\"").as_deref(), Some("http://h"));
+        assert_eq!((url("http://"), url("ready")), (None, None));
     }
 }

@@ -54,7 +54,7 @@ fn chooses_lines(arguments: &Logs) -> bool {
 /// Another program may remove the job while it is read.
 fn failure(job: &Job, error: &io::Error) -> Failure {
     match job.is_removed() {
-        true => Failure::from(FindError::Unknown(job.id().to_string())),
+        true => Failure::from(FindError::Unknown(job.id().to_string(), Vec::new())),
         false => Failure::other("logs", error),
     }
 }

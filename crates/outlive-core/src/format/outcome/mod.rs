@@ -143,6 +143,9 @@ pub struct Usage {
     pub memory_peak_bytes: Option<u64>,
     /// The most processes at a time, where a control group counted them.
     pub pids_peak: Option<u64>,
+    /// How many of its processes the kernel ended for want of memory; none if it ended none, or did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
 }
 
 /// How a job ended.

@@ -49,6 +49,8 @@ pub(super) struct Flat {
     memory_peak_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pids_peak: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    oom_kills: Option<u64>,
     bytes: u64,
     stdout_lines: u64,
     stderr_lines: u64,
@@ -106,6 +108,7 @@ impl Flat {
             max_rss_bytes: outcome.usage.map(|usage| usage.max_rss_bytes),
             memory_peak_bytes: outcome.usage.and_then(|usage| usage.memory_peak_bytes),
             pids_peak: outcome.usage.and_then(|usage| usage.pids_peak),
+            oom_kills: outcome.usage.and_then(|usage| usage.oom_kills),
             bytes: outcome.totals.bytes,
             stdout_lines: outcome.totals.stdout_lines,
             stderr_lines: outcome.totals.stderr_lines,
@@ -153,6 +156,7 @@ impl From<Flat> for Outcome {
             max_rss_bytes: flat.max_rss_bytes.unwrap_or(0),
             memory_peak_bytes: flat.memory_peak_bytes,
             pids_peak: flat.pids_peak,
+            oom_kills: flat.oom_kills,
         });
         Self {
             wait_status,
@@ -295,6 +299,7 @@ mod tests {
                     max_rss_bytes: 6,
                     memory_peak_bytes: runtime_ms,
                     pids_peak: None,
+                    oom_kills: runtime_ms,
                 });
                 Outcome { wait_status, cause, ended: Timestamp(ended), runtime_ms, usage, totals }
             },
@@ -352,6 +357,7 @@ mod tests {
                 max_rss_bytes: u64::MAX,
                 memory_peak_bytes: Some(u64::MAX),
                 pids_peak: Some(u64::MAX),
+                oom_kills: Some(u64::MAX),
             }),
             totals: Totals {
                 bytes: u64::MAX,

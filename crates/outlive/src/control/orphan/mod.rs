@@ -7,7 +7,7 @@
 mod remnants;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -77,7 +77,7 @@ impl Job {
         let status = seen.and_then(|seen| seen.status).or_else(|| exit::unreaped_status(command?));
         if status.is_none()
             && !is_holder
-            && let Ok(held) = durable::open_ro(self.dir(), file::ORPHANED)
+            && let Ok(held) = self.open_file(file::ORPHANED)
         {
             // A holder may know the exit status, and is about to record it.
             lock::lock_within(&held, HOLDER_LIMIT).ok();
@@ -104,13 +104,11 @@ impl Job {
 
     /// Tells whether a front end found it running without a keeper.
     pub(crate) fn was_orphaned(&self) -> bool {
-        durable::open_ro(self.dir(), file::ORPHANED).is_ok()
+        self.open_file(file::ORPHANED).is_ok()
     }
 
     fn asked(&self) -> Option<Asked> {
-        let mut bytes = Vec::new();
-        durable::open_ro(self.dir(), file::ASKED).ok()?.read_to_end(&mut bytes).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        serde_json::from_slice(&durable::read(self.dir().ok()?, file::ASKED).ok()?).ok()
     }
 
     /// Records the requester before anything is done, for the outcome. The first request for a kill stays.
@@ -120,7 +118,7 @@ impl Job {
         }
         let mut bytes = serde_json::to_vec(asked)?;
         bytes.push(b'\n');
-        durable::replace(Replacing::ORPHAN_ASKED, self.dir(), file::ASKED, &bytes)
+        durable::replace(Replacing::ORPHAN_ASKED, self.dir()?, file::ASKED, &bytes)
     }
 }
 
@@ -332,7 +330,7 @@ impl MainHandle {
 
 /// Locks the orphan's mark: a front end without the exit status then waits briefly for this process to record it.
 fn hold(job: &Job) -> Option<File> {
-    let file = durable::open_ro(job.dir(), file::ORPHANED).ok()?;
+    let file = job.open_file(file::ORPHANED).ok()?;
     let locked = fault::step(Point::OrphanHold, || lock::try_lock(&file, lock::Kind::Shared));
     locked.ok()?.then_some(file)
 }

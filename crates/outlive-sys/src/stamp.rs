@@ -1,0 +1,89 @@
+//! Whether what is at a path is what was there before, and whether it has changed since.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, StatxTimestamp, makedev, statx};
+
+use crate::clock;
+
+/// Times of files advance in steps: of 10 ms at most in the kernel, of a second in some file systems.
+const STEP_US: i64 = 1_000_000;
+
+/// A directory or file at one moment. Whatever is made, renamed or removed in a directory changes its stamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    /// When it was made: a file system gives the number of a removed file to the next. 0 if that is not known.
+    born_ns: i128,
+    changed_ns: i128,
+}
+
+impl Stamp {
+    /// Looks at what is at a path; a symbolic link is not followed.
+    ///
+    /// # Errors
+    ///
+    /// If nothing is there, or it may not be looked at.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        look(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Looks at an open file or directory.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses, which it does for no reason that is known.
+    pub fn of(file: impl AsFd) -> io::Result<Self> {
+        look(file, Path::new(""), AtFlags::EMPTY_PATH)
+    }
+
+    /// Tells whether both are of the same file or directory, changed or not.
+    pub fn is_same_file(self, other: Self) -> bool {
+        (self.device, self.inode, self.born_ns) == (other.device, other.inode, other.born_ns)
+    }
+
+    /// Tells whether the last change is so long ago that another one gives another stamp. To be asked before what it stands for is
+    /// read.
+    pub fn is_settled(self) -> bool {
+        i128::from(clock::wall_us()) * 1000 - self.changed_ns > i128::from(STEP_US) * 1000
+    }
+}
+
+fn look(directory: impl AsFd, path: &Path, flags: AtFlags) -> io::Result<Stamp> {
+    let wanted = StatxFlags::INO | StatxFlags::CTIME | StatxFlags::BTIME;
+    let found = statx(directory, path, flags, wanted)?;
+    let nanos = |time: StatxTimestamp| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+    let is_born_known = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    Ok(Stamp {
+        device: makedev(found.stx_dev_major, found.stx_dev_minor),
+        inode: found.stx_ino,
+        born_ns: if is_born_known { nanos(found.stx_btime) } else { 0 },
+        changed_ns: nanos(found.stx_ctime),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_change_in_a_directory_changes_its_stamp_and_not_its_identity() {
+        let home = tempfile::tempdir().unwrap();
+        let before = Stamp::at(home.path()).unwrap();
+        assert_eq!(Stamp::of(fs::File::open(home.path()).unwrap()).unwrap(), before);
+        assert!(!before.is_settled(), "another change may come within the same step");
+        let mut number = 0;
+        let mut after = before;
+        while after == before {
+            number += 1;
+            fs::write(home.path().join(number.to_string()), "").unwrap();
+            after = Stamp::at(home.path()).unwrap();
+        }
+        assert!(after.is_same_file(before));
+        assert!(!Stamp::at(&home.path().join("1")).unwrap().is_same_file(before));
+    }
+}

@@ -1,0 +1,231 @@
+//! What a front end remembers of jobs, so that what cannot change is read once.
+//!
+//! `spec.json` never changes, and neither do an outcome and a closed record that are both there. `session`, `name` and `meta.json`
+//! are replaced by renaming, which changes the stamp of the job's directory: what was read under a stamp holds for as long as the
+//! directory has it. The outcome of a live job is written in place, and its lock is the kernel's: both are looked at each time,
+//! through files that stay open.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use outlive_core::id::{JobId, SessionName};
+use outlive_core::meta::Meta;
+use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
+use outlive_core::spec::Spec;
+use outlive_sys::stamp::Stamp;
+use outlive_sys::{lock, spawn};
+
+/// How many jobs are remembered; one takes some 2 KiB.
+const MOST_JOBS: usize = 10_000;
+
+/// How many descriptors of jobs stay open, in a program that may open more than twice as many.
+const MOST_OPEN: usize = 512;
+
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+fn most_open() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| (spawn::most_open_files() / 2).min(MOST_OPEN))
+}
+
+/// A descriptor that stays open, and counts.
+#[derive(Debug)]
+pub(crate) struct Kept<T>(T);
+
+impl<T> Kept<T> {
+    /// Keeps a descriptor; gives it back if there are too many.
+    pub(super) fn new(open: T) -> Result<Self, T> {
+        let more = |count| (count < most_open()).then_some(count + 1);
+        match OPEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(Self(open)),
+            Err(_) => Err(open),
+        }
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The directory of a job, open.
+pub(crate) enum Dir<'a> {
+    /// It stays open.
+    Kept(&'a Kept<OwnedFd>),
+    /// For this once.
+    Once(OwnedFd),
+}
+
+impl AsFd for Dir<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Kept(dir) => dir.0.as_fd(),
+            Self::Once(dir) => dir.as_fd(),
+        }
+    }
+}
+
+/// A file of a live job that stays open between looks.
+#[derive(Debug, Default)]
+struct KeptFile(Mutex<Option<Kept<File>>>);
+
+impl KeptFile {
+    fn look<T>(
+        &self,
+        open: impl FnOnce() -> io::Result<File>,
+        act: impl FnOnce(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut kept = locked(&self.0);
+        if let Some(file) = &*kept {
+            return act(&file.0);
+        }
+        match Kept::new(open()?) {
+            Ok(file) => act(&kept.insert(file).0),
+            Err(file) => act(&file),
+        }
+    }
+
+    fn close(&self) {
+        *locked(&self.0) = None;
+    }
+}
+
+/// What is known of one job.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Of the directory, before anything in it was read.
+    pub(super) stamp: Stamp,
+    /// From then on a change gave the directory another stamp.
+    pub(super) is_settled: bool,
+    pub(super) spec: Spec,
+    /// The session that the job was moved to.
+    pub(super) given_to: Option<SessionName>,
+    /// The display name since the last rename.
+    pub(super) renamed: Option<String>,
+    /// `meta.json`, and the directory's stamp before it was read.
+    snapshot: Mutex<Option<(Stamp, Option<Meta>)>>,
+    /// Both records: nothing changes them.
+    ended: OnceLock<(Outcome, Closed)>,
+    outcome: KeptFile,
+    lock: KeptFile,
+}
+
+impl Known {
+    /// Begins with the spec alone.
+    pub(super) fn new(stamp: Stamp, spec: Spec) -> Self {
+        Self {
+            stamp,
+            is_settled: false,
+            spec,
+            given_to: None,
+            renamed: None,
+            snapshot: Mutex::default(),
+            ended: OnceLock::new(),
+            outcome: KeptFile::default(),
+            lock: KeptFile::default(),
+        }
+    }
+
+    /// Returns the records of the outcome, which `open` opens if they are not known; an empty, torn or missing record is `None`.
+    pub(super) fn records(
+        &self,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> (Option<Outcome>, Option<Closed>) {
+        if let Some((outcome, closed)) = self.ended.get() {
+            return (Some(outcome.clone()), Some(*closed));
+        }
+        let mut bytes = [0; FILE_BYTES as usize];
+        let mut read = 0;
+        let filled = self.outcome.look(open, |file| {
+            while read < bytes.len() {
+                match file.read_at(&mut bytes[read..], read as u64)? {
+                    0 => break,
+                    count => read += count,
+                }
+            }
+            Ok(())
+        });
+        // What cannot be read says nothing; a file that was cut short has what it has.
+        if filled.is_err() && read == 0 {
+            return (None, None);
+        }
+        let records = (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]));
+        if let (Some(outcome), Some(closed)) = &records {
+            self.ended.set((outcome.clone(), *closed)).ok();
+            self.outcome.close();
+            self.lock.close();
+        }
+        records
+    }
+
+    /// Tries the job's lock, which `open` opens; true if it was free.
+    pub(super) fn try_lock(&self, open: impl FnOnce() -> io::Result<File>) -> io::Result<bool> {
+        self.lock.look(open, |file| {
+            let is_free = lock::try_lock(file, lock::Kind::Shared)?;
+            if is_free {
+                // The file stays open, and a keeper's lock may be taken over.
+                lock::unlock(file)?;
+            }
+            Ok(is_free)
+        })
+    }
+
+    /// Returns the snapshot of the job at `path`, which `read` reads if the directory has changed since it was last read.
+    pub(super) fn snapshot(&self, path: &Path, read: impl FnOnce() -> Option<Meta>) -> Option<Meta> {
+        let stamp = Stamp::at(path).ok().filter(|stamp| stamp.is_same_file(self.stamp));
+        if let Some((known, meta)) = &*locked(&self.snapshot)
+            && Some(*known) == stamp
+        {
+            return meta.clone();
+        }
+        let settled = stamp.filter(|stamp| stamp.is_settled());
+        let meta = read();
+        *locked(&self.snapshot) = settled.map(|stamp| (stamp, meta.clone()));
+        meta
+    }
+}
+
+/// The jobs that a store remembers.
+#[derive(Debug, Default)]
+pub(crate) struct KnownJobs(Mutex<HashMap<JobId, Arc<Known>>>);
+
+impl KnownJobs {
+    /// Returns what is known of the job at `path`, if it has not changed.
+    pub(super) fn get(&self, path: &Path, id: &JobId) -> Option<Arc<Known>> {
+        let known = Arc::clone(locked(&self.0).get(id)?);
+        if Stamp::at(path).ok() == Some(known.stamp) {
+            return Some(known);
+        }
+        locked(&self.0).remove(id);
+        None
+    }
+
+    /// Remembers a job that was read, if any change since can be noticed.
+    pub(super) fn insert(&self, known: &Arc<Known>) {
+        let mut jobs = locked(&self.0);
+        if known.is_settled && (jobs.len() < MOST_JOBS || jobs.contains_key(&known.spec.job)) {
+            jobs.insert(known.spec.job.clone(), Arc::clone(known));
+        }
+    }
+
+    /// Forgets jobs that are not among these, if there are any.
+    pub(super) fn retain(&self, listed: &[OsString]) {
+        let mut jobs = locked(&self.0);
+        if jobs.len() > listed.len() {
+            let listed: HashSet<&OsStr> = listed.iter().map(OsString::as_os_str).collect();
+            jobs.retain(|id, _| listed.contains(OsStr::new(id.as_str())));
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

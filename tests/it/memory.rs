@@ -1,0 +1,178 @@
+//! What a long-lived front end remembers of jobs.
+//!
+//! Proves that what cannot change is read once, and that whatever another process does to a job shows in the next list: nothing
+//! stale is ever shown.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use outlive::{Job, Request, SessionName, Store};
+use outlive_tests::{Home, finish, signal, until};
+
+/// A store of a front end that has listed one job, and remembers it.
+struct Remembered {
+    home: Home,
+    store: Store,
+    job: String,
+}
+
+impl Remembered {
+    fn live() -> Self {
+        let home = Home::new();
+        let job = home.start(["sleep", "1000"]);
+        Self::of(home, job)
+    }
+
+    fn ended() -> Self {
+        let home = Home::new();
+        let job = home.start(["sh", "-c", "echo printed; exit 3"]);
+        home.wait(&job);
+        Self::of(home, job)
+    }
+
+    fn of(home: Home, job: String) -> Self {
+        settle(&home.job_dir(&job));
+        let store = home.open();
+        let remembered = Self { home, store, job };
+        // The first reads; the second has all in memory.
+        for _ in 0..2 {
+            remembered.words();
+        }
+        remembered
+    }
+
+    fn listed(&self) -> Vec<Job> {
+        self.store.list(None).unwrap().jobs
+    }
+
+    fn words(&self) -> String {
+        self.store.find(&self.job, None).unwrap().state(&self.store);
+        self.listed()[0].state(&self.store).words()
+    }
+}
+
+/// Waits until a directory has not changed for a while: only then is what is in it remembered.
+fn settle(directory: &Path) {
+    until("the directory has not changed for a while", || {
+        let data = fs::metadata(directory).unwrap();
+        let changed = Duration::new(data.ctime() as u64, data.ctime_nsec() as u32);
+        SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH + changed)
+            .is_ok_and(|age| age.as_millis() > 1100)
+    });
+}
+
+#[test]
+fn what_cannot_change_is_read_once() {
+    let it = Remembered::ended();
+    // Written in place, as no process of outlive does: the directory does not change.
+    for name in ["spec.json", "meta.json", "outcome"] {
+        fs::write(it.home.job_dir(&it.job).join(name), "not read again").unwrap();
+    }
+    assert_eq!(it.words(), "failed");
+    assert_eq!(it.home.open().list(None).unwrap().damaged.len(), 1, "a new front end reads it");
+}
+
+#[test]
+fn a_removed_job_is_gone_and_its_id_can_be_another_jobs() {
+    let it = Remembered::ended();
+    let before = it.listed().remove(0);
+    it.home.run(["remove", &it.job]).ok();
+    assert!(it.listed().is_empty() && it.store.find(&it.job, None).is_err());
+    assert!(before.state(&it.store).is_removed() || before.state(&it.store).status.has_ended());
+    let again = Request::argv(["true"]).id(before.id().clone());
+    it.home.open().start(&again).unwrap();
+    let listed = it.listed();
+    assert_eq!((listed.len(), listed[0].spec().command_line().as_str()), (1, "true"));
+    assert!(listed[0].spec().nonce != before.spec().nonce && before.is_removed());
+}
+
+#[test]
+fn a_new_name_is_shown() {
+    for it in [Remembered::live(), Remembered::ended()] {
+        let other = it.home.open();
+        other.rename(&other.find(&it.job, None).unwrap(), "another").unwrap();
+        assert_eq!(it.listed()[0].name(), Some("another"));
+        assert_eq!(it.store.find("another", None).unwrap().id().as_str(), it.job);
+    }
+}
+
+#[test]
+fn a_job_that_was_moved_is_in_its_new_session() {
+    let it = Remembered::live();
+    let (other, to) = (it.home.open(), SessionName::parse("elsewhere").unwrap());
+    other.transfer(&other.find(&it.job, None).unwrap(), &to).unwrap();
+    assert!(it.store.list(Some(&SessionName::default())).unwrap().jobs.is_empty());
+    assert_eq!(it.store.list(Some(&to)).unwrap().jobs.len(), 1);
+}
+
+#[test]
+fn output_that_was_cleared_is_not_shown() {
+    let it = Remembered::ended();
+    it.home.run(["clear", &it.job]).ok();
+    let output = outlive::Output::open(&it.listed()[0]).unwrap();
+    assert_eq!(output.start(), output.end());
+}
+
+#[test]
+fn a_job_in_quarantine_is_not_listed_until_it_is_back() {
+    let it = Remembered::ended();
+    let (there, aside) = (it.home.job_dir(&it.job), it.home.store().join("quarantine").join(&it.job));
+    fs::rename(&there, &aside).unwrap();
+    assert!(it.listed().is_empty());
+    fs::rename(&aside, &there).unwrap();
+    assert_eq!(it.words(), "failed");
+    // Restored from a copy: other files under the same names.
+    let copied = finish(
+        {
+            let mut copy = it.home.command("sh");
+            copy.args([
+                "-c",
+                "cp -r \"$1\" \"$2\" && rm -r \"$1\" && mv \"$2\" \"$1\" && : > \"$1\"/spec.json",
+                "sh",
+            ]);
+            copy.args([&there, &aside]);
+            copy
+        },
+        b"",
+    );
+    copied.ok();
+    assert_eq!(it.store.list(None).unwrap().damaged.len(), 1, "its spec is empty now");
+}
+
+#[test]
+fn a_paused_job_is_shown_as_paused_and_an_ended_one_as_ended() {
+    let it = Remembered::live();
+    assert_eq!(it.words(), "running");
+    it.home.run(["pause", &it.job]).ok();
+    assert_eq!(it.words(), "running, paused");
+    settle(&it.home.job_dir(&it.job));
+    assert_eq!(it.words(), "running, paused");
+    it.home.run(["kill", &it.job]).ok();
+    assert_eq!(it.words(), "killed");
+}
+
+#[test]
+fn a_job_whose_keeper_died_is_an_orphan_and_then_lost() {
+    let it = Remembered::live();
+    let command = it.home.orphan(&it.job);
+    assert_eq!(it.words(), "running, orphaned");
+    signal(command, "KILL");
+    until("it is known to be lost", || it.words() == "lost");
+}
+
+/// A job in a list holds no descriptor, or the jobs of a store would be limited by what a program may open.
+#[test]
+fn more_jobs_than_descriptors_can_be_listed() {
+    let home = Home::new();
+    home.configure("[limits]\nsession = 100\n");
+    for _ in 0..80 {
+        home.start(["true"]);
+    }
+    let mut limited = home.command("sh");
+    limited.args(["-c", "ulimit -n 40; exec outlive list"]);
+    let listed = finish(limited, b"").ok();
+    assert_eq!((listed.text().lines().count(), listed.error().as_str()), (81, ""));
+}
