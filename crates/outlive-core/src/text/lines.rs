@@ -3,7 +3,7 @@
 //! A line belongs to one stream and may come in pieces, with pieces of the other stream between. Its number is that of
 //! its newline among all newlines of the log.
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter, memrchr};
 
 use crate::index::{Before, Stream};
 use crate::timestamp::Timestamp;
@@ -126,6 +126,16 @@ impl Assembler {
         self.number += lines;
     }
 
+    /// Takes the next bytes and counts the lines that they end.
+    pub fn pass_over(&mut self, stream: Option<Stream>, time: Option<Timestamp>, bytes: &[u8]) {
+        let whole = memrchr(b'\n', bytes).map_or(0, |last| last + 1);
+        if whole > 0 {
+            self.number += memchr_iter(b'\n', &bytes[..whole]).count() as u64;
+            self.open[lane(stream)] = Open::default();
+        }
+        self.push(stream, time, &bytes[whole..], |_| {});
+    }
+
     /// Hands on the unfinished lines as they are, because what followed them was lost. What comes next is a line apart; as it
     /// has the newline, it has the same number.
     pub fn tear(&mut self, emit: impl FnMut(Line)) {
@@ -209,6 +219,10 @@ mod tests {
                 .flat_map(|(stream, bytes)| bytes.chunks(cut).map(|part| (*stream, part.to_vec())))
                 .collect();
             prop_assert_eq!(assemble(&whole), assemble(&split));
+            let mut passing = Assembler::default();
+            split.iter().for_each(|(stream, bytes)| passing.pass_over(Some(*stream), None, bytes));
+            let (lines, unfinished) = assemble(&whole);
+            prop_assert_eq!((passing.number(), passing.unfinished()), (lines.len() as u64, unfinished));
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use outlive_core::index::{Before, Kind, Stream};
+use memchr::memchr_iter;
+use outlive_core::index::{Before, Kind, Record, Stream};
 use outlive_core::lines::{Assembler, Line, MAX_LINE};
 use outlive_core::timestamp::Timestamp;
 
-use crate::output::{Output, Piece};
+use crate::output::{Output, PIECE, Piece};
 
 impl Output {
     /// Returns the offset at which the last `count` lines begin, of one stream or of both, unfinished lines included.
@@ -22,7 +23,30 @@ impl Output {
             .filter(|&open| is_wanted(open) && before.open[open.index()].is_some())
             .count() as u64;
         let skipped = (lines_of(&before) + unfinished).saturating_sub(count);
-        self.offset_of_last(|record| lines_of(&record.before) <= skipped)
+        let number = self.last_record(|record| lines_of(&record.before) <= skipped);
+        match number.and_then(|number| self.record(number)).filter(|record| record.offset >= self.start()) {
+            // Lines of the chunk that are not wanted are passed over, which costs far less than putting them together.
+            Some(Record { kind: Kind::Output(of), before, offset, .. }) if is_wanted(of) => {
+                self.offset_after_lines(offset, skipped - lines_of(&before))
+            }
+            record => record.map_or(self.start(), |record| record.offset),
+        }
+    }
+
+    /// Returns the offset after so many newlines from `offset` on.
+    fn offset_after_lines(&self, mut offset: u64, mut lines: u64) -> u64 {
+        let mut buffer = vec![0; PIECE as usize];
+        while lines > 0
+            && let Ok(count @ 1..) = self.read_at(&mut buffer, offset)
+        {
+            let newlines = memchr_iter(b'\n', &buffer[..count]);
+            match newlines.enumerate().find_map(|(before, at)| (before as u64 + 1 == lines).then_some(at)) {
+                Some(last) => return offset + last as u64 + 1,
+                None => lines -= memchr_iter(b'\n', &buffer[..count]).count() as u64,
+            }
+            offset += count as u64;
+        }
+        offset
     }
 
     /// Returns the last `count` lines, of one stream or of both, unfinished lines included.
@@ -68,7 +92,7 @@ impl Output {
             self.next_piece(&mut place, offset)?
         {
             lost_before.inspect(|_| assembler.tear(|_| {}));
-            assembler.push(stream, time, &bytes, |_| {});
+            assembler.pass_over(stream, time, &bytes);
         }
         Ok(assembler)
     }
