@@ -25,6 +25,8 @@ const SMALLEST_SEGMENT: u64 = 4 << 10;
 pub(crate) struct Recorder {
     index: File,
     index_end: u64,
+    /// How much of its front was given back.
+    forgotten: u64,
     log: File,
     /// The segments that are there, the current one last.
     segments: VecDeque<Segment>,
@@ -55,6 +57,10 @@ struct Segment {
     index_start: u64,
 }
 
+/// The front of the index is given back once it is this part of a segment: a file system may write all of the index out
+/// before, which a fast command would have to wait for at each segment.
+const FORGET_PART: u64 = 64;
+
 /// Room in the index is taken in such steps ahead of need, so that a gap can be recorded on a full disk.
 const INDEX_STEP: u64 = 4096;
 
@@ -65,6 +71,7 @@ impl Recorder {
         Self {
             index,
             index_end: 0,
+            forgotten: 0,
             log,
             segments: VecDeque::from([Segment { start: 0, index_start: 0 }]),
             chunker: Chunker::default(),
@@ -167,7 +174,7 @@ impl Recorder {
         let surplus = surplus.min(self.segments.len() - 2);
         if surplus > 0 {
             self.drop_segments(&dir, surplus);
-            self.forget_index();
+            self.forget_index(size / FORGET_PART);
             if self.flood == Flood::No {
                 self.flood = Flood::Unreported;
             }
@@ -208,11 +215,13 @@ impl Recorder {
         }
     }
 
-    /// Gives back the part of the index that is about what was dropped.
-    fn forget_index(&self) {
-        if let Some(oldest) = self.segments.front().filter(|oldest| oldest.index_start > 0) {
+    /// Gives back the part of the index that is about what was dropped, if that is `least` bytes or more.
+    fn forget_index(&mut self, least: u64) {
+        let Some(oldest) = self.segments.front() else { return };
+        if oldest.index_start >= self.forgotten + least {
+            self.forgotten = oldest.index_start;
             // Where that cannot be done it only takes room.
-            fault::step(Point::IndexForget, || durable::forget_front(&self.index, oldest.index_start)).ok();
+            fault::step(Point::IndexForget, || durable::forget_front(&self.index, self.forgotten)).ok();
         }
     }
 
@@ -230,7 +239,7 @@ impl Recorder {
             if let Some(current) = self.segments.back_mut() {
                 current.index_start = index_start;
             }
-            self.forget_index();
+            self.forget_index(1);
         }
     }
 
