@@ -44,11 +44,11 @@ impl Remembered {
     }
 
     fn listed(&self) -> Vec<Job> {
-        self.store.list(None).unwrap().jobs
+        self.store.list(None).expect("the store is readable").jobs
     }
 
     fn words(&self) -> String {
-        self.store.find(&self.job, None).unwrap().state(&self.store);
+        self.store.find(&self.job, None).expect("the store is readable").state(&self.store);
         self.listed()[0].state(&self.store).words()
     }
 }
@@ -56,7 +56,7 @@ impl Remembered {
 /// Waits until a directory has not changed for a while: only then is what is in it remembered.
 fn settle(directory: &Path) {
     until("the directory has not changed for a while", || {
-        let data = fs::metadata(directory).unwrap();
+        let data = fs::metadata(directory).expect("the store is readable");
         let changed = Duration::new(data.ctime() as u64, data.ctime_nsec() as u32);
         SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH + changed)

@@ -212,7 +212,12 @@ fn holds_process(pid: i32) -> bool {
 #[test]
 fn whoever_knows_less_gives_way_to_whoever_waits() {
     let home = Home::new();
-    let job = awaited(&home, "exit 7");
+    until("a looker gave way while the waiter stood still", || looker_gives_way(&home).is_some());
+}
+
+/// Looks while the waiter is stopped; `None` if the look was over before it was seen to wait.
+fn looker_gives_way(home: &Home) -> Option<()> {
+    let job = awaited(home, "exit 7");
     let mut waiter = home.outlive(["wait", &job]).stdout(Stdio::null()).spawn().unwrap();
     let number = i32::try_from(waiter.id()).unwrap();
     until("it waits", || holds_process(number));
@@ -222,19 +227,26 @@ fn whoever_knows_less_gives_way_to_whoever_waits() {
     // Stopped when the end comes: others find the process gone and would not know how it ended.
     signal(number, "STOP");
     let command = pid(&home.show(&job), "pid");
-    go(&home, &job);
+    go(home, &job);
     until("the command is reaped", || outlive_sys::identity::Stat::read(command).is_none());
-    let code = std::thread::scope(|scope| {
+    let (was_seen, code) = std::thread::scope(|scope| {
         let looking = scope.spawn(|| home.show(&job));
-        until("the looker waits", || {
-            lookers(&home).iter().any(|&pid| outlive_tests::waits_with_open(pid, "orphaned"))
+        let waits = || lookers(home).iter().any(|&pid| outlive_tests::waits_with_open(pid, "orphaned"));
+        let mut was_seen = false;
+        until("the looker waits, or is done", || {
+            was_seen = waits();
+            was_seen || looking.is_finished()
         });
         signal(number, "CONT");
-        looking.join().unwrap()["exit_code"].clone()
+        (was_seen, looking.join().unwrap()["exit_code"].clone())
     });
     assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+    if !was_seen {
+        return None;
+    }
     assert_eq!(code, if can_tell() { json!(7) } else { json!(null) });
     assert_eq!(home.show(&job)["exit_code"], code);
+    Some(())
 }
 
 /// Lists the processes that run `outlive show` in this home.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Puts a keeper's program into the home: its spare keepers are told from those of other tests by their file.
 fn own_keeper(home: &Home) -> PathBuf {
     let program = home.path().join("outlive-keeper");
-    fs::copy(binary("outlive-keeper"), &program).unwrap();
+    fs::copy(binary("outlive-keeper"), &program).expect("the home is whole");
     program
 }
 
@@ -42,13 +42,14 @@ fn descriptors(pid: i32) -> Vec<PathBuf> {
 
 fn keeper_of(home: &Home, job: &str) -> i32 {
     let meta: Value =
-        serde_json::from_slice(&fs::read(home.job_dir(job).join("meta.json")).unwrap()).unwrap();
-    i32::try_from(meta["keeper"]["pid"].as_i64().unwrap()).unwrap()
+        serde_json::from_slice(&fs::read(home.job_dir(job).join("meta.json")).expect("the home is whole"))
+            .expect("the home is whole");
+    i32::try_from(meta["keeper"]["pid"].as_i64().expect("the home is whole")).expect("the home is whole")
 }
 
 /// Starts a job and returns the pid of its keeper.
 fn start(home: &Home, store: &Store) -> i32 {
-    let started = store.start(&Request::argv(["sleep", "1000"])).unwrap();
+    let started = store.start(&Request::argv(["sleep", "1000"])).expect("the home is whole");
     keeper_of(home, started.job.id().as_str())
 }
 

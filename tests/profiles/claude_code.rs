@@ -495,17 +495,22 @@ fn a_dev_server_is_watched_and_stopped() {
 fn a_watcher_tells_of_changes() {
     let home = Home::new();
     let mut client = Client::new(&home);
-    std::fs::write(home.path().join("source"), "v1").unwrap();
+    // Renamed into place: the watcher must not read it while it is empty.
+    let change = |text: &str| {
+        std::fs::write(home.path().join("next"), text).unwrap();
+        std::fs::rename(home.path().join("next"), home.path().join("source")).unwrap();
+    };
+    change("v1");
     let line = "last=; while :; do now=$(cat source); if [ \"$now\" != \"$last\" ]; then \
                 last=$now; echo \"checking $now\"; case $now in *bad*) echo \"Error: $now\" >&2;; *) echo \"Built $now\";; esac; fi; sleep 0.02; done";
     let id = client.start(line);
     let first = client.read_until(&id, "newOutput", |text| text.contains("Built"));
     assert_eq!(first, "checking v1\nBuilt v1");
-    std::fs::write(home.path().join("source"), "v2-bad").unwrap();
+    change("v2-bad");
     home.wait_for_output(&id, "Error: v2-bad\n");
     let new = client.json("bash_output", json!({"bash_id": id, "filter": "^(error|built)"}));
     assert_eq!((&new["newOutput"], &new["newErrors"]), (&"".into(), &"Error: v2-bad".into()));
-    std::fs::write(home.path().join("source"), "v3").unwrap();
+    change("v3");
     home.wait_for_output(&id, "Built v3\n");
     let new = client.json("bash_output", json!({"bash_id": id, "filter": "BUILT"}));
     assert_eq!((&new["newOutput"], &new["newErrors"]), (&"Built v3".into(), &"".into()));
