@@ -118,10 +118,12 @@ fn what_cleared_its_environment_is_ended_with_its_group_or_said_to_be_untraced()
 #[test]
 fn a_keeper_that_dies_while_it_is_asked_to_kill_costs_nothing() {
     let home = Home::new();
-    let job = home.start(["sleep", "300"]);
+    let job = home
+        .start_with(&["--grace", "10s"], ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 300; done"]);
+    home.wait_for_output(&job, "up");
     let shown = home.show(&job);
     let (keeper, command) = (pid(&shown, "keeper_pid"), pid(&shown, "pid"));
-    signal(keeper, "STOP");
+    // The grace is the time in which the keeper has been asked and has not answered.
     let mut killing = home.outlive(["kill", &job]).stdout(Stdio::null()).spawn().unwrap();
     let number = i32::try_from(killing.id()).unwrap();
     until("it asks", || outlive_tests::waits_with_open(number, "socket:"));

@@ -1,4 +1,6 @@
 //! A keeper that is stopped, or held so that it cannot go on, keeps no front end from controlling its job.
+//!
+//! It is continued by any request; one that is stopped again and again is ended by a kill, and its job as an orphan.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 

@@ -262,11 +262,16 @@ fn a_name_or_the_beginning_of_an_id_will_do() {
 fn a_reference_that_fits_several_jobs_is_refused_and_names_them() {
     let home = Home::new();
     let [one, two] = [0, 1].map(|_| home.start_with(&["--name", "same"], ["sleep", "300"]));
-    for reference in ["same", "sa"] {
-        let error = home.run(["--json", "kill", reference]).code(3).error_json();
-        assert_eq!(error["error"]["code"], "ambiguous");
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(&one) && message.contains(&two), "{message}");
+    // The beginning of an id is enough to look, and not to kill.
+    for (verb, reference, code, field) in [
+        ("kill", "same", "ambiguous", "message"),
+        ("show", "sa", "ambiguous", "message"),
+        ("kill", "sa", "not_found", "hint"),
+    ] {
+        let error = home.run(["--json", verb, reference]).code(3).error_json();
+        assert_eq!(error["error"]["code"], code, "{verb} {reference}");
+        let text = error["error"][field].as_str().unwrap();
+        assert!(text.contains(&one) && text.contains(&two), "{text}");
     }
     // Of several jobs of one name, the one that still runs is meant; when none does, the newest.
     home.run(["kill", "--force", &one]).ok();

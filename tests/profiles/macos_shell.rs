@@ -307,14 +307,15 @@ fn a_signal_that_cannot_be_sent_is_an_error() {
     command.env("OUTLIVE_LOG", "1").stderr(std::fs::File::create(&log).unwrap());
     let mut client = Mcp::of(command, Era::Handshake, json!({}), &[]);
     let id = start(&mut client, json!({"command": "exec sleep 300"}));
-    let keeper = pid(&home.show(&id), "keeper_pid");
-    outlive_tests::signal(keeper, "STOP");
+    // A keeper that cannot be reached.
+    let socket = home.job_dir(&id).join("ctl");
+    std::fs::rename(&socket, home.path().join("ctl")).unwrap();
     let error = refusal(&mut client, "kill_process", json!({"processId": id}));
     assert!(error.starts_with(&format!("Failed to kill process '{id}': ")), "{error}");
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(logged.contains(&format!("Unexpected error in process {id}: ")), "{logged}");
     assert_eq!(list(&mut client, json!({}))[0]["status"], "running");
-    outlive_tests::signal(keeper, "CONT");
+    std::fs::rename(home.path().join("ctl"), &socket).unwrap();
     assert_eq!(kill(&mut client, &id, json!({}))["killed"], true);
 }
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use outlive::AutoBackground;
-use outlive_tests::{Era, Home, LIMIT, Mcp, is_running, millis, pid, signal, until, with_enough_time};
+use outlive_tests::{Era, Home, LIMIT, Mcp, is_running, millis, pid, until, with_enough_time};
 use serde_json::{Value, json};
 
 /// The server of this profile.
@@ -306,11 +306,11 @@ fn a_kill_that_fails_is_told() {
     let home = Home::new();
     let mut mcp = neovate(&home);
     let task = start(&mut mcp, "sleep 300");
-    let keeper = pid(&home.show(&task), "keeper_pid");
-    // A keeper that does not answer.
-    signal(keeper, "STOP");
+    // A keeper that cannot be reached.
+    let socket = home.job_dir(&task).join("ctl");
+    std::fs::rename(&socket, home.path().join("ctl")).unwrap();
     let failed = mcp.plain_call("kill_bash", json!({"task_id": task}));
-    signal(keeper, "CONT");
+    std::fs::rename(home.path().join("ctl"), &socket).unwrap();
     assert_eq!(failed.error(), format!("Failed to terminate task {task}. Process may have already exited."));
     assert_eq!(field(&output(&mut mcp, &task), "Status"), "running");
     kill(&mut mcp, &task);

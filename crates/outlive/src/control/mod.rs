@@ -161,10 +161,14 @@ impl Store {
             Err(error) if error.is_keeper_gone() && job.state(self).is_orphaned() => {
                 self.kill_orphan(job, &job.state(self), kill)
             }
-            // It can no longer be asked, and the job is killed without it.
+            // It can no longer be asked, and the job is killed without it: perhaps nothing is left by then, so that it is
+            // noted before.
             Err(ControlError::Unreachable(_, error))
                 if error.kind() == io::ErrorKind::WouldBlock
-                    && keeper_of(&state).is_some_and(|keeper| silent::end(job, keeper)) =>
+                    && keeper_of(&state).is_some_and(|keeper| {
+                        job.note_kill(&kill.by).ok();
+                        silent::end(job, keeper)
+                    }) =>
             {
                 self.kill(job, kill)
             }

@@ -111,6 +111,11 @@ impl Job {
         serde_json::from_slice(&durable::read(self.dir().ok()?, file::ASKED).ok()?).ok()
     }
 
+    /// Records who asked for a kill before the silent keeper is ended.
+    pub(super) fn note_kill(&self, by: &str) -> io::Result<()> {
+        self.note_asked(&Asked { by: by.to_owned(), signal: None })
+    }
+
     /// Records the requester before anything is done, for the outcome. The first request for a kill stays.
     fn note_asked(&self, asked: &Asked) -> io::Result<()> {
         if self.asked().is_some_and(|known| known.signal.is_none()) {
