@@ -109,6 +109,12 @@ fn without_jobs_the_next_event_is_told() {
     let home = Home::new();
     let mut client = Mcp::start(&home, Era::Stateless);
     let job = client.call("run", json!({"command": "sleep 100", "background": true})).ok().job();
+    // The keeper answers the starter before it writes the event of the start.
+    let session = home.show(&job)["session"].as_str().unwrap().to_owned();
+    assert_eq!(
+        home.json(["wait", "--session", &session, "--event", "--since", "0"])["event"]["event"],
+        "started"
+    );
     let waiting = client.send_call("wait", json!({}));
     // Of another session.
     home.run(["run", "--wait", "--", "true"]).ok();
