@@ -27,7 +27,7 @@ use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, poll, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
 
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
@@ -94,10 +94,10 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
-    // A spare keeper touches nothing until it has a job.
+    // A spare keeper touches nothing until a byte tells it that its starter prepares a job.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
         spawn::leave_directory();
-        poll::readable(starter.as_fd(), None).ok();
+        starter.read_exact(&mut [0]).map_err(|_| 4)?;
     }
     // While the starter prepares the job.
     let preparation = Preparation::prepare();

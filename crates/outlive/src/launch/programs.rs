@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -46,7 +46,7 @@ impl Spare {
 impl KeeperProgram {
     /// Returns the spare keeper, else starts the best program; `None` if that fails.
     pub(crate) fn take_spare(&self) -> Option<SpareKeeper> {
-        let waiting = self.spare.place().take().filter(SpareKeeper::is_fit);
+        let waiting = self.spare.place().take().filter(|spare| spare.is_fit() && spare.wake().is_ok());
         waiting.or_else(|| SpareKeeper::of(&self.candidates().next()?).ok())
     }
 
@@ -122,6 +122,14 @@ impl SpareKeeper {
             let is_over = poll::readable(self.socket.as_fd(), Some(Duration::ZERO));
             is_over.is_ok_and(|is_over| !is_over) && Origin::of(&self.program).as_ref() == Some(origin)
         })
+    }
+
+    /// Lets one that may wait for long prepare itself, while this program prepares the job.
+    fn wake(&self) -> io::Result<()> {
+        match self.origin {
+            Some(_) => (&self.socket).write_all(&[0]),
+            None => Ok(()),
+        }
     }
 
     /// Executes a keeper, detached from this program.
