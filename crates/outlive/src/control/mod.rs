@@ -1,11 +1,12 @@
 //! Requests to a job's keeper.
 
+mod frame;
 pub(crate) mod orphan;
 mod silent;
 pub(crate) mod tree;
 pub(crate) mod usage;
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -13,12 +14,13 @@ use std::time::{Duration, Instant};
 use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor, Versions};
 use outlive_core::file;
 use outlive_core::id::JobId;
-use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::poll::readable;
 use outlive_sys::signal::Signal;
 use outlive_sys::socket;
+
+pub(crate) use frame::receive_frame;
 
 use crate::job::Job;
 use crate::job::state::State;
@@ -489,17 +491,4 @@ impl<'a> Connection<'a> {
 
 fn unreachable(job: &Job, source: io::Error) -> ControlError {
     ControlError::Unreachable(job.id().clone(), source)
-}
-
-/// Reads one frame from a keeper and returns its content; waits up to the socket's read timeout.
-pub(crate) fn receive_frame(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
-    let mut header = [0; HEADER];
-    stream.read_exact(&mut header)?;
-    let length = u32::from_le_bytes(header) as usize;
-    if length > MAX_FRAME {
-        return Err(io::Error::from(io::ErrorKind::InvalidData));
-    }
-    let mut contents = vec![0; length];
-    stream.read_exact(&mut contents)?;
-    Ok(contents)
 }
