@@ -210,7 +210,7 @@ fn leftovers_of_what_was_cut_short_are_told_and_removed_on_request() {
         home.store().join("sessions/default/session.json.99.tmp"),
     ];
     temporary.iter().for_each(|path| fs::write(path, "{").unwrap());
-    // What is young may be somebody's work at this moment.
+    // What is young may be the work of a process at this moment.
     assert!(problems(&home, 0).is_empty());
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     for path in temporary.iter().chain([&begun, &removed, &held]) {
