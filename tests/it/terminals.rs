@@ -148,7 +148,8 @@ fn an_interactive_shell_ends_at_the_first_word() {
 #[test]
 fn a_command_that_leaves_its_terminal_can_come_back() {
     let home = Home::new();
-    let line = "exec <&- >&- 2>&-; sleep 0.3; exec </dev/tty >/dev/tty 2>&1; echo back; read line; echo got $line";
+    let line =
+        "exec <&- >&- 2>&-; sleep 0.3; exec </dev/tty >/dev/tty 2>&1; echo back; read line; echo got $line";
     let job = start(&home, &[], line);
     home.wait_for_output(&job, "back");
     home.run(["send", &job, "this"]).ok();

@@ -231,7 +231,8 @@ mod tests {
             Just(Kind::Output(Stream::Stdout)),
             Just(Kind::Output(Stream::Stderr)),
             Just(Kind::Gap),
-            (1u16..=1000, 1u16..=500).prop_map(|(columns, rows)| Kind::Resize(TerminalSize::new(columns, rows))),
+            (1u16..=1000, 1u16..=500)
+                .prop_map(|(columns, rows)| Kind::Resize(TerminalSize::new(columns, rows))),
             (5..=u8::MAX).prop_map(Kind::Newer),
         ];
         let open = prop::option::of(0..u64::MAX);

@@ -40,7 +40,8 @@ pub struct Surfaces {
 }
 
 /// Every option is one of `outlive run`.
-pub(super) const RUN: Surfaces = Surfaces { heading: None, in_config: false, mcp: None, short: None, in_show: false };
+pub(super) const RUN: Surfaces =
+    Surfaces { heading: None, in_config: false, mcp: None, short: None, in_show: false };
 
 impl Surfaces {
     pub(super) const fn under(self, heading: &'static str) -> Self {

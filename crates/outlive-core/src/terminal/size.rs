@@ -114,7 +114,9 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_refused() {
-        for wrong in ["", "80", "x", "80x", "0x24", "80x0", "1001x24", "80x501", "80x24x3", "-1x2", "99999999x1"] {
+        for wrong in
+            ["", "80", "x", "80x", "0x24", "80x0", "1001x24", "80x501", "80x24x3", "-1x2", "99999999x1"]
+        {
             assert_eq!(TerminalSize::parse(wrong), Err(SizeError), "{wrong}");
         }
     }

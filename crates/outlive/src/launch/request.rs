@@ -317,8 +317,9 @@ impl Request {
             .iter()
             .filter(|(name, _)| !own.iter().any(|(own, _)| own == name) && !self.env_unset.contains(name))
             .map(|(name, value)| join(OsStr::new(name), value));
-        let is_left =
-            |name: &str| !self.env_set.contains_key(name) && !self.env_unset.iter().any(|unset| unset == name);
+        let is_left = |name: &str| {
+            !self.env_set.contains_key(name) && !self.env_unset.iter().any(|unset| unset == name)
+        };
         let own = of_terminal.iter().filter(|(name, _)| is_left(name)).chain(&own);
         let own = own.map(|(name, value)| join(OsStr::new(name), OsStr::new(value)));
         inherited.chain(added).chain(own).collect()
