@@ -13,7 +13,7 @@ fn start(home: &Home, options: &[&str], line: &str) -> String {
 
 /// Returns the sizes that the index has, with where in the log each begins to hold.
 fn sizes(home: &Home, job: &str) -> Vec<(u64, String)> {
-    let index = std::fs::read(home.job_dir(job).join("out.idx")).unwrap();
+    let index = std::fs::read(home.job_dir(job).join("out.idx")).expect("an index");
     let records = index.as_chunks::<RECORD_BYTES>().0.iter().filter_map(Record::from_bytes);
     let size = |record: Record| match record.kind {
         Kind::Resize(size) => Some((record.offset, size.to_string())),
