@@ -1,0 +1,8 @@
+//! What is said between a program and its terminal: sequences, queries and their answers, keys.
+//!
+//! Everything here keeps a bounded state and needs no emulator, so that a keeper can use it.
+
+pub mod keys;
+pub mod palette;
+pub mod query;
+pub mod sequence;
