@@ -135,6 +135,15 @@ impl Emulator {
         self.links.retain(|link| used.contains(link));
     }
 
+    /// Gives the tab stops to the emulator, which moves its cursor.
+    pub(crate) fn place_tab_stops(&mut self) {
+        self.term.clear_tabs(TabulationClearMode::All);
+        for column in (0..self.tab_stops.len()).filter(|&column| self.tab_stops[column]) {
+            self.term.goto(0, column);
+            self.term.set_horizontal_tabstop();
+        }
+    }
+
     /// REP: repeats the last character, at most once for each cell.
     pub(crate) fn repeat(&mut self, count: usize) {
         let cells = self.term.columns() * self.term.screen_lines();
@@ -269,6 +278,9 @@ impl Handler for Emulator {
 
     #[inline]
     fn input(&mut self, character: char) {
+        if character.is_control() {
+            return;
+        }
         let has_width = character < FIRST_ZERO_WIDTH || character.width() != Some(0);
         if has_width || self.takes_zero_width() {
             self.term.input(character);

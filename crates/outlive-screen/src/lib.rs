@@ -4,6 +4,7 @@
 //! fill the memory of its readers. The emulator is `alacritty_terminal` without history; what has scrolled away is in the job's log.
 
 mod ansi;
+mod checkpoint;
 mod emulator;
 mod grids;
 mod links;
@@ -12,6 +13,7 @@ mod object;
 mod screen;
 mod view;
 
+pub use checkpoint::{Checkpoint, CheckpointError};
 pub use metadata::Mark;
 pub use object::{CursorObject, ModesObject, ScreenObject, SizeObject};
 pub use screen::{Screen, Size};

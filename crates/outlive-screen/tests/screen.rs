@@ -171,7 +171,7 @@ fn the_drawing_keeps_both_screens() {
 }
 
 proptest! {
-    #![proptest_config(streams::config(400))]
+    #![proptest_config(streams::config(200))]
 
     #[test]
     fn any_drawing_gives_the_screen_on_any_terminal((columns, rows) in size(), drawn in steps(1), before in steps(0)) {
