@@ -15,7 +15,8 @@ fn state(screen: &mut Screen) -> Option<Vec<u8>> {
 }
 
 fn reread(screen: &mut Screen) -> Screen {
-    Checkpoint::read(&state(screen).unwrap()).unwrap().screen
+    let bytes = state(screen).expect("the screen is at ground");
+    Checkpoint::read(&bytes).expect("what was written can be read").screen
 }
 
 #[test]
@@ -68,8 +69,12 @@ fn a_repeated_character_is_repeated_after_a_checkpoint() {
 #[test]
 fn a_screen_of_text_is_small() {
     let mut screen = Screen::new(Size::new(120, 40));
-    for line in 0..40 {
-        screen.feed(format!("\x1b[3{}m{line:060}\x1b[0m{line:059}\r\n", line % 8).as_bytes());
+    for line in 0..40u32 {
+        // No two neighbours are the same.
+        let text: String = (0..119)
+            .map(|column| char::from(b"abcdefghijklmnopqrstuvwxyz"[(line + column * 7) as usize % 26]))
+            .collect();
+        screen.feed(format!("\x1b[3{}m{}\x1b[0m{}\r\n", line % 8, &text[..60], &text[60..]).as_bytes());
     }
     let length = state(&mut screen).unwrap().len();
     assert!(length < 12_000, "{length} bytes");
