@@ -6,6 +6,7 @@
 mod ansi;
 mod checkpoint;
 mod emulator;
+pub mod export;
 mod grids;
 mod links;
 mod metadata;
