@@ -14,6 +14,7 @@ mod object;
 mod screen;
 mod view;
 
+pub use ansi::styled;
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use metadata::Mark;
 pub use object::{CursorObject, ModesObject, ScreenObject, SizeObject};

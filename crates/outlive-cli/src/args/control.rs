@@ -13,6 +13,10 @@ use super::values::parse_signal;
 ///
 /// The job must have been started with `--stdin open`, or in a terminal: `--pty`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive send repl 'print(6 * 7)'\n  \
+outlive send edit --keys 'Escape \":wq\" Enter'\n  \
+outlive send login --secret           # asks for it without showing it")]
 pub(crate) struct Send {
     /// The job
     #[arg(value_name = "JOB")]
@@ -25,6 +29,18 @@ pub(crate) struct Send {
     /// Do not add a newline
     #[arg(short = 'n', long)]
     pub(crate) no_newline: bool,
+
+    /// Press these keys in its terminal, such as 'C-c', 'Up Enter', 'F5 M-x "text"'
+    #[arg(long, value_name = "KEYS", conflicts_with_all = ["text", "no_newline", "paste", "secret"])]
+    pub(crate) keys: Option<String>,
+
+    /// Paste TEXT into its terminal: no key in it acts where the program knows pastes
+    #[arg(long, conflicts_with_all = ["no_newline", "secret"])]
+    pub(crate) paste: bool,
+
+    /// Ask for one line without showing it, or read it from a pipe: for passwords
+    #[arg(long, conflicts_with_all = ["text", "no_newline"])]
+    pub(crate) secret: bool,
 
     /// Then close its standard input; in a terminal, type Ctrl-D
     #[arg(long)]

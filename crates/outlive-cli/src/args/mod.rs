@@ -15,7 +15,7 @@ use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Jobs, Kill, Resize, Send};
-pub(crate) use self::looking::{List, Logs, Show};
+pub(crate) use self::looking::{List, Logs, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Deliver, Doctor, OnExit, Page, Probe};
@@ -79,6 +79,7 @@ pub(crate) enum Verb {
     List(List),
     Show(Show),
     Logs(Logs),
+    Screen(Screen),
     Wait(Wait),
     /// Forget what jobs have printed so far
     ///

@@ -19,6 +19,7 @@ mod remove;
 mod resize;
 mod resume;
 mod run;
+mod screen;
 mod send;
 mod session;
 mod setup;
@@ -108,6 +109,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
+        Verb::Screen(screen) => screen::run(&context, &screen),
         Verb::Wait(wait) => wait::run(&context, &wait),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
