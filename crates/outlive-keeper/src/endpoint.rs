@@ -45,6 +45,10 @@ pub(crate) struct Terminal {
     /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
     /// again.
     _command_side: OwnedFd,
+    /// The size without viewers.
+    pub(crate) own_size: TerminalSize,
+    /// The size that its viewers wanted last.
+    pub(crate) fitted: Option<TerminalSize>,
 }
 
 impl Terminal {
@@ -81,7 +85,8 @@ fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
     let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
     let output = Output { kind: OutputKind::Terminal, ..Output::new(Stream::Stdout, master.try_clone()?) };
     let input = Input::new(Some(master.try_clone()?));
-    Ok(Ends { outputs: vec![output], input, terminal: Some(Terminal { master, _command_side: side }), stdio })
+    let terminal = Terminal { master, _command_side: side, own_size: size, fitted: None };
+    Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
 }
 
 fn open_pipes(stdin: Stdin, merge: bool) -> Result<Ends, (&'static str, io::Error)> {

@@ -56,6 +56,8 @@ impl Signal {
     pub const TERM: Self = Self(libc::SIGTERM);
     /// Ends a process.
     pub const KILL: Self = Self(libc::SIGKILL);
+    /// Says that the window has another size.
+    pub const WINCH: Self = Self(libc::SIGWINCH);
     /// Says that the terminal is gone.
     pub const HUP: Self = Self(libc::SIGHUP);
     /// Lets a stopped process go on.
@@ -207,6 +209,52 @@ impl ChildEnds {
 }
 
 impl AsFd for ChildEnds {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Signals that are read from a descriptor in place of what they would do.
+#[derive(Debug)]
+pub struct Caught(OwnedFd);
+
+impl Caught {
+    /// Catches these signals in this thread and in those that it starts.
+    ///
+    /// # Errors
+    ///
+    /// If there are no descriptors left.
+    pub fn new(signals: &[Signal]) -> io::Result<Self> {
+        // SAFETY: the set is initialised by `sigemptyset`; a descriptor that `signalfd` returns is new and ours.
+        unsafe {
+            let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in signals {
+                libc::sigaddset(set.as_mut_ptr(), signal.0);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Self(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Returns the next one that has come.
+    pub fn next(&self) -> Option<Signal> {
+        let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match crate::pipe::try_read(&self.0, &mut buffer) {
+            // The number is the first field.
+            crate::pipe::Attempt::Moved(_) => {
+                Signal::from_number(i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl AsFd for Caught {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{InputModes, LocalModes, OptionalActions, OutputModes, Termios, tcgetattr, tcsetattr};
 
 /// Writes once; a signal that comes while it waits for the reader is an error of kind `Interrupted`.
 ///
@@ -73,4 +73,25 @@ impl Drop for Changed {
     fn drop(&mut self) {
         self.restore();
     }
+}
+
+/// Gives a terminal the settings that a person expects, whatever a program left there.
+///
+/// # Errors
+///
+/// If it is no terminal.
+pub fn make_usable(terminal: impl AsFd) -> io::Result<()> {
+    let mut settings = tcgetattr(&terminal)?;
+    settings.input_modes.insert(InputModes::BRKINT | InputModes::ICRNL | InputModes::IXON);
+    settings.input_modes.remove(InputModes::INLCR | InputModes::IGNCR);
+    settings.output_modes.insert(OutputModes::OPOST | OutputModes::ONLCR);
+    settings.local_modes.insert(
+        LocalModes::ICANON
+            | LocalModes::ISIG
+            | LocalModes::IEXTEN
+            | LocalModes::ECHO
+            | LocalModes::ECHOE
+            | LocalModes::ECHOK,
+    );
+    Ok(tcsetattr(&terminal, OptionalActions::Now, &settings)?)
 }

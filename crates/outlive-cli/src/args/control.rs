@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use outlive::duration::parse_duration;
-use outlive::{Signal, TerminalSize};
+use outlive::{Signal, Sizing, TerminalSize};
 
-use super::values::parse_signal;
+use super::values::{parse_signal, parse_sizing};
 
 /// Write to a job's standard input, or type into its terminal
 ///
@@ -45,6 +45,38 @@ pub(crate) struct Send {
     /// Then close its standard input; in a terminal, type Ctrl-D
     #[arg(long)]
     pub(crate) eof: bool,
+}
+
+/// See a job's terminal in your own, and type into it
+///
+/// `C-\\ d` leaves it, and the job goes on; `C-\\ ?` shows what else there is. Several may look at once; the size is that of the
+/// one who typed last. A window that is closed, or a connection that is lost, is as good as leaving.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive run -t --name edit vim notes.txt\n  \
+outlive attach edit                   # leave with C-\\ d\n  \
+outlive attach edit --view            # only look")]
+pub(crate) struct Attach {
+    /// The job
+    #[arg(value_name = "JOB", required_unless_present = "reset")]
+    pub(crate) job: Option<String>,
+
+    /// Only look: type nothing, and leave its size alone
+    #[arg(long)]
+    pub(crate) view: bool,
+
+    /// What the size of this window means for the job: nothing (fixed), it has it while you type here (latest), or it fits into all
+    /// windows (smallest); without it latest, and fixed for a job that an agent started
+    #[arg(long, value_name = "fixed|latest|smallest", value_parser = parse_sizing, conflicts_with = "view")]
+    pub(crate) size: Option<Sizing>,
+
+    /// The key after which the next one is for `attach`, such as C-a; none for no such key
+    #[arg(long, value_name = "KEY", default_value = "C-\\")]
+    pub(crate) prefix: String,
+
+    /// Bring back a terminal that was left in disorder, as after a kill
+    #[arg(long, conflicts_with_all = ["job", "view", "size"])]
+    pub(crate) reset: bool,
 }
 
 /// Give a job's terminal another size

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Jobs, Kill, Resize, Send};
+pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
 pub(crate) use self::looking::{List, Logs, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
@@ -86,6 +86,7 @@ pub(crate) enum Verb {
     /// The jobs go on undisturbed; offsets and line numbers go on from where they are.
     Clear(Jobs),
     Send(Send),
+    Attach(Attach),
     Resize(Resize),
     Kill(Kill),
     /// Stop every process of jobs where it is

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use outlive::duration::{QuantityError, parse_duration};
-use outlive::{Budget, Nonce, Running, Signal, Stream, Timestamp};
+use outlive::{Budget, Nonce, Running, Signal, Sizing, Stream, Timestamp};
 use outlive_mcp::Profile;
 
 pub(super) fn streams() -> impl TypedValueParser<Value = Stream> {
@@ -43,6 +43,10 @@ pub(super) fn parse_range(text: &str) -> Result<Range<u64>, &'static str> {
     let from = if from.is_empty() { 0 } else { number(from)? };
     let to = if to.is_empty() { u64::MAX } else { number(to)? };
     if to < from { Err("the range ends before it begins") } else { Ok(from..to) }
+}
+
+pub(super) fn parse_sizing(text: &str) -> Result<Sizing, &'static str> {
+    Sizing::parse(text).ok_or("write fixed, latest or smallest")
 }
 
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {

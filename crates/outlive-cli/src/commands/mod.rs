@@ -1,6 +1,7 @@
 //! One verb, one file.
 
 mod agent;
+mod attach;
 mod clear;
 mod completions;
 mod deliver;
@@ -113,6 +114,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Wait(wait) => wait::run(&context, &wait),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
+        Verb::Attach(attach) => attach::run(&context, &attach),
         Verb::Resize(resize) => resize::run(&context, &resize),
         Verb::Kill(kill) => kill::run(&context, &kill),
         Verb::Pause(jobs) => pause::run(&context, &jobs),

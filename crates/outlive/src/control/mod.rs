@@ -6,6 +6,7 @@ pub(crate) mod orphan;
 mod silent;
 pub(crate) mod tree;
 pub(crate) mod usage;
+pub(crate) mod viewer;
 
 use std::io;
 use std::os::fd::AsFd;

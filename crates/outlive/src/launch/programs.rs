@@ -173,6 +173,18 @@ impl Store {
         File::open(program)
     }
 
+    /// Returns a command that runs the helper for this store, as a child of this program.
+    pub(crate) fn helper_command(&self) -> io::Result<std::process::Command> {
+        let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
+        let mut command = std::process::Command::new(program);
+        command.env("OUTLIVE_HOME", self.root()).env_remove("OUTLIVE_JOB");
+        match self.config_path.iter().find(|path| path.is_file()) {
+            Some(path) => command.env("OUTLIVE_CONFIG", path),
+            None => command.env_remove("OUTLIVE_CONFIG"),
+        };
+        Ok(command)
+    }
+
     /// Starts the helper in the background, for this store: `outlive VERB …`.
     pub(crate) fn start_helper(&self, arguments: &[&str]) -> io::Result<()> {
         let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;

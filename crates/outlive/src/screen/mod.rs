@@ -3,6 +3,7 @@
 //! The keeper records bytes and sizes; what they look like is worked out here, by whichever program wants to see it. A long log is
 //! not read from its first byte: [`checkpoints`] keep the screen of earlier places.
 
+pub(crate) mod apart;
 mod checkpoints;
 
 use std::io;
