@@ -51,6 +51,12 @@ pub(crate) struct Emulator {
     pub(crate) charset: CharsetIndex,
     /// What REP repeats.
     pub(crate) last_character: Option<char>,
+    /// How many rows are kept that scrolled away.
+    history: usize,
+}
+
+fn config(history: usize) -> Config {
+    Config { scrolling_history: history, kitty_keyboard: false, osc52: Osc52::Disabled, ..Config::default() }
 }
 
 fn tab_stops(columns: usize) -> impl Iterator<Item = bool> {
@@ -60,20 +66,15 @@ fn tab_stops(columns: usize) -> impl Iterator<Item = bool> {
 impl Emulator {
     /// Makes a blank one that keeps so many rows that scrolled away.
     pub(crate) fn new(size: Size, history: usize) -> Self {
-        let config = Config {
-            scrolling_history: history,
-            kitty_keyboard: false,
-            osc52: Osc52::Disabled,
-            ..Config::default()
-        };
         Self {
-            term: Term::new(config, &size, VoidListener),
+            term: Term::new(config(history), &size, VoidListener),
             metadata: Metadata::default(),
             links: Links::default(),
             scroll_region: (0, size.screen_lines()),
             tab_stops: tab_stops(size.columns()).collect(),
             charset: CharsetIndex::G0,
             last_character: None,
+            history,
         }
     }
 
@@ -85,16 +86,18 @@ impl Emulator {
         if self.term.columns() == size.columns() && self.term.screen_lines() == size.screen_lines() {
             return;
         }
-        self.term.resize(size);
         self.scroll_region = (0, size.screen_lines());
         let new_stops = tab_stops(size.columns()).skip(self.tab_stops.len());
         self.tab_stops.extend(new_stops);
         self.tab_stops.truncate(size.columns());
-        if self.term.history_size() == 0 {
-            let mut grids = Grids::take(&mut self.term);
-            grids.renew();
-            grids.put(&mut self.term);
+        if self.history > 0 {
+            self.term.resize(size);
+            return;
         }
+        let mut grids = Grids::take(&mut self.term);
+        self.term.resize(size);
+        grids.resize(size);
+        grids.put(&mut self.term);
     }
 
     /// Carries out an operating system command, without its first two bytes and its end.
@@ -219,6 +222,16 @@ impl Emulator {
             // xterm changes its width only where the user permits it.
             (PrivateMode::Named(NamedPrivateMode::ColumnMode), _) => {}
             (PrivateMode::Unknown(47 | 1047), _) => self.set_alternate(is_on, true),
+            // The cursor is saved or restored even where the screen stays.
+            (PrivateMode::Named(NamedPrivateMode::SwapScreenAndSetRestoreCursor), _)
+                if self.is_alternate() == is_on =>
+            {
+                if is_on {
+                    self.save_cursor_position()
+                } else {
+                    self.restore_cursor_position()
+                }
+            }
             (PrivateMode::Unknown(1048), true) => self.save_cursor_position(),
             (PrivateMode::Unknown(1048), false) => self.restore_cursor_position(),
             (PrivateMode::Unknown(66), true) => self.set_keypad_application_mode(),

@@ -11,6 +11,7 @@ mod grids;
 mod links;
 mod metadata;
 mod object;
+mod reflow;
 mod screen;
 mod view;
 

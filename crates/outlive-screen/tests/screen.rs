@@ -132,8 +132,51 @@ fn it_differs_from_the_emulator_where_xterm_does() {
     assert_eq!(screen(5, 2, "abcde\x1b[Zf").lines(), ["fbcde", ""]);
     // An old alternate screen, without saving the cursor.
     assert_eq!(screen(5, 2, "ab\x1b[?47hxy\x1b[?47lz").lines(), ["ab  z", ""]);
+    // Leaving the alternate screen restores the cursor even on the primary one.
+    assert_eq!(screen(5, 2, "a\x1b7bc\x1b[?1049lx").lines(), ["axc", ""]);
     // The width is the user's.
     assert_eq!(screen(5, 1, "ab\x1b[?3l").lines(), ["ab"]);
+}
+
+#[test]
+fn lines_are_wrapped_anew_and_the_cursor_stays_in_its_line() {
+    let cursor = |screen: &Screen| screen.cursor_report(false);
+    let mut screen = screen(10, 4, "0123456789abc\r\n漢字漢字\x1b[42m\x1b[K\x1b[0m\r\n$ ls");
+    assert_eq!(cursor(&screen), "\x1b[4;5R");
+    let sizes: [(u16, u16, &[&str], &str); 7] = [
+        (5, 4, &["abc", "漢字", "漢字", "$ ls"], "\x1b[4;5R"),
+        (20, 4, &["abc", "漢字漢字", "$ ls"], "\x1b[3;5R"),
+        (4, 4, &["abc", "漢字", "漢字", "$ ls"], "\x1b[4;4R"),
+        (3, 5, &["字", "漢", "字", "$ l", "s"], "\x1b[5;2R"),
+        (9, 5, &["字漢字", "$ ls"], "\x1b[2;5R"),
+        (9, 1, &["$ ls"], "\x1b[1;5R"),
+        (9, 3, &["$ ls"], "\x1b[1;5R"),
+    ];
+    // What did not fit is gone.
+    for (columns, rows, lines, place) in sizes {
+        screen.resize(Size::new(columns, rows));
+        assert_eq!(screen.text().lines().collect::<Vec<_>>(), lines, "{columns}x{rows}");
+        assert_eq!(cursor(&screen), place, "{columns}x{rows}");
+    }
+}
+
+#[test]
+fn the_alternate_screen_is_cut_and_the_primary_one_wrapped_behind_it() {
+    let mut screen = screen(10, 3, "0123456789\x1b[?1049h\x1b[Habcdefghij\x1b[2;9Hx漢");
+    screen.resize(Size::new(5, 3));
+    assert_eq!(screen.lines(), ["abcde", "", "漢"]);
+    screen.feed(b"\x1b[?1049lz");
+    assert_eq!(screen.lines(), ["01234", "56789", "z"]);
+}
+
+#[test]
+fn what_is_below_the_cursor_gives_way() {
+    let mut screen = screen(10, 4, "one\r\ntwo\r\nthree\r\nfour\x1b[2;2H");
+    screen.resize(Size::new(10, 2));
+    assert_eq!(
+        (screen.lines(), screen.cursor_report(false)),
+        (vec!["one".into(), "two".into()], "\x1b[2;2R".into())
+    );
 }
 
 #[test]
