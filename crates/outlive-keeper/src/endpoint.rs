@@ -8,6 +8,7 @@ use std::time::Duration;
 use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
+use outlive_core::terminal::query::{Facts, Queries};
 use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
@@ -49,11 +50,26 @@ pub(crate) struct Terminal {
     pub(crate) own_size: TerminalSize,
     /// The size that its viewers wanted last.
     pub(crate) fitted: Option<TerminalSize>,
+    /// The size that it has.
+    size: TerminalSize,
+    queries: Queries,
 }
 
 impl Terminal {
+    /// Returns the answers to what the command asks its terminal in this output: a program that gets none waits for seconds, or for
+    /// ever. Viewers are shown a screen and not the questions, so they never answer as well.
+    pub(crate) fn answers(&mut self, output: &[u8]) -> Vec<u8> {
+        let facts = Facts { columns: self.size.columns(), rows: self.size.rows(), is_light: false };
+        let mut answers = Vec::new();
+        self.queries.push(output, |query, _| {
+            query.answer(&facts, &mut answers);
+        });
+        answers
+    }
+
     /// Sets the size; the kernel tells the programs in the foreground.
-    pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> io::Result<()> {
+        self.size = size;
         fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
     }
 
@@ -85,7 +101,14 @@ fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
     let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
     let output = Output { kind: OutputKind::Terminal, ..Output::new(Stream::Stdout, master.try_clone()?) };
     let input = Input::new(Some(master.try_clone()?));
-    let terminal = Terminal { master, _command_side: side, own_size: size, fitted: None };
+    let terminal = Terminal {
+        master,
+        _command_side: side,
+        own_size: size,
+        fitted: None,
+        size,
+        queries: Queries::default(),
+    };
     Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
 }
 

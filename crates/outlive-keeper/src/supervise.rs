@@ -163,6 +163,13 @@ impl Keeper {
         if count > 0 {
             let now = Timestamp(clock::wall_us());
             self.recorder.record(&self.dir, output.stream, &buffer[..count], now);
+            if let Some(terminal) = &mut self.terminal {
+                let answers = terminal.answers(&buffer[..count]);
+                // A command that asks without end and reads no answer gets none.
+                if !answers.is_empty() && self.input.has_room_for(answers.len()) {
+                    self.input.push(&answers);
+                }
+            }
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
@@ -298,7 +305,7 @@ impl Keeper {
     }
 
     pub(crate) fn set_size(&mut self, size: TerminalSize) -> Reply {
-        let Some(terminal) = &self.terminal else { return no_terminal() };
+        let Some(terminal) = &mut self.terminal else { return no_terminal() };
         // First: what the command prints in answer to it comes after it in the log.
         self.recorder.resize(size, Timestamp(clock::wall_us()));
         match terminal.resize(size) {

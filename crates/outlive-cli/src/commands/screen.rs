@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{Code, Followed, Follower, Job, JobScreen, ScreenObject};
+use outlive::{Code, Followed, Follower, Job, JobScreen, ScreenObject, Timestamp};
 use serde::Serialize;
 
 use crate::args::Screen;
@@ -32,7 +32,8 @@ pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Fai
         wait_stable(context, &job, quiet).map_err(failed)?;
     }
     let derived = match arguments.at {
-        Some(time) => JobScreen::at(&job, time),
+        // Times are written in milliseconds: that of a screen means all that was drawn within it.
+        Some(time) => JobScreen::at(&job, Timestamp(time.0.saturating_add(999))),
         None => JobScreen::of(&job),
     };
     let Some(shown) = derived.map_err(failed)? else { return Err(no_terminal(&job)) };
