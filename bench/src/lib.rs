@@ -4,6 +4,7 @@
 //! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `notify`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
 
+pub mod mcp_server;
 pub mod recording;
 
 use std::error::Error;
