@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use outlive::{Job, Request, SessionName, Store};
-use outlive_tests::{Home, finish, signal, until};
+use outlive_tests::{Home, finish, lacks, signal, until};
 
 /// A store of a front end that has listed one job, and remembers it.
 struct Remembered {
@@ -175,4 +175,39 @@ fn more_jobs_than_descriptors_can_be_listed() {
     limited.args(["-c", "ulimit -n 40; exec outlive list"]);
     let listed = finish(limited, b"").ok();
     assert_eq!((listed.text().lines().count(), listed.error().as_str()), (81, ""));
+}
+
+/// Counts the calls that `outlive list` makes on files and descriptors. `None`, with a note, where tracing is not permitted.
+fn calls_of_list(home: &Home) -> Option<usize> {
+    let trace = home.path().join("trace");
+    let mut traced = home.command("strace");
+    traced.args(["-f", "-e", "trace=%file,%desc", "-o"]).arg(&trace).args(["outlive", "list"]);
+    let is_traced = traced.output().is_ok_and(|output| output.status.success());
+    if !is_traced {
+        lacks("strace, and the right to trace");
+        return None;
+    }
+    let calls = fs::read_to_string(&trace).unwrap();
+    // A debug build looks at each descriptor before it closes it.
+    Some(calls.lines().filter(|call| call.contains('(') && !call.contains("F_GETFD")).count())
+}
+
+#[test]
+fn a_list_makes_few_calls_for_each_job() {
+    const MORE: usize = 8;
+    for (line, most) in [("sleep 1000", 19), ("exit 3", 16)] {
+        let home = Home::new();
+        let start = || {
+            let job = home.start_line(line);
+            if most == 16 {
+                home.wait(&job);
+                until("its keeper is gone", || home.keepers().is_empty());
+            }
+        };
+        start();
+        let Some(one) = calls_of_list(&home) else { return };
+        (0..MORE).for_each(|_| start());
+        let Some(more) = calls_of_list(&home) else { return };
+        assert!(more - one <= most * MORE, "{line}: {} calls a job", (more - one) / MORE);
+    }
 }

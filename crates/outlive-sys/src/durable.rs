@@ -35,10 +35,15 @@ pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
 ///
 /// As [`open_dir`].
 pub fn open_dir_in(dir: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = openat(dir, name, flags, Mode::empty())?;
+    let dir = open_any_dir(dir, name)?;
     owner::check_dir(&dir)?;
     Ok(dir)
+}
+
+/// As [`open_dir_in`], unchecked: other users may be able to write to it.
+pub(crate) fn open_any_dir(dir: impl AsFd, name: impl Arg) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(dir, name, flags, Mode::empty())?)
 }
 
 /// Opens or makes a file of a store. A link is not followed, and a pipe in its place does not block.

@@ -87,15 +87,14 @@ pub enum RenameError {
 impl Job {
     /// Opens the directory of a job; `None` if it does not exist.
     pub(crate) fn open(path: PathBuf, id: &JobId) -> Result<Option<Self>, DamageError> {
-        let dir = match durable::open_dir(&path) {
-            Ok(dir) => dir,
+        let (dir, stamp) = match Stamp::open_dir(&path) {
+            Ok(opened) => opened,
             // A dangling link exists all the same, and is damage.
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
                 return Ok(None);
             }
             Err(error) => return Err(DamageError::Io(path, error)),
         };
-        let stamp = Stamp::of(&dir).map_err(|error| DamageError::Io(path.clone(), error))?;
         let is_settled = stamp.is_settled();
         let bytes = match durable::read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
@@ -137,6 +136,11 @@ impl Job {
         self.known.given_to.as_ref().unwrap_or(&self.known.spec.session)
     }
 
+    /// Tells whether it was moved to another session than it was started in.
+    pub(crate) fn is_given_away(&self) -> bool {
+        self.known.given_to.is_some()
+    }
+
     /// Returns the current display name.
     pub fn name(&self) -> Option<&str> {
         self.known.renamed.as_deref().or(self.known.spec.options.name.as_deref())
@@ -163,8 +167,8 @@ impl Job {
         if let Some(dir) = self.dir.get() {
             return Ok(Dir::Kept(dir));
         }
-        let dir = durable::open_dir(&self.path)?;
-        if !Stamp::of(&dir)?.is_same_file(self.known.stamp) {
+        let (dir, stamp) = Stamp::open_dir(&self.path)?;
+        if !stamp.is_same_file(self.known.stamp) {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(match Kept::new(dir) {

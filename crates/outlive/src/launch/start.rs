@@ -182,8 +182,7 @@ impl Store {
 
     /// Fills the new directory and renames it into place; `None` if the id is taken.
     fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
-        let dir = durable::open_dir(new)?;
-        let stamp = Stamp::of(&dir)?;
+        let (dir, stamp) = Stamp::open_dir(new)?;
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
         let lock = create(Point::LockMake, file::LOCK)?;
         let done = create(Point::DoneMake, file::DONE)?;
