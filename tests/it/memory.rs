@@ -76,17 +76,37 @@ fn what_cannot_change_is_read_once() {
 }
 
 #[test]
-fn a_removed_job_is_gone_and_its_id_can_be_another_jobs() {
+fn a_removed_job_is_gone() {
+    let it = Remembered::ended();
+    it.home.run(["remove", &it.job]).ok();
+    // In this order: a list forgets what is not there.
+    assert!(it.store.find(&it.job, None).is_err() && it.listed().is_empty());
+}
+
+#[test]
+fn the_id_of_a_removed_job_can_be_another_jobs() {
     let it = Remembered::ended();
     let before = it.listed().remove(0);
     it.home.run(["remove", &it.job]).ok();
-    assert!(it.listed().is_empty() && it.store.find(&it.job, None).is_err());
-    assert!(before.state(&it.store).is_removed() || before.state(&it.store).status.has_ended());
-    let again = Request::argv(["true"]).id(before.id().clone());
-    it.home.open().start(&again).unwrap();
+    it.home.open().start(&Request::argv(["true"]).id(before.id().clone())).unwrap();
+    assert_eq!(it.store.find(&it.job, None).unwrap().spec().command_line(), "true");
     let listed = it.listed();
     assert_eq!((listed.len(), listed[0].spec().command_line().as_str()), (1, "true"));
     assert!(listed[0].spec().nonce != before.spec().nonce && before.is_removed());
+    before.mark_seen();
+    assert!(!listed[0].is_seen(), "what is done to the one is not done to the other");
+}
+
+#[test]
+fn a_job_that_is_held_shows_what_happens_to_it() {
+    let it = Remembered::live();
+    let held = it.listed().remove(0);
+    let words = || held.state(&it.store).words();
+    assert_eq!(words(), "running");
+    it.home.run(["pause", &it.job]).ok();
+    assert_eq!(words(), "running, paused");
+    it.home.run(["kill", &it.job]).ok();
+    assert_eq!(words(), "killed");
 }
 
 #[test]
@@ -123,7 +143,10 @@ fn a_job_in_quarantine_is_not_listed_until_it_is_back() {
     fs::rename(&there, &aside).unwrap();
     assert!(it.listed().is_empty());
     fs::rename(&aside, &there).unwrap();
-    assert_eq!(it.words(), "failed");
+    settle(&there);
+    for _ in 0..2 {
+        assert_eq!(it.words(), "failed");
+    }
     // Restored from a copy: other files under the same names.
     let copied = finish(
         {
