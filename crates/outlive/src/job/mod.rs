@@ -104,8 +104,8 @@ impl Job {
         };
         let spec = Spec::parse(id, &bytes)?;
         let given_to =
-            durable::read_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
-        let renamed = durable::read_line(&dir, file::NAME).filter(|name| !name.is_empty());
+            durable::read_rare_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
+        let renamed = durable::read_rare_line(&dir, file::NAME).filter(|name| !name.is_empty());
         let mut known = Known::new(stamp, spec);
         (known.is_settled, known.given_to, known.renamed) = (is_settled, given_to, renamed);
         Ok(Some(Self::of(path, known.into(), Some(dir))))
