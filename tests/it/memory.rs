@@ -210,7 +210,7 @@ fn calls_of_list(home: &Home) -> Option<usize> {
         lacks("strace, and the right to trace");
         return None;
     }
-    let calls = fs::read_to_string(&trace).unwrap();
+    let calls = fs::read_to_string(&trace).expect("strace has written it");
     // A debug build looks at each descriptor before it closes it.
     Some(calls.lines().filter(|call| call.contains('(') && !call.contains("F_GETFD")).count())
 }
