@@ -27,7 +27,7 @@ use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, inherited, signal, socket, spawn, tree};
 
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
@@ -94,10 +94,9 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
-    // A spare keeper touches nothing until a byte tells it that its starter prepares a job.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
         spawn::leave_directory();
-        starter.read_exact(&mut [0]).map_err(|_| 4)?;
+        wake(&mut starter).ok_or(4)?;
     }
     // While the starter prepares the job.
     let preparation = Preparation::prepare();
@@ -173,6 +172,15 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
 /// Returns the mark's path, seen from the job's directory.
 pub(crate) fn live_path(mark: &str) -> String {
     format!("../../live/{mark}")
+}
+
+/// Waits, as a spare keeper that touches nothing, until its starter prepares a job. Answers what a keeper would inherit that is
+/// executed now: the starter knows what it was when this one was.
+fn wake(starter: &mut UnixStream) -> Option<()> {
+    let fds = socket::receive_with(starter, &mut [0]).ok()?;
+    let inherited = fds.first().and_then(inherited::describe).unwrap_or_default();
+    let length = u32::try_from(inherited.len()).ok()?;
+    starter.write_all(&[&length.to_le_bytes(), inherited.as_bytes()].concat()).ok()
 }
 
 /// Reads the frame with the launch request, header included, and the descriptors that come with it; the frame is `None`
