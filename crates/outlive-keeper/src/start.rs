@@ -20,6 +20,7 @@ use outlive_core::spec::Process;
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_sys::cgroup::Hierarchies;
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
@@ -90,16 +91,18 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let [starter] = detach::inherited().ok_or(2)?;
     let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
-    signal::keep_child_ends();
+    signal::default_actions();
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
+    // Only looked at, and so known to a spare keeper before there is a job.
+    let (hierarchies, me) = (Hierarchies::discover(), ProcessId::current());
     if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
         spawn::leave_directory();
         wake(&mut starter).ok_or(4)?;
     }
     // While the starter prepares the job.
-    let preparation = Preparation::prepare();
+    let preparation = Preparation::prepare(hierarchies, me);
     // A starter that sends no request leaves nothing to keep.
     let received =
         fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
@@ -311,7 +314,7 @@ fn execute(
     stdio: [std::os::fd::BorrowedFd<'_>; 3],
     umask: u32,
     limits: &Limits,
-    cgroup_fds: &CgroupFds,
+    cgroup_fds: &CgroupFds<'_>,
 ) -> Result<spawn::Child, (bool, NeverStarted)> {
     let nul = |_| {
         let detail = Some("an argument or variable holds a NUL byte".into());
@@ -329,7 +332,7 @@ fn execute(
         stdio,
         umask,
         limits,
-        group: cgroup_fds.directory(),
+        group: cgroup_fds.directory,
         cgroup_procs: &cgroup_fds.procs(),
         open_files: launch.options.limits.open_files,
         nice: launch.options.nice,
