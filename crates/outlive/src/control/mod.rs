@@ -445,7 +445,7 @@ impl<'a> Connection<'a> {
                 let rest =
                     deadline.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
                 if readable(self.stream.as_fd(), Some(look.min(rest)))? {
-                    return receive_frame(&mut self.stream);
+                    return receive_frame(&self.stream);
                 }
                 let was_stopped =
                     self.keeper.is_some_and(|keeper| silent::continue_stopped(self.job, keeper));
