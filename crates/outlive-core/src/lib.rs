@@ -12,6 +12,7 @@ pub mod label;
 pub mod options;
 pub mod rawtext;
 pub mod status;
+pub mod terminal;
 pub mod timestamp;
 
 // The folders are for reading the source; a name is used without its folder.
