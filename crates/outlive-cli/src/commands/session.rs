@@ -20,7 +20,7 @@ pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Fai
         Session::Show { name, show_env } => show(context, name, show_env),
         Session::Close { name, running } => close(context, &name, running),
         Session::Transfer { jobs, to } => {
-            each(context, &jobs, None, |job| Ok(context.store.transfer(job, &to)?))
+            each(context, &jobs, "transferred", |job| Ok(context.store.transfer(job, &to)?))
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::wait::conditions::Until;
 /// How long a keeper may take beyond the request's own time; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a list or an answer is held up by a keeper that is asked for what a damaged `meta.json` does not say.
+/// How long a list or an answer is held up by a keeper that is asked for what a missing or damaged `meta.json` does not say.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
 
 /// A grace period without an end: a year.
@@ -328,8 +328,12 @@ impl Store {
     }
 }
 
-/// Asks a keeper what `meta.json` says; `None` if it does not answer soon, or is too old to know.
+/// Asks a keeper what `meta.json` says; `None` if it is starting, does not answer soon, or is too old to know.
 pub(crate) fn ask_for_meta(job: &Job) -> Option<Vec<u8>> {
+    // The socket is made before the command is started, and the snapshot after: there is nothing to wait for yet.
+    if !job.path().join(file::CONTROL).exists() {
+        return None;
+    }
     match Connection::greet(job, None, SNAPSHOT_LIMIT).ok()?.ask(&Request::Snapshot, SNAPSHOT_LIMIT).ok()? {
         Reply::Described(snapshot) => Some(snapshot),
         _ => None,

@@ -187,12 +187,12 @@ impl Job {
         self.known.records(|| self.open_file(file::OUTCOME))
     }
 
-    /// Reads `meta.json`; `None` if it is missing, or damaged and no keeper says what it would be.
+    /// Reads `meta.json`; `None` if it is missing or damaged, and no keeper says what it would be.
     pub(crate) fn meta(&self) -> Option<Meta> {
         let parse = |bytes: Vec<u8>| Meta::parse(self.spec().nonce, &bytes);
         self.known.snapshot(&self.path, || {
-            parse(durable::read(self.dir().ok()?, file::META).ok()?)
-                .or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
+            let written = durable::read(self.dir().ok()?, file::META).ok().and_then(parse);
+            written.or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
         })
     }
 
