@@ -209,3 +209,22 @@ impl Output {
         self.full_reads = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_read_that_fails_is_tried_again_and_not_at_once() {
+        // A directory is always ready, and cannot be read.
+        let fd = Some(File::open("/").unwrap().into());
+        let kind = OutputKind::Pipe;
+        let mut output = Output { stream: Stream::Stdout, fd, kind, full_reads: 0, is_grown: false };
+        let begun = Instant::now();
+        assert_eq!(output.read(&mut [0; 16]), 0);
+        assert!(begun.elapsed() >= FAILED_REST, "the loop would spin");
+        assert!(output.fd().is_some(), "the command would be hit by a broken pipe");
+    }
+}

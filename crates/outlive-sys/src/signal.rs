@@ -47,6 +47,10 @@ const NAMES: &[(&str, libc::c_int)] = &[
 /// The highest signal number that can be sent.
 pub const MAX: i32 = 64;
 
+/// The size of the kernel's set of signals.
+#[cfg(target_os = "linux")]
+const MASK_BYTES: usize = size_of::<u64>();
+
 /// A signal that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal(i32);
@@ -141,13 +145,47 @@ pub fn unblock_all() {
     }
 }
 
-/// Lets this program reap its children itself, whatever its starter wanted of its own: with SIGCHLD ignored the kernel
-/// would throw their ends away.
-pub fn keep_child_ends() {
-    // SAFETY: sets a default disposition; no handler runs.
+/// Gives every signal but SIGPIPE its default action. A program that starts others does this once, ahead of need: what its own
+/// starter ignored they would inherit, and with SIGCHLD ignored the kernel would throw their ends away. SIGPIPE stays ignored here,
+/// or it would be pending after a broken pipe.
+pub fn default_actions() {
+    (1..=MAX).filter(|&number| number != libc::SIGPIPE).for_each(default_action);
+}
+
+/// Gives a signal its default action, by the kernel's own call: the C library keeps two signals to itself, and the starter may have
+/// left them ignored.
+#[cfg(target_os = "linux")]
+pub(crate) fn default_action(number: i32) {
+    /// The kernel's action structure, which begins with the handler; all zeros is the default action.
+    const DEFAULT: [u64; 4] = [0; 4];
+    let old = std::ptr::null::<u64>();
+    // SAFETY: the kernel reads no more than the given structure, which is as large as its own, and writes nothing. Numbers that may
+    // not be set (KILL, STOP) are refused, which is what we want.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, number, DEFAULT.as_ptr(), old, MASK_BYTES) };
+}
+
+/// As [`unblock_all`], and the two signals as well that the C library keeps to itself.
+#[cfg(target_os = "linux")]
+pub(crate) fn unblock_every() {
+    let none = 0u64;
+    // SAFETY: the kernel reads no more than the given mask, and writes nothing.
     unsafe {
-        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        let old = std::ptr::null::<u64>();
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const none, old, MASK_BYTES);
     }
+}
+
+/// Gives a signal its default action.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn default_action(number: i32) {
+    // SAFETY: sets a default disposition; no handler runs.
+    unsafe { libc::signal(number, libc::SIG_DFL) };
+}
+
+/// As [`unblock_all`].
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn unblock_every() {
+    unblock_all();
 }
 
 /// Lets a file that grows beyond the user's limit be an error and not the end of this program.

@@ -55,6 +55,7 @@ pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
             let ago = u64::try_from(ago.as_micros()).unwrap_or(u64::MAX);
             Ok(Timestamp(outlive_sys::clock::wall_us().saturating_sub(ago)))
         }
+        Err(error @ QuantityError::TooLong) => Err(error.to_string()),
         Err(_) => Timestamp::parse(text).map_err(|error| error.to_string()),
     }
 }
