@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use outlive_core::terminal::query::{Answer, Facts, Queries};
 use outlive_core::timestamp::Timestamp;
+use outlive_screen::export::{Event, Transcript};
 use outlive_screen::{Checkpoint, Screen, Size};
 
 /// What a screen of 120 × 40 may cost beside the input, in KiB. It has 0.25 MiB of cells, 1 MiB of links at most, and buffers.
@@ -98,6 +99,18 @@ fn links_do_not_grow() {
     let bytes = screen.checkpoint(0, Timestamp(0)).expect("the screen is at ground");
     assert!(bytes.len() < 2 * MIB && Checkpoint::read(&bytes).is_ok());
     assert_alive(&mut screen);
+}
+
+#[test]
+fn links_in_what_scrolled_away_do_not_grow() {
+    let (mut transcript, before) = (Transcript::new(Size::new(120, 40)), peak_kib());
+    for number in 0..8_000 {
+        let link = format!("\x1b]8;;http://{number}/{}\x07x\r\n", "a".repeat(2000));
+        transcript.push(&Event::Output(link.as_bytes()));
+    }
+    // The rows themselves take 23 MiB; all links would be 16 MiB.
+    let grown = peak_kib() - before;
+    assert!(grown < (23 << 10) + SMALL, "{grown} KiB");
 }
 
 #[test]

@@ -230,7 +230,7 @@ fn read_emulator(reader: &mut Reader<'_>) -> Result<Emulator, Damaged> {
         let (id, address) = (reader.text()?, reader.text()?);
         emulator.links.table.push(Hyperlink::new(Some(id), address));
     }
-    emulator.links.refused = reader.below(u32::MAX as usize)? as u32;
+    emulator.links.refused = u32::try_from(reader.number()?).map_err(|_| Damaged)?;
 
     let is_alternate = reader.below(2)? == 1;
     let primary = cells::read(size, true, &emulator.links.table, reader)?;
