@@ -60,6 +60,7 @@ mod splits;
 mod start;
 mod storm;
 mod survive;
+mod terminals;
 mod timeouts;
 mod upgrade;
 mod usage;

@@ -1,4 +1,4 @@
-//! What connects the keeper with the command: its ends of the pipes.
+//! What connects the keeper with the command: its ends of the pipes, or the master of the command's terminal.
 
 use std::fs::File;
 use std::io;
@@ -8,8 +8,10 @@ use std::time::Duration;
 use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
+use outlive_sys::pty;
 
 use crate::input::Input;
 
@@ -25,21 +27,64 @@ pub(crate) struct Output {
     pub(crate) stream: Stream,
     /// None once every writer is gone.
     fd: Option<OwnedFd>,
+    kind: OutputKind,
     full_reads: u32,
     is_grown: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputKind {
+    Pipe,
+    /// One read gives a page at most, however much there is.
+    Terminal,
+}
+
+/// The command's terminal.
+pub(crate) struct Terminal {
+    master: OwnedFd,
+    /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
+    /// again.
+    _command_side: OwnedFd,
+}
+
+impl Terminal {
+    /// Sets the size; the kernel tells the programs in the foreground.
+    pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
+        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
+    }
+
+    /// Returns what a person types who has no more input.
+    pub(crate) fn end_of_file(&self) -> u8 {
+        pty::end_of_file(&self.master)
+    }
 }
 
 /// Both ends of the connection.
 pub(crate) struct Ends {
     pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
+    pub(crate) terminal: Option<Terminal>,
     /// The command's standard input, output and error.
     pub(crate) stdio: [OwnedFd; 3],
 }
 
 /// Makes the connection; an error comes with what could not be made.
 pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)> {
-    let Endpoint::Pipes { stdin, merge } = endpoint;
+    match endpoint {
+        Endpoint::Pipes { stdin, merge } => open_pipes(stdin, merge),
+        Endpoint::Terminal { size } => open_terminal(size).map_err(|error| ("a terminal", error)),
+    }
+}
+
+fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
+    let (master, side) = fault::step(Point::TerminalMake, || pty::open(size.columns(), size.rows()))?;
+    let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
+    let output = Output { kind: OutputKind::Terminal, ..Output::new(Stream::Stdout, master.try_clone()?) };
+    let input = Input::new(Some(master.try_clone()?));
+    Ok(Ends { outputs: vec![output], input, terminal: Some(Terminal { master, _command_side: side }), stdio })
+}
+
+fn open_pipes(stdin: Stdin, merge: bool) -> Result<Ends, (&'static str, io::Error)> {
     let a_pipe = |error| ("a pipe", error);
     let (stdout, stdout_end) = Output::pipe(Stream::Stdout).map_err(a_pipe)?;
     let mut outputs = vec![stdout];
@@ -58,15 +103,19 @@ pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)
             (Some(writing), reading)
         }
     };
-    Ok(Ends { outputs, input: Input::new(input), stdio: [stdin_end, stdout_end, stderr_end] })
+    Ok(Ends { outputs, input: Input::new(input), terminal: None, stdio: [stdin_end, stdout_end, stderr_end] })
 }
 
 impl Output {
+    fn new(stream: Stream, fd: OwnedFd) -> Self {
+        Self { stream, fd: Some(fd), kind: OutputKind::Pipe, full_reads: 0, is_grown: false }
+    }
+
     /// Makes a pipe; returns the command's end, too.
     fn pipe(stream: Stream) -> io::Result<(Self, OwnedFd)> {
         let (reading, writing) = fault::step(Point::PipeMake, pipe::new)?;
         pipe::set_nonblocking(&reading)?;
-        Ok((Self { stream, fd: Some(reading), full_reads: 0, is_grown: false }, writing))
+        Ok((Self::new(stream, reading), writing))
     }
 
     /// Returns what to poll, while any process may write to it.
@@ -76,11 +125,26 @@ impl Output {
 
     /// Returns how much it can hold at this moment.
     pub(crate) fn capacity(&self) -> usize {
-        self.fd.as_ref().map_or(0, pipe::capacity)
+        match self.kind {
+            OutputKind::Pipe => self.fd.as_ref().map_or(0, pipe::capacity),
+            OutputKind::Terminal => pty::HELD,
+        }
     }
 
-    /// Reads once; an end of file closes it.
+    /// Reads what there is; an end of file closes it.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> usize {
+        let mut count = self.read_once(buffer);
+        // Recorded together, so that a flood costs a write for many pages and not for each.
+        while self.kind == OutputKind::Terminal && count > 0 && count < buffer.len().min(pty::HELD) {
+            match self.read_once(&mut buffer[count..]) {
+                0 => break,
+                more => count += more,
+            }
+        }
+        count
+    }
+
+    fn read_once(&mut self, buffer: &mut [u8]) -> usize {
         let Some(fd) = &self.fd else { return 0 };
         match fault::attempt(Point::OutputRead, || pipe::try_read(fd, buffer)) {
             Attempt::Moved(count) => count,

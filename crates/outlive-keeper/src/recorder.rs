@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use outlive_core::index::{Chunker, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
 use outlive_core::segment;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
@@ -35,6 +36,8 @@ pub(crate) struct Recorder {
     /// Bytes that were lost and have no gap in the index yet, and when the first of them was.
     unrecorded: u64,
     lost_since: Timestamp,
+    /// The size of the terminal.
+    size: Option<TerminalSize>,
     /// Whether output was dropped for the cap, and the event of it written.
     flood: Flood,
 }
@@ -78,6 +81,7 @@ impl Recorder {
             cap,
             unrecorded: 0,
             lost_since: Timestamp(0),
+            size: None,
             flood: Flood::No,
         }
     }
@@ -85,7 +89,7 @@ impl Recorder {
     /// Records what was read from a stream.
     pub(crate) fn record(&mut self, dir: impl AsFd, stream: Stream, mut bytes: &[u8], now: Timestamp) {
         while !bytes.is_empty() {
-            let room = usize::try_from(self.segment_room(&dir)).unwrap_or(usize::MAX);
+            let room = usize::try_from(self.segment_room(&dir, now)).unwrap_or(usize::MAX);
             let (part, rest) = bytes.split_at(room.min(bytes.len()));
             let kept = self.keep(stream, part, now);
             if self.unrecorded == 0 {
@@ -159,7 +163,7 @@ impl Recorder {
 
     /// Returns how much the current segment takes, after beginning a new one where it is full and dropping the oldest
     /// ones beyond the cap.
-    fn segment_room(&mut self, dir: impl AsFd) -> u64 {
+    fn segment_room(&mut self, dir: impl AsFd, now: Timestamp) -> u64 {
         let Some(cap) = self.cap else { return u64::MAX };
         let size = (cap / SEGMENTS).max(SMALLEST_SEGMENT);
         let (end, current) = (self.chunker.end, self.segment_start());
@@ -170,6 +174,7 @@ impl Recorder {
         if !self.begin_segment(&dir) {
             return u64::MAX;
         }
+        self.record_size(now);
         let surplus = self.segments.iter().take_while(|segment| end - segment.start > cap).count();
         let surplus = surplus.min(self.segments.len() - 2);
         if surplus > 0 {
@@ -240,6 +245,21 @@ impl Recorder {
                 current.index_start = index_start;
             }
             self.forget_index(1);
+        }
+        self.record_size(now);
+    }
+
+    /// Records that the terminal has this size from now on.
+    pub(crate) fn resize(&mut self, size: TerminalSize, now: Timestamp) {
+        self.size = Some(size);
+        self.record_size(now);
+    }
+
+    /// Records the size of the terminal again where earlier records of it may be forgotten. Without room for it, readers take the
+    /// size that they know.
+    fn record_size(&mut self, now: Timestamp) {
+        if let Some(size) = self.size {
+            self.append(&self.chunker.resize(size, now));
         }
     }
 

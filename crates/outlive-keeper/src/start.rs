@@ -14,6 +14,7 @@ use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::launch::{Launch, LaunchError, LaunchReply, SyncOrder, VERSION};
 use outlive_core::meta::Meta;
+use outlive_core::options::Endpoint;
 use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::Process;
@@ -32,7 +33,7 @@ use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;
-use crate::endpoint::{self, Output};
+use crate::endpoint::{self, Output, Terminal};
 use crate::input::Input;
 use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
@@ -55,6 +56,7 @@ pub(crate) struct Keeper {
     pub(crate) recorder: Recorder,
     pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
+    pub(crate) terminal: Option<Terminal>,
     pub(crate) listener: OwnedFd,
     pub(crate) clients: Vec<Client>,
     /// When connections are accepted again; none: now.
@@ -263,7 +265,7 @@ fn keep(
     let Handed { lock, done, dir, outcome, index, log, mut starter } = handed;
     let deadline_us =
         launch.options.timeout_ms.map(|limit| started_boot_us.saturating_add(limit.saturating_mul(1000)));
-    let keeper = Keeper {
+    let mut keeper = Keeper {
         _lock: lock,
         done: Some(done),
         dir,
@@ -272,6 +274,7 @@ fn keep(
         recorder: Recorder::new(index, log, launch.options.output_cap_bytes),
         outputs: ends.outputs,
         input: ends.input,
+        terminal: ends.terminal,
         listener,
         clients: Vec::new(),
         accept_us: None,
@@ -289,6 +292,9 @@ fn keep(
         sync: launch.sync,
         ending: Ending::new(command.pid, launch.options.survivors),
     };
+    if let Endpoint::Terminal { size } = launch.options.endpoint() {
+        keeper.recorder.resize(size, started);
+    }
     keeper.write_meta(Replacing::META_START);
     // A starter that died meanwhile changes nothing.
     let reply = LaunchReply::Started(command).to_frame();
@@ -319,6 +325,7 @@ fn execute(
         environment: &environment,
         directory: &directory,
         stdio,
+        has_terminal: launch.options.pty,
         umask,
         limits,
         group: cgroup_fds.directory(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use outlive_core::control::{Hello, Reply, Request, SPOKEN};
 use outlive_core::event::Kind;
 use outlive_core::outcome::Cause;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
@@ -229,9 +230,13 @@ impl Keeper {
                 return;
             }
             Request::Eof if self.input.is_open() => {
-                self.input.end();
+                match &self.terminal {
+                    Some(terminal) => self.input.push(&[terminal.end_of_file()]),
+                    None => self.input.end(),
+                }
                 Reply::Accepted
             }
+            Request::Resize(size) => self.resize(size),
             Request::Clear => {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
@@ -266,6 +271,18 @@ impl Keeper {
         self.clients[index].reply(&reply);
     }
 
+    fn resize(&mut self, size: TerminalSize) -> Reply {
+        let Some(terminal) = &self.terminal else {
+            return Reply::refused("no_terminal", "the command runs on pipes, not in a terminal");
+        };
+        // First: what the command prints in answer to it comes after it in the log.
+        self.recorder.resize(size, Timestamp(clock::wall_us()));
+        match terminal.resize(size) {
+            Ok(()) => Reply::Accepted,
+            Err(error) => Reply::refused("no_terminal", error.to_string()),
+        }
+    }
+
     /// Takes the input that clients wait to write, as far as there is room.
     fn take_waiting_input(&mut self) {
         for client in &mut self.clients {
@@ -298,6 +315,10 @@ impl Keeper {
         match &mut self.ending.killing {
             Some(killing) => killing.hasten(&mut self.containment, signal, grace_ms, now_us),
             None => {
+                if signal == Signal::TERM && self.terminal.is_some() {
+                    // As when a terminal is closed: interactive shells ignore TERM.
+                    self.containment.send(Signal::HUP);
+                }
                 self.ending.killing = Some(Killing::begin(&mut self.containment, signal, grace_ms, now_us));
             }
         }

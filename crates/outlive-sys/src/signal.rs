@@ -56,6 +56,8 @@ impl Signal {
     pub const TERM: Self = Self(libc::SIGTERM);
     /// Ends a process.
     pub const KILL: Self = Self(libc::SIGKILL);
+    /// Says that the terminal is gone.
+    pub const HUP: Self = Self(libc::SIGHUP);
     /// Lets a stopped process go on.
     pub const CONT: Self = Self(libc::SIGCONT);
     /// Stop where it is; no process can refuse.

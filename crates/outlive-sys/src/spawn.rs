@@ -23,6 +23,8 @@ pub struct Command<'a> {
     pub directory: &'a CString,
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
+    /// Standard input is a terminal, which becomes the one that controls the command's session.
+    pub has_terminal: bool,
     /// The file mode creation mask.
     pub umask: u32,
     /// The user's limits, which the keeper lifted for itself.
@@ -124,6 +126,7 @@ struct Plan {
     environment: *const *const c_char,
     directory: *const c_char,
     stdio: [RawFd; 3],
+    has_terminal: bool,
     umask: libc::mode_t,
     limits: *const Limits,
     cgroup_procs: [RawFd; MAX_CGROUP_PROCS],
@@ -157,6 +160,7 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
         environment: environment.as_ptr(),
         directory: command.directory.as_ptr(),
         stdio: command.stdio.map(|fd| fd.as_raw_fd()),
+        has_terminal: command.has_terminal,
         umask: command.umask,
         limits: command.limits,
         cgroup_procs,
@@ -206,6 +210,9 @@ extern "C" fn become_command(plan: *mut c_void) -> c_int {
             if libc::dup2((*plan).stdio[target as usize], target) < 0 {
                 fail(plan, Step::Stdio, 0)
             }
+        }
+        if (*plan).has_terminal && libc::ioctl(0, libc::TIOCSCTTY as _, 0) < 0 {
+            fail(plan, Step::Stdio, 0)
         }
         default_signals();
         libc::umask((*plan).umask);

@@ -117,6 +117,7 @@ pub use outlive_core::rawtext::RawText;
 pub use outlive_core::session::Settings as SessionSettings;
 pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, quote};
 pub use outlive_core::status::Status;
+pub use outlive_core::terminal::size::{SizeError, TerminalSize};
 pub use outlive_core::timestamp::Timestamp;
 pub use outlive_sys::cancel::Cancel;
 pub use outlive_sys::owner::Distrust;

@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use outlive::Signal;
 use outlive::duration::parse_duration;
+use outlive::{Signal, TerminalSize};
 
 use super::values::parse_signal;
 
-/// Write to a job's standard input
+/// Write to a job's standard input, or type into its terminal
 ///
-/// The job must have been started with `--stdin open`.
+/// The job must have been started with `--stdin open`, or in a terminal: `--pty`.
 #[derive(Debug, Args)]
 pub(crate) struct Send {
     /// The job
@@ -26,9 +26,23 @@ pub(crate) struct Send {
     #[arg(short = 'n', long)]
     pub(crate) no_newline: bool,
 
-    /// Then close its standard input
+    /// Then close its standard input; in a terminal, type Ctrl-D
     #[arg(long)]
     pub(crate) eof: bool,
+}
+
+/// Give a job's terminal another size
+///
+/// The programs in it are told, as when a window is resized.
+#[derive(Debug, Args)]
+pub(crate) struct Resize {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// Columns x rows, such as 120x40
+    #[arg(value_name = "SIZE", value_parser = TerminalSize::parse)]
+    pub(crate) size: TerminalSize,
 }
 
 /// End jobs with everything they started

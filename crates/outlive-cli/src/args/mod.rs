@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Jobs, Kill, Send};
+pub(crate) use self::control::{Jobs, Kill, Resize, Send};
 pub(crate) use self::looking::{List, Logs, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
@@ -85,6 +85,7 @@ pub(crate) enum Verb {
     /// The jobs go on undisturbed; offsets and line numbers go on from where they are.
     Clear(Jobs),
     Send(Send),
+    Resize(Resize),
     Kill(Kill),
     /// Stop every process of jobs where it is
     ///

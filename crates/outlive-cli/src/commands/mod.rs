@@ -16,6 +16,7 @@ mod on_exit;
 mod pause;
 mod probe;
 mod remove;
+mod resize;
 mod resume;
 mod run;
 mod send;
@@ -110,6 +111,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Wait(wait) => wait::run(&context, &wait),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
+        Verb::Resize(resize) => resize::run(&context, &resize),
         Verb::Kill(kill) => kill::run(&context, &kill),
         Verb::Pause(jobs) => pause::run(&context, &jobs),
         Verb::Resume(jobs) => resume::run(&context, &jobs),

@@ -170,7 +170,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("left", left.map(|process| format!("pid {}: {}", process.pid, process.command)));
     rows.add("on exit", shown.on_exit.as_ref().map(on_exit_line));
     rows.add("webhook", shown.webhook.as_ref().map(webhook_line));
-    rows.add("stdin", Some(shown.stdin.word()));
+    rows.add("stdin", Some(if options.pty { "its terminal".to_owned() } else { shown.stdin.word() }));
     for (name, value) in &shown.env_set {
         rows.add("env", Some(format!("{name}={value}")));
     }

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::Nonce;
+use crate::terminal::size::TerminalSize;
 use crate::wire::{Reader, WireError, Writer};
 
 /// The longest piece of input in one request; longer input is sent in pieces.
@@ -50,6 +51,7 @@ const PAUSE: u8 = 21;
 const RESUME: u8 = 22;
 const LIFT_TIMEOUT: u8 = 23;
 const SNAPSHOT: u8 = 24;
+const RESIZE: u8 = 25;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -110,6 +112,8 @@ pub enum Request {
     LiftTimeout,
     /// Say what `meta.json` says, for a front end that cannot read it.
     Snapshot,
+    /// Give the command's terminal this size.
+    Resize(TerminalSize),
 }
 
 impl Request {
@@ -127,6 +131,9 @@ impl Request {
             Self::Resume => Writer::new(RESUME).finish(),
             Self::LiftTimeout => Writer::new(LIFT_TIMEOUT).finish(),
             Self::Snapshot => Writer::new(SNAPSHOT).finish(),
+            Self::Resize(size) => {
+                Writer::new(RESIZE).u32(size.columns().into()).u32(size.rows().into()).finish()
+            }
         }
     }
 
@@ -147,6 +154,10 @@ impl Request {
             RESUME => Self::Resume,
             LIFT_TIMEOUT => Self::LiftTimeout,
             SNAPSHOT => Self::Snapshot,
+            RESIZE => {
+                let mut number = || Ok(u16::try_from(reader.u32()?).unwrap_or(u16::MAX));
+                Self::Resize(TerminalSize::new(number()?, number()?))
+            }
             other => return Err(WireError::Type(other)),
         })
     }
@@ -187,7 +198,7 @@ pub enum Reply {
     Described(Vec<u8>),
     /// Not done.
     Refused {
-        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`.
+        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`.
         code: String,
         /// The reason for people.
         message: String,
@@ -265,6 +276,7 @@ mod tests {
             Request::Resume,
             Request::LiftTimeout,
             Request::Snapshot,
+            Request::Resize(TerminalSize::new(80, 24)),
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }

@@ -120,6 +120,8 @@ points! {
         /// Opening the descriptor that is readable when a child has ended.
         SignalFd = "keeper.signals.open", Call;
         PipeMake = "keeper.pipe.make", Call;
+        TerminalMake = "keeper.terminal.open", Call;
+        TerminalResize = "keeper.terminal.resize", Call;
         /// Making the command's process and executing its program.
         CommandExec = "keeper.command.exec", Call;
         LaunchReply = "keeper.launch.send", Call;

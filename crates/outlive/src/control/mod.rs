@@ -1,6 +1,7 @@
 //! Requests to a job's keeper.
 
 mod frame;
+mod input;
 pub(crate) mod orphan;
 mod silent;
 pub(crate) mod tree;
@@ -11,7 +12,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use outlive_core::control::{Hello, MAX_INPUT, Reply, Request, SPOKEN, Survivor, Versions};
+use outlive_core::control::{Hello, Reply, Request, SPOKEN, Survivor, Versions};
 use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_sys::fault::{self, Point};
@@ -299,36 +300,6 @@ impl Store {
             Some(_) => self.ask_to_accept(job, &state, &Request::LiftTimeout),
             None => Ok(()),
         }
-    }
-
-    /// Writes to a job's standard input. Returns when the keeper has everything; it is then written even if the caller dies.
-    ///
-    /// # Errors
-    ///
-    /// If the job has ended, its input is not open, or it has not read for `limit`.
-    pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
-        let mut keeper = Connection::open(self, job, &self.live_state(job)?)?;
-        let mut accepted = 0;
-        for piece in bytes.chunks(MAX_INPUT) {
-            match keeper.ask(&Request::Input(piece.to_vec()), limit) {
-                Ok(Reply::Accepted) => accepted += piece.len() as u64,
-                Ok(other) => return Err(unexpected(job, &other)),
-                Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(ControlError::NotReading { job, accepted });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes a job's standard input after everything that was written to it.
-    ///
-    /// # Errors
-    ///
-    /// If the job has ended or its input is not open.
-    pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
-        self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof)
     }
 
     /// Waits briefly for the end of a job whose keeper has just gone.

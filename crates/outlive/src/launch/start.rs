@@ -266,8 +266,8 @@ impl Store {
         mut spare: Option<SpareKeeper>,
     ) -> Result<i32, StartError> {
         let (job, spec) = (&prepared.job, prepared.job.spec());
-        let environment = request
-            .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
+        let own = [("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())];
+        let environment = request.environment(own, spec.options.pty);
         let completion = helper.map(|_| self.on_exit_arguments(spec)).unwrap_or_default();
         let frame = Launch {
             job: spec.job.clone(),
