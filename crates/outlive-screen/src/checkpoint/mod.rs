@@ -14,6 +14,7 @@ use alacritty_terminal::vte::ansi::{
     CharsetIndex, CursorShape, CursorStyle, Handler as _, Mode, NamedMode, NamedPrivateMode, PrivateMode,
 };
 use outlive_core::checksum::crc32;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
 
 use crate::emulator::Emulator;
@@ -201,7 +202,7 @@ fn write_metadata(metadata: &Metadata, writer: &mut Writer) {
 
 fn read_emulator(reader: &mut Reader<'_>) -> Result<Emulator, Damaged> {
     let (columns, rows) = (reader.below(u16::MAX.into())?, reader.below(u16::MAX.into())?);
-    let size = Size::new(columns as u16, rows as u16);
+    let size = Size::from(TerminalSize::new(columns as u16, rows as u16));
     if (usize::from(size.columns), usize::from(size.rows)) != (columns, rows) {
         return Err(Damaged);
     }
