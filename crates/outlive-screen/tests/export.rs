@@ -1,10 +1,13 @@
 //! Recordings for other programs: asciicast, text, HTML.
 
+mod streams;
+
 use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
 use outlive_screen::Screen;
 use outlive_screen::export::{Cast, CastHeader, Event, Transcript, html};
 use proptest::prelude::*;
+use streams::{Step, config, size, steps};
 
 const START: Timestamp = Timestamp(1_760_000_000_250_000);
 
@@ -81,7 +84,25 @@ fn a_page_shows_colours_and_runs_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn any_output_has_a_transcript((columns, rows) in size(), steps in steps(3)) {
+        let transcripts = [(); 2].map(|()| {
+            let mut transcript = Transcript::new(TerminalSize::new(columns, rows));
+            for step in &steps {
+                transcript.push(&match step {
+                    Step::Bytes(bytes) => Event::Output(bytes),
+                    Step::Resize(columns, rows) => Event::Resize(TerminalSize::new(*columns, *rows)),
+                });
+            }
+            transcript
+        });
+        let [text, page] = transcripts;
+        prop_assert!(!text.text().contains('\x1b'));
+        let page = html(page);
+        prop_assert!(page.ends_with("</html>\n") && !page.contains('\x1b'));
+    }
 
     #[test]
     fn what_a_cast_plays_is_the_screen(chunks in prop::collection::vec("[a-z漢é\u{301}\r\n\u{1b}\\[;0-9Hm]{0,9}", 0..20), cut in 1usize..4) {
