@@ -3,7 +3,8 @@
 
 use std::error::Error;
 
-use outlive_screen::{Screen, Size};
+use outlive_core::terminal::size::TerminalSize;
+use outlive_screen::Screen;
 
 fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
@@ -12,15 +13,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         let header: serde_json::Value = serde_json::from_str(lines.next().unwrap_or_default())?;
         let side =
             |name: &str| header["term"][name].as_u64().and_then(|side| u16::try_from(side).ok()).unwrap_or(0);
-        let mut screen = Screen::new(Size::new(side("cols"), side("rows")));
+        let mut screen = Screen::new(TerminalSize::new(side("cols"), side("rows")));
         for line in lines.filter(|line| !line.starts_with('#')) {
             let (_, code, data): (f64, String, String) = serde_json::from_str(line)?;
             match code.as_str() {
                 "o" => screen.feed(data.as_bytes()),
-                "r" => {
-                    let (columns, rows) = data.split_once('x').ok_or("a size is COLUMNSxROWS")?;
-                    screen.resize(Size::new(columns.parse()?, rows.parse()?));
-                }
+                "r" => screen.resize(TerminalSize::parse(&data)?),
                 "m" => println!("{}", serde_json::to_string(&screen.object(false))?),
                 _ => {}
             }

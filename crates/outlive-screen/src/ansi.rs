@@ -141,7 +141,10 @@ impl Text {
             let start = if is_spacer { column.saturating_sub(1) } else { column };
             let cell = &row_cells[Column(start)];
             self.put(format_args!("\x1b[{row};{}H", start + 1));
-            let text = std::iter::once(cell.c).chain(cell.zerowidth().into_iter().flatten().copied());
+            // Half of a wide character is a blank, as in the rows.
+            let is_torn = cell.flags.contains(Flags::WIDE_CHAR) && start == column;
+            let text = std::iter::once(if is_torn { ' ' } else { cell.c });
+            let text = text.chain(cell.zerowidth().into_iter().flatten().copied());
             self.runs(&[Run { text: text.collect(), style: Style::of(cell) }]);
         } else {
             self.put(format_args!("\x1b[{row};{}H", column + 1));

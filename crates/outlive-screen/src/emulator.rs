@@ -13,7 +13,7 @@ use alacritty_terminal::vte::ansi::{
 };
 use unicode_width::UnicodeWidthChar as _;
 
-use crate::grids::{Grids, cells};
+use crate::grids::Grids;
 use crate::links::{Entry, Links};
 use crate::metadata::Metadata;
 use crate::screen::Size;
@@ -132,7 +132,8 @@ impl Emulator {
         for grid in [&grids.primary, &grids.alternate] {
             let templates = [&grid.cursor.template, &grid.saved_cursor.template];
             used.extend(templates.into_iter().filter_map(Cell::hyperlink));
-            used.extend(cells(grid).filter_map(|(line, column)| grid[line][column].hyperlink()));
+            let lines = (grid.topmost_line().0..=grid.bottommost_line().0).map(Line);
+            used.extend(lines.flat_map(|line| grid[line].into_iter().filter_map(Cell::hyperlink)));
         }
         grids.put(&mut self.term);
         self.links.retain(|link| used.contains(link));

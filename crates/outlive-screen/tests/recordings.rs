@@ -7,20 +7,21 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use outlive_core::checksum::crc32;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
-use outlive_screen::{Checkpoint, Screen, ScreenObject, Size};
+use outlive_screen::{Checkpoint, Screen, ScreenObject};
 
 /// What happens in a recording.
 enum Event {
     Output(Vec<u8>),
-    Resize(Size),
+    Resize(TerminalSize),
     Marker,
 }
 
 struct Recording {
     name: String,
     text: String,
-    size: Size,
+    size: TerminalSize,
     events: Vec<Event>,
 }
 
@@ -41,10 +42,7 @@ fn recordings() -> Vec<Recording> {
 
 fn read(path: &Path) -> Recording {
     let text = std::fs::read_to_string(path).expect("the recording can be read");
-    let size = |text: &str| {
-        let (columns, rows) = text.split_once('x').expect("a size has both sides");
-        Size::new(columns.parse().expect("a number"), rows.parse().expect("a number"))
-    };
+    let size = |text: &str| TerminalSize::parse(text).expect("a size is within bounds");
     let mut lines = text.lines();
     let header: serde_json::Value =
         serde_json::from_str(lines.next().unwrap_or_default()).expect("the header is JSON");

@@ -2,12 +2,13 @@
 
 mod streams;
 
-use outlive_screen::{Color, CursorShape, Mark, Screen, Size, Underline};
+use outlive_core::terminal::size::TerminalSize;
+use outlive_screen::{Color, CursorShape, Mark, Screen, Underline};
 use proptest::prelude::*;
 use streams::{apply, size, steps};
 
 fn screen(columns: u16, rows: u16, output: &str) -> Screen {
-    let mut screen = Screen::new(Size::new(columns, rows));
+    let mut screen = Screen::new(TerminalSize::new(columns, rows));
     screen.feed(output.as_bytes());
     screen
 }
@@ -48,7 +49,7 @@ fn the_object_is_as_documented() {
     let object = screen(6, 3, output).object(false);
     let json = serde_json::to_value(&object).unwrap();
     let expected = serde_json::json!({
-        "size": { "columns": 6, "rows": 3 },
+        "size": "6x3",
         "cursor": { "row": 2, "column": 4, "visible": true, "shape": "bar", "blinking": true, "wrap_pending": false },
         "title": "vim",
         "directory": "/home/a b",
@@ -81,7 +82,7 @@ fn titles_are_stacked_and_prompts_marked() {
 fn a_sequence_is_the_same_in_one_read_or_many() {
     let output = "\x1b]0;t\u{e9}tle\x1b\\\x1b[1;3H漢\x1b[3b\x1b[!p\x1bP1;2q###\x1b\\z";
     let whole = screen(12, 2, output);
-    let mut cut = Screen::new(Size::new(12, 2));
+    let mut cut = Screen::new(TerminalSize::new(12, 2));
     output.as_bytes().chunks(1).for_each(|byte| cut.feed(byte));
     assert_eq!(cut.object(true), whole.object(true));
     assert_eq!(whole.lines(), ["  漢漢漢漢z", ""]);
@@ -95,7 +96,7 @@ fn what_was_cut_short_does_not_go_on_after_a_title() {
 
 #[test]
 fn it_is_at_ground_between_characters_and_sequences() {
-    let mut screen = Screen::new(Size::new(10, 2));
+    let mut screen = Screen::new(TerminalSize::new(10, 2));
     for (bytes, is_at_ground) in [
         (&b"abc"[..], true),
         (b"\xe6", false),
@@ -154,7 +155,7 @@ fn lines_are_wrapped_anew_and_the_cursor_stays_in_its_line() {
     ];
     // What did not fit is gone.
     for (columns, rows, lines, place) in sizes {
-        screen.resize(Size::new(columns, rows));
+        screen.resize(TerminalSize::new(columns, rows));
         assert_eq!(screen.text().lines().collect::<Vec<_>>(), lines, "{columns}x{rows}");
         assert_eq!(cursor(&screen), place, "{columns}x{rows}");
     }
@@ -163,7 +164,7 @@ fn lines_are_wrapped_anew_and_the_cursor_stays_in_its_line() {
 #[test]
 fn the_alternate_screen_is_cut_and_the_primary_one_wrapped_behind_it() {
     let mut screen = screen(10, 3, "0123456789\x1b[?1049h\x1b[Habcdefghij\x1b[2;9Hx漢");
-    screen.resize(Size::new(5, 3));
+    screen.resize(TerminalSize::new(5, 3));
     assert_eq!(screen.lines(), ["abcde", "", "漢"]);
     screen.feed(b"\x1b[?1049lz");
     assert_eq!(screen.lines(), ["01234", "56789", "z"]);
@@ -172,7 +173,7 @@ fn the_alternate_screen_is_cut_and_the_primary_one_wrapped_behind_it() {
 #[test]
 fn what_is_below_the_cursor_gives_way() {
     let mut screen = screen(10, 4, "one\r\ntwo\r\nthree\r\nfour\x1b[2;2H");
-    screen.resize(Size::new(10, 2));
+    screen.resize(TerminalSize::new(10, 2));
     assert_eq!(
         (screen.lines(), screen.cursor_report(false)),
         (vec!["one".into(), "two".into()], "\x1b[2;2R".into())
@@ -183,11 +184,10 @@ fn what_is_below_the_cursor_gives_way() {
 fn sizes_are_clamped() {
     for (columns, rows) in [(0, 0), (1, 1), (u16::MAX, u16::MAX)] {
         let mut screen = screen(columns, rows, "a漢b\r\nc");
-        screen.resize(Size::new(rows, columns));
+        screen.resize(TerminalSize::new(rows, columns));
         screen.feed("\x1b[999;999Hx".as_bytes());
-        assert_eq!(screen.size(), Size::new(rows, columns));
+        assert_eq!(screen.size(), TerminalSize::new(rows.max(2), columns));
     }
-    assert_eq!(Size::new(0, 0), Size { columns: 2, rows: 1 });
 }
 
 #[test]
@@ -218,7 +218,7 @@ proptest! {
 
     #[test]
     fn any_drawing_gives_the_screen_on_any_terminal((columns, rows) in size(), drawn in steps(1), before in steps(0)) {
-        let mut screen = Screen::new(Size::new(columns, rows));
+        let mut screen = Screen::new(TerminalSize::new(columns, rows));
         apply(&mut screen, &drawn);
         let mut viewer = Screen::new(screen.size());
         apply(&mut viewer, &before);
