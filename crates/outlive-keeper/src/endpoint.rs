@@ -59,7 +59,7 @@ impl Terminal {
     /// Returns the answers to what the command asks its terminal in this output: a program that gets none waits for seconds, or for
     /// ever. Viewers are shown a screen and not the questions, so they never answer as well.
     pub(crate) fn answers(&mut self, output: &[u8]) -> Vec<u8> {
-        let facts = Facts { columns: self.size.columns(), rows: self.size.rows(), is_light: false };
+        let facts = Facts { size: self.size, is_light: false };
         let mut answers = Vec::new();
         self.queries.push(output, |query, _| {
             query.answer(&facts, &mut answers);

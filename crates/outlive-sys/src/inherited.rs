@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn it_stays_as_long_as_nothing_is_set() {
-        let describe = || super::describe(this_thread().unwrap()).unwrap();
+        let describe = || describe(this_thread().unwrap()).unwrap();
         let before = describe();
         assert!(before.contains("Umask:") && before.contains("Max open files"), "{before}");
         assert_eq!(describe(), before);

@@ -32,7 +32,7 @@ fn what_was_drawn_is_shown() {
     home.wait_for_output(&job, "there");
     let screen = home.json(["screen", &job]);
     assert_eq!(rows(&screen), ["one", "two red", "", "", "         there"]);
-    assert_eq!(screen["size"], serde_json::json!({ "columns": 40, "rows": 10 }));
+    assert_eq!(screen["size"], "40x10");
     assert_eq!((&screen["cursor"]["row"], &screen["cursor"]["column"]), (&5.into(), &15.into()));
     assert_eq!((&screen["title"], &screen["derived_from"]), (&"a title".into(), &0.into()));
     let text = home.run(["screen", &job, "--cursor"]).ok().text();
@@ -81,7 +81,7 @@ fn sizes_change_in_their_place() {
     home.run(["send", &job, ""]).ok();
     home.wait_for_output(&job, "abc");
     let screen = home.json(["screen", &job]);
-    assert_eq!(screen["size"]["columns"], 10);
+    assert_eq!(screen["size"], "10x5");
     assert_eq!(rows(&screen)[..2], ["1234567890", "123456789"], "what was there is wrapped again");
     home.run(["kill", &job]).ok();
 }

@@ -56,8 +56,7 @@ pub(crate) fn show(call: &Call<'_>, job: &outlive::Job, done: &str) -> Result<Re
         false => "cursor hidden".to_owned(),
     };
     let title = screen.title.as_ref().map(|title| format!("; title {}", quoted(title))).unwrap_or_default();
-    let size = format!("{}x{}", screen.size.columns, screen.size.rows);
-    let header = format!("{}; {done}screen {size}, {cursor}{title}", summary(job, &state));
+    let header = format!("{}; {done}screen {}, {cursor}{title}", summary(job, &state), screen.size);
     let mut body = String::new();
     let end = screen.rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
     for row in &screen.rows[..end] {

@@ -10,6 +10,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use outlive_core::terminal::keys::KeyModes;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::poll;
 use serde::Deserialize;
 
@@ -28,7 +29,7 @@ pub struct ScreenText {
     /// The text of each row, without blanks at its end.
     pub rows: Vec<String>,
     /// Its size.
-    pub size: ScreenSize,
+    pub size: TerminalSize,
     /// Where the cursor is.
     pub cursor: ScreenCursor,
     /// The title of the window.
@@ -36,15 +37,6 @@ pub struct ScreenText {
     /// The offset from which it is derived: 0, unless earlier output was dropped.
     pub derived_from: u64,
     modes: Modes,
-}
-
-/// Columns and rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct ScreenSize {
-    /// Columns.
-    pub columns: u16,
-    /// Rows.
-    pub rows: u16,
 }
 
 /// A cursor; both count from 1.

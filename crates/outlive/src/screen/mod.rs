@@ -8,9 +8,8 @@ mod checkpoints;
 
 use std::io;
 
-use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
-use outlive_screen::{Screen, Size};
+use outlive_screen::Screen;
 
 use checkpoints::{Checkpoints, Place};
 
@@ -74,7 +73,7 @@ impl JobScreen {
                 checkpoints,
             },
             None => {
-                let screen = Screen::new(size(options.size.unwrap_or_default()));
+                let screen = Screen::new(options.size.unwrap_or_default());
                 Self { place: output.place_at(from), time: None, screen, from, output, checkpoints }
             }
         }))
@@ -113,8 +112,8 @@ impl JobScreen {
                     let place = Place { offset: self.place.offset, from: self.from };
                     self.checkpoints.offer(&mut self.screen, self.time, place, self.output.start());
                 }
-                Some(Step::Resize { time, size: new }) => {
-                    self.screen.resize(size(new));
+                Some(Step::Resize { time, size }) => {
+                    self.screen.resize(size);
                     self.time = Some(time);
                 }
                 Some(Step::Gone(to)) => {
@@ -152,8 +151,4 @@ impl JobScreen {
     pub fn time(&self) -> Option<Timestamp> {
         self.time
     }
-}
-
-fn size(size: TerminalSize) -> Size {
-    Size::new(size.columns(), size.rows())
 }

@@ -255,7 +255,7 @@ fn type_on(
     loop {
         let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
         let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd()];
-        let is_any = poll::any_readable(fds.into_iter(), limit).unwrap_or(true);
+        let is_any = poll::any_readable(fds, limit).unwrap_or(true);
         if poll::readable(stopped.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
             return Ok(());
         }

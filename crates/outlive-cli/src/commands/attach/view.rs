@@ -46,8 +46,8 @@ impl View {
     pub(crate) fn draw(&mut self, screen: &Screen) -> String {
         let object = screen.object(false);
         let (top, left) = (
-            pan(usize::from(object.cursor.row), usize::from(object.size.rows), self.rows),
-            pan(usize::from(object.cursor.column), usize::from(object.size.columns), self.columns),
+            pan(usize::from(object.cursor.row), usize::from(object.size.rows()), self.rows),
+            pan(usize::from(object.cursor.column), usize::from(object.size.columns()), self.columns),
         );
         let all = screen.rows();
         let mut text = String::from("\x1b[?2026h\x1b[?25l");
