@@ -231,11 +231,15 @@ impl Emulator {
     /// half of a wide character it takes the cell beside it for the other half.
     pub(crate) fn drop_last(&mut self, width: usize) {
         let (columns, last_line) = (self.term.columns(), self.term.bottommost_line());
+        let (wraps, bottom) = (self.term.mode().contains(TermMode::LINE_WRAP), self.scroll_region.1);
         let grid = self.term.grid_mut();
-        let Point { line, column } = grid.cursor.point;
-        let (line, column) =
-            if grid.cursor.input_needs_wrap { (line + 1, Column(0)) } else { (line, column) };
-        if line <= last_line && column + width < columns {
+        let Point { mut line, mut column } = grid.cursor.point;
+        if wraps && grid.cursor.input_needs_wrap {
+            (line, column) = (line + 1, Column(0));
+        }
+        // The row below the scroll region is not written to: the region scrolls.
+        let scrolls = line != grid.cursor.point.line && line == Line(bottom as i32);
+        if !scrolls && line <= last_line && column + width < columns {
             for column in columns - width..columns {
                 grid[line][Column(column)] = Cell::default();
             }

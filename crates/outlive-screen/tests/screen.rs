@@ -135,6 +135,9 @@ fn it_differs_from_the_emulator_where_xterm_does() {
     assert_eq!(screen(5, 1, "漢\r\x1b[Xab").lines(), ["ab"]);
     assert_eq!(screen(5, 1, "a漢\x1b[3G\x1b[X\x1b[1G字b").lines(), ["字b"]);
     assert_eq!(screen(6, 1, "abcd漢\x1b[1G\x1b[4hxyz").lines(), ["xyzabc"]);
+    // It leaves the next row alone where the line does not wrap, or the region scrolls.
+    assert_eq!(screen(3, 2, "\x1b[2;1Hxyz\x1b[H\x1b[4h\x1b[?7labcd").lines(), ["abd", "xyz"]);
+    assert_eq!(screen(3, 3, "\x1b[3;1Hxyz\x1b[1;2r\x1b[2;1H\x1b[4habcd").lines(), ["abc", "d", "xyz"]);
     // Rows are inserted only in the scroll region.
     assert_eq!(screen(5, 3, "\x1b[2;3r\x1b[1;3H\x1b[Lx").lines(), ["  x", "", ""]);
     // Without tab stops a tab backwards goes to the first column.
