@@ -16,6 +16,7 @@ mod cycles;
 mod damage;
 mod deleting;
 mod doctor;
+mod durations;
 mod environment;
 mod events;
 mod exit;

@@ -235,6 +235,23 @@ impl Screen {
     }
 }
 
+/// Returns runs as text with attributes, and without any at its end.
+pub fn styled(runs: &[Run]) -> String {
+    let mut text = Text(String::new());
+    text.runs(runs);
+    text.0
+}
+
+impl Screen {
+    /// Returns the text on the screen with its attributes: its rows up to the last that is not blank.
+    pub fn styled_text(&self) -> String {
+        let mut rows = self.rows();
+        let end = rows.iter().rposition(|runs| !runs.is_empty()).map_or(0, |last| last + 1);
+        rows.truncate(end);
+        rows.iter().map(|runs| styled(runs) + "\n").collect()
+    }
+}
+
 /// The number of a cursor's style; 0 is the terminal's own.
 fn cursor_style(style: &ansi::CursorStyle) -> u8 {
     let steady = match style.shape {

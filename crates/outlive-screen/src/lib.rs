@@ -16,6 +16,7 @@ mod reflow;
 mod screen;
 mod view;
 
+pub use ansi::styled;
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use metadata::Mark;
 pub use object::{CursorObject, ModesObject, ScreenObject};

@@ -101,6 +101,16 @@ impl ModesObject {
 }
 
 impl CursorObject {
+    /// Returns the number by which a terminal is asked for this cursor.
+    pub fn style_number(&self) -> u8 {
+        let steady = match self.shape {
+            CursorShape::Block => 2,
+            CursorShape::Underline => 4,
+            CursorShape::Bar => 6,
+        };
+        steady - u8::from(self.blinking)
+    }
+
     fn of(screen: &Screen) -> Self {
         let (cursor, style) = (&screen.emulator.term.grid().cursor, screen.emulator.term.cursor_style());
         Self {
