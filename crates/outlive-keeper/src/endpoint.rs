@@ -9,6 +9,7 @@ use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
 use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::pty;
@@ -44,13 +45,18 @@ pub(crate) struct Terminal {
     master: OwnedFd,
     /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
     /// again.
-    _command_side: OwnedFd,
+    command_side: OwnedFd,
 }
 
 impl Terminal {
     /// Sets the size; the kernel tells the programs in the foreground.
     pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
+    }
+
+    /// Tells what the programs in the foreground wait for.
+    pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
+        awaits::of_terminal(&self.master, &self.command_side, pids, is_prompted)
     }
 
     /// Returns what a person types who has no more input.
@@ -81,7 +87,7 @@ fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
     let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
     let output = Output { kind: OutputKind::Terminal, ..Output::new(Stream::Stdout, master.try_clone()?) };
     let input = Input::new(Some(master.try_clone()?));
-    Ok(Ends { outputs: vec![output], input, terminal: Some(Terminal { master, _command_side: side }), stdio })
+    Ok(Ends { outputs: vec![output], input, terminal: Some(Terminal { master, command_side: side }), stdio })
 }
 
 fn open_pipes(stdin: Stdin, merge: bool) -> Result<Ends, (&'static str, io::Error)> {

@@ -52,6 +52,7 @@ const RESUME: u8 = 22;
 const LIFT_TIMEOUT: u8 = 23;
 const SNAPSHOT: u8 = 24;
 const RESIZE: u8 = 25;
+const AWAITS: u8 = 26;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -114,6 +115,8 @@ pub enum Request {
     Snapshot,
     /// Give the command's terminal this size.
     Resize(TerminalSize),
+    /// Look now what the job waits for, and say what `meta.json` says, with that.
+    Awaits,
 }
 
 impl Request {
@@ -131,6 +134,7 @@ impl Request {
             Self::Resume => Writer::new(RESUME).finish(),
             Self::LiftTimeout => Writer::new(LIFT_TIMEOUT).finish(),
             Self::Snapshot => Writer::new(SNAPSHOT).finish(),
+            Self::Awaits => Writer::new(AWAITS).finish(),
             Self::Resize(size) => {
                 Writer::new(RESIZE).u32(size.columns().into()).u32(size.rows().into()).finish()
             }
@@ -154,6 +158,7 @@ impl Request {
             RESUME => Self::Resume,
             LIFT_TIMEOUT => Self::LiftTimeout,
             SNAPSHOT => Self::Snapshot,
+            AWAITS => Self::Awaits,
             RESIZE => {
                 let mut number = || Ok(u16::try_from(reader.u32()?).unwrap_or(u16::MAX));
                 Self::Resize(TerminalSize::new(number()?, number()?))
@@ -276,6 +281,7 @@ mod tests {
             Request::Resume,
             Request::LiftTimeout,
             Request::Snapshot,
+            Request::Awaits,
             Request::Resize(TerminalSize::new(80, 24)),
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
