@@ -7,7 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use outlive_tests::{Home, User, until};
+use outlive_tests::{Era, Home, Mcp, User, until};
+use serde_json::json;
 
 /// Programs in a terminal, by the first word the one that must be installed, and what they wait for.
 const PROGRAMS: &[(&str, &str, &str)] = &[
@@ -233,6 +234,31 @@ fn a_pipe_that_is_open_is_waited_for_too() {
     assert!(refused["error"]["hint"].as_str().unwrap().contains("--pty"), "{refused}");
     home.run(["send", &reader, "--eof"]).ok();
     assert_eq!(home.wait(&reader)["exit_code"], 0);
+}
+
+#[test]
+fn an_agent_is_told_what_to_answer() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let line = "printf 'Go on? [y/N] '; read answer; echo \"got $answer\"; stty -echo; printf 'Password: '; read secret";
+    // Its answer comes with the question, and not at the end of the time.
+    let asked = client.call("run", json!({"command": line, "pty": true, "wait_ms": 45_000})).ok();
+    let job = asked.job();
+    assert!(asked.header().contains("running, asks"), "{}", asked.text);
+    let advice = format!("asks for a line: \"Go on? [y/N]\"; answer it: send_input job={job} text=");
+    assert!(asked.text.contains(&advice), "{}", asked.text);
+    let again = client.call("read_output", json!({"job": job})).ok();
+    assert!(again.text.contains(&advice), "{}", again.text);
+    client.call("send_input", json!({"job": job, "text": "y"})).ok();
+    let waited = client.call("wait", json!({"jobs": [job], "for": "input"})).ok();
+    assert!(waited.header().contains("running, asks for a password"), "{}", waited.text);
+    assert!(waited.text.contains(&format!("let your user type it: outlive attach {job}")), "{}", waited.text);
+    // In a terminal with a REPL there is nothing to answer, and it is ready for what is typed.
+    let shell =
+        client.call("run", json!({"command": "bash --norc -i", "pty": true, "background": true})).ok();
+    let taken = client.call("wait", json!({"jobs": [shell.job()], "for": "input"})).ok();
+    assert!(taken.header().contains("takes keys"), "{}", taken.text);
+    assert_eq!(client.end(), 0);
 }
 
 #[test]

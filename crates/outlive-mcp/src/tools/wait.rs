@@ -65,9 +65,14 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         [job] => Some(call.claims.claim(job.id().clone())),
         _ => None,
     };
-    let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+    let mut result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+    let each = jobs.iter().zip(&mut result.states);
+    let questions: Vec<String> = each.filter_map(|(job, state)| jobs::question(call, job, state)).collect();
     let waited = (!timeout.is_zero()).then(|| began.elapsed());
-    Ok(tell(call, jobs, &result, waited)?.after(move || drop(claim)))
+    let mut reply = tell(call, jobs, &result, waited)?.after(move || drop(claim));
+    // Before the advice to wait on, which helps no job that asks.
+    reply.footers.splice(0..0, questions);
+    Ok(reply)
 }
 
 /// Returns the jobs and the kind of condition.
@@ -175,6 +180,8 @@ fn tell(
         WaitReason::FailMatch(line) => format!("failed: {what}; line {} matches fail_pattern", line.number),
         WaitReason::Port(port) => format!("{what}; listens at {}", port.url),
         WaitReason::Idle => format!("{what}; silent"),
+        // A question has a line of its own, with what to do.
+        WaitReason::Input(awaited) if awaited.kind.is_question() => what,
         WaitReason::Input(awaited) => format!("{what}; {}", awaited.sentence()),
         WaitReason::Event(_, numbered) => {
             let event = &numbered.event;

@@ -61,6 +61,15 @@ impl AwaitedObject {
             AwaitedKind::Keys => None,
         }
     }
+
+    /// Says what an agent can do; a password is not for it to know.
+    pub fn tool_hint(&self, job: &JobId) -> Option<String> {
+        match self.kind {
+            AwaitedKind::Line => Some(format!("answer it: send_input job={job} text=…")),
+            AwaitedKind::Password => Some(format!("let your user type it: outlive attach {job}")),
+            AwaitedKind::Keys => None,
+        }
+    }
 }
 
 impl State {
