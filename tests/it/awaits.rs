@@ -262,6 +262,41 @@ fn an_agent_is_told_what_to_answer() {
 }
 
 #[test]
+fn an_open_question_is_a_notice() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let line = "sleep 0.2; printf 'Name? '; read name; echo hello";
+    let job = client.call("run", json!({"command": line, "pty": true, "background": true})).ok().job();
+    until("it asks", || home.run(["list"]).ok().text().contains("running, asks"));
+    // An answer of any tool has it, once.
+    let told =
+        format!("since your last call: {job} asks for a line: \"Name?\"; answer it: send_input job={job}");
+    let first = client.call("list_jobs", json!({})).ok();
+    assert!(first.text.contains(&told), "{}", first.text);
+    let second = client.call("list_jobs", json!({})).ok();
+    assert!(!second.text.contains("since your last call"), "{}", second.text);
+    // An inbox has it until it is answered.
+    let other = start(&home, "printf 'Really? '; read answer");
+    until("it asks, too", || home.json(["show", &other])["awaits"].is_object());
+    let peeked = home.json(["inbox", "--peek"]);
+    let asking: Vec<_> = peeked["notices"].as_array().unwrap().iter().map(|notice| &notice["job"]).collect();
+    assert_eq!(asking, [other.as_str()], "{peeked}");
+    let text = home.run(["inbox", "--peek"]).ok().text();
+    assert!(text.starts_with("1 job of session default asks for an answer:\n"), "{text}");
+    assert!(
+        text.contains(&format!("asks for a line: \"Really?\"; answer it with: outlive send {other} TEXT")),
+        "{text}"
+    );
+    home.run(["send", &other, "yes"]).ok();
+    home.wait(&other);
+    let peeked = home.json(["inbox", "--peek"]);
+    let endings: Vec<_> =
+        peeked["notices"].as_array().unwrap().iter().map(|notice| &notice["awaits"]).collect();
+    assert!(endings.iter().all(|awaits| awaits.is_null()), "{peeked}");
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
 fn an_end_ends_the_wait_for_input() {
     let home = Home::new();
     let job = start(&home, "sleep 0.5; exit 3");

@@ -28,15 +28,15 @@ pub(crate) struct InputWait {
     next_us: Option<u64>,
     found: Option<Awaited>,
     line: UnfinishedLine,
-    /// The line at which the last event was written: one that is typed is echoed in parts, and is one question.
-    told_at: Option<u64>,
+    /// The last question that was told, with the line it stood in: an answer that is typed is echoed in parts, and takes no
+    /// question away until its line has ended.
+    told: Option<(u64, Awaited)>,
 }
 
 impl InputWait {
     pub(crate) fn new(is_possible: bool) -> Self {
         let line = UnfinishedLine::default();
-        let mut wait =
-            Self { is_possible, given_until_us: 0, next_us: None, found: None, line, told_at: None };
+        let mut wait = Self { is_possible, given_until_us: 0, next_us: None, found: None, line, told: None };
         wait.begin_silence();
         wait
     }
@@ -58,7 +58,7 @@ impl InputWait {
     pub(crate) fn note_input(&mut self, bytes: &[u8]) {
         // After a whole line the next question is another one, whether or not what was typed is echoed.
         if bytes.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-            self.told_at = None;
+            self.told = None;
         }
         self.begin_silence();
         self.given_until_us = self.next_us.unwrap_or(0);
@@ -76,8 +76,12 @@ impl Keeper {
         self.input_wait.next_us = None;
         let found = if self.ending.is_running() { self.awaits() } else { None };
         let since = Timestamp(clock::wall_us());
-        let known = self.input_wait.found.filter(|known| Some((known.kind, known.known)) == found);
-        let found = known.or_else(|| found.map(|(kind, known)| Awaited { kind, known, since }));
+        let told = self.input_wait.told.filter(|(line, _)| *line == self.input_wait.line.number);
+        let before = self.input_wait.found.or(told.map(|(_, told)| told));
+        let since = before
+            .filter(|before| Some((before.kind, before.known)) == found)
+            .map_or(since, |before| before.since);
+        let found = found.map(|(kind, known)| Awaited { kind, known, since });
         self.input_wait.found = found;
         self.note_question();
     }
@@ -122,7 +126,8 @@ impl Keeper {
         self.meta.awaits = awaits;
         self.write_meta(Replacing::META_START);
         let Some(question) = question else { return };
-        if self.input_wait.told_at.replace(self.input_wait.line.number) != Some(self.input_wait.line.number) {
+        let told = Some((self.input_wait.line.number, question));
+        if std::mem::replace(&mut self.input_wait.told, told) != told {
             let awaits = Some(question.kind.into());
             self.write_event(&Event { at: question.since, awaits, ..self.event(Kind::AwaitsInput) });
         }

@@ -178,6 +178,7 @@ pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Res
 pub(crate) fn question(call: &Call<'_>, job: &Job, state: &mut State) -> Option<String> {
     call.store.look_for_input_wait(job, state);
     let awaited = AwaitedObject::new(job, state.awaits().filter(|awaited| awaited.kind.is_question())?);
+    call.claims.note_question(job.spec().nonce, &awaited);
     let hint = awaited.tool_hint(job.id()).map(|hint| format!("; {hint}")).unwrap_or_default();
     Some(format!("{} {}{hint}", job.id(), awaited.sentence()))
 }
