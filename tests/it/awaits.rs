@@ -197,6 +197,27 @@ fn a_question_is_told_and_gone_with_the_answer() {
 }
 
 #[test]
+fn a_keeper_whose_job_asks_sleeps() {
+    let home = Home::new();
+    let job = start(&home, "printf 'Name? '; read name");
+    until("it asks", || home.run(["list"]).ok().text().contains("running, asks"));
+    let keeper = home.show(&job)["keeper_pid"].as_i64().unwrap();
+    let switches = || {
+        let status = std::fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap().to_owned()
+    };
+    // Its buffer is given back a second after the last output; then there is nothing to do.
+    until("it sleeps", || {
+        let before = switches();
+        std::thread::sleep(Duration::from_millis(1500));
+        before == switches()
+    });
+    let before = switches();
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(before, switches());
+}
+
+#[test]
 fn each_question_is_an_event() {
     let home = Home::new();
     let job = start(&home, "for each in 1 2; do printf \"number $each? \"; read answer; done");
@@ -228,6 +249,10 @@ fn a_pipe_that_is_open_is_waited_for_too() {
     assert_eq!((&waited["awaits"]["kind"], &waited["awaits"]["known"]), (&"line".into(), &"kernel".into()));
     let sleeper = home.start_with(&["--stdin", "open"], ["sleep", "1000"]);
     assert_eq!(awaits(&home, &sleeper).0, "nothing");
+    let python = ["python3", "-c", "input('name? ')"];
+    let python = home.start_with(&["--stdin", "open"], python);
+    let waited = home.json(["wait", "--input", "--timeout", "50s", &python]);
+    assert_eq!((&waited["awaits"]["kind"], &waited["awaits"]["prompt"]), (&"line".into(), &"name?".into()));
     // Its input is closed, and it can wait for none.
     let closed = home.start(["cat"]);
     let refused = home.run(["--json", "wait", "--input", &closed]).code(2).error_json();
