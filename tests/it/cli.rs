@@ -362,6 +362,17 @@ fn colours_are_for_terminals_only_and_can_be_turned_off() {
 }
 
 #[test]
+fn one_line_is_a_line_and_two_are_lines() {
+    let home = Home::new();
+    for (line, output) in [("echo one", "4 B in 1 line\n"), ("echo 1; echo 2", "4 B in 2 lines\n")] {
+        let job = home.start_line(line);
+        home.wait(&job);
+        let shown = home.run(["show", &job]).ok().text();
+        assert!(shown.contains(output), "{shown}");
+    }
+}
+
+#[test]
 fn a_list_is_as_wide_as_the_terminal_and_aligned() {
     let home = Home::new();
     let long = "x".repeat(300);

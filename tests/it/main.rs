@@ -17,6 +17,7 @@ mod cycles;
 mod damage;
 mod deleting;
 mod doctor;
+mod durations;
 mod environment;
 mod events;
 mod exit;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
+use outlive_core::terminal::query::{Facts, Queries};
 use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
@@ -46,11 +47,30 @@ pub(crate) struct Terminal {
     /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
     /// again.
     command_side: OwnedFd,
+    /// The size without viewers.
+    pub(crate) own_size: TerminalSize,
+    /// The size that its viewers wanted last.
+    pub(crate) fitted: Option<TerminalSize>,
+    /// The size that it has.
+    size: TerminalSize,
+    queries: Queries,
 }
 
 impl Terminal {
+    /// Returns the answers to what the command asks its terminal in this output: a program that gets none waits for seconds, or for
+    /// ever. Viewers are shown a screen and not the questions, so they never answer as well.
+    pub(crate) fn answers(&mut self, output: &[u8]) -> Vec<u8> {
+        let facts = Facts { size: self.size, is_light: false };
+        let mut answers = Vec::new();
+        self.queries.push(output, |query, _| {
+            query.answer(&facts, &mut answers);
+        });
+        answers
+    }
+
     /// Sets the size; the kernel tells the programs in the foreground.
-    pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> io::Result<()> {
+        self.size = size;
         fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
     }
 
@@ -87,7 +107,15 @@ fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
     let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
     let output = Output { kind: OutputKind::Terminal, ..Output::new(Stream::Stdout, master.try_clone()?) };
     let input = Input::new(Some(master.try_clone()?));
-    Ok(Ends { outputs: vec![output], input, terminal: Some(Terminal { master, command_side: side }), stdio })
+    let terminal = Terminal {
+        master,
+        command_side: side,
+        own_size: size,
+        fitted: None,
+        size,
+        queries: Queries::default(),
+    };
+    Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
 }
 
 fn open_pipes(stdin: Stdin, merge: bool) -> Result<Ends, (&'static str, io::Error)> {
@@ -185,5 +213,24 @@ impl Output {
             self.is_grown = !pipe::resize(fd, pipe::DEFAULT_CAPACITY);
         }
         self.full_reads = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_read_that_fails_is_tried_again_and_not_at_once() {
+        // A directory is always ready, and cannot be read.
+        let fd = Some(File::open("/").unwrap().into());
+        let kind = OutputKind::Pipe;
+        let mut output = Output { stream: Stream::Stdout, fd, kind, full_reads: 0, is_grown: false };
+        let begun = Instant::now();
+        assert_eq!(output.read(&mut [0; 16]), 0);
+        assert!(begun.elapsed() >= FAILED_REST, "the loop would spin");
+        assert!(output.fd().is_some(), "the command would be hit by a broken pipe");
     }
 }

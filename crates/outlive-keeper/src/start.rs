@@ -21,6 +21,7 @@ use outlive_core::spec::Process;
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_sys::cgroup::Hierarchies;
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
@@ -28,7 +29,7 @@ use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, inherited, signal, socket, spawn, tree};
 
 use crate::awaits::InputWait;
 use crate::clients::Client;
@@ -94,17 +95,18 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let [starter] = detach::inherited().ok_or(2)?;
     let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
-    signal::keep_child_ends();
+    signal::default_actions();
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
-    // A spare keeper touches nothing until a byte tells it that its starter prepares a job.
+    // Only looked at, and so known to a spare keeper before there is a job.
+    let (hierarchies, me) = (Hierarchies::discover(), ProcessId::current());
     if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
         spawn::leave_directory();
-        starter.read_exact(&mut [0]).map_err(|_| 4)?;
+        wake(&mut starter).ok_or(4)?;
     }
     // While the starter prepares the job.
-    let preparation = Preparation::prepare();
+    let preparation = Preparation::prepare(hierarchies, me);
     // A starter that sends no request leaves nothing to keep.
     let received =
         fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
@@ -177,6 +179,15 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
 /// Returns the mark's path, seen from the job's directory.
 pub(crate) fn live_path(mark: &str) -> String {
     format!("../../live/{mark}")
+}
+
+/// Waits, as a spare keeper that touches nothing, until its starter prepares a job. Answers what a keeper would inherit that is
+/// executed now: the starter knows what it was when this one was.
+fn wake(starter: &mut UnixStream) -> Option<()> {
+    let fds = socket::receive_with(starter, &mut [0]).ok()?;
+    let inherited = fds.first().and_then(inherited::describe).unwrap_or_default();
+    let length = u32::try_from(inherited.len()).ok()?;
+    starter.write_all(&[&length.to_le_bytes(), inherited.as_bytes()].concat()).ok()
 }
 
 /// Reads the frame with the launch request, header included, and the descriptors that come with it; the frame is `None`
@@ -313,7 +324,7 @@ fn execute(
     stdio: [std::os::fd::BorrowedFd<'_>; 3],
     umask: u32,
     limits: &Limits,
-    cgroup_fds: &CgroupFds,
+    cgroup_fds: &CgroupFds<'_>,
 ) -> Result<spawn::Child, (bool, NeverStarted)> {
     let nul = |_| {
         let detail = Some("an argument or variable holds a NUL byte".into());
@@ -332,7 +343,7 @@ fn execute(
         has_terminal: launch.options.pty,
         umask,
         limits,
-        group: cgroup_fds.directory(),
+        group: cgroup_fds.directory,
         cgroup_procs: &cgroup_fds.procs(),
         open_files: launch.options.limits.open_files,
         nice: launch.options.nice,

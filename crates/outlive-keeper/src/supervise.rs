@@ -19,6 +19,7 @@ use crate::ending::sync;
 use crate::endpoint::Output;
 use crate::killing::Killing;
 use crate::start::Keeper;
+use crate::viewers::Viewer;
 
 /// What one read takes at most; as much as a grown pipe holds.
 pub(crate) const BUFFER: usize = 256 << 10;
@@ -172,6 +173,13 @@ impl Keeper {
             let now = Timestamp(clock::wall_us());
             self.recorder.record(&self.dir, output.stream, &buffer[..count], now);
             self.input_wait.note_output(&buffer[..count]);
+            if let Some(terminal) = &mut self.terminal {
+                let answers = terminal.answers(&buffer[..count]);
+                // A command that asks without end and reads no answer gets none.
+                if !answers.is_empty() && self.input.has_room_for(answers.len()) {
+                    self.input.push(&answers);
+                }
+            }
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
@@ -195,7 +203,10 @@ impl Keeper {
             }
         };
         if is_out_of_room
-            && let Some(idle) = self.clients.iter().position(|client| client.waiting == Waiting::No)
+            && let Some(idle) = self
+                .clients
+                .iter()
+                .position(|client| client.waiting == Waiting::No && client.viewer.is_none())
         {
             self.clients.remove(idle);
         }
@@ -215,6 +226,7 @@ impl Keeper {
         }
         self.take_waiting_input();
         self.clients.retain(|client| !client.is_finished());
+        self.fit_viewers();
     }
 
     fn carry_out(&mut self, index: usize, request: Request) {
@@ -239,6 +251,21 @@ impl Keeper {
                 self.clients[index].waiting = Waiting::Room(bytes);
                 return;
             }
+            Request::Keys(bytes) if self.input.is_open() => {
+                let client = &mut self.clients[index];
+                client.waiting = Waiting::Room(bytes);
+                if let Some(viewer) = &mut client.viewer {
+                    viewer.used_us = clock::boot_us();
+                }
+                return;
+            }
+            Request::View { .. } if self.terminal.is_none() => no_terminal(),
+            Request::View { size, sizing } => {
+                let viewer = &mut self.clients[index].viewer;
+                let used_us = viewer.map_or_else(clock::boot_us, |viewer| viewer.used_us);
+                *viewer = Some(Viewer { size, sizing, used_us });
+                Reply::Accepted
+            }
             Request::Eof if self.input.is_open() => {
                 match &self.terminal {
                     Some(terminal) => self.input.push(&[terminal.end_of_file()]),
@@ -247,7 +274,13 @@ impl Keeper {
                 self.input_wait.note_input(b"\n");
                 Reply::Accepted
             }
-            Request::Resize(size) => self.resize(size),
+            Request::Resize(size) => match &mut self.terminal {
+                Some(terminal) => {
+                    terminal.own_size = size;
+                    self.set_size(size)
+                }
+                None => no_terminal(),
+            },
             Request::Clear => {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
@@ -276,17 +309,15 @@ impl Keeper {
                 self.write_meta(Replacing::META_START);
                 Reply::Accepted
             }
-            Request::Input(_) | Request::Eof => {
+            Request::Input(_) | Request::Keys(_) | Request::Eof => {
                 Reply::refused("stdin_closed", "the command's standard input is not open")
             }
         };
         self.clients[index].reply(&reply);
     }
 
-    fn resize(&mut self, size: TerminalSize) -> Reply {
-        let Some(terminal) = &self.terminal else {
-            return Reply::refused("no_terminal", "the command runs on pipes, not in a terminal");
-        };
+    pub(crate) fn set_size(&mut self, size: TerminalSize) -> Reply {
+        let Some(terminal) = &mut self.terminal else { return no_terminal() };
         // First: what the command prints in answer to it comes after it in the log.
         self.recorder.resize(size, Timestamp(clock::wall_us()));
         match terminal.resize(size) {
@@ -383,6 +414,10 @@ impl Keeper {
             client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
         }
     }
+}
+
+fn no_terminal() -> Reply {
+    Reply::refused("no_terminal", "the command runs on pipes, not in a terminal")
 }
 
 fn closed() -> Reply {

@@ -141,7 +141,10 @@ impl Text {
             let start = if is_spacer { column.saturating_sub(1) } else { column };
             let cell = &row_cells[Column(start)];
             self.put(format_args!("\x1b[{row};{}H", start + 1));
-            let text = std::iter::once(cell.c).chain(cell.zerowidth().into_iter().flatten().copied());
+            // Half of a wide character is a blank, as in the rows.
+            let is_torn = cell.flags.contains(Flags::WIDE_CHAR) && start == column;
+            let text = std::iter::once(if is_torn { ' ' } else { cell.c });
+            let text = text.chain(cell.zerowidth().into_iter().flatten().copied());
             self.runs(&[Run { text: text.collect(), style: Style::of(cell) }]);
         } else {
             self.put(format_args!("\x1b[{row};{}H", column + 1));
@@ -229,6 +232,23 @@ impl Screen {
             text.put(format_args!("\x1b]2;{title}\x1b\\"));
         }
         text.0
+    }
+}
+
+/// Returns runs as text with attributes, and without any at its end.
+pub fn styled(runs: &[Run]) -> String {
+    let mut text = Text(String::new());
+    text.runs(runs);
+    text.0
+}
+
+impl Screen {
+    /// Returns the text on the screen with its attributes: its rows up to the last that is not blank.
+    pub fn styled_text(&self) -> String {
+        let mut rows = self.rows();
+        let end = rows.iter().rposition(|runs| !runs.is_empty()).map_or(0, |last| last + 1);
+        rows.truncate(end);
+        rows.iter().map(|runs| styled(runs) + "\n").collect()
     }
 }
 

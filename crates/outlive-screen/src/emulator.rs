@@ -13,7 +13,7 @@ use alacritty_terminal::vte::ansi::{
 };
 use unicode_width::UnicodeWidthChar as _;
 
-use crate::grids::{Grids, cells};
+use crate::grids::Grids;
 use crate::links::{Entry, Links};
 use crate::metadata::Metadata;
 use crate::screen::Size;
@@ -51,6 +51,12 @@ pub(crate) struct Emulator {
     pub(crate) charset: CharsetIndex,
     /// What REP repeats.
     pub(crate) last_character: Option<char>,
+    /// How many rows are kept that scrolled away.
+    history: usize,
+}
+
+fn config(history: usize) -> Config {
+    Config { scrolling_history: history, kitty_keyboard: false, osc52: Osc52::Disabled, ..Config::default() }
 }
 
 fn tab_stops(columns: usize) -> impl Iterator<Item = bool> {
@@ -60,20 +66,15 @@ fn tab_stops(columns: usize) -> impl Iterator<Item = bool> {
 impl Emulator {
     /// Makes a blank one that keeps so many rows that scrolled away.
     pub(crate) fn new(size: Size, history: usize) -> Self {
-        let config = Config {
-            scrolling_history: history,
-            kitty_keyboard: false,
-            osc52: Osc52::Disabled,
-            ..Config::default()
-        };
         Self {
-            term: Term::new(config, &size, VoidListener),
+            term: Term::new(config(history), &size, VoidListener),
             metadata: Metadata::default(),
             links: Links::default(),
             scroll_region: (0, size.screen_lines()),
             tab_stops: tab_stops(size.columns()).collect(),
             charset: CharsetIndex::G0,
             last_character: None,
+            history,
         }
     }
 
@@ -85,16 +86,18 @@ impl Emulator {
         if self.term.columns() == size.columns() && self.term.screen_lines() == size.screen_lines() {
             return;
         }
-        self.term.resize(size);
         self.scroll_region = (0, size.screen_lines());
         let new_stops = tab_stops(size.columns()).skip(self.tab_stops.len());
         self.tab_stops.extend(new_stops);
         self.tab_stops.truncate(size.columns());
-        if self.term.history_size() == 0 {
-            let mut grids = Grids::take(&mut self.term);
-            grids.renew();
-            grids.put(&mut self.term);
+        if self.history > 0 {
+            self.term.resize(size);
+            return;
         }
+        let mut grids = Grids::take(&mut self.term);
+        self.term.resize(size);
+        grids.resize(size);
+        grids.put(&mut self.term);
     }
 
     /// Carries out an operating system command, without its first two bytes and its end.
@@ -129,7 +132,8 @@ impl Emulator {
         for grid in [&grids.primary, &grids.alternate] {
             let templates = [&grid.cursor.template, &grid.saved_cursor.template];
             used.extend(templates.into_iter().filter_map(Cell::hyperlink));
-            used.extend(cells(grid).filter_map(|(line, column)| grid[line][column].hyperlink()));
+            let lines = (grid.topmost_line().0..=grid.bottommost_line().0).map(Line);
+            used.extend(lines.flat_map(|line| grid[line].into_iter().filter_map(Cell::hyperlink)));
         }
         grids.put(&mut self.term);
         self.links.retain(|link| used.contains(link));
@@ -219,6 +223,16 @@ impl Emulator {
             // xterm changes its width only where the user permits it.
             (PrivateMode::Named(NamedPrivateMode::ColumnMode), _) => {}
             (PrivateMode::Unknown(47 | 1047), _) => self.set_alternate(is_on, true),
+            // The cursor is saved or restored even where the screen stays.
+            (PrivateMode::Named(NamedPrivateMode::SwapScreenAndSetRestoreCursor), _)
+                if self.is_alternate() == is_on =>
+            {
+                if is_on {
+                    self.save_cursor_position()
+                } else {
+                    self.restore_cursor_position()
+                }
+            }
             (PrivateMode::Unknown(1048), true) => self.save_cursor_position(),
             (PrivateMode::Unknown(1048), false) => self.restore_cursor_position(),
             (PrivateMode::Unknown(66), true) => self.set_keypad_application_mode(),

@@ -8,6 +8,12 @@ use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::Cell;
 use alacritty_terminal::term::{Term, TermMode};
 
+use crate::reflow::resized;
+use crate::screen::Size;
+
+/// No screen is so narrow: the emulator resizes its placeholders, whatever the new size.
+const PLACEHOLDER_COLUMNS: usize = 1;
+
 /// Both grids. While the primary screen is active, the alternate one is blank: it is cleared when it is entered.
 pub(crate) struct Grids {
     pub(crate) primary: Grid<Cell>,
@@ -18,7 +24,7 @@ pub(crate) struct Grids {
 impl Grids {
     /// Takes both out of the emulator, which cannot be used until they are [put back](Self::put).
     pub(crate) fn take(term: &mut Term<VoidListener>) -> Self {
-        let placeholder = || Grid::new(1, 2, 0);
+        let placeholder = || Grid::new(1, PLACEHOLDER_COLUMNS, 0);
         let is_alternate = term.mode().contains(TermMode::ALT_SCREEN);
         let active = mem::replace(term.grid_mut(), placeholder());
         term.swap_alt();
@@ -47,26 +53,13 @@ impl Grids {
         }
     }
 
-    /// Makes both anew from their cells and cursors, so that nothing is left which those do not show.
-    ///
-    /// The emulator remembers which part of a row was written to, and keeps rows that a smaller size hides; after a resize it can
-    /// show remains of both.
-    pub(crate) fn renew(&mut self) {
-        for grid in [&mut self.primary, &mut self.alternate] {
-            let mut new = Grid::new(grid.screen_lines(), grid.columns(), 0);
-            for (line, column) in cells(grid) {
-                new[line][column] = grid[line][column].clone();
-            }
-            new.cursor = grid.cursor.clone();
-            new.saved_cursor = grid.saved_cursor.clone();
-            for cursor in [&mut new.cursor, &mut new.saved_cursor] {
-                // What waits to wrap is no longer in the last column.
-                if cursor.input_needs_wrap && cursor.point.column + 1 < grid.columns() {
-                    cursor.input_needs_wrap = false;
-                    cursor.point.column += 1;
-                }
-            }
-            *grid = new;
+    /// Changes the size of both; lines of the primary screen are wrapped anew, programs draw the alternate one themselves.
+    pub(crate) fn resize(&mut self, size: Size) {
+        self.primary = resized(&self.primary, size, true);
+        self.alternate = resized(&self.alternate, size, false);
+        if self.is_alternate {
+            // What `put` does to it.
+            self.primary.saved_cursor = self.primary.cursor.clone();
         }
     }
 }

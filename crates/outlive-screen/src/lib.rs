@@ -11,11 +11,13 @@ mod grids;
 mod links;
 mod metadata;
 mod object;
+mod reflow;
 mod screen;
 mod view;
 
+pub use ansi::styled;
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use metadata::Mark;
-pub use object::{CursorObject, ModesObject, ScreenObject, SizeObject};
-pub use screen::{Screen, Size};
+pub use object::{CursorObject, ModesObject, ScreenObject};
+pub use screen::Screen;
 pub use view::{Color, CursorShape, Run, Style, Underline};

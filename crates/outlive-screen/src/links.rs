@@ -4,7 +4,7 @@ use alacritty_terminal::term::cell::Hyperlink;
 
 use crate::metadata::clean;
 
-/// The most links on both screens together. More than a page of `ls --hyperlink` has, and 1 MiB at most with [`MAX_ADDRESS`].
+/// The most links on both screens and in what scrolled away. More than a page of `ls --hyperlink` has, and 1 MiB at most with [`MAX_ADDRESS`].
 pub(crate) const MAX_LINKS: usize = 512;
 
 /// The longest address, in bytes. It is what browsers and terminals take.
@@ -39,11 +39,11 @@ impl Links {
         }
         let id = settings.split(|&byte| byte == b':').find_map(|setting| setting.strip_prefix(b"id="));
         let link = Hyperlink::new(Some(clean(id.unwrap_or_default(), MAX_ID)), clean(address, MAX_ADDRESS));
-        if let Some(known) = self.table.iter().find(|known| **known == link) {
+        if let Some(known) = self.table.iter().rev().find(|known| **known == link) {
             return Entry::Link(known.clone());
         }
         if self.table.len() >= MAX_LINKS {
-            self.refused += 1;
+            self.refused = self.refused.wrapping_add(1);
             // A search of all cells is worth it once in a while.
             let is_worth_it = self.refused % MAX_LINKS as u32 == 1;
             return if is_worth_it { Entry::Full } else { Entry::None };

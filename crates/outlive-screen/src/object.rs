@@ -2,6 +2,7 @@
 
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::vte::ansi;
+use outlive_core::terminal::size::TerminalSize;
 use serde::Serialize;
 
 use crate::metadata::{MOUSE_MODES, Mark};
@@ -11,8 +12,8 @@ use crate::view::{CursorShape, Run};
 /// A screen as scripts see it. Rows and columns count from 1; unknown is `null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScreenObject {
-    /// Its size.
-    pub size: SizeObject,
+    /// Its size, as `120x40`.
+    pub size: TerminalSize,
     /// The cursor.
     pub cursor: CursorObject,
     /// The title of the window.
@@ -32,15 +33,6 @@ pub struct ScreenObject {
     /// The same with colours and attributes, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub styled_rows: Option<Vec<Vec<Run>>>,
-}
-
-/// The size of a screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct SizeObject {
-    /// Columns.
-    pub columns: u16,
-    /// Rows.
-    pub rows: u16,
 }
 
 /// A cursor.
@@ -109,6 +101,16 @@ impl ModesObject {
 }
 
 impl CursorObject {
+    /// Returns the number by which a terminal is asked for this cursor.
+    pub fn style_number(&self) -> u8 {
+        let steady = match self.shape {
+            CursorShape::Block => 2,
+            CursorShape::Underline => 4,
+            CursorShape::Bar => 6,
+        };
+        steady - u8::from(self.blinking)
+    }
+
     fn of(screen: &Screen) -> Self {
         let (cursor, style) = (&screen.emulator.term.grid().cursor, screen.emulator.term.cursor_style());
         Self {
@@ -129,9 +131,8 @@ impl CursorObject {
 impl Screen {
     /// Returns the object, with or without colours and attributes.
     pub fn object(&self, is_styled: bool) -> ScreenObject {
-        let size = self.size();
         ScreenObject {
-            size: SizeObject { columns: size.columns, rows: size.rows },
+            size: self.size(),
             cursor: CursorObject::of(self),
             title: self.title().map(str::to_owned),
             directory: self.directory().map(str::to_owned),

@@ -5,35 +5,24 @@ use std::time::Duration;
 use alacritty_terminal::grid::Dimensions as _;
 use alacritty_terminal::vte::ansi::{Processor, Timeout};
 use outlive_core::terminal::sequence::{Part, Sequences};
+use outlive_core::terminal::size::TerminalSize;
 
 use crate::emulator::Emulator;
 
 /// The longest command (title, link, directory) that is looked at; a longer one has no effect and costs no memory.
 const MAX_COMMAND: usize = 8 << 10;
 
-/// The size of a terminal, always one that the emulator can have.
+/// A size that the emulator can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// Columns.
-    pub columns: u16,
-    /// Rows.
-    pub rows: u16,
+pub(crate) struct Size {
+    pub(crate) columns: u16,
+    pub(crate) rows: u16,
 }
 
-impl Size {
-    /// The fewest columns: a wide character needs two.
-    pub const MIN_COLUMNS: u16 = 2;
-    /// The most columns. With [`Self::MAX_ROWS`] it bounds the memory of both screens: 24 MiB for cells without links.
-    pub const MAX_COLUMNS: u16 = 1000;
-    /// The most rows.
-    pub const MAX_ROWS: u16 = 500;
-
-    /// Makes a size, the nearest that is permitted.
-    pub fn new(columns: u16, rows: u16) -> Self {
-        Self {
-            columns: columns.clamp(Self::MIN_COLUMNS, Self::MAX_COLUMNS),
-            rows: rows.clamp(1, Self::MAX_ROWS),
-        }
+impl From<TerminalSize> for Size {
+    /// A wide character needs two columns.
+    fn from(size: TerminalSize) -> Self {
+        Self { columns: size.columns().max(2), rows: size.rows() }
     }
 }
 
@@ -68,13 +57,13 @@ impl std::fmt::Debug for Screen {
 
 impl Screen {
     /// Makes a blank screen.
-    pub fn new(size: Size) -> Self {
+    pub fn new(size: TerminalSize) -> Self {
         Self::with_history(size, 0)
     }
 
     /// Makes a blank screen that keeps rows that scroll away.
-    pub(crate) fn with_history(size: Size, history: usize) -> Self {
-        Self::of(Emulator::new(size, history))
+    pub(crate) fn with_history(size: TerminalSize, history: usize) -> Self {
+        Self::of(Emulator::new(size.into(), history))
     }
 
     pub(crate) fn of(emulator: Emulator) -> Self {
@@ -112,14 +101,14 @@ impl Screen {
     }
 
     /// Changes the size, as the program's terminal did at this place of its output.
-    pub fn resize(&mut self, size: Size) {
-        self.emulator.resize(size);
+    pub fn resize(&mut self, size: TerminalSize) {
+        self.emulator.resize(size.into());
     }
 
-    /// The size.
-    pub fn size(&self) -> Size {
+    /// The size, which has two columns at least.
+    pub fn size(&self) -> TerminalSize {
         let term = &self.emulator.term;
-        Size::new(term.columns() as u16, term.screen_lines() as u16)
+        TerminalSize::new(term.columns() as u16, term.screen_lines() as u16)
     }
 
     /// Whether what was fed ends between characters and sequences. Only there can a checkpoint be made.

@@ -159,20 +159,29 @@ pub enum CursorShape {
     Bar,
 }
 
+/// Whether two cells are known to have one style, without making it. Characters without width are compared as well.
+fn has_same_style(one: &Cell, other: &Cell) -> bool {
+    one.fg == other.fg && one.bg == other.bg && one.flags == other.flags && one.extra == other.extra
+}
+
 /// Returns a row of a grid, without blanks at its end.
 pub(crate) fn runs(grid: &Grid<Cell>, line: Line) -> Vec<Run> {
     let row = &grid[line];
     let mut runs: Vec<Run> = Vec::new();
+    let mut before: Option<&Cell> = None;
     let mut column = 0;
     while column < grid.columns() {
         let cell = &row[Column(column)];
         let is_wide = cell.flags.contains(Flags::WIDE_CHAR);
         let is_followed =
             column + 1 < grid.columns() && row[Column(column + 1)].flags.contains(Flags::WIDE_CHAR_SPACER);
-        let style = Style::of(cell);
-        if runs.last().is_none_or(|run| run.style != style) {
-            runs.push(Run { text: String::new(), style });
+        if before.is_none_or(|before| !has_same_style(before, cell)) {
+            let style = Style::of(cell);
+            if runs.last().is_none_or(|run| run.style != style) {
+                runs.push(Run { text: String::new(), style });
+            }
         }
+        before = Some(cell);
         let text = &mut runs.last_mut().expect("one was pushed").text;
         // Half of a wide character, whose other half was overwritten, is a blank.
         if is_wide && !is_followed || cell.flags.contains(Flags::WIDE_CHAR_SPACER) || cell.c == '\t' {

@@ -2,8 +2,9 @@
 
 mod streams;
 
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
-use outlive_screen::{Checkpoint, CheckpointError, Screen, Size};
+use outlive_screen::{Checkpoint, CheckpointError, Screen};
 use proptest::prelude::*;
 use streams::{Step, apply, config, size, steps};
 
@@ -21,7 +22,7 @@ fn reread(screen: &mut Screen) -> Screen {
 
 #[test]
 fn a_checkpoint_has_place_and_screen() {
-    let mut screen = Screen::new(Size::new(20, 5));
+    let mut screen = Screen::new(TerminalSize::new(20, 5));
     screen.feed("\x1b]0;title\x07\x1b[1;32mgreen 漢\x1b[?1049h\x1b[3;4r\x1b[?6hx".as_bytes());
     let bytes = state(&mut screen).unwrap();
     assert_eq!(Checkpoint::place(&bytes[..32]).unwrap(), (5, TIME));
@@ -34,7 +35,7 @@ fn a_checkpoint_has_place_and_screen() {
 
 #[test]
 fn none_is_made_within_a_sequence() {
-    let mut screen = Screen::new(Size::new(20, 5));
+    let mut screen = Screen::new(TerminalSize::new(20, 5));
     screen.feed(b"\x1b[3");
     assert_eq!(state(&mut screen), None);
     screen.feed(b"m");
@@ -43,7 +44,7 @@ fn none_is_made_within_a_sequence() {
 
 #[test]
 fn damage_and_other_versions_are_told_apart() {
-    let mut screen = Screen::new(Size::new(20, 5));
+    let mut screen = Screen::new(TerminalSize::new(20, 5));
     screen.feed(b"text");
     let bytes = state(&mut screen).unwrap();
     for bit in 0..bytes.len() * 8 {
@@ -59,7 +60,7 @@ fn damage_and_other_versions_are_told_apart() {
 
 #[test]
 fn a_repeated_character_is_repeated_after_a_checkpoint() {
-    let mut screen = Screen::new(Size::new(20, 2));
+    let mut screen = Screen::new(TerminalSize::new(20, 2));
     screen.feed("漢".as_bytes());
     let mut read = reread(&mut screen);
     read.feed(b"\x1b[2b");
@@ -68,7 +69,7 @@ fn a_repeated_character_is_repeated_after_a_checkpoint() {
 
 #[test]
 fn a_screen_of_text_is_small() {
-    let mut screen = Screen::new(Size::new(120, 40));
+    let mut screen = Screen::new(TerminalSize::new(120, 40));
     for line in 0..40u32 {
         // No two neighbours are the same.
         let text: String = (0..119)
@@ -78,7 +79,7 @@ fn a_screen_of_text_is_small() {
     }
     let length = state(&mut screen).unwrap().len();
     assert!(length < 12_000, "{length} bytes");
-    assert!(state(&mut Screen::new(Size::new(1000, 500))).unwrap().len() < 300);
+    assert!(state(&mut Screen::new(TerminalSize::new(1000, 500))).unwrap().len() < 300);
 }
 
 proptest! {
@@ -86,7 +87,7 @@ proptest! {
 
     #[test]
     fn feeding_the_rest_gives_the_same_screen((columns, rows) in size(), steps in steps(2), cut in any::<prop::sample::Index>()) {
-        let mut whole = Screen::new(Size::new(columns, rows));
+        let mut whole = Screen::new(TerminalSize::new(columns, rows));
         let cut = cut.index(steps.len() + 1);
         apply(&mut whole, &steps[..cut]);
         prop_assume!(whole.is_at_ground());
@@ -109,8 +110,8 @@ proptest! {
 
     #[test]
     fn one_that_made_checkpoints_is_one_that_made_none((columns, rows) in size(), steps in steps(2)) {
-        let mut plain = Screen::new(Size::new(columns, rows));
-        let mut busy = Screen::new(Size::new(columns, rows));
+        let mut plain = Screen::new(TerminalSize::new(columns, rows));
+        let mut busy = Screen::new(TerminalSize::new(columns, rows));
         for step in &steps {
             apply(&mut plain, std::slice::from_ref(step));
             apply(&mut busy, std::slice::from_ref(step));
@@ -126,7 +127,7 @@ proptest! {
         is_whole in any::<bool>(),
     ) {
         if is_whole {
-            let mut screen = Screen::new(Size::new(columns, rows));
+            let mut screen = Screen::new(TerminalSize::new(columns, rows));
             apply(&mut screen, &steps);
             screen.feed(b"\x18x");
             bytes = state(&mut screen).unwrap();

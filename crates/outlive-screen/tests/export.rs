@@ -1,9 +1,13 @@
 //! Recordings for other programs: asciicast, text, HTML.
 
+mod streams;
+
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
+use outlive_screen::Screen;
 use outlive_screen::export::{Cast, CastHeader, Event, Transcript, html};
-use outlive_screen::{Screen, Size};
 use proptest::prelude::*;
+use streams::{Step, config, size, steps};
 
 const START: Timestamp = Timestamp(1_760_000_000_250_000);
 
@@ -12,7 +16,7 @@ fn after(milliseconds: u64) -> Timestamp {
 }
 
 fn transcript(columns: u16, rows: u16, output: &str) -> Transcript {
-    let mut transcript = Transcript::new(Size::new(columns, rows));
+    let mut transcript = Transcript::new(TerminalSize::new(columns, rows));
     transcript.push(&Event::Output(output.as_bytes()));
     transcript
 }
@@ -20,12 +24,16 @@ fn transcript(columns: u16, rows: u16, output: &str) -> Transcript {
 #[test]
 fn a_cast_is_as_its_specification_says() {
     let mut out = String::new();
-    let header =
-        CastHeader { size: Size::new(80, 24), start: START, command: Some("sh -c \"x\""), title: None };
+    let header = CastHeader {
+        size: TerminalSize::new(80, 24),
+        start: START,
+        command: Some("sh -c \"x\""),
+        title: None,
+    };
     let mut cast = Cast::begin(&header, &mut out);
     for (time, event) in [
         (0, Event::Output(b"a\x1b[1m\xe6\xbc")),
-        (1500, Event::Resize(Size::new(100, 30))),
+        (1500, Event::Resize(TerminalSize::new(100, 30))),
         (1600, Event::Output(b"\xa2b\xff")),
         // A clock that was set back.
         (100, Event::Input(b"y\r")),
@@ -76,12 +84,30 @@ fn a_page_shows_colours_and_runs_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn any_output_has_a_transcript((columns, rows) in size(), steps in steps(3)) {
+        let transcripts = [(); 2].map(|()| {
+            let mut transcript = Transcript::new(TerminalSize::new(columns, rows));
+            for step in &steps {
+                transcript.push(&match step {
+                    Step::Bytes(bytes) => Event::Output(bytes),
+                    Step::Resize(columns, rows) => Event::Resize(TerminalSize::new(*columns, *rows)),
+                });
+            }
+            transcript
+        });
+        let [text, page] = transcripts;
+        prop_assert!(!text.text().contains('\x1b'));
+        let page = html(page);
+        prop_assert!(page.ends_with("</html>\n") && !page.contains('\x1b'));
+    }
 
     #[test]
     fn what_a_cast_plays_is_the_screen(chunks in prop::collection::vec("[a-z漢é\u{301}\r\n\u{1b}\\[;0-9Hm]{0,9}", 0..20), cut in 1usize..4) {
         let output = chunks.concat();
-        let (mut out, mut screen) = (String::new(), Screen::new(Size::new(20, 5)));
+        let (mut out, mut screen) = (String::new(), Screen::new(TerminalSize::new(20, 5)));
         let header = CastHeader { size: screen.size(), start: START, command: None, title: None };
         let mut cast = Cast::begin(&header, &mut out);
         output.as_bytes().chunks(cut).for_each(|bytes| cast.push(START, &Event::Output(bytes), &mut out));
@@ -90,7 +116,7 @@ proptest! {
             let (_, _, text): (f64, String, String) = serde_json::from_str(line).unwrap();
             screen.feed(text.as_bytes());
         }
-        let mut direct = Screen::new(Size::new(20, 5));
+        let mut direct = Screen::new(TerminalSize::new(20, 5));
         direct.feed(output.as_bytes());
         prop_assert_eq!(screen.object(true), direct.object(true));
     }

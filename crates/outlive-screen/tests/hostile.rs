@@ -5,8 +5,10 @@
 use std::time::Instant;
 
 use outlive_core::terminal::query::{Answer, Facts, Queries};
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
-use outlive_screen::{Checkpoint, Screen, Size};
+use outlive_screen::export::{Event, Transcript};
+use outlive_screen::{Checkpoint, Screen};
 
 /// What a screen of 120 × 40 may cost beside the input, in KiB. It has 0.25 MiB of cells, 1 MiB of links at most, and buffers.
 const SMALL: u64 = 8 << 10;
@@ -27,7 +29,7 @@ fn growth(screen: &mut Screen, bytes: &[u8], times: usize) -> u64 {
 }
 
 fn small_screen() -> Screen {
-    Screen::new(Size::new(120, 40))
+    Screen::new(TerminalSize::new(120, 40))
 }
 
 /// The screen still works.
@@ -56,7 +58,7 @@ fn queries_in_strings_without_end_cost_no_memory() {
     for _ in 0..1024 {
         queries.push(&[b'?'; 64 << 10], |query, _| {
             assert_ne!(
-                query.answer(&Facts { columns: 1, rows: 1, is_light: false }, &mut out),
+                query.answer(&Facts { size: TerminalSize::new(1, 1), is_light: false }, &mut out),
                 Answer::Given
             );
         });
@@ -101,6 +103,18 @@ fn links_do_not_grow() {
 }
 
 #[test]
+fn links_in_what_scrolled_away_do_not_grow() {
+    let (mut transcript, before) = (Transcript::new(TerminalSize::new(120, 40)), peak_kib());
+    for number in 0..8_000 {
+        let link = format!("\x1b]8;;http://{number}/{}\x07x\r\n", "a".repeat(2000));
+        transcript.push(&Event::Output(link.as_bytes()));
+    }
+    // The rows themselves take 23 MiB; all links would be 16 MiB.
+    let grown = peak_kib() - before;
+    assert!(grown < (23 << 10) + SMALL, "{grown} KiB");
+}
+
+#[test]
 fn combining_characters_do_not_grow() {
     let mut screen = small_screen();
     let grown = growth(&mut screen, "e\u{301}\u{301}\u{301}\u{301}".repeat(100).as_bytes(), 100)
@@ -119,7 +133,7 @@ fn processor_seconds() -> u64 {
 
 #[test]
 fn a_repetition_is_bounded_in_time() {
-    let mut screen = Screen::new(Size::new(80, 24));
+    let mut screen = Screen::new(TerminalSize::new(80, 24));
     let repeats = b"x\x1b[65535b\x1b[65535I\x1b[65535Z\x1b[65535S\x1b[65535L\x1b[65535@";
     let before = processor_seconds();
     screen.feed(&repeats.repeat(4000));
@@ -148,12 +162,12 @@ fn sixel_and_images_are_ignored() {
 #[test]
 fn the_largest_screen_is_bounded() {
     let before = peak_kib();
-    let mut screen = Screen::new(Size::new(u16::MAX, u16::MAX));
+    let mut screen = Screen::new(TerminalSize::new(u16::MAX, u16::MAX));
     screen.feed("\x1b[58:5:1m漢e\u{301}\u{301}".repeat(400_000).as_bytes());
     screen.feed(b"\x1b[?1049h");
     screen.feed("\x1b]8;;http://x\x07\x1b[58:5:1m漢e\u{301}\u{301}".repeat(400_000).as_bytes());
-    screen.resize(Size::new(0, 0));
-    screen.resize(Size::new(u16::MAX, u16::MAX));
+    screen.resize(TerminalSize::new(0, 0));
+    screen.resize(TerminalSize::new(u16::MAX, u16::MAX));
     let grown = peak_kib() - before;
     assert!(grown < 400 << 10, "{grown} KiB");
     assert_alive(&mut screen);
@@ -197,7 +211,7 @@ fn random_bytes_break_nothing() {
         }
         bytes.chunks(1 + next() as usize % 100).for_each(|chunk| screen.feed(chunk));
         if next() % 4 == 0 {
-            screen.resize(Size::new(next() as u16 % 200, next() as u16 % 60));
+            screen.resize(TerminalSize::new(next() as u16 % 200, next() as u16 % 60));
         }
         let _ = (screen.object(true), screen.ansi());
         if let Some(bytes) = screen.checkpoint(0, Timestamp(0)) {
@@ -211,6 +225,6 @@ fn random_bytes_break_nothing() {
     let grown = peak_kib() - before;
     println!("{rounds} rounds, {grown} KiB");
     assert!(grown < 2 * SMALL, "{grown} KiB");
-    screen.resize(Size::new(120, 40));
+    screen.resize(TerminalSize::new(120, 40));
     assert_alive(&mut screen);
 }

@@ -2,12 +2,13 @@
 
 mod streams;
 
-use outlive_screen::{Color, CursorShape, Mark, Screen, Size, Underline};
+use outlive_core::terminal::size::TerminalSize;
+use outlive_screen::{Color, CursorShape, Mark, Screen, Underline};
 use proptest::prelude::*;
 use streams::{apply, size, steps};
 
 fn screen(columns: u16, rows: u16, output: &str) -> Screen {
-    let mut screen = Screen::new(Size::new(columns, rows));
+    let mut screen = Screen::new(TerminalSize::new(columns, rows));
     screen.feed(output.as_bytes());
     screen
 }
@@ -48,7 +49,7 @@ fn the_object_is_as_documented() {
     let object = screen(6, 3, output).object(false);
     let json = serde_json::to_value(&object).unwrap();
     let expected = serde_json::json!({
-        "size": { "columns": 6, "rows": 3 },
+        "size": "6x3",
         "cursor": { "row": 2, "column": 4, "visible": true, "shape": "bar", "blinking": true, "wrap_pending": false },
         "title": "vim",
         "directory": "/home/a b",
@@ -81,7 +82,7 @@ fn titles_are_stacked_and_prompts_marked() {
 fn a_sequence_is_the_same_in_one_read_or_many() {
     let output = "\x1b]0;t\u{e9}tle\x1b\\\x1b[1;3H漢\x1b[3b\x1b[!p\x1bP1;2q###\x1b\\z";
     let whole = screen(12, 2, output);
-    let mut cut = Screen::new(Size::new(12, 2));
+    let mut cut = Screen::new(TerminalSize::new(12, 2));
     output.as_bytes().chunks(1).for_each(|byte| cut.feed(byte));
     assert_eq!(cut.object(true), whole.object(true));
     assert_eq!(whole.lines(), ["  漢漢漢漢z", ""]);
@@ -95,7 +96,7 @@ fn what_was_cut_short_does_not_go_on_after_a_title() {
 
 #[test]
 fn it_is_at_ground_between_characters_and_sequences() {
-    let mut screen = Screen::new(Size::new(10, 2));
+    let mut screen = Screen::new(TerminalSize::new(10, 2));
     for (bytes, is_at_ground) in [
         (&b"abc"[..], true),
         (b"\xe6", false),
@@ -132,19 +133,61 @@ fn it_differs_from_the_emulator_where_xterm_does() {
     assert_eq!(screen(5, 2, "abcde\x1b[Zf").lines(), ["fbcde", ""]);
     // An old alternate screen, without saving the cursor.
     assert_eq!(screen(5, 2, "ab\x1b[?47hxy\x1b[?47lz").lines(), ["ab  z", ""]);
+    // Leaving the alternate screen restores the cursor even on the primary one.
+    assert_eq!(screen(5, 2, "a\x1b7bc\x1b[?1049lx").lines(), ["axc", ""]);
     // The width is the user's.
     assert_eq!(screen(5, 1, "ab\x1b[?3l").lines(), ["ab"]);
+}
+
+#[test]
+fn lines_are_wrapped_anew_and_the_cursor_stays_in_its_line() {
+    let cursor = |screen: &Screen| screen.cursor_report(false);
+    let mut screen = screen(10, 4, "0123456789abc\r\n漢字漢字\x1b[42m\x1b[K\x1b[0m\r\n$ ls");
+    assert_eq!(cursor(&screen), "\x1b[4;5R");
+    let sizes: [(u16, u16, &[&str], &str); 7] = [
+        (5, 4, &["abc", "漢字", "漢字", "$ ls"], "\x1b[4;5R"),
+        (20, 4, &["abc", "漢字漢字", "$ ls"], "\x1b[3;5R"),
+        (4, 4, &["abc", "漢字", "漢字", "$ ls"], "\x1b[4;4R"),
+        (3, 5, &["字", "漢", "字", "$ l", "s"], "\x1b[5;2R"),
+        (9, 5, &["字漢字", "$ ls"], "\x1b[2;5R"),
+        (9, 1, &["$ ls"], "\x1b[1;5R"),
+        (9, 3, &["$ ls"], "\x1b[1;5R"),
+    ];
+    // What did not fit is gone.
+    for (columns, rows, lines, place) in sizes {
+        screen.resize(TerminalSize::new(columns, rows));
+        assert_eq!(screen.text().lines().collect::<Vec<_>>(), lines, "{columns}x{rows}");
+        assert_eq!(cursor(&screen), place, "{columns}x{rows}");
+    }
+}
+
+#[test]
+fn the_alternate_screen_is_cut_and_the_primary_one_wrapped_behind_it() {
+    let mut screen = screen(10, 3, "0123456789\x1b[?1049h\x1b[Habcdefghij\x1b[2;9Hx漢");
+    screen.resize(TerminalSize::new(5, 3));
+    assert_eq!(screen.lines(), ["abcde", "", "漢"]);
+    screen.feed(b"\x1b[?1049lz");
+    assert_eq!(screen.lines(), ["01234", "56789", "z"]);
+}
+
+#[test]
+fn what_is_below_the_cursor_gives_way() {
+    let mut screen = screen(10, 4, "one\r\ntwo\r\nthree\r\nfour\x1b[2;2H");
+    screen.resize(TerminalSize::new(10, 2));
+    assert_eq!(
+        (screen.lines(), screen.cursor_report(false)),
+        (vec!["one".into(), "two".into()], "\x1b[2;2R".into())
+    );
 }
 
 #[test]
 fn sizes_are_clamped() {
     for (columns, rows) in [(0, 0), (1, 1), (u16::MAX, u16::MAX)] {
         let mut screen = screen(columns, rows, "a漢b\r\nc");
-        screen.resize(Size::new(rows, columns));
+        screen.resize(TerminalSize::new(rows, columns));
         screen.feed("\x1b[999;999Hx".as_bytes());
-        assert_eq!(screen.size(), Size::new(rows, columns));
+        assert_eq!(screen.size(), TerminalSize::new(rows.max(2), columns));
     }
-    assert_eq!(Size::new(0, 0), Size { columns: 2, rows: 1 });
 }
 
 #[test]
@@ -175,7 +218,7 @@ proptest! {
 
     #[test]
     fn any_drawing_gives_the_screen_on_any_terminal((columns, rows) in size(), drawn in steps(1), before in steps(0)) {
-        let mut screen = Screen::new(Size::new(columns, rows));
+        let mut screen = Screen::new(TerminalSize::new(columns, rows));
         apply(&mut screen, &drawn);
         let mut viewer = Screen::new(screen.size());
         apply(&mut viewer, &before);

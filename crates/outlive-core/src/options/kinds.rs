@@ -263,6 +263,7 @@ fn parse_lifetime(text: &[u8], now: Timestamp) -> Result<Lifetime, String> {
             let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
             Ok(Timestamp(now.0.saturating_add(ahead)))
         }
+        Err(error @ QuantityError::TooLong) => Err(error.to_string()),
         Err(_) => Timestamp::parse(time)
             .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
     };

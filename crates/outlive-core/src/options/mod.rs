@@ -141,6 +141,11 @@ impl JobOptions {
         }
     }
 
+    /// Returns what ends a line of input: in a terminal what the Enter key sends.
+    pub fn line_end(&self) -> u8 {
+        if self.pty { b'\r' } else { b'\n' }
+    }
+
     /// Tells whether input can be written to it.
     pub fn takes_input(&self) -> bool {
         self.pty || self.stdin == Stdin::Open

@@ -1,6 +1,6 @@
-//! What is said between a program and its terminal: sequences, queries and their answers, keys, sizes.
+//! Terminals, without an emulator: what front ends and keepers agree on, and what programs and terminals say to each other.
 //!
-//! Everything here keeps a bounded state and needs no emulator, so that a keeper can use it.
+//! Everything here keeps a bounded state, so that a keeper can use it.
 
 pub mod keys;
 pub mod palette;

@@ -7,6 +7,7 @@ use std::io::Write as _;
 
 use super::palette::{Rgb, rgb};
 use super::sequence::{Part, Sequences};
+use super::size::TerminalSize;
 
 /// The longest query that is recognised; the longest known ones name a few terminal capabilities.
 const MAX_QUERY: usize = 256;
@@ -74,10 +75,8 @@ pub enum Query<'a> {
 /// What answers depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Columns of the terminal.
-    pub columns: u16,
-    /// Rows of the terminal.
-    pub rows: u16,
+    /// The size of the terminal.
+    pub size: TerminalSize,
     /// Dark text on a light background.
     pub is_light: bool,
 }
@@ -113,7 +112,7 @@ impl Query<'_> {
 
     /// Appends the answer.
     pub fn answer(&self, facts: &Facts, out: &mut Vec<u8>) -> Answer {
-        let (columns, rows) = (u32::from(facts.columns), u32::from(facts.rows));
+        let (columns, rows) = (u32::from(facts.size.columns()), u32::from(facts.size.rows()));
         let (width, height) = CELL;
         let written = match *self {
             Query::Attributes => write!(out, "\x1b[?62;22c"),
@@ -253,13 +252,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FACTS: Facts = Facts { columns: 120, rows: 40, is_light: false };
+    fn facts() -> Facts {
+        Facts { size: TerminalSize::new(120, 40), is_light: false }
+    }
 
     fn answers(inputs: &[&[u8]]) -> (String, Vec<u64>) {
         let (mut queries, mut out, mut cursors) = (Queries::default(), Vec::new(), Vec::new());
         for input in inputs {
             queries.push(input, |query, end| {
-                if query.answer(&FACTS, &mut out) == Answer::NeedsCursor {
+                if query.answer(&facts(), &mut out) == Answer::NeedsCursor {
                     cursors.push(end);
                 }
             });
@@ -310,7 +311,7 @@ mod tests {
     fn a_light_terminal_says_so() {
         let mut out = Vec::new();
         let query = Query::parse(b"\x1b]11;?\x07").unwrap();
-        assert_eq!(query.answer(&Facts { is_light: true, ..FACTS }, &mut out), Answer::Given);
+        assert_eq!(query.answer(&Facts { is_light: true, ..facts() }, &mut out), Answer::Given);
         assert_eq!(out, b"\x1b]11;rgb:ffff/ffff/ffff\x07");
     }
 
@@ -338,7 +339,7 @@ mod tests {
             let (mut queries, mut out) = (Queries::default(), Vec::new());
             for chunk in &chunks {
                 queries.strip(chunk, &mut out);
-                queries.push(chunk, |query, _| { query.answer(&FACTS, &mut Vec::new()); });
+                queries.push(chunk, |query, _| { query.answer(&facts(), &mut Vec::new()); });
             }
             prop_assert!(out.len() <= chunks.iter().map(|chunk| chunk.len() * 2).sum::<usize>());
         }

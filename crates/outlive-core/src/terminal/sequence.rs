@@ -84,11 +84,9 @@ impl Sequences {
                 }
                 continue;
             }
-            if matches!(self.state, State::Command | State::String) {
-                at += self.inside_string(&bytes[at..]);
-                if at == bytes.len() {
-                    break;
-                }
+            at += self.unchanging(&bytes[at..]);
+            if at == bytes.len() {
+                break;
             }
             let resumes_after_escape = self.state == State::StringEnd && at == start;
             match self.step(bytes[at]) {
@@ -127,12 +125,17 @@ impl Sequences {
         }
     }
 
-    /// Returns how many bytes go on with the string.
-    fn inside_string(&self, bytes: &[u8]) -> usize {
-        let aborted = memchr3(ESC, CAN, SUB, bytes).unwrap_or(bytes.len());
+    /// Returns how many of the next bytes go on with the sequence and change nothing.
+    fn unchanging(&self, bytes: &[u8]) -> usize {
+        let until_aborted = || memchr3(ESC, CAN, SUB, bytes).unwrap_or(bytes.len());
         match self.state {
-            State::Command => memchr(BEL, &bytes[..aborted]).unwrap_or(aborted),
-            _ => aborted,
+            State::Csi => bytes.iter().take_while(|byte| matches!(byte, b' '..=b'?')).count(),
+            State::Command => {
+                let aborted = until_aborted();
+                memchr(BEL, &bytes[..aborted]).unwrap_or(aborted)
+            }
+            State::String => until_aborted(),
+            _ => 0,
         }
     }
 

@@ -14,6 +14,18 @@ pub struct TerminalSize {
     rows: u16,
 }
 
+words! {
+    /// What the size of a viewer's own terminal means for the job's.
+    pub enum Sizing {
+        /// Nothing.
+        Fixed = "fixed",
+        /// The job's has it while the viewer is the one that was used last.
+        Latest = "latest",
+        /// The job's fits into those of all such viewers.
+        Smallest = "smallest",
+    }
+}
+
 /// What is wrong with a size, and what to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("write columns x rows, such as 120x40, at most {}x{}", TerminalSize::MOST.columns, TerminalSize::MOST.rows)]

@@ -14,6 +14,7 @@ use alacritty_terminal::vte::ansi::{
     CharsetIndex, CursorShape, CursorStyle, Handler as _, Mode, NamedMode, NamedPrivateMode, PrivateMode,
 };
 use outlive_core::checksum::crc32;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
 
 use crate::emulator::Emulator;
@@ -201,7 +202,7 @@ fn write_metadata(metadata: &Metadata, writer: &mut Writer) {
 
 fn read_emulator(reader: &mut Reader<'_>) -> Result<Emulator, Damaged> {
     let (columns, rows) = (reader.below(u16::MAX.into())?, reader.below(u16::MAX.into())?);
-    let size = Size::new(columns as u16, rows as u16);
+    let size = Size::from(TerminalSize::new(columns as u16, rows as u16));
     if (usize::from(size.columns), usize::from(size.rows)) != (columns, rows) {
         return Err(Damaged);
     }
@@ -230,7 +231,7 @@ fn read_emulator(reader: &mut Reader<'_>) -> Result<Emulator, Damaged> {
         let (id, address) = (reader.text()?, reader.text()?);
         emulator.links.table.push(Hyperlink::new(Some(id), address));
     }
-    emulator.links.refused = reader.below(u32::MAX as usize)? as u32;
+    emulator.links.refused = u32::try_from(reader.number()?).map_err(|_| Damaged)?;
 
     let is_alternate = reader.below(2)? == 1;
     let primary = cells::read(size, true, &emulator.links.table, reader)?;

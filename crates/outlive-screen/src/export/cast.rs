@@ -6,13 +6,13 @@ use outlive_core::timestamp::Timestamp;
 use serde::Serialize;
 
 use super::Event;
-use crate::screen::Size;
+use outlive_core::terminal::size::TerminalSize;
 
 /// What a recording says about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CastHeader<'a> {
     /// The size at the beginning.
-    pub size: Size,
+    pub size: TerminalSize,
     /// When it began.
     pub start: Timestamp,
     /// What was run.
@@ -54,7 +54,7 @@ impl Cast {
     /// Appends the header.
     pub fn begin(header: &CastHeader<'_>, out: &mut String) -> Self {
         let CastHeader { size, start, command, title } = *header;
-        let term = Terminal { cols: size.columns, rows: size.rows, kind: "xterm-256color" };
+        let term = Terminal { cols: size.columns(), rows: size.rows(), kind: "xterm-256color" };
         let line = HeaderLine { version: 3, term, timestamp: start.0 / 1_000_000, command, title };
         out.push_str(&serde_json::to_string(&line).expect("text and numbers are JSON"));
         out.push('\n');
@@ -66,7 +66,7 @@ impl Cast {
         match *event {
             Event::Output(bytes) => self.text(0, time, bytes, out),
             Event::Input(bytes) => self.text(1, time, bytes, out),
-            Event::Resize(size) => self.line(time, 'r', &format!("{}x{}", size.columns, size.rows), out),
+            Event::Resize(size) => self.line(time, 'r', &size.to_string(), out),
             Event::Marker(label) => self.line(time, 'm', label, out),
             Event::Exit(status) => {
                 self.finish(out);

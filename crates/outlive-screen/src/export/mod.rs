@@ -10,7 +10,7 @@ pub use cast::{Cast, CastHeader};
 pub use html::html;
 pub use transcript::Transcript;
 
-use crate::screen::Size;
+use outlive_core::terminal::size::TerminalSize;
 
 /// What happened on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Event<'a> {
     /// Something was typed.
     Input(&'a [u8]),
     /// The size changed.
-    Resize(Size),
+    Resize(TerminalSize),
     /// A place that is worth finding again.
     Marker(&'a str),
     /// The program exited with this status.

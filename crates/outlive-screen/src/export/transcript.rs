@@ -6,8 +6,9 @@ use alacritty_terminal::term::cell::{Cell, Flags};
 
 use super::Event;
 use crate::grids::Grids;
-use crate::screen::{Screen, Size};
+use crate::screen::Screen;
 use crate::view::{Run, runs};
+use outlive_core::terminal::size::TerminalSize;
 
 /// The most rows that are kept of what scrolled away: 30 MiB for 120 columns.
 const MAX_HISTORY: usize = 10_000;
@@ -26,7 +27,7 @@ impl std::fmt::Debug for Transcript {
 
 impl Transcript {
     /// Begins with a blank screen.
-    pub fn new(size: Size) -> Self {
+    pub fn new(size: TerminalSize) -> Self {
         Self(Screen::with_history(size, MAX_HISTORY))
     }
 

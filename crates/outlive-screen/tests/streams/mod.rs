@@ -1,7 +1,8 @@
 //! Random terminal output: text of all widths, every sequence that the emulator knows, with odd parameters, and junk.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use outlive_screen::{Screen, Size};
+use outlive_core::terminal::size::TerminalSize;
+use outlive_screen::Screen;
 use proptest::prelude::*;
 
 /// What happens to a screen.
@@ -15,7 +16,7 @@ pub(crate) fn apply(screen: &mut Screen, steps: &[Step]) {
     for step in steps {
         match step {
             Step::Bytes(bytes) => screen.feed(bytes),
-            Step::Resize(columns, rows) => screen.resize(Size::new(*columns, *rows)),
+            Step::Resize(columns, rows) => screen.resize(TerminalSize::new(*columns, *rows)),
         }
     }
 }

@@ -237,6 +237,8 @@ points! {
         RECOVER_META = "reader.recover-meta", RecoverMetaWrite, RecoverMetaRename;
         /// The snapshot of a job that a front end closes, because its keeper died.
         CLOSE_META = "reader.close-meta", CloseMetaWrite, CloseMetaRename;
+        /// The screen at an earlier place of the log.
+        SCREEN = "reader.screen", ScreenWrite, ScreenRename;
         /// Where a reader is.
         CURSOR = "reader.cursor", CursorWrite, CursorRename;
         /// The results of a job's on-exit command and webhook. The keeper writes them where it cannot become the program that

@@ -7,6 +7,7 @@ pub(crate) mod orphan;
 mod silent;
 pub(crate) mod tree;
 pub(crate) mod usage;
+pub(crate) mod viewer;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -32,7 +33,7 @@ use crate::wait::conditions::Until;
 /// How long a keeper may take beyond the request's own time; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a list or an answer is held up by a keeper that is asked for what a damaged `meta.json` does not say.
+/// How long a list or an answer is held up by a keeper that is asked for what a missing or damaged `meta.json` does not say.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
 
 /// A grace period without an end: a year.
@@ -329,8 +330,12 @@ impl Store {
     }
 }
 
-/// Asks a keeper what `meta.json` says; `None` if it does not answer soon, or is too old to know.
+/// Asks a keeper what `meta.json` says; `None` if it is starting, does not answer soon, or is too old to know.
 pub(crate) fn ask_for_meta(job: &Job) -> Option<Vec<u8>> {
+    // The socket is made before the command is started, and the snapshot after: there is nothing to wait for yet.
+    if !job.path().join(file::CONTROL).exists() {
+        return None;
+    }
     match Connection::greet(job, None, SNAPSHOT_LIMIT).ok()?.ask(&Request::Snapshot, SNAPSHOT_LIMIT).ok()? {
         Reply::Described(snapshot) => Some(snapshot),
         _ => None,
@@ -446,7 +451,7 @@ impl<'a> Connection<'a> {
                 let rest =
                     deadline.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
                 if readable(self.stream.as_fd(), Some(look.min(rest)))? {
-                    return receive_frame(&mut self.stream);
+                    return receive_frame(&self.stream);
                 }
                 let was_stopped =
                     self.keeper.is_some_and(|keeper| silent::continue_stopped(self.job, keeper));

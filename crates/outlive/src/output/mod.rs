@@ -12,6 +12,7 @@ mod lines;
 pub(crate) mod nonblank;
 pub(crate) mod scan;
 pub(crate) mod search;
+pub(crate) mod steps;
 pub(crate) mod unread;
 pub(crate) mod view;
 

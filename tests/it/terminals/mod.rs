@@ -2,6 +2,10 @@
 //!
 //! Everything that holds for pipes holds here: output is whole, the outcome is right, a kill ends the tree.
 
+mod attach;
+mod keys;
+mod screen;
+
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};
 
