@@ -183,6 +183,7 @@ fn a_question_is_told_and_gone_with_the_answer() {
     assert_eq!((&awaits["kind"], &awaits["known"]), (&"line".into(), &"kernel".into()), "{shown}");
     assert_eq!(awaits["prompt"], "Your name?");
     assert!(awaits["since"].as_str().unwrap() > shown["started_at"].as_str().unwrap(), "{shown}");
+    assert_eq!(home.json(["screen", &job])["awaits"]["kind"], "line");
     let text = home.run(["show", &job]).ok().text();
     assert!(text.contains("asks for a line: \"Your name?\""), "{text}");
     assert!(text.contains(&format!("outlive send {job} TEXT")), "{text}");
@@ -274,6 +275,8 @@ fn an_agent_is_told_what_to_answer() {
     assert!(asked.text.contains(&advice), "{}", asked.text);
     let again = client.call("read_output", json!({"job": job})).ok();
     assert!(again.text.contains(&advice), "{}", again.text);
+    let seen = client.call("read_screen", json!({"job": job})).ok();
+    assert!(seen.text.contains(&advice), "{}", seen.text);
     client.call("send_input", json!({"job": job, "text": "y"})).ok();
     let waited = client.call("wait", json!({"jobs": [job], "for": "input"})).ok();
     assert!(waited.header().contains("running, asks for a password"), "{}", waited.text);
