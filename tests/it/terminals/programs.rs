@@ -80,7 +80,7 @@ impl Session<'_> {
 
 /// Drives a program from the command line and over MCP, each in a home of its own; names it where it is not installed.
 fn with(program: &str, user: User, drive: impl Fn(&mut Session<'_>)) {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().expect("a shell");
     if !found.status.success() {
         lacks(program);
         return;
@@ -302,6 +302,52 @@ fn fzf() {
         assert_eq!(session.ends(), 0);
     });
 }
+
+/// It asks where the cursor is, and draws nothing before it knows.
+#[test]
+fn fzf_below_the_prompt() {
+    with("fzf", User::Myself, |session| {
+        session.start("echo above; picked=$(seq 1000 | fzf --height 10 --reverse); echo picked: $picked");
+        session.shows("1000/1000");
+        session.press("\"577\"");
+        session.shows(" 1/1000");
+        assert!(session.screen().starts_with("\nabove\n"), "what was there stays");
+        session.press("Enter");
+        session.shows("\nabove\npicked: 577\n");
+        assert_eq!(session.ends(), 0);
+    });
+}
+
+/// As prompts in Go and Rust do: raw, one question, and no time limit.
+#[test]
+fn a_prompt_that_asks_for_the_cursor() {
+    with("python3", User::Myself, |session| {
+        let program = session.home.path().join("ask.py");
+        std::fs::write(&program, ASKS_FOR_CURSOR).unwrap();
+        session.start("echo one; echo two; python3 ask.py");
+        session.shows("\nName at 3,1:\n");
+        session.press("\"me\" Enter");
+        session.shows("\nhello me\n");
+        assert_eq!(session.ends(), 0);
+    });
+}
+
+const ASKS_FOR_CURSOR: &str = r#"
+import os, tty, termios
+before = termios.tcgetattr(0)
+tty.setraw(0)
+os.write(1, b"\x1b[6n")
+answer = b""
+while not answer.endswith(b"R"):
+    answer += os.read(0, 1)
+place = answer[2:-1].decode().replace(";", ",")
+os.write(1, f"Name at {place}: ".encode())
+name = b""
+while not name.endswith(b"\r"):
+    name += os.read(0, 1)
+termios.tcsetattr(0, termios.TCSANOW, before)
+print("\nhello", name[:-1].decode())
+"#;
 
 /// A process of another user, which the front end may not look into.
 #[test]
