@@ -191,7 +191,7 @@ impl Keeper {
         if let Survivors::KillAfter { ms } = self.ending.survivors {
             self.ending.survivors_us = Some(clock::boot_us().saturating_add(ms.saturating_mul(1000)));
         }
-        self.meta.status = Status::of(&outcome).into();
+        (self.meta.status, self.meta.awaits) = (Status::of(&outcome).into(), None);
         if is_tree_empty {
             let slots = both_slots(&outcome, now);
             self.meta.closed = Closed::from_slot(&slots[CLOSED_AT as usize..]);

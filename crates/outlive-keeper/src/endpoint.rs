@@ -10,6 +10,7 @@ use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
 use outlive_core::terminal::query::Facts;
 use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::pty;
@@ -46,7 +47,7 @@ pub(crate) struct Terminal {
     master: OwnedFd,
     /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
     /// again.
-    _command_side: OwnedFd,
+    command_side: OwnedFd,
     /// The size without viewers.
     pub(crate) own_size: TerminalSize,
     /// The size that its viewers wanted last.
@@ -68,6 +69,11 @@ impl Terminal {
     pub(crate) fn resize(&mut self, size: TerminalSize) -> io::Result<()> {
         self.size = size;
         fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
+    }
+
+    /// Tells what the programs in the foreground wait for.
+    pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
+        awaits::of_terminal(&self.master, &self.command_side, pids, is_prompted)
     }
 
     /// Returns what a person types who has no more input.
@@ -100,7 +106,7 @@ fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
     let input = Input::new(Some(master.try_clone()?));
     let terminal = Terminal {
         master,
-        _command_side: side,
+        command_side: side,
         own_size: size,
         fitted: None,
         size,

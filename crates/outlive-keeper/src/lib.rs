@@ -17,6 +17,7 @@
 //! terminal, and any decision that a reader can make later.
 
 mod answers;
+mod awaits;
 mod clients;
 mod containment;
 mod ending;
