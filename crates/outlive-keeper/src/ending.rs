@@ -141,7 +141,7 @@ impl Keeper {
                 Reap::Ended(reaped) if reaped.pid == self.ending.main_pid && self.ending.is_running() => {
                     main.get_or_insert(reaped);
                 }
-                Reap::Ended(_) => {}
+                Reap::Ended(reaped) => self.containment.reaped(reaped.pid),
                 Reap::None => return (main, false),
                 Reap::Running => return (main, true),
             }

@@ -8,13 +8,14 @@ use std::time::Duration;
 use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
-use outlive_core::terminal::query::{Facts, Queries};
+use outlive_core::terminal::query::Facts;
 use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::pty;
 
+use crate::answers::Answers;
 use crate::input::Input;
 
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
@@ -53,19 +54,15 @@ pub(crate) struct Terminal {
     pub(crate) fitted: Option<TerminalSize>,
     /// The size that it has.
     size: TerminalSize,
-    queries: Queries,
+    /// A program that gets no answer waits for seconds, or for ever. Viewers are shown a screen and not the questions, so they
+    /// never answer as well.
+    pub(crate) answers: Answers,
 }
 
 impl Terminal {
-    /// Returns the answers to what the command asks its terminal in this output: a program that gets none waits for seconds, or for
-    /// ever. Viewers are shown a screen and not the questions, so they never answer as well.
-    pub(crate) fn answers(&mut self, output: &[u8]) -> Vec<u8> {
-        let facts = Facts { size: self.size, is_light: false };
-        let mut answers = Vec::new();
-        self.queries.push(output, |query, _| {
-            query.answer(&facts, &mut answers);
-        });
-        answers
+    /// Finds what the command asks its terminal, in output that ends at `log_end` of the log.
+    pub(crate) fn look_through(&mut self, output: &[u8], log_end: u64) {
+        self.answers.look_through(output, log_end, &Facts { size: self.size, is_light: false });
     }
 
     /// Sets the size; the kernel tells the programs in the foreground.
@@ -113,7 +110,7 @@ fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
         own_size: size,
         fitted: None,
         size,
-        queries: Queries::default(),
+        answers: Answers::default(),
     };
     Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
 }

@@ -135,9 +135,16 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
             return Err(4);
         }
     };
+    let for_answers =
+        helper.as_ref().filter(|_| launch.options.pty).and_then(|helper| helper.try_clone().ok());
     let mut on_exit = OnExit::new(&launch, helper, umask, limits);
     match keep(handed, &launch, umask, &limits, preparation, &mut on_exit) {
-        Ok(started) => Ok(started),
+        Ok((mut keeper, buffer)) => {
+            if let Some(terminal) = &mut keeper.terminal {
+                terminal.answers.set_program(for_answers);
+            }
+            Ok((keeper, buffer))
+        }
         Err((handed, never)) => {
             let outcome = Outcome {
                 wait_status: WaitStatus::Unknown,

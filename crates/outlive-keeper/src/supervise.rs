@@ -46,6 +46,8 @@ struct Readiness {
     outputs: Vec<usize>,
     input: bool,
     synced: bool,
+    /// The process that finds out where the cursor is has printed, or ended.
+    cursor: bool,
     clients: Vec<(usize, bool)>,
 }
 
@@ -61,6 +63,10 @@ impl Keeper {
             }
             if ready.synced {
                 self.synced(&mut reading.buffer);
+            }
+            if ready.cursor {
+                let answer = self.terminal.as_mut().map(|terminal| terminal.answers.read());
+                self.answer(answer.unwrap_or_default());
             }
             if ready.input {
                 self.input.flush();
@@ -94,6 +100,8 @@ impl Keeper {
         let outputs: Vec<Option<usize>> =
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
+        let cursor = self.terminal.as_ref().and_then(|terminal| terminal.answers.fd());
+        let cursor = cursor.map(|fd| add(fd, PollFlags::IN));
         let syncing = self.ending.syncing_fd().map(|fd| add(fd, PollFlags::IN));
         // It only wakes the loop; `timers` finds out what is due.
         if let Some(alarm) = &self.alarm {
@@ -121,6 +129,7 @@ impl Keeper {
             outputs: (0..outputs.len()).filter(|&index| is_ready(outputs[index])).collect(),
             input: is_ready(input),
             synced: is_ready(syncing),
+            cursor: is_ready(cursor),
             clients: clients
                 .iter()
                 .enumerate()
@@ -174,17 +183,25 @@ impl Keeper {
             self.recorder.record(&self.dir, output.stream, &buffer[..count], now);
             self.input_wait.note_output(&buffer[..count]);
             if let Some(terminal) = &mut self.terminal {
-                let answers = terminal.answers(&buffer[..count]);
-                // A command that asks without end and reads no answer gets none.
-                if !answers.is_empty() && self.input.has_room_for(answers.len()) {
-                    self.input.push(&answers);
-                }
+                terminal.look_through(&buffer[..count], self.recorder.end());
+                self.answer(Vec::new());
             }
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
         }
         count
+    }
+
+    /// Types the answers to what the command asked its terminal, this one first, as far as they are known.
+    fn answer(&mut self, mut answers: Vec<u8>) {
+        let Some(terminal) = &mut self.terminal else { return };
+        let containment = &mut self.containment;
+        answers.extend(terminal.answers.take(&self.dir, |pid| containment.except(pid)));
+        // A command that asks without end and reads no answer gets none.
+        if !answers.is_empty() && self.input.has_room_for(answers.len()) {
+            self.input.push(&answers);
+        }
     }
 
     fn accept(&mut self) {

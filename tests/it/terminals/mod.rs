@@ -4,6 +4,7 @@
 
 mod attach;
 mod keys;
+mod programs;
 mod screen;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};

@@ -4,6 +4,7 @@ mod agent;
 mod attach;
 mod clear;
 mod completions;
+mod cursor;
 mod deliver;
 mod doctor;
 mod events;
@@ -102,6 +103,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Setup(setup) => {
             return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
         }
+        Verb::Cursor(asked) => return cursor::run(&asked),
         Verb::OnExit(asked) => return on_exit::run(&asked),
         Verb::Reference { page } => {
             render::print(&reference::page(page));
@@ -147,6 +149,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
         | Verb::Completions { .. }
+        | Verb::Cursor(_)
         | Verb::OnExit(_)
         | Verb::Reference { .. }
         | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
