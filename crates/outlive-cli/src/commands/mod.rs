@@ -7,6 +7,7 @@ mod completions;
 mod deliver;
 mod doctor;
 mod events;
+mod export;
 mod gc;
 mod inbox;
 mod kill;
@@ -15,6 +16,7 @@ mod logs;
 mod mcp;
 mod on_exit;
 mod pause;
+mod play;
 mod probe;
 mod remove;
 mod resize;
@@ -128,6 +130,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
         Verb::Screen(screen) => screen::run(&context, &screen),
+        Verb::Export(export) => export::run(&context, &export),
+        Verb::Play(play) => play::run(&context, &play),
         Verb::Wait(wait) => wait::run(&context, &wait),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
