@@ -69,8 +69,14 @@ impl Terminal {
 
     /// Sets the size; the kernel tells the programs in the foreground.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> io::Result<()> {
+        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))?;
         self.size = size;
-        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
+        Ok(())
+    }
+
+    /// Returns the size that it has.
+    pub(crate) fn size(&self) -> TerminalSize {
+        self.size
     }
 
     /// Returns what a person types who has no more input.

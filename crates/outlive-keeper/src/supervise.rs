@@ -263,13 +263,13 @@ impl Keeper {
                 }
                 Reply::Accepted
             }
-            Request::Resize(size) => match &mut self.terminal {
-                Some(terminal) => {
+            Request::Resize(size) => {
+                let reply = self.set_size(size);
+                if let (Reply::Accepted, Some(terminal)) = (&reply, &mut self.terminal) {
                     terminal.own_size = size;
-                    self.set_size(size)
                 }
-                None => no_terminal(),
-            },
+                reply
+            }
             Request::Clear => {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
@@ -310,7 +310,10 @@ impl Keeper {
         self.recorder.resize(size, Timestamp(clock::wall_us()));
         match terminal.resize(size) {
             Ok(()) => Reply::Accepted,
-            Err(error) => Reply::refused("no_terminal", error.to_string()),
+            Err(error) => {
+                self.recorder.resize(terminal.size(), Timestamp(clock::wall_us()));
+                Reply::refused("no_terminal", error.to_string())
+            }
         }
     }
 
