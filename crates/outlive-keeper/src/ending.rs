@@ -172,7 +172,6 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.record_gap();
-        self.recorder.finish_removal();
         let usage = self.usage(&main);
         self.note_peaks(&usage, now);
         let outcome = Outcome {
@@ -192,7 +191,7 @@ impl Keeper {
         if let Survivors::KillAfter { ms } = self.ending.survivors {
             self.ending.survivors_us = Some(clock::boot_us().saturating_add(ms.saturating_mul(1000)));
         }
-        self.meta.status = Status::of(&outcome).into();
+        (self.meta.status, self.meta.awaits) = (Status::of(&outcome).into(), None);
         if is_tree_empty {
             let slots = both_slots(&outcome, now);
             self.meta.closed = Closed::from_slot(&slots[CLOSED_AT as usize..]);
@@ -291,7 +290,6 @@ impl Keeper {
     fn close(&mut self, main: &Reaped, end_event: EndEvent) {
         let now = Timestamp(clock::wall_us());
         self.recorder.record_gap();
-        self.recorder.finish_removal();
         let usage = self.usage(main);
         self.note_peaks(&usage, now);
         let closed = Closed { closed: now, usage: Some(usage), totals: self.recorder.totals() };

@@ -10,6 +10,7 @@ use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
 use outlive_core::terminal::query::{Facts, Queries};
 use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::pty;
@@ -45,7 +46,7 @@ pub(crate) struct Terminal {
     master: OwnedFd,
     /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
     /// again.
-    _command_side: OwnedFd,
+    command_side: OwnedFd,
     /// The size without viewers.
     pub(crate) own_size: TerminalSize,
     /// The size that its viewers wanted last.
@@ -79,6 +80,11 @@ impl Terminal {
         self.size
     }
 
+    /// Tells what the programs in the foreground wait for.
+    pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
+        awaits::of_terminal(&self.master, &self.command_side, pids, is_prompted)
+    }
+
     /// Returns what a person types who has no more input.
     pub(crate) fn end_of_file(&self) -> u8 {
         pty::end_of_file(&self.master)
@@ -109,7 +115,7 @@ fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
     let input = Input::new(Some(master.try_clone()?));
     let terminal = Terminal {
         master,
-        _command_side: side,
+        command_side: side,
         own_size: size,
         fitted: None,
         size,

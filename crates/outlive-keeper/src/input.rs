@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
+use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{Attempt, try_write};
 
@@ -45,6 +46,11 @@ impl Input {
     pub(crate) fn end(&mut self) {
         self.is_ending = true;
         self.flush();
+    }
+
+    /// Tells whether a process waits for what is written here.
+    pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
+        awaits::of_pipe(self.pipe.as_ref().filter(|_| self.queue.is_empty())?, pids, is_prompted)
     }
 
     /// Returns the pipe if something waits to be written to it.

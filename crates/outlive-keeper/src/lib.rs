@@ -16,6 +16,7 @@
 //! What is deliberately not here: parsing of JSON, limits of a session or store, an async runtime, emulation of a
 //! terminal, and any decision that a reader can make later.
 
+mod awaits;
 mod clients;
 mod containment;
 mod ending;

@@ -31,6 +31,7 @@ use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
 use outlive_sys::{clock, detach, durable, inherited, signal, socket, spawn, tree};
 
+use crate::awaits::InputWait;
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;
@@ -58,6 +59,7 @@ pub(crate) struct Keeper {
     pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
     pub(crate) terminal: Option<Terminal>,
+    pub(crate) input_wait: InputWait,
     pub(crate) listener: OwnedFd,
     pub(crate) clients: Vec<Client>,
     /// When connections are accepted again; none: now.
@@ -266,6 +268,7 @@ fn keep(
         containment: Some(containment.describe()),
         kept: kept.into(),
         paused: false,
+        awaits: None,
         untimed: false,
         near: None,
         out_of_memory: None,
@@ -284,6 +287,7 @@ fn keep(
         outcome,
         recorder: Recorder::new(index, log, launch.options.output_cap_bytes),
         outputs: ends.outputs,
+        input_wait: InputWait::new(ends.input.is_open()),
         input: ends.input,
         terminal: ends.terminal,
         listener,

@@ -139,8 +139,17 @@ impl Keeper {
         let limits = self.limit_monitor.next_us();
         let lifetime = self.expiry.next_us();
         let survivors = self.ending.survivors_us;
-        let next =
-            [self.deadline_us, killing, reading.release_us, limits, lifetime, survivors, self.accept_us];
+        let input_wait = self.input_wait.next_us();
+        let next = [
+            self.deadline_us,
+            killing,
+            reading.release_us,
+            limits,
+            lifetime,
+            survivors,
+            self.accept_us,
+            input_wait,
+        ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
     }
@@ -163,6 +172,7 @@ impl Keeper {
         if count > 0 {
             let now = Timestamp(clock::wall_us());
             self.recorder.record(&self.dir, output.stream, &buffer[..count], now);
+            self.input_wait.note_output(&buffer[..count]);
             if let Some(terminal) = &mut self.terminal {
                 let answers = terminal.answers(&buffer[..count]);
                 // A command that asks without end and reads no answer gets none.
@@ -261,6 +271,7 @@ impl Keeper {
                     Some(terminal) => self.input.push(&[terminal.end_of_file()]),
                     None => self.input.end(),
                 }
+                self.input_wait.note_input(b"\n");
                 Reply::Accepted
             }
             Request::Resize(size) => {
@@ -287,6 +298,7 @@ impl Keeper {
                 self.note_pause();
                 Reply::Accepted
             }
+            Request::Awaits => Reply::Described(self.with_input_wait().to_bytes()),
             Request::Snapshot => Reply::Described(self.meta.to_bytes()),
             Request::LiftTimeout if self.ending.cause.is_some() => {
                 Reply::refused("ending", "the job is being ended")
@@ -325,6 +337,7 @@ impl Keeper {
                 client.reply(&closed());
             } else if self.input.has_room_for(bytes.len()) {
                 self.input.push(bytes);
+                self.input_wait.note_input(bytes);
                 // Writing may have shown that the command has closed its end.
                 client.reply(&if self.input.is_open() { Reply::Accepted } else { closed() });
             }
@@ -377,6 +390,10 @@ impl Keeper {
         if self.limit_monitor.next_us().is_some_and(|due| now_us >= due) {
             self.check_limits(now_us);
         }
+        if self.input_wait.next_us().is_some_and(|due| now_us >= due) {
+            self.look_for_input_wait();
+        }
+        self.note_question();
         if let Some(killing) = &mut self.ending.killing
             && now_us >= killing.next_us()
         {

@@ -52,6 +52,7 @@ mod session;
 mod store;
 mod wait;
 
+pub use control::awaits::AwaitedObject;
 pub use control::tree::{Port, Process, Tree};
 pub use control::usage::{Source, Usage};
 pub use control::viewer::Viewer;
@@ -96,11 +97,14 @@ pub use store::machine::{Allowances, Feature, Machine, Survival, Versions, level
 pub use store::remove::{Collected, RemoveError};
 pub use store::{Store, StoreError};
 pub use wait::auto_background::{AutoBackground, Foreground};
-pub use wait::conditions::{Conditions, EventScope, Until, WaitError, WaitFor, WaitReason, WaitResult};
+pub use wait::conditions::{
+    Conditions, EventScope, InputWanted, Until, WaitError, WaitFor, WaitReason, WaitResult,
+};
 pub use wait::http::HttpAddress;
 pub use wait::ready::ReadyRecord;
 pub use wait::shell_words::{ShellLine, read as read_shell_line};
 
+pub use outlive_core::awaits::{Awaited, AwaitedKind, KnownBy};
 pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
 pub use outlive_core::containment::{Containment, Enforcement, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
