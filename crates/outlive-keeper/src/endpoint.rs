@@ -15,7 +15,7 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::pty;
 
-use crate::answers::Answers;
+use crate::terminal::answers::Answers;
 use crate::input::Input;
 
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
@@ -67,8 +67,14 @@ impl Terminal {
 
     /// Sets the size; the kernel tells the programs in the foreground.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> io::Result<()> {
+        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))?;
         self.size = size;
-        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
+        Ok(())
+    }
+
+    /// Returns the size that it has.
+    pub(crate) fn size(&self) -> TerminalSize {
+        self.size
     }
 
     /// Tells what the programs in the foreground wait for.

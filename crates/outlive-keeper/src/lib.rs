@@ -16,8 +16,6 @@
 //! What is deliberately not here: parsing of JSON, limits of a session or store, an async runtime, emulation of a
 //! terminal, and any decision that a reader can make later.
 
-mod answers;
-mod awaits;
 mod clients;
 mod containment;
 mod ending;
@@ -31,7 +29,7 @@ mod on_exit;
 mod recorder;
 mod start;
 mod supervise;
-mod viewers;
+mod terminal;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.

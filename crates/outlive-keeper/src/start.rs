@@ -31,7 +31,7 @@ use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
 use outlive_sys::{clock, detach, durable, inherited, signal, socket, spawn, tree};
 
-use crate::awaits::InputWait;
+use crate::terminal::awaits::InputWait;
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;

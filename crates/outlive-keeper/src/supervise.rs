@@ -19,7 +19,7 @@ use crate::ending::sync;
 use crate::endpoint::Output;
 use crate::killing::Killing;
 use crate::start::Keeper;
-use crate::viewers::Viewer;
+use crate::terminal::viewers::Viewer;
 
 /// What one read takes at most; as much as a grown pipe holds.
 pub(crate) const BUFFER: usize = 256 << 10;
@@ -291,13 +291,13 @@ impl Keeper {
                 self.input_wait.note_input(b"\n");
                 Reply::Accepted
             }
-            Request::Resize(size) => match &mut self.terminal {
-                Some(terminal) => {
+            Request::Resize(size) => {
+                let reply = self.set_size(size);
+                if let (Reply::Accepted, Some(terminal)) = (&reply, &mut self.terminal) {
                     terminal.own_size = size;
-                    self.set_size(size)
                 }
-                None => no_terminal(),
-            },
+                reply
+            }
             Request::Clear => {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
@@ -339,7 +339,10 @@ impl Keeper {
         self.recorder.resize(size, Timestamp(clock::wall_us()));
         match terminal.resize(size) {
             Ok(()) => Reply::Accepted,
-            Err(error) => Reply::refused("no_terminal", error.to_string()),
+            Err(error) => {
+                self.recorder.resize(terminal.size(), Timestamp(clock::wall_us()));
+                Reply::refused("no_terminal", error.to_string())
+            }
         }
     }
 

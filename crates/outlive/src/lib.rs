@@ -82,6 +82,7 @@ pub use output::view::{Fit, Form, View, ViewItem};
 pub use output::{Loss, Output, Piece};
 pub use screen::JobScreen;
 pub use screen::apart::{ScreenCursor, ScreenText};
+pub use screen::export::{ExportForm, Exported};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use session::reader::{Presence, conversation_of_environment, reader_name, reader_of_environment};
 pub use session::task::Task;

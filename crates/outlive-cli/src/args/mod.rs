@@ -15,7 +15,7 @@ use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
-pub(crate) use self::looking::{List, Logs, Screen, Show};
+pub(crate) use self::looking::{Export, List, Logs, Play, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Cursor, Deliver, Doctor, OnExit, Page, Probe};
@@ -80,6 +80,8 @@ pub(crate) enum Verb {
     Show(Show),
     Logs(Logs),
     Screen(Screen),
+    Export(Export),
+    Play(Play),
     Wait(Wait),
     /// Forget what jobs have printed so far
     ///

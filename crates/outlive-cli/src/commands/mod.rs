@@ -8,6 +8,7 @@ mod cursor;
 mod deliver;
 mod doctor;
 mod events;
+mod export;
 mod gc;
 mod inbox;
 mod kill;
@@ -16,6 +17,7 @@ mod logs;
 mod mcp;
 mod on_exit;
 mod pause;
+mod play;
 mod probe;
 mod remove;
 mod resize;
@@ -130,6 +132,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
         Verb::Screen(screen) => screen::run(&context, &screen),
+        Verb::Export(export) => export::run(&context, &export),
+        Verb::Play(play) => play::run(&context, &play),
         Verb::Wait(wait) => wait::run(&context, &wait),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),

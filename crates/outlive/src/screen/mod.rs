@@ -5,6 +5,7 @@
 
 pub(crate) mod apart;
 mod checkpoints;
+pub(crate) mod export;
 
 use std::io;
 
@@ -98,6 +99,28 @@ impl JobScreen {
     pub fn advance(&mut self) -> io::Result<bool> {
         self.output.refresh()?;
         self.read(None, u64::MAX)
+    }
+
+    /// Reads what was printed up to a time; tells whether there was anything.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be read.
+    pub fn advance_to(&mut self, time: Timestamp) -> io::Result<bool> {
+        self.read(Some(time), u64::MAX)
+    }
+
+    /// Returns the time of what was printed next; `None` at the end of the log.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be read.
+    pub fn next_time(&mut self) -> io::Result<Option<Timestamp>> {
+        let step = self.output.step(&mut self.place.clone())?;
+        Ok(step.map(|step| match step {
+            Step::Bytes { time: Some(time), .. } | Step::Resize { time, .. } => time,
+            Step::Bytes { time: None, .. } | Step::Gone(_) => self.time.unwrap_or(Timestamp(0)),
+        }))
     }
 
     /// Reads on, up to a time if one is given, and up to an offset.
