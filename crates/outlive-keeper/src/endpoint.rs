@@ -15,8 +15,8 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::pty;
 
-use crate::terminal::answers::Answers;
 use crate::input::Input;
+use crate::terminal::answers::Answers;
 
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
 /// memory for pipes, so a quiet job must not take it.

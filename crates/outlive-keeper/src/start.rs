@@ -31,7 +31,6 @@ use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
 use outlive_sys::{clock, detach, durable, inherited, signal, socket, spawn, tree};
 
-use crate::terminal::awaits::InputWait;
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;
@@ -42,6 +41,7 @@ use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
 use crate::supervise::BUFFER;
+use crate::terminal::awaits::InputWait;
 
 /// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
