@@ -2,6 +2,8 @@
 //!
 //! What a person sees at each moment, pauses, seeks and leaves; the window is afterwards as it was before.
 
+use std::time::Duration;
+
 use outlive_tests::Home;
 
 use super::attach::Tmux;
@@ -9,13 +11,12 @@ use super::start;
 
 /// Records a job that draws, pauses and draws again; returns the time of its first screen, too. What it asks its terminal for, a
 /// mouse and other keys, is not for the window that it is played in.
-fn recorded(home: &Home) -> (String, String) {
+fn recorded(home: &Home, pause: Duration) -> (String, String) {
     let line = "printf '\\033[?1h\\033[?1000hfirst'; read line; clear; echo second; exit 3";
     let job = start(home, &["--size", "60x10"], line);
     home.wait_for_output(&job, "first");
     let first = home.json(["screen", &job])["time"].as_str().expect("a time").to_owned();
-    // Longer than an arrow key goes.
-    std::thread::sleep(std::time::Duration::from_secs(6));
+    std::thread::sleep(pause);
     home.run(["send", &job, ""]).ok();
     home.wait(&job);
     (job, first)
@@ -24,7 +25,8 @@ fn recorded(home: &Home) -> (String, String) {
 #[test]
 fn a_recording_is_played_paused_and_left() {
     let home = Home::new();
-    let (job, first) = recorded(&home);
+    // Longer than an arrow key goes.
+    let (job, first) = recorded(&home, Duration::from_secs(6));
     let tmux = Tmux::open(&home, 80, 20);
     let before = tmux.modes("one");
     tmux.line("one", "stty -g > before");
@@ -50,7 +52,7 @@ fn a_recording_is_played_paused_and_left() {
 #[test]
 fn it_ends_with_the_last_screen() {
     let home = Home::new();
-    let (job, _) = recorded(&home);
+    let (job, _) = recorded(&home, Duration::from_secs(1));
     let tmux = Tmux::open(&home, 80, 20);
     let before = tmux.modes("one");
     // So slow, only the limit lets it come to its end.

@@ -169,11 +169,6 @@ impl JobScreen {
         &self.screen
     }
 
-    /// Returns the screen, for views that need to change it for a moment.
-    pub fn screen_mut(&mut self) -> &mut Screen {
-        &mut self.screen
-    }
-
     /// Returns the offset from which it is derived: 0, unless what came before was dropped and no checkpoint was kept.
     pub fn derived_from(&self) -> u64 {
         self.from
