@@ -21,7 +21,7 @@ impl Session<'_> {
     fn start(&mut self, line: &str) {
         self.job = match &mut self.client {
             Some(client) => {
-                client.call("run", json!({ "command": line, "pty": true, "yield_ms": 0 })).ok().job()
+                client.call("run", json!({ "command": line, "pty": true, "wait_ms": 0 })).ok().job()
             }
             None => super::start(self.home, &[], line),
         };
