@@ -21,6 +21,7 @@ mod durations;
 mod environment;
 mod events;
 mod exit;
+mod first_words;
 mod hostile;
 mod identity;
 mod inbox;
