@@ -19,6 +19,7 @@ mod doctor;
 mod environment;
 mod events;
 mod exit;
+mod guard;
 mod hostile;
 mod identity;
 mod inbox;

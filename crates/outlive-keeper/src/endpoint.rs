@@ -11,7 +11,9 @@ use outlive_core::spec::Stdin;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 
+use crate::guard::{Custody, Word};
 use crate::input::Input;
+use crate::transit::Transit;
 
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
 /// memory for pipes, so a quiet job must not take it.
@@ -25,6 +27,7 @@ pub(crate) struct Output {
     pub(crate) stream: Stream,
     /// None once every writer is gone.
     fd: Option<OwnedFd>,
+    custody: Custody,
     full_reads: u32,
     is_grown: bool,
 }
@@ -38,15 +41,15 @@ pub(crate) struct Ends {
 }
 
 /// Makes the connection; an error comes with what could not be made.
-pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)> {
+pub(crate) fn open(endpoint: Endpoint, custody: Custody) -> Result<Ends, (&'static str, io::Error)> {
     let Endpoint::Pipes { stdin, merge } = endpoint;
     let a_pipe = |error| ("a pipe", error);
-    let (stdout, stdout_end) = Output::pipe(Stream::Stdout).map_err(a_pipe)?;
+    let (stdout, stdout_end) = Output::pipe(Stream::Stdout, custody).map_err(a_pipe)?;
     let mut outputs = vec![stdout];
     let stderr_end = if merge {
         stdout_end.try_clone().map_err(a_pipe)?
     } else {
-        let (stderr, stderr_end) = Output::pipe(Stream::Stderr).map_err(a_pipe)?;
+        let (stderr, stderr_end) = Output::pipe(Stream::Stderr, custody).map_err(a_pipe)?;
         outputs.push(stderr);
         stderr_end
     };
@@ -58,15 +61,25 @@ pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)
             (Some(writing), reading)
         }
     };
-    Ok(Ends { outputs, input: Input::new(input), stdio: [stdin_end, stdout_end, stderr_end] })
+    Ok(Ends { outputs, input: Input::new(input, custody), stdio: [stdin_end, stdout_end, stderr_end] })
 }
 
 impl Output {
     /// Makes a pipe; returns the command's end, too.
-    fn pipe(stream: Stream) -> io::Result<(Self, OwnedFd)> {
+    fn pipe(stream: Stream, custody: Custody) -> io::Result<(Self, OwnedFd)> {
         let (reading, writing) = fault::step(Point::PipeMake, pipe::new)?;
         pipe::set_nonblocking(&reading)?;
-        Ok((Self { stream, fd: Some(reading), full_reads: 0, is_grown: false }, writing))
+        custody.lend(word(stream), &reading);
+        Ok((Self::of(stream, Some(reading), custody), writing))
+    }
+
+    fn of(stream: Stream, fd: Option<OwnedFd>, custody: Custody) -> Self {
+        Self { stream, fd, custody, full_reads: 0, is_grown: false }
+    }
+
+    /// Takes over the pipes that a keeper which died has left.
+    pub(crate) fn inherit(custody: Custody) -> Vec<Self> {
+        Stream::ALL.map(|stream| Self::of(stream, custody.inherit(word(stream)), custody)).into()
     }
 
     /// Returns what to poll, while any process may write to it.
@@ -79,12 +92,15 @@ impl Output {
         self.fd.as_ref().map_or(0, pipe::capacity)
     }
 
-    /// Reads once; an end of file closes it.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> usize {
+    /// Moves what there is into the transit pipe, once; an end of file closes it.
+    pub(crate) fn read(&mut self, transit: &Transit, most: usize) -> usize {
         let Some(fd) = &self.fd else { return 0 };
-        match fault::attempt(Point::OutputRead, || pipe::try_read(fd, buffer)) {
+        // A guard that finds bytes in the transit pipe finds out whose they are.
+        self.custody.set(Word::Stream, self.stream.index() as u64);
+        match fault::attempt(Point::OutputRead, || transit.fill(fd, most)) {
             Attempt::Moved(count) => count,
             Attempt::Closed => {
+                self.custody.withdraw(word(self.stream));
                 self.fd = None;
                 0
             }
@@ -98,15 +114,14 @@ impl Output {
         }
     }
 
-    /// Notes how much a read gave, and grows the pipe to `size` when the stream is hot.
-    pub(crate) fn note_read(&mut self, count: usize, size: usize) {
+    /// Notes how much a read gave, and grows the pipe to `size` when the stream is hot; tells whether it grew.
+    pub(crate) fn note_read(&mut self, count: usize, size: usize) -> bool {
         self.full_reads = if count >= pipe::DEFAULT_CAPACITY { self.full_reads + 1 } else { 0 };
-        if self.full_reads == HOT_AFTER
-            && !self.is_grown
-            && let Some(fd) = &self.fd
-        {
-            self.is_grown = pipe::resize(fd, size);
-        }
+        let Some(fd) = self.fd.as_ref().filter(|_| self.full_reads == HOT_AFTER && !self.is_grown) else {
+            return false;
+        };
+        self.is_grown = pipe::resize(fd, size);
+        self.is_grown
     }
 
     /// Gives the memory of a grown pipe back.
@@ -115,5 +130,13 @@ impl Output {
             self.is_grown = !pipe::resize(fd, pipe::DEFAULT_CAPACITY);
         }
         self.full_reads = 0;
+    }
+}
+
+/// Where a stream's pipe is noted.
+fn word(stream: Stream) -> Word {
+    match stream {
+        Stream::Stdout => Word::Stdout,
+        Stream::Stderr => Word::Stderr,
     }
 }

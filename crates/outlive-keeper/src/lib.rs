@@ -21,6 +21,7 @@ mod containment;
 mod ending;
 mod endpoint;
 mod event_writer;
+mod guard;
 mod input;
 mod killing;
 mod lifetime;
@@ -29,6 +30,8 @@ mod on_exit;
 mod recorder;
 mod start;
 mod supervise;
+mod take_over;
+mod transit;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.

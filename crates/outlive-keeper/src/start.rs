@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use outlive_core::containment::Kept;
 use outlive_core::control::SPOKEN;
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
@@ -22,31 +23,43 @@ use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
-use outlive_sys::identity::ProcessId;
+use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, shared, signal, socket, spawn, tree};
 
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;
 use crate::endpoint::{self, Output};
+use crate::guard::{self, Custody, Guard, Part, Word};
 use crate::input::Input;
 use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
 use crate::supervise::BUFFER;
+use crate::take_over;
+use crate::transit::Transit;
 
 /// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// The keeper of a running command.
 pub(crate) struct Keeper {
-    /// Held until the keeper ends, at its fixed number; never used otherwise.
-    _lock: OwnedFd,
+    /// Held until the job is over, at its fixed number.
+    pub(crate) lock: OwnedFd,
+    pub(crate) custody: Custody,
+    pub(crate) guard: Option<Guard>,
+    /// A hold on the command, so that a guard below this process learns how it ends.
+    pub(crate) main: Option<Handle>,
+    /// This process is the parent of all that is left of the job.
+    pub(crate) is_parent: bool,
+    /// When to look at what is left of a job that this process is not the parent of.
+    pub(crate) look_us: Option<u64>,
+    pub(crate) transit: Transit,
     /// Held until the outcome is written.
     pub(crate) done: Option<OwnedFd>,
     pub(crate) dir: OwnedFd,
@@ -55,7 +68,10 @@ pub(crate) struct Keeper {
     pub(crate) recorder: Recorder,
     pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
-    pub(crate) listener: OwnedFd,
+    /// How many pieces of input came from clients without a number.
+    pub(crate) unnumbered: u64,
+    /// None once no request can be carried out any more.
+    pub(crate) listener: Option<OwnedFd>,
     pub(crate) clients: Vec<Client>,
     /// When connections are accepted again; none: now.
     pub(crate) accept_us: Option<u64>,
@@ -75,14 +91,14 @@ pub(crate) struct Keeper {
 }
 
 /// What came with the launch request.
-struct Handed {
-    lock: OwnedFd,
-    done: OwnedFd,
-    dir: OwnedFd,
-    outcome: File,
-    index: File,
-    log: File,
-    starter: UnixStream,
+pub(crate) struct Handed {
+    pub(crate) lock: OwnedFd,
+    pub(crate) done: Option<OwnedFd>,
+    pub(crate) dir: OwnedFd,
+    pub(crate) outcome: File,
+    pub(crate) index: File,
+    pub(crate) log: Option<File>,
+    pub(crate) starter: Option<UnixStream>,
 }
 
 /// Starts the command; returns the buffer that its output is read into, too. An error is the exit status of a keeper that has nothing to keep.
@@ -112,14 +128,15 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let helper = if fds.len() > 6 { fds.pop() } else { None };
     let [lock, done, dir, outcome, index, log] = <[OwnedFd; 6]>::try_from(fds).map_err(|_| 4)?;
     let lock = lock_place.fill(lock).map_err(|_| 4)?;
-    let (outcome, index, log) = (outcome.into(), index.into(), log.into());
-    let handed = Handed { lock, done, dir, outcome, index, log, starter };
+    let (outcome, index, log) = (outcome.into(), index.into(), Some(log.into()));
+    let handed = Handed { lock, done: Some(done), dir, outcome, index, log, starter: Some(starter) };
     let launch = match contents.as_ref().map(|contents| Launch::parse(&contents[HEADER..])) {
         Some(Ok(launch)) => launch,
         Some(Err(LaunchError::Version(_))) => {
-            let mut starter = handed.starter;
             preparation.discard();
-            starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
+            if let Some(mut starter) = handed.starter {
+                starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
+            }
             return Err(3);
         }
         // The starter died half-way. Its intent is in the store: the next front end finds that no keeper holds the lock, and
@@ -157,10 +174,10 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
                 fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
             }
             drop((handed.done, handed.lock));
-            let mut starter = handed.starter;
-            let reply = LaunchReply::NotStarted(never).to_frame();
-            fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
-            drop(starter);
+            if let Some(mut starter) = handed.starter {
+                let reply = LaunchReply::NotStarted(never).to_frame();
+                fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
+            }
             sync_if(SyncOrder::After);
             if let Some(on_exit) = on_exit {
                 on_exit.exec(&handed.dir);
@@ -218,84 +235,183 @@ fn keep(
     spawn::adopt_orphans();
     // Now: without it the command would run, and nothing would read what it prints.
     let buffer = attempt!("memory for its output", fault::step(Point::BufferMap, || Region::new(BUFFER)));
+    let custody = attempt!("memory for its guard", Custody::new());
+    let transit = attempt!("a pipe", Transit::new());
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
-    let ends = match endpoint::open(launch.options.endpoint()) {
+    let ends = match endpoint::open(launch.options.endpoint(), custody) {
         Ok(ends) => ends,
         Err((what, error)) => attempt!(what, Err(error)),
     };
+    for (word, fd) in [
+        (Word::Done, handed.done.as_ref().map(AsFd::as_fd)),
+        (Word::Listener, Some(listener.as_fd())),
+        (Word::Starter, handed.starter.as_ref().map(AsFd::as_fd)),
+    ] {
+        fd.into_iter().for_each(|fd| custody.lend(word, fd));
+    }
+    let common = Common { custody, transit, listener: Some(listener), child_ends, buffer };
+    if attempt!("its guard", guard::part(custody)) == Part::Successor {
+        std::mem::forget(ends);
+        return take_over::take_over(handed, launch, preparation, common, on_exit);
+    }
+    spawn::adopt_orphans();
+    let guard = preparation.owner;
 
     let (started, started_boot_us) = (Timestamp(clock::wall_us()), clock::boot_us());
+    custody.set(Word::Started, started.0);
+    custody.set(Word::StartedBoot, started_boot_us);
     let stdio = ends.stdio.each_ref().map(AsFd::as_fd);
+    let limited = &launch.options.limits;
     let started_here =
-        Containment::start(preparation, launch.options.containment, &launch.options.limits, |cgroup_fds| {
+        Containment::start(preparation, launch.options.containment, limited, |level, cgroup_fds| {
+            custody.note_level(level);
             execute(launch, stdio, umask, limits, cgroup_fds)
         });
     let (mut containment, kept, child) = match started_here {
         Ok(started) => started,
-        Err(never) => return Err((handed, never)),
+        Err(never) => {
+            // The guard has nothing to keep: this process records why.
+            Guard::Above(guard).dismiss(custody);
+            shared::forget_peers();
+            return Err((handed, never));
+        }
     };
+    custody.note_main(child.id);
     drop(ends.stdio);
-    containment.began(child.id, child.handle);
-
-    let me = ProcessId::current();
-    let command = Process { pid: child.id.pid, start_time: child.id.start_time };
-    let meta = Meta {
-        format: outlive_core::FORMAT,
-        job: launch.job.clone(),
-        nonce: launch.nonce,
-        status: Status::Running.into(),
-        keeper: Some(Process { pid: me.pid, start_time: me.start_time }),
-        command: Some(command),
-        started: Some(started),
-        started_boot_us: Some(started_boot_us),
-        protocol: SPOKEN,
-        containment: Some(containment.describe()),
-        kept: kept.into(),
-        paused: false,
-        untimed: false,
-        near: None,
-        out_of_memory: None,
-        outcome: None,
-        closed: None,
-        newer: Default::default(),
-    };
-    let Handed { lock, done, dir, outcome, index, log, mut starter } = handed;
-    let deadline_us =
-        launch.options.timeout_ms.map(|limit| started_boot_us.saturating_add(limit.saturating_mul(1000)));
-    let keeper = Keeper {
-        _lock: lock,
-        done: Some(done),
-        dir,
-        live_mark: launch.live_mark.clone(),
-        outcome,
-        recorder: Recorder::new(index, log, launch.options.output_cap_bytes),
-        outputs: ends.outputs,
-        input: ends.input,
-        listener,
-        clients: Vec::new(),
-        accept_us: None,
-        child_ends,
-        meta,
-        started_boot_us,
-        // Without one, the deadline is met by the time that the loop counts.
-        alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
-        deadline_us,
-        grace_ms: launch.options.grace_ms,
-        limit_monitor: LimitMonitor::new(launch.options.limits, kept),
-        expiry: Expiry::new(launch.options.lifetime),
-        on_exit: on_exit.take(),
-        containment,
-        sync: launch.sync,
-        ending: Ending::new(command.pid, launch.options.survivors),
-    };
+    containment.began(child.id, Some(child.handle));
+    let mut handed = handed;
+    let Some(log) = handed.log.take() else { unreachable!("the log comes with the launch request") };
+    let index = handed.index;
+    let recorder = Recorder::new(index, log, launch.options.output_cap_bytes, custody);
+    let main = Main { id: child.id, owner: guard, started, started_boot_us, containment, kept };
+    let (lock, done, dir) = (handed.lock, handed.done, handed.dir);
+    let held =
+        Held { lock, done, dir, outcome: handed.outcome, recorder, outputs: ends.outputs, input: ends.input };
+    let (keeper, buffer) = Keeper::of(held, common, launch, main, Some(Guard::Above(guard)), on_exit.take());
     keeper.write_meta(Replacing::META_START);
-    // A starter that died meanwhile changes nothing.
-    let reply = LaunchReply::Started(command).to_frame();
-    fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
-    tree::raise_oom_score(command.pid);
-    keeper.write_event(&Event { at: started, ..keeper.event(Kind::Started) });
+    keeper.answer(handed.starter);
     Ok((keeper, buffer))
+}
+
+pub(crate) fn process(id: ProcessId) -> Process {
+    Process { pid: id.pid, start_time: id.start_time }
+}
+
+/// What a keeper has, whether it started the command or goes on in place of one that did.
+pub(crate) struct Common {
+    pub(crate) custody: Custody,
+    pub(crate) transit: Transit,
+    pub(crate) listener: Option<OwnedFd>,
+    pub(crate) child_ends: ChildEnds,
+    pub(crate) buffer: Region,
+}
+
+/// The descriptors of the job.
+pub(crate) struct Held {
+    pub(crate) lock: OwnedFd,
+    pub(crate) done: Option<OwnedFd>,
+    pub(crate) dir: OwnedFd,
+    pub(crate) outcome: File,
+    pub(crate) recorder: Recorder,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) input: Input,
+}
+
+/// The command that runs.
+pub(crate) struct Main {
+    pub(crate) id: ProcessId,
+    /// The process that its control groups are named after.
+    pub(crate) owner: ProcessId,
+    pub(crate) started: Timestamp,
+    pub(crate) started_boot_us: u64,
+    pub(crate) containment: Containment,
+    pub(crate) kept: Kept,
+}
+
+impl Keeper {
+    /// Puts the parts together; returns the buffer that output is read into, too.
+    pub(crate) fn of(
+        held: Held,
+        common: Common,
+        launch: &Launch<'_>,
+        main: Main,
+        guard: Option<Guard>,
+        on_exit: Option<OnExit>,
+    ) -> (Self, Region) {
+        let Held { lock, done, dir, outcome, recorder, outputs, input } = held;
+        let Main { id, owner, started, started_boot_us, containment, kept } = main;
+        let meta = Meta {
+            format: outlive_core::FORMAT,
+            job: launch.job.clone(),
+            nonce: launch.nonce,
+            status: Status::Running.into(),
+            keeper: Some(process(ProcessId::current())),
+            guard: guard.map(|guard| process(guard.id())),
+            owner: Some(process(owner)),
+            command: Some(process(id)),
+            started: Some(started),
+            started_boot_us: Some(started_boot_us),
+            protocol: SPOKEN,
+            containment: Some(containment.describe()),
+            kept: kept.into(),
+            paused: false,
+            untimed: false,
+            near: None,
+            out_of_memory: None,
+            outcome: None,
+            closed: None,
+            newer: Default::default(),
+        };
+        let timeout_us = launch.options.timeout_ms.map(|limit| limit.saturating_mul(1000));
+        let deadline_us = timeout_us.map(|limit| started_boot_us.saturating_add(limit));
+        let keeper = Self {
+            lock,
+            custody: common.custody,
+            guard,
+            main: None,
+            is_parent: true,
+            look_us: None,
+            transit: common.transit,
+            done,
+            dir,
+            live_mark: launch.live_mark.clone(),
+            outcome,
+            recorder,
+            outputs,
+            input,
+            unnumbered: 0,
+            listener: common.listener,
+            clients: Vec::new(),
+            accept_us: None,
+            child_ends: common.child_ends,
+            meta,
+            started_boot_us,
+            // Without one, the deadline is met by the time that the loop counts.
+            alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
+            deadline_us,
+            grace_ms: launch.options.grace_ms,
+            limit_monitor: LimitMonitor::new(launch.options.limits, kept),
+            expiry: Expiry::new(launch.options.lifetime),
+            on_exit,
+            containment,
+            sync: launch.sync,
+            ending: Ending::new(id.pid, launch.options.survivors),
+        };
+        (keeper, common.buffer)
+    }
+
+    /// Tells the starter and the session that the command runs.
+    pub(crate) fn answer(&self, starter: Option<UnixStream>) {
+        let Some((mut starter, command)) = starter.zip(self.meta.command) else { return };
+        // A starter that died meanwhile changes nothing.
+        let reply = LaunchReply::Started(command).to_frame();
+        fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
+        tree::raise_oom_score(command.pid);
+        let at = self.meta.started.unwrap_or(Timestamp(0));
+        self.write_event(&Event { at, ..self.event(Kind::Started) });
+        self.custody.withdraw(Word::Starter);
+    }
 }
 
 fn execute(

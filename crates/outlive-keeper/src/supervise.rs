@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use outlive_core::control::{Hello, Reply, Request, SPOKEN};
+use outlive_core::control::{Hello, Place, Reply, Request, SPOKEN};
 use outlive_core::event::Kind;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
@@ -11,11 +11,12 @@ use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::region::Region;
 use outlive_sys::signal::Signal;
-use outlive_sys::{clock, socket};
+use outlive_sys::{clock, lock, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS, Waiting};
 use crate::ending::sync;
 use crate::endpoint::Output;
+use crate::guard::Word;
 use crate::killing::Killing;
 use crate::start::Keeper;
 
@@ -51,6 +52,7 @@ impl Keeper {
     /// Runs until the job is closed.
     pub(crate) fn supervise(mut self, buffer: Region) {
         let mut reading = ReadState { buffer, release_us: None };
+        self.see_to_guard(&mut reading.buffer);
         while !self.ending.is_closed() {
             let ready = self.wait(&reading);
             self.output(&ready, &mut reading);
@@ -73,22 +75,40 @@ impl Keeper {
         self.containment.remove();
         let unsynced = self.unsynced();
         // A client that still asks for something learns that there is no keeper, and does not wait for the disk.
-        drop((self.clients, self.listener));
+        self.clients.clear();
+        self.custody.withdraw(Word::Listener);
+        self.listener = None;
         // Before anything leaves the store, and after all that a process waits for.
         sync(&unsynced);
+        self.let_go();
+        self.containment.leave();
         if let Some(on_exit) = self.on_exit.take() {
             on_exit.exec(&self.dir);
         }
     }
 
+    /// Frees the lock and lets the guard go: all is done that it would have to do.
+    fn let_go(&self) {
+        if let Some(guard) = self.guard {
+            guard.dismiss(self.custody);
+        }
+        shared::forget_peers();
+        lock::unlock(&self.lock).ok();
+    }
+
     fn wait(&self, reading: &ReadState) -> Readiness {
         let mut fds = vec![PollFd::new(&self.child_ends, PollFlags::IN)];
+        // Of a command that is not its child the keeper learns in this way.
+        let main = self.main.as_ref().filter(|_| !self.is_parent && self.ending.is_running());
+        fds.extend(main.map(|main| PollFd::new(main, PollFlags::IN)));
+        let own_fds = fds.len();
         let mut add = |fd, flags| {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
             fds.len() - 1
         };
         let may_accept = self.clients.len() <= MAX_CLIENTS && self.accept_us.is_none();
-        let listener = may_accept.then(|| add(self.listener.as_fd(), PollFlags::IN));
+        let listener = self.listener.as_ref().filter(|_| may_accept);
+        let listener = listener.map(|listener| add(listener.as_fd(), PollFlags::IN));
         let outputs: Vec<Option<usize>> =
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
@@ -114,7 +134,7 @@ impl Keeper {
         }
         let is_ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
         Readiness {
-            child_ended: is_ready(Some(0)),
+            child_ended: (0..own_fds).any(|at| is_ready(Some(at))),
             connection: is_ready(listener),
             outputs: (0..outputs.len()).filter(|&index| is_ready(outputs[index])).collect(),
             input: is_ready(input),
@@ -137,8 +157,16 @@ impl Keeper {
         let limits = self.limit_monitor.next_us();
         let lifetime = self.expiry.next_us();
         let survivors = self.ending.survivors_us;
-        let next =
-            [self.deadline_us, killing, reading.release_us, limits, lifetime, survivors, self.accept_us];
+        let next = [
+            self.deadline_us,
+            killing,
+            reading.release_us,
+            limits,
+            lifetime,
+            survivors,
+            self.accept_us,
+            self.look_us,
+        ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
     }
@@ -146,7 +174,9 @@ impl Keeper {
     fn output(&mut self, ready: &Readiness, reading: &mut ReadState) {
         for &index in &ready.outputs {
             let count = self.read_output(index, &mut reading.buffer);
-            self.outputs[index].note_read(count, BUFFER);
+            if self.outputs[index].note_read(count, BUFFER) {
+                self.transit.resize(BUFFER);
+            }
             reading.release_us = Some(0);
         }
         if reading.release_us == Some(0) {
@@ -157,10 +187,10 @@ impl Keeper {
     /// Reads once from an output and records it; returns how much it was.
     pub(crate) fn read_output(&mut self, index: usize, buffer: &mut [u8]) -> usize {
         let output = &mut self.outputs[index];
-        let count = output.read(buffer);
+        let count = output.read(&self.transit, buffer.len());
         if count > 0 {
             let now = Timestamp(clock::wall_us());
-            self.recorder.record(&self.dir, output.stream, &buffer[..count], now);
+            self.recorder.record(&self.dir, output.stream, &self.transit, buffer, now);
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
@@ -171,7 +201,8 @@ impl Keeper {
     fn accept(&mut self) {
         let hello = Hello { versions: SPOKEN, nonce: self.meta.nonce };
         // One at a time: the next turn takes the next.
-        let accepted = fault::step(Point::ClientAccept, || socket::accept(&self.listener));
+        let Some(listener) = &self.listener else { return };
+        let accepted = fault::step(Point::ClientAccept, || socket::accept(listener));
         let is_out_of_room = match accepted {
             Ok(stream) => {
                 self.clients.extend(stream.and_then(|stream| Client::new(stream, &hello)));
@@ -210,6 +241,7 @@ impl Keeper {
         let reply = match request {
             Request::Signal { signal, by } => match Signal::from_number(signal) {
                 Some(signal) => {
+                    self.custody.note_signal(signal.number(), &by);
                     self.ending.last_signal = Some((signal.number(), by));
                     let sent = self.containment.send(signal);
                     Reply::Signalled { count: sent.reached.len() as u32, survivors: sent.refused }
@@ -224,8 +256,8 @@ impl Keeper {
                 }
                 None => Reply::refused("bad_signal", "there is no such signal"),
             },
-            Request::Input(bytes) if self.input.is_open() => {
-                self.clients[index].waiting = Waiting::Room(bytes);
+            Request::Input(bytes, place) if self.input.is_open() => {
+                self.clients[index].waiting = Waiting::Room(bytes, self.place_of(place));
                 return;
             }
             Request::Eof if self.input.is_open() => {
@@ -259,23 +291,36 @@ impl Keeper {
                 self.write_meta(Replacing::META_START);
                 Reply::Accepted
             }
-            Request::Input(_) | Request::Eof => {
+            Request::Input(..) | Request::Eof => {
                 Reply::refused("stdin_closed", "the command's standard input is not open")
             }
         };
         self.clients[index].reply(&reply);
     }
 
+    /// Returns the place of a piece of input; a client without a number gets one that no other has.
+    fn place_of(&mut self, place: Place) -> Place {
+        if place.client != 0 {
+            return place;
+        }
+        self.unnumbered += 1;
+        Place { client: u64::from(std::process::id()) << 32 | self.unnumbered, offset: 0 }
+    }
+
     /// Takes the input that clients wait to write, as far as there is room.
     fn take_waiting_input(&mut self) {
         for client in &mut self.clients {
-            let Waiting::Room(bytes) = &client.waiting else { continue };
+            let Waiting::Room(bytes, place) = &mut client.waiting else { continue };
+            if self.input.is_open() {
+                let taken = self.input.push(bytes, *place);
+                bytes.drain(..taken);
+                place.offset += taken as u64;
+            }
+            // Writing may have shown that the command has closed its end.
             if !self.input.is_open() {
                 client.reply(&closed());
-            } else if self.input.has_room_for(bytes.len()) {
-                self.input.push(bytes);
-                // Writing may have shown that the command has closed its end.
-                client.reply(&if self.input.is_open() { Reply::Accepted } else { closed() });
+            } else if bytes.is_empty() {
+                client.reply(&Reply::Accepted);
             }
         }
     }
@@ -292,6 +337,9 @@ impl Keeper {
     pub(crate) fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
         // A main process that has ended by itself, and only waits to be reaped, was not killed.
         if self.ending.is_running() && !self.containment.is_empty() {
+            if self.ending.cause.is_none() {
+                self.custody.note_cause(&cause);
+            }
             self.ending.cause.get_or_insert(cause);
         }
         let (grace_ms, now_us) = (grace_ms.unwrap_or(self.grace_ms), clock::boot_us());
@@ -301,6 +349,7 @@ impl Keeper {
                 self.ending.killing = Some(Killing::begin(&mut self.containment, signal, grace_ms, now_us));
             }
         }
+        self.custody.set_moment(Word::HardFrom, self.ending.killing.as_ref().map(Killing::hard_from_us));
         self.note_pause();
     }
 
@@ -312,6 +361,7 @@ impl Keeper {
         }
         if self.ending.survivors_us.is_some_and(|due| now_us >= due) {
             self.ending.survivors_us = None;
+            self.custody.set_moment(Word::SurvivorsDue, None);
             // The main process ended by itself, and so did the job; this only ends what it left behind.
             self.kill(Signal::TERM, None, Cause::Natural);
         }
@@ -321,6 +371,9 @@ impl Keeper {
         }
         if self.limit_monitor.next_us().is_some_and(|due| now_us >= due) {
             self.check_limits(now_us);
+        }
+        if self.look_us.is_some_and(|due| now_us >= due) {
+            self.reap(&mut reading.buffer);
         }
         if let Some(killing) = &mut self.ending.killing
             && now_us >= killing.next_us()
@@ -335,6 +388,7 @@ impl Keeper {
             reading.release_us = None;
             reading.buffer.release();
             self.outputs.iter_mut().for_each(Output::shrink);
+            self.transit.resize(outlive_sys::pipe::DEFAULT_CAPACITY);
         }
     }
 

@@ -26,6 +26,7 @@ pub mod ports;
 pub mod random;
 pub mod region;
 pub mod scope;
+pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod spawn;

@@ -173,7 +173,7 @@ pub fn end_at_file_limit() {
     }
 }
 
-/// Says when a child has ended: a descriptor that becomes readable.
+/// Says when a child has ended, or the guard: a descriptor that becomes readable.
 #[derive(Debug)]
 pub struct ChildEnds(OwnedFd);
 
@@ -189,6 +189,7 @@ impl ChildEnds {
             let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
             libc::sigemptyset(set.as_mut_ptr());
             libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+            crate::shared::add_peer_signal(set.as_mut_ptr());
             let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());

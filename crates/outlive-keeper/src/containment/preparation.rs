@@ -11,6 +11,8 @@ pub(crate) struct Preparation {
     pub(super) hierarchies: Hierarchies,
     /// Made already, because most jobs need it.
     pub(super) unified: Option<Group>,
+    /// The process that groups are named after: the guard, which has this program's pid when it has forked the keeper.
+    pub(crate) owner: ProcessId,
 }
 
 impl Preparation {
@@ -28,7 +30,7 @@ impl Preparation {
         let place = if is_in_scope { hierarchies.unified.as_deref() } else { hierarchies.best_place() };
         let make = |place| fault::step(Point::GroupMake, || Group::make(place, me)).ok();
         let unified = place.and_then(make);
-        Self { hierarchies, unified }
+        Self { hierarchies, unified, owner: me }
     }
 
     /// Removes what was made: there is no command to contain.
