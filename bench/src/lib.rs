@@ -4,6 +4,8 @@
 //! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `notify`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
 
+pub mod last_lines;
+pub mod mcp_server;
 pub mod recording;
 
 use std::error::Error;
@@ -34,10 +36,10 @@ const CONFIG: &str = "config.toml";
 /// Limits that no benchmark reaches, and none is off: the cost of keeping them is part of a start.
 const LIMITS: &str = "[limits]\nsession = 10000\ntotal = 10000\nbytes = \"4096G\"\n";
 
-/// One of the two builds of the keeper.
+/// A program that is a keeper.
 #[derive(Debug, Clone)]
 pub struct Keeper {
-    /// `static` or `dynamic`.
+    /// `static`, `dynamic`, or `lone` for `outlive` itself.
     pub label: &'static str,
     /// The program.
     pub path: PathBuf,

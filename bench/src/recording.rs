@@ -4,15 +4,14 @@ use outlive::Store;
 
 use crate::{Failure, Options, Samples, World, judge};
 
-/// The lowest speed, as a fraction of the speed of `cat`.
-const SPEED_BOUND: f64 = 0.9;
-
 /// The most processor time, as a multiple of that of `cat`.
 const PROCESSOR_BOUND: f64 = 1.15;
 
 /// What records the output.
 #[derive(Debug)]
 pub enum Way {
+    /// None: the writer's output is a file.
+    Raw,
     /// `cat > file`, the reference.
     Cat,
     /// The keepers of this store.
@@ -44,14 +43,19 @@ pub fn contenders(world: &World, options: &Options) -> Result<Vec<Contender>, Fa
 }
 
 impl Contender {
-    /// Judges the best speed and the best cost against `cat`, where there is a bound.
-    pub fn judge(&self, speed: Ratio, cost: Ratio, all_kept: &mut bool) -> String {
+    /// The writer alone.
+    pub fn raw() -> Self {
+        Self { way: Way::Raw, label: "> file".to_owned(), is_bound: false }
+    }
+
+    /// Judges whether it is as fast as `wanted` says, and its best cost against `cat`, where there is a bound.
+    pub fn judge(&self, is_fast: bool, wanted: &str, cost: Ratio, all_kept: &mut bool) -> String {
         if !self.is_bound {
             return String::new();
         }
-        let speed_word = judge(speed.best >= SPEED_BOUND, all_kept);
+        let speed_word = judge(is_fast, all_kept);
         let cost_word = judge(cost.best <= PROCESSOR_BOUND, all_kept);
-        format!("  {speed_word} (≥ {SPEED_BOUND}) {cost_word} (≤ {PROCESSOR_BOUND})")
+        format!("  {speed_word} ({wanted}) {cost_word} (≤ {PROCESSOR_BOUND})")
     }
 }
 
@@ -59,7 +63,8 @@ impl Contender {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ratio {
     best: f64,
-    median: f64,
+    /// Median to median.
+    pub median: f64,
 }
 
 impl Ratio {

@@ -346,7 +346,7 @@ fn receive(mut stream: TcpStream) -> Option<Value> {
         let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
         let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:"))?;
-        if bytes.len() - end - 4 >= length.trim().parse().ok()? {
+        if bytes.len() - end - 4 >= length.trim().parse::<usize>().ok()? {
             let body = serde_json::from_slice(&bytes[end + 4..]).ok();
             stream.write_all(b"HTTP/1.1 200 Taken\r\nContent-Length: 0\r\n\r\n").ok();
             return body;

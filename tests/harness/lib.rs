@@ -28,6 +28,7 @@ use serde_json::Value;
 pub use cgroups::cgroups;
 pub use disk::{FragileDisk, SmallDisk};
 pub use mcp::{Answer, ERAS, Era, Mcp};
+pub use outlive_test_pattern as pattern;
 pub use random::Random;
 pub use terminal::Terminal;
 pub use user::{User, everywhere};
@@ -497,12 +498,6 @@ pub fn activity(pid: i32) -> u64 {
     };
     // A thread may end meanwhile.
     tasks.flatten().filter_map(|task| of_task(task.path())).sum()
-}
-
-/// Returns byte `at` of the pattern that the program `writes` writes: every value occurs, newlines too, and no two
-/// neighbouring kilobytes are alike.
-pub fn pattern(at: u64) -> u8 {
-    (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
 /// Prints a line to the test's own output.

@@ -231,7 +231,7 @@ fn run_and_wait_streams_both_streams_and_takes_the_code() {
     let mut command = home.outlive(["run", "--wait", "--"]);
     command.arg(binary("writes")).args(["3000000", "stdout"]);
     let done = finish(command, b"").ok();
-    assert!(done.stdout.len() == 3_000_000 && (0..3_000_000).map(pattern).eq(done.stdout.iter().copied()));
+    assert_eq!((done.stdout.len(), pattern::first_difference(&done.stdout, 0)), (3_000_000, None));
     for code in [0, 1, 126, 255] {
         assert_eq!(home.run(["run", "--wait", &format!("exit {code}")]).code(code).error(), "");
     }
@@ -359,6 +359,17 @@ fn colours_are_for_terminals_only_and_can_be_turned_off() {
     assert!(on_terminal(&home, 120, &[], &["list"]).contains("\u{1b}[31mfailed"));
     assert!(!on_terminal(&home, 80, &[("NO_COLOR", "1")], &["--help"]).contains('\u{1b}'));
     assert!(!on_terminal(&home, 80, &[], &["--json", "list"]).contains('\u{1b}'));
+}
+
+#[test]
+fn one_line_is_a_line_and_two_are_lines() {
+    let home = Home::new();
+    for (line, output) in [("echo one", "4 B in 1 line\n"), ("echo 1; echo 2", "4 B in 2 lines\n")] {
+        let job = home.start_line(line);
+        home.wait(&job);
+        let shown = home.run(["show", &job]).ok().text();
+        assert!(shown.contains(output), "{shown}");
+    }
 }
 
 #[test]

@@ -127,6 +127,25 @@ fn a_keeper_that_may_open_no_more_files_rests_and_is_still_heard() {
 }
 
 #[test]
+fn a_keeper_whose_poll_fails_rests_and_goes_on_when_it_can() {
+    let home = Home::new();
+    let job = home.start_with(&["--stdin", "open"], ["cat"]);
+    let keeper = pid(&home.show(&job), "keeper_pid");
+    // The kernel polls no more descriptors than a process may open.
+    let limit = Rlimit { current: Some(1), ..getrlimit(Resource::Nofile) };
+    let before = prlimit(Pid::from_raw(keeper), Resource::Nofile, limit).unwrap();
+    // Wakes the keeper, which polls again.
+    let waiting = UnixStream::connect(home.job_dir(&job).join("ctl")).unwrap();
+    rests(keeper);
+    prlimit(Pid::from_raw(keeper), Resource::Nofile, before).unwrap();
+    home.run(["send", &job, "still there"]).ok();
+    home.wait_for_output(&job, "still there");
+    drop(waiting);
+    home.run(["kill", &job]).ok();
+    assert_eq!(home.wait(&job)["status"], "killed");
+}
+
+#[test]
 fn pipelined_requests_are_answered_in_their_order() {
     let home = Home::new();
     // One that prints nothing: nothing but the requests wakes its keeper.

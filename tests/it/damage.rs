@@ -250,13 +250,13 @@ fn a_damaged_snapshot_is_only_missing() {
             "{damage:?}"
         );
         let problems = || home.run(["--json", "doctor"]).json()["findings"].take();
+        // The keeper knows what the file does not say.
+        let shown = home.show(&live);
+        assert_eq!(shown["status"], "running", "{damage:?}: {shown}");
+        assert!(is_running(pid(&shown, "pid")) && is_running(pid(&shown, "keeper_pid")), "{shown}");
+        assert!(listed[0]["usage"]["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{listed}");
+        assert_eq!(listed[0]["usage"]["processes"], 1, "{listed}");
         if damage.is_some() {
-            // The keeper knows what the file does not say.
-            let shown = home.show(&live);
-            assert_eq!(shown["status"], "running", "{damage:?}: {shown}");
-            assert!(is_running(pid(&shown, "pid")) && is_running(pid(&shown, "keeper_pid")), "{shown}");
-            assert!(listed[0]["usage"]["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{listed}");
-            assert_eq!(listed[0]["usage"]["processes"], 1, "{listed}");
             assert_eq!(problems().as_array().unwrap().len(), 2, "{damage:?}");
         }
         home.run(["remove", &live]).code(1);

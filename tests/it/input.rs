@@ -50,7 +50,7 @@ fn a_question_is_answered() {
 #[test]
 fn binary_input_comes_back_as_it_is() {
     let home = Home::new();
-    let bytes: Vec<u8> = (0..1 << 20).map(pattern).collect();
+    let bytes: Vec<u8> = (0..1 << 20).map(pattern::byte).collect();
     for dash in [&[][..], &["-"]] {
         let job = start_open(&home, &["cat"]);
         let arguments = [&["send", &job], dash, &["--eof"][..dash.len()]].concat();

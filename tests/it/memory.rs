@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use outlive::{Job, Request, SessionName, Store};
-use outlive_tests::{Home, finish, signal, until};
+use outlive_tests::{Home, finish, lacks, signal, until};
 
 /// A store of a front end that has listed one job, and remembers it.
 struct Remembered {
@@ -76,17 +76,37 @@ fn what_cannot_change_is_read_once() {
 }
 
 #[test]
-fn a_removed_job_is_gone_and_its_id_can_be_another_jobs() {
+fn a_removed_job_is_gone() {
+    let it = Remembered::ended();
+    it.home.run(["remove", &it.job]).ok();
+    // In this order: a list forgets what is not there.
+    assert!(it.store.find(&it.job, None).is_err() && it.listed().is_empty());
+}
+
+#[test]
+fn the_id_of_a_removed_job_can_be_another_jobs() {
     let it = Remembered::ended();
     let before = it.listed().remove(0);
     it.home.run(["remove", &it.job]).ok();
-    assert!(it.listed().is_empty() && it.store.find(&it.job, None).is_err());
-    assert!(before.state(&it.store).is_removed() || before.state(&it.store).status.has_ended());
-    let again = Request::argv(["true"]).id(before.id().clone());
-    it.home.open().start(&again).unwrap();
+    it.home.open().start(&Request::argv(["true"]).id(before.id().clone())).unwrap();
+    assert_eq!(it.store.find(&it.job, None).unwrap().spec().command_line(), "true");
     let listed = it.listed();
     assert_eq!((listed.len(), listed[0].spec().command_line().as_str()), (1, "true"));
     assert!(listed[0].spec().nonce != before.spec().nonce && before.is_removed());
+    before.mark_seen();
+    assert!(!listed[0].is_seen(), "what is done to the one is not done to the other");
+}
+
+#[test]
+fn a_job_that_is_held_shows_what_happens_to_it() {
+    let it = Remembered::live();
+    let held = it.listed().remove(0);
+    let words = || held.state(&it.store).words();
+    assert_eq!(words(), "running");
+    it.home.run(["pause", &it.job]).ok();
+    assert_eq!(words(), "running, paused");
+    it.home.run(["kill", &it.job]).ok();
+    assert_eq!(words(), "killed");
 }
 
 #[test]
@@ -123,7 +143,10 @@ fn a_job_in_quarantine_is_not_listed_until_it_is_back() {
     fs::rename(&there, &aside).unwrap();
     assert!(it.listed().is_empty());
     fs::rename(&aside, &there).unwrap();
-    assert_eq!(it.words(), "failed");
+    settle(&there);
+    for _ in 0..2 {
+        assert_eq!(it.words(), "failed");
+    }
     // Restored from a copy: other files under the same names.
     let copied = finish(
         {
@@ -175,4 +198,39 @@ fn more_jobs_than_descriptors_can_be_listed() {
     limited.args(["-c", "ulimit -n 40; exec outlive list"]);
     let listed = finish(limited, b"").ok();
     assert_eq!((listed.text().lines().count(), listed.error().as_str()), (81, ""));
+}
+
+/// Counts the calls that `outlive list` makes on files and descriptors. `None`, with a note, where tracing is not permitted.
+fn calls_of_list(home: &Home) -> Option<usize> {
+    let trace = home.path().join("trace");
+    let mut traced = home.command("strace");
+    traced.args(["-f", "-e", "trace=%file,%desc", "-o"]).arg(&trace).args(["outlive", "list"]);
+    let is_traced = traced.output().is_ok_and(|output| output.status.success());
+    if !is_traced {
+        lacks("strace, and the right to trace");
+        return None;
+    }
+    let calls = fs::read_to_string(&trace).expect("strace has written it");
+    // A debug build looks at each descriptor before it closes it.
+    Some(calls.lines().filter(|call| call.contains('(') && !call.contains("F_GETFD")).count())
+}
+
+#[test]
+fn a_list_makes_few_calls_for_each_job() {
+    const MORE: usize = 8;
+    for (line, most) in [("sleep 1000", 19), ("exit 3", 16)] {
+        let home = Home::new();
+        let start = || {
+            let job = home.start_line(line);
+            if most == 16 {
+                home.wait(&job);
+                until("its keeper is gone", || home.keepers().is_empty());
+            }
+        };
+        start();
+        let Some(one) = calls_of_list(&home) else { return };
+        (0..MORE).for_each(|_| start());
+        let Some(more) = calls_of_list(&home) else { return };
+        assert!(more - one <= most * MORE, "{line}: {} calls a job", (more - one) / MORE);
+    }
 }

@@ -138,3 +138,33 @@ fn a_kill_ends_those_that_exist_and_tells_of_each() {
         serde_json::from_slice(&home.run(["--json", "list", "--live"]).ok().stdout).unwrap();
     assert!(left.is_empty(), "{left:?}");
 }
+
+#[test]
+fn what_is_done_to_several_jobs_is_done_to_those_that_exist_and_told_of_each() {
+    let home = Home::new();
+    let (one, other) = (named(&home, "one"), named(&home, "other"));
+    for (verb, done) in [
+        (&["pause"][..], "paused"),
+        (&["resume"], "resumed"),
+        (&["clear"], "cleared"),
+        (&["session", "transfer", "--to", "elsewhere"], "transferred"),
+    ] {
+        let words =
+            |json: &[&str]| home.run([json, verb, &["one", "nobody", "other", "one"]].concat()).code(3);
+        let said = words(&[]);
+        assert_eq!(said.text(), format!("{one} {done}\n{other} {done}\n"), "{verb:?}");
+        assert!(said.error().contains("there is no job \"nobody\""), "{}", said.error());
+        let said = words(&["--json"]);
+        assert_eq!(said.json(), json!({ done: [&one, &other] }), "{verb:?}");
+        assert_eq!(said.error_json()["error"]["code"], "not_found");
+    }
+    assert_eq!(home.show(&one)["session"], "elsewhere");
+    home.run(["kill", "one", "other"]).ok();
+    until("both are closed", || home.run(["list", "--live", "--json"]).ok().json() == json!([]));
+    let live = named(&home, "live");
+    // A job that cannot be removed keeps no other from it either.
+    let said = home.run(["remove", "one", "live", "other"]).code(1);
+    assert_eq!(said.text(), format!("{one} removed\n{other} removed\n"));
+    assert!(said.error().contains(&live), "{}", said.error());
+    assert_eq!(home.json(["list"]).as_array().map(Vec::len), Some(1));
+}

@@ -51,7 +51,7 @@ fn a_session_is_there_with_its_first_job_and_counts_them() {
     let text = home.run(["session", "list", "--usage"]).ok().text();
     assert!(text.contains("SESSION") && text.contains("empty"), "{text}");
     let text = home.run(["session", "show", "a"]).ok().text();
-    assert!(text.contains(live.trim()), "{text}");
+    assert!(text.contains(live.trim()) && text.contains(", 1 process\n"), "{text}");
 }
 
 #[test]

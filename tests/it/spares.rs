@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use outlive::{Request, Store};
+use outlive_sys::identity::Stat;
 use outlive_tests::{Era, Home, Mcp, all_processes, binary, is_running, signal, until};
 use serde_json::{Value, json};
 
@@ -66,7 +67,8 @@ fn a_spare_keeper_waits_without_touching_anything_and_takes_the_next_job() {
         fs::read_to_string(format!("/proc/{spare}/cgroup")).unwrap(),
         fs::read_to_string("/proc/self/cgroup").unwrap()
     );
-    assert_eq!(start(&home, &store), spare);
+    // It is the guard of the keeper that it forks.
+    assert_eq!(outlive_tests::guard_of(start(&home, &store)), Some(spare));
     let next = spare_of(&program);
     drop(store);
     until("the spare keeper ends with its store", || !is_running(next));
@@ -89,6 +91,20 @@ fn a_spare_keeper_that_died_or_is_of_an_older_build_is_not_used() {
     fs::rename(&newer, &program).unwrap();
     assert_ne!(start(&home, &store), old);
     until("the old one is gone", || !is_running(old));
+}
+
+#[test]
+fn a_spare_keeper_that_is_stopped_gets_no_job() {
+    let home = Home::new();
+    let program = own_keeper(&home);
+    let store = home.open().with_keeper(&program).with_spare_keepers();
+    start(&home, &store);
+    let stopped = spare_of(&program);
+    signal(stopped, "STOP");
+    until("it is stopped", || Stat::read(stopped).is_some_and(|stat| stat.state == 'T'));
+    assert_ne!(start(&home, &store), stopped, "the job is started by a new keeper");
+    signal(stopped, "CONT");
+    until("it ends when it goes on: there is no job for it", || !is_running(stopped));
 }
 
 #[test]

@@ -359,3 +359,13 @@ fn a_program_starts_jobs_through_the_library() {
     assert_eq!(home.show("lib")["exit_code"], 3);
     assert_eq!(home.logs("lib"), b"from the library\n");
 }
+
+/// What a loader has to relocate, each keeper has in memory of its own.
+#[test]
+fn the_programs_have_a_fixed_address() {
+    const EXECUTABLE: [u8; 2] = 2u16.to_ne_bytes();
+    for name in ["outlive", "outlive-keeper"] {
+        let program = std::fs::read(binary(name)).unwrap();
+        assert_eq!(program[16..18], EXECUTABLE, "{name}: the type of an ELF file");
+    }
+}

@@ -544,7 +544,7 @@ fn once_tries_each_that_is_due_once() {
     entry["next_us"] = 1.into();
     fs::write(path, entry.to_string()).unwrap();
     let refused = home.run(["deliver", "--once"]).code(1).text();
-    assert!(refused.contains("1 attempts failed"), "{refused}");
+    assert!(refused.contains("1 attempt failed"), "{refused}");
     let mut entry = entries(&home).remove(0);
     assert_eq!(entry["attempts"], 2);
     entry["next_us"] = 1.into();

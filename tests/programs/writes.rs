@@ -4,6 +4,8 @@
 
 use std::io::Write;
 
+use outlive_tests::pattern;
+
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize| arguments.get(at).and_then(|text| text.parse::<u64>().ok());
@@ -12,14 +14,15 @@ fn main() -> std::process::ExitCode {
     };
     let mut out: Box<dyn Write> =
         if stream == "stderr" { Box::new(std::io::stderr()) } else { Box::new(std::io::stdout()) };
-    let mut at = 0;
+    let (mut at, mut piece) = (0, vec![0; 64 << 10]);
     while at < bytes {
-        let end = (at + (64 << 10)).min(bytes);
-        let piece: Vec<u8> = (at..end).map(outlive_tests::pattern).collect();
-        if out.write_all(&piece).is_err() {
+        let count = (bytes - at).min(piece.len() as u64);
+        let part = &mut piece[..count as usize];
+        pattern::fill(part, at);
+        if out.write_all(part).is_err() {
             return std::process::ExitCode::from(3);
         }
-        at = end;
+        at += count;
     }
     if out.flush().is_err() {
         return std::process::ExitCode::from(3);

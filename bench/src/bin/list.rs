@@ -1,25 +1,45 @@
-//! `outlive list` over a large store, against `ls -l` over the same directories, and the share of it that looks for jobs to
-//! recover.
+//! A list of few jobs, all live, by the library, the command line and an MCP server; `outlive list` over a large store, against `ls -l`
+//! over the same directories; and the share of it that looks for jobs to recover.
 //!
 //! Every job is real. *Cold*: a new program, with an empty page cache where this user may drop it. *Warm*: a new program, with
-//! everything in memory. Both sides take turns.
+//! everything in memory. *Again*: a program that has listed the jobs before. All take turns.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outlive::{Job, Request, Store, Until};
+use outlive_bench::mcp_server::Server;
 use outlive_bench::{Failure, Options, Samples, World, conclude, finish, go_on, judge, settle};
 use outlive_sys::durable;
+use serde_json::json;
 
 /// `outlive list` may take at most so many times what `ls -l` takes over the same directories.
 const BOUND: f64 = 5.0;
 
 /// A front end that lists jobs again may take at most so many microseconds for each: a millisecond for 200.
 const AGAIN: f64 = 5.0;
+
+/// What lists the few jobs, and how many milliseconds it may take for 200 where `ls -lR` over the same directories takes [`LS`]; else in
+/// proportion.
+const FEW: [(&str, f64); 4] = [
+    ("ls -lR jobs", f64::INFINITY),
+    ("library, again", 1.0),
+    ("outlive list", 3.5),
+    ("MCP list_jobs, again", 2.0),
+];
+
+/// What `ls -lR` took over 200 jobs on the machine that the bounds are for, in milliseconds.
+const LS: f64 = 13.1;
+
+/// A front end does not remember what changed within the last second.
+const UNSETTLED: Duration = Duration::from_millis(1200);
+
+/// Each further job may take at most so many times what one of the first half takes: growth is linear.
+const GROWTH: f64 = 1.5;
 
 /// So many jobs are under way at a time while the store is made.
 const BATCH: u64 = 50;
@@ -29,28 +49,45 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<bool, Failure> {
-    let (options, [ended, live, rounds]) = Options::parse([("ended", 5000), ("live", 200), ("rounds", 5)])?;
+    let (options, [ended, live, rounds]) = Options::parse([("ended", 9800), ("live", 200), ("rounds", 5)])?;
     let world = World::new(&options)?;
     let keeper = options.keepers.first().ok_or("there is no keeper")?;
     let store = world.store(keeper)?;
-    let asked = Instant::now();
-    end_many(&store, ended)?;
+    let bench = Bench { store: &store, outlive: &options.outlive };
+    let mut all_kept = true;
     let request = Request::argv(["sleep", "3600"]);
     for _ in 0..live {
         go_on()?;
         store.start(&request)?;
     }
+    println!("list: {live} live jobs; {}", world.describe());
+    let mut command = Server::outlive(&world, &options);
+    let mut server = Server::start(command.args(["--session", "default"]), &mut Samples::default())?;
+    let few = bench.few(&mut server, rounds * 10, &mut all_kept)?;
+    drop(server);
+    let asked = Instant::now();
+    end_many(&store, ended / 2)?;
+    let half = bench.growth(rounds)?;
+    end_many(&store, ended - ended / 2)?;
+    let all = bench.growth(rounds)?;
     println!(
         "list: {ended} ended jobs and {live} live ones, made in {:.0} s; {}",
         asked.elapsed().as_secs_f64(),
         world.describe()
     );
+    for (place, name) in ["library, again", "outlive list"].iter().enumerate() {
+        let each = |from: [f64; 2], to: [f64; 2], count| (to[place] - from[place]) * 1e3 / count as f64;
+        let (first, second) = (each(few, half, ended / 2), each(half, all, ended - ended / 2));
+        let word = judge(second <= first * GROWTH, &mut all_kept);
+        println!(
+            "{:<6}{name:<38}{:>9.1} ms, {first:.1} µs for each of the first half, {second:.1} of the second  {word} (≤ {GROWTH} ×)",
+            "more", all[place]
+        );
+    }
     let is_cold = drop_caches(world.path()).is_ok();
     if !is_cold {
         println!("nothing is cold: this user may not drop the caches (/proc/sys/vm/drop_caches)");
     }
-    let bench = Bench { store: &store, outlive: &options.outlive };
-    let mut all_kept = true;
     println!("{:<6}{:<38}{:>9}{:>9}{:>9}{:>11}", "", "", "best ms", "p50", "most", "p50 ÷ ls");
     for word in ["cold", "warm"].into_iter().skip(usize::from(!is_cold)) {
         bench.measure(word, rounds, ended + live, &mut all_kept)?;
@@ -94,6 +131,64 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Measures lists of few jobs, in turns; returns what [`Bench::growth`] returns.
+    fn few(&self, server: &mut Server, rounds: u64, all_kept: &mut bool) -> Result<[f64; 2], Failure> {
+        std::thread::sleep(UNSETTLED);
+        let mut samples = FEW.map(|_| Samples::default());
+        for round in 0..=rounds {
+            go_on()?;
+            let arguments = json!({"name": "list_jobs", "arguments": {}});
+            server.rest()?;
+            let (answer, listed) = server.request("tools/call", &arguments)?;
+            if !answer["content"][0]["text"].as_str().is_some_and(|text| text.contains(" live")) {
+                return Err(format!("the server lists no live job: {answer}").into());
+            }
+            let times = [self.program(FEW[0].0)?.0, self.again()?, self.program(FEW[2].0)?.0, listed];
+            // The first has nothing in memory.
+            if round > 0 {
+                samples.iter_mut().zip(times).for_each(|(samples, time)| samples.add(time));
+            }
+        }
+        println!("{:<6}{:<38}{:>9}{:>9}{:>9}{:>11}", "", "", "best ms", "p50", "most", "p50 ÷ ls");
+        let floor = samples[0].median();
+        for ((name, bound), samples) in FEW.iter().zip(&samples) {
+            let (ratio, bound) = (samples.median() / floor, bound / LS);
+            let verdict = match bound.is_finite() {
+                true => format!("  {} (≤ {bound:.2})", judge(ratio <= bound, all_kept)),
+                false => String::new(),
+            };
+            println!(
+                "{:<6}{name:<38}{:>9.2}{:>9.2}{:>9.2}{ratio:>11.2}{verdict}",
+                "few",
+                samples.best(),
+                samples.median(),
+                samples.quantile(1.0)
+            );
+        }
+        Ok([samples[1].median(), samples[2].median()])
+    }
+
+    /// Returns the milliseconds of a list by this program, and by a new one.
+    fn growth(&self, rounds: u64) -> Result<[f64; 2], Failure> {
+        std::thread::sleep(UNSETTLED);
+        let mut samples = [Samples::default(), Samples::default()];
+        for _ in 0..=rounds {
+            go_on()?;
+            samples[0].add(self.again()?);
+            samples[1].add(self.program("outlive list")?.0);
+        }
+        Ok(samples.map(|samples| samples.median()))
+    }
+
+    /// Lists the jobs with their states, as a server does it again; returns the milliseconds.
+    fn again(&self) -> Result<f64, Failure> {
+        let asked = Instant::now();
+        let jobs = self.store.list(None)?.jobs;
+        let is_any_live = jobs.iter().filter(|job| job.state(self.store).is_live()).count() > 0;
+        let millis = asked.elapsed().as_secs_f64() * 1e3;
+        if is_any_live { Ok(millis) } else { Err("no live job is listed".into()) }
+    }
+
     /// Measures whole programs, in turns.
     fn measure(&self, word: &str, rounds: u64, jobs: u64, all_kept: &mut bool) -> Result<(), Failure> {
         let names = ["ls -lR jobs", "ls -l jobs", "outlive list", "outlive list --json"];

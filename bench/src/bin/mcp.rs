@@ -8,14 +8,11 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::process::{Command, ExitCode};
 
+use outlive_bench::mcp_server::Server;
 use outlive_bench::{Failure, Options, Samples, World, conclude, go_on, judge, sum_of_lines};
-use outlive_sys::identity::{Handle, ProcessId};
-use outlive_sys::signal::Signal;
+use outlive_sys::identity::ProcessId;
 use serde_json::{Value, json};
 
 /// One client begins its turn without the tools of a server that takes longer to say its first word, in milliseconds.
@@ -45,7 +42,7 @@ fn run() -> Result<bool, Failure> {
     let world = World::new(&options)?;
     println!("mcp: {jobs} live jobs, {rounds} rounds; {}", world.describe());
     let mut all_kept = true;
-    let mut sides = vec![Side::new(Kind::Outlive, outlive(&world, &options), STARTS * 10)?];
+    let mut sides = vec![Side::new(Kind::Outlive, Server::outlive(&world, &options), STARTS * 10)?];
     match commander(&world, &options)? {
         Some(command) => sides.push(Side::new(Kind::Commander, command, STARTS)?),
         None => println!(
@@ -57,13 +54,6 @@ fn run() -> Result<bool, Failure> {
         side.print(&mut all_kept);
     }
     Ok(all_kept || !options.is_check)
-}
-
-fn outlive(world: &World, options: &Options) -> Command {
-    let mut command = Command::new(&options.outlive);
-    command.arg("mcp").env("OUTLIVE_HOME", world.path().join("store")).env_remove("OUTLIVE_CONFIG");
-    command.current_dir(world.path());
-    command
 }
 
 /// Returns the other server, with its home in the benchmark's directory and its telemetry off.
@@ -224,7 +214,7 @@ impl Side {
     }
 
     fn weigh(&mut self) -> Result<(), Failure> {
-        self.pss = sum_of_lines(&format!("/proc/{}/smaps_rollup", self.server.child.id()), &["Pss"])?;
+        self.pss = sum_of_lines(&format!("/proc/{}/smaps_rollup", self.server.pid()), &["Pss"])?;
         Ok(())
     }
 
@@ -251,78 +241,5 @@ impl Side {
             self.starts.quantile(1.0)
         );
         println!("  memory of the server with its jobs: {:.1} MiB (PSS)", self.pss as f64 / 1024.0);
-    }
-}
-
-/// A server and the pipes to it. Dropping it ends it, and what it leaves running of its jobs where those are known by process.
-struct Server {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    asked: u64,
-    processes: Vec<ProcessId>,
-}
-
-impl Server {
-    /// Starts one and shakes hands; the time to its first answer is a sample.
-    fn start(command: &mut Command, starts: &mut Samples) -> Result<Self, Failure> {
-        let began = Instant::now();
-        let program = Path::new(command.get_program()).display().to_string();
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (stdin, stdout) = stdin.zip(stdout).ok_or("a server has no pipes")?;
-        let mut server =
-            Self { child, stdin, stdout: BufReader::new(stdout), asked: 0, processes: Vec::new() };
-        let about = json!({"name": "bench", "version": "1"});
-        server.request(
-            "initialize",
-            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}),
-        )?;
-        starts.add(began.elapsed().as_secs_f64() * 1e3);
-        server.stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")?;
-        Ok(server)
-    }
-
-    /// Lets the server finish its work after an answer, so that it does not count as part of the next request.
-    fn rest(&mut self) -> Result<(), Failure> {
-        self.request("ping", &json!({})).map(drop)
-    }
-
-    /// Asks, and returns the result and the milliseconds until it came. Other messages of the server are ignored.
-    fn request(&mut self, method: &str, params: &Value) -> Result<(Value, f64), Failure> {
-        self.asked += 1;
-        let request = json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params});
-        let mut line = format!("{request}\n");
-        let began = Instant::now();
-        self.stdin.write_all(line.as_bytes())?;
-        loop {
-            line.clear();
-            if self.stdout.read_line(&mut line)? == 0 {
-                return Err(format!("a server ended at {method}").into());
-            }
-            let millis = began.elapsed().as_secs_f64() * 1e3;
-            let mut answer: Value = serde_json::from_str(&line)?;
-            if answer["id"] != self.asked || answer.get("method").is_some() {
-                continue;
-            }
-            return match answer.get("error") {
-                Some(error) => Err(format!("{method}: {error}").into()),
-                None => Ok((answer["result"].take(), millis)),
-            };
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-        for process in &self.processes {
-            // Most have ended; a pid that belongs to another process now is not touched.
-            if let Some(handle) = Handle::open(*process) {
-                handle.signal(Signal::KILL).ok();
-            }
-        }
     }
 }

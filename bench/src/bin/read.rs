@@ -19,7 +19,7 @@ use outlive::{
 };
 use outlive_bench::{
     Failure, Options, Samples, World, beside, conclude, end, expect_bytes, finish, go_on, judge, keeper_of,
-    processor_seconds, sum_of_lines,
+    last_lines, processor_seconds, sum_of_lines,
 };
 use outlive_sys::clock;
 use outlive_sys::identity::{Handle, ProcessId};
@@ -59,6 +59,9 @@ const SPREAD: u64 = 50_000;
 /// What is searched for; the same to `grep` and to us. Rare, one line of a hundred, and a pattern without any fixed text.
 const PATTERNS: [&str; 3] = ["panicked", "[0-9] warning: [^ ]*", "[0-9][0-9]ms [a-m]*  *[A-Z]"];
 
+/// Prints 7 MB of lines that are shorter than most: a chunk of the index has many of them.
+const SHORT_LINES: &str = "seq 1000000";
+
 /// How many followers there are where there are many.
 const FOLLOWERS: usize = 20;
 
@@ -85,6 +88,10 @@ fn run() -> Result<bool, Failure> {
     }
     let [_, large] = logs.first().ok_or("there is no log")?;
     bench.places(&logs, rounds, &mut all_kept)?;
+    let counted = bench.start(SHORT_LINES.to_owned())?;
+    finish(&store, &counted)?;
+    let tails = [("7 MB of seq", &counted), ("1 GiB", &large.job)];
+    last_lines::compare(&options.outlive, &store, &tails, rounds, &mut all_kept)?;
     bench.nothing_new(large, rounds, &mut all_kept)?;
     bench.search(large, searches, &mut all_kept)?;
     bench.follow(ticks)?;

@@ -4,7 +4,7 @@
 //! end; for a job, the return of `wait`, before which the keeper has also synced the outcome. Processor time is that of
 //! everything but the writer: `cat`, or the keeper. It is taken twice: when the end is told, which is what the bound is
 //! about, and when the output is also on the disk. The keeper sees to that itself; after `cat` it takes a `sync`, whose
-//! time is added.
+//! time is added. Each keeper has two rows: one keeps all of the output, one as much as the default cap lets it.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
@@ -21,6 +21,9 @@ use outlive_bench::{
 };
 use outlive_sys::spawn::{self, Reap};
 
+/// The lowest speed, as a fraction of the speed of `cat`, by the medians.
+const SPEED_BOUND: f64 = 0.95;
+
 fn main() -> ExitCode {
     conclude(run)
 }
@@ -28,6 +31,8 @@ fn main() -> ExitCode {
 /// One row of the table.
 struct Row {
     contender: Contender,
+    /// The output is kept as far as the default cap lets it.
+    is_capped: bool,
     wall: Vec<f64>,
     /// Seconds of processor time until the end is told.
     recording: Vec<f64>,
@@ -49,8 +54,19 @@ fn run() -> Result<bool, Failure> {
     if !spawn::adopt_orphans() {
         return Err("this kernel has no subreapers, and what a keeper has used cannot be known".into());
     }
-    let row = |contender| Row { contender, wall: Vec::new(), recording: Vec::new(), everything: Vec::new() };
-    let mut rows: Vec<Row> = contenders(&world, &options)?.into_iter().map(row).collect();
+    let row = |contender, is_capped| Row {
+        contender,
+        is_capped,
+        wall: Vec::new(),
+        recording: Vec::new(),
+        everything: Vec::new(),
+    };
+    let mut rows: Vec<Row> =
+        contenders(&world, &options)?.into_iter().map(|contender| row(contender, false)).collect();
+    for mut contender in contenders(&world, &options)?.into_iter().skip(1) {
+        contender.label.push_str(", cap");
+        rows.push(row(contender, true));
+    }
     println!(
         "throughput: {:.2} GiB of 80-byte lines in 64 KiB writes, {repeats} times; {}",
         bytes as f64 / f64::from(1 << 30),
@@ -63,8 +79,8 @@ fn run() -> Result<bool, Failure> {
             let row = &mut rows[(place + repeat as usize) % row_count];
             settle(world.path())?;
             let run = match &row.contender.way {
-                Way::Cat => through_cat(world.path(), bytes)?,
-                Way::Job(store) => through_keeper(store, bytes)?,
+                Way::Raw | Way::Cat => through_cat(world.path(), bytes)?,
+                Way::Job(store) => through_keeper(store, bytes, row.is_capped)?,
             };
             row.wall.push(run.wall);
             row.recording.push(run.recording);
@@ -95,12 +111,14 @@ fn through_cat(directory: &Path, bytes: u64) -> Result<Run, Failure> {
     Ok(Run { wall, recording: used, everything: used + syncing })
 }
 
-fn through_keeper(store: &Store, bytes: u64) -> Result<Run, Failure> {
+fn through_keeper(store: &Store, bytes: u64, is_capped: bool) -> Result<Run, Failure> {
     // Something that lingers keeps the keeper alive after the writer's end, asleep, so that its time can be read.
     let line =
         format!("sleep 600 </dev/null >/dev/null 2>&1 & exec '{}' {bytes}", beside("lines")?.display());
     let asked = Instant::now();
-    let job = store.start(&Request::shell(line).with_shell("sh").output_cap(None))?.job;
+    let request = Request::shell(line).with_shell("sh");
+    let request = if is_capped { request } else { request.output_cap(None) };
+    let job = store.start(&request)?.job;
     let waited = store.wait(std::slice::from_ref(&job), Until::All, None);
     let wall = asked.elapsed().as_secs_f64();
     let keeper = keeper_of(store, &job).ok_or("the job has no keeper")?;
@@ -108,7 +126,9 @@ fn through_keeper(store: &Store, bytes: u64) -> Result<Run, Failure> {
     let outcome = waited.states.into_iter().next().and_then(|state| state.outcome);
     let outcome = outcome.ok_or("the job has no outcome")?;
     expect_bytes(outcome.totals.bytes, bytes)?;
-    expect_bytes(log_bytes(&job)?, bytes)?;
+    if !is_capped {
+        expect_bytes(log_bytes(&job)?, bytes)?;
+    }
     store.kill(&job, &Kill { force: true, by: "bench".to_owned(), ..Kill::default() })?;
     gone(keeper)?;
     // The kernel's figure for a process includes the children that it has reaped, here the writer.
@@ -149,7 +169,7 @@ fn reap(pid: i32) -> Result<f64, Failure> {
 /// Prints the table; tells whether all bounds were kept.
 fn print(rows: &[Row], bytes: u64) -> bool {
     println!(
-        "{:<16}{:>8}{:>8}{:>8}{:>15}{:>10}{:>8}{:>15}{:>11}{:>15}",
+        "{:<21}{:>8}{:>8}{:>8}{:>15}{:>10}{:>8}{:>15}{:>11}{:>15}",
         "", "best s", "median", "MB/s", "÷ cat", "CPU s/GB", "median", "÷ cat", "with sync", "÷ cat"
     );
     let gigabytes = bytes as f64 / 1e9;
@@ -164,9 +184,10 @@ fn print(rows: &[Row], bytes: u64) -> bool {
         let ([wall, recording, everything], [cat_wall, cat_recording, cat_everything]) = (of(row), of(floor));
         let speed = Ratio::of(&cat_wall, &wall);
         let cost = Ratio::of(&recording, &cat_recording);
-        let verdicts = row.contender.judge(speed, cost, &mut all_kept);
+        let is_fast = speed.median >= SPEED_BOUND;
+        let verdicts = row.contender.judge(is_fast, &format!("≥ {SPEED_BOUND}"), cost, &mut all_kept);
         println!(
-            "{:<16}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>10.3}{:>8.3}{:>15}{:>11.3}{:>15}{verdicts}",
+            "{:<21}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>10.3}{:>8.3}{:>15}{:>11.3}{:>15}{verdicts}",
             row.contender.label,
             wall.best() * gigabytes,
             wall.median() * gigabytes,

@@ -1,4 +1,4 @@
-//! Output of many jobs at once, against as many `writer | cat > file`.
+//! Output of many jobs at once, against as many `writer > file` and `writer | cat > file`.
 //!
 //! The same as `throughput`, but everything competes: for the processors, for the disk, and for the store. The cap is on,
 //! as it is by default. Wall time is from the first request to the moment when a waiter for all knows that all
@@ -20,6 +20,9 @@ use outlive_bench::{
     Failure, Options, Samples, World, beside, conclude, expect_bytes, finish, go_on, keeper_of,
     processor_seconds, settle, used_by,
 };
+
+/// The longest time, as a multiple of that of the writers alone, by the medians.
+const TIME_BOUND: f64 = 1.5;
 
 fn main() -> ExitCode {
     conclude(run)
@@ -50,7 +53,8 @@ fn run() -> Result<bool, Failure> {
         wall: Samples::default(),
         processor: Samples::default(),
     };
-    let mut rows: Vec<Row> = contenders(&world, &options)?.into_iter().map(row).collect();
+    let others = contenders(&world, &options)?;
+    let mut rows: Vec<Row> = std::iter::once(Contender::raw()).chain(others).map(row).collect();
     println!(
         "writers: {writers} at once, each {:.0} MiB of 80-byte lines in 64 KiB writes, {repeats} times; {}, where a new file takes {:.0} µs",
         bytes as f64 / f64::from(1 << 20),
@@ -64,6 +68,7 @@ fn run() -> Result<bool, Failure> {
             let row = &mut rows[(place + repeat as usize) % row_count];
             settle(world.path())?;
             let run = match &row.contender.way {
+                Way::Raw => to_files(world.path(), repeat, writers, bytes)?,
                 Way::Cat => through_cats(world.path(), repeat, writers, bytes)?,
                 Way::Job(store) => {
                     let alone = through_keepers(store, writers, bytes, false)?;
@@ -79,6 +84,39 @@ fn run() -> Result<bool, Failure> {
     }
     let all_kept = print(&rows, writers * bytes);
     Ok(all_kept || !options.is_check)
+}
+
+/// A writer whose output is a file. Dropping it ends it.
+struct Writer(Child);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn to_files(directory: &Path, repeat: u64, writers: u64, bytes: u64) -> Result<Run, Failure> {
+    let path = |number: u64| directory.join(format!("raw-{repeat}-{number}.log"));
+    let asked = Instant::now();
+    let mut started = Vec::new();
+    for number in 0..writers {
+        let mut writer = Command::new(beside("lines")?);
+        writer.arg(bytes.to_string()).stdout(File::create_new(path(number))?);
+        started.push(Writer(writer.spawn()?));
+    }
+    let starting = asked.elapsed().as_secs_f64();
+    for writer in &mut started {
+        if !writer.0.wait()?.success() {
+            return Err("a writer failed".into());
+        }
+    }
+    let wall = asked.elapsed().as_secs_f64();
+    for number in 0..writers {
+        expect_bytes(fs::metadata(path(number))?.len(), bytes)?;
+        File::create(path(number))?;
+    }
+    Ok(Run { starting, wall, processor: 0.0 })
 }
 
 /// A writer and the `cat` that reads it. Dropping it ends both.
@@ -169,29 +207,31 @@ fn through_keepers(store: &Store, writers: u64, bytes: u64, do_linger: bool) -> 
 /// Prints the table; tells whether all bounds were kept.
 fn print(rows: &[Row], bytes: u64) -> bool {
     println!(
-        "{:<16}{:>10}{:>8}{:>8}{:>8}{:>15}{:>10}{:>8}{:>15}",
-        "", "started s", "best s", "median", "MB/s", "÷ cat", "CPU s/GB", "median", "÷ cat"
+        "{:<16}{:>10}{:>8}{:>8}{:>8}{:>15}{:>15}{:>10}{:>8}{:>15}",
+        "", "started s", "best s", "median", "MB/s", "× raw", "× cat", "CPU s/GB", "median", "× cat"
     );
     let gigabytes = bytes as f64 / 1e9;
     let mut all_kept = true;
-    let Some(floor) = rows.first() else { return false };
+    let [raw, cat, ..] = rows else { return false };
     for row in rows {
-        let speed = Ratio::of(&floor.wall, &row.wall);
-        let cost = Ratio::of(&row.processor, &floor.processor);
-        let verdicts = row.contender.judge(speed, cost, &mut all_kept);
+        let time = Ratio::of(&row.wall, &raw.wall);
+        let cost = Ratio::of(&row.processor, &cat.processor);
+        let is_fast = time.median <= TIME_BOUND;
+        let verdicts = row.contender.judge(is_fast, &format!("≤ {TIME_BOUND} × raw"), cost, &mut all_kept);
         println!(
-            "{:<16}{:>10.3}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>10.3}{:>8.3}{:>15}{verdicts}",
+            "{:<16}{:>10.3}{:>8.3}{:>8.3}{:>8.0}{:>15}{:>15}{:>10.3}{:>8.3}{:>15}{verdicts}",
             row.contender.label,
             row.starting.best(),
             row.wall.best(),
             row.wall.median(),
             gigabytes * 1e3 / row.wall.best(),
-            speed,
+            time,
+            Ratio::of(&row.wall, &cat.wall),
             row.processor.best() / gigabytes,
             row.processor.median() / gigabytes,
             cost,
         );
     }
-    println!("(÷ cat: best to best / median to median)");
+    println!("(×: best to best / median to median)");
     all_kept
 }

@@ -14,7 +14,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Command, CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
-use crate::args::{Arguments, Common, Run, Verb};
+use crate::args::{Arguments, Common, Verb};
 use crate::failure::{Failure, report};
 
 fn main() -> ExitCode {
@@ -48,9 +48,7 @@ fn parse() -> Result<Arguments, clap::Error> {
         return Ok(arguments);
     }
     // Errors come from the full set of declarations.
-    if starts_a_job()
-        && let Ok(arguments) = parse_start()
-    {
+    if let Some(Ok(arguments)) = parse_alone() {
         return Ok(arguments);
     }
     let mut command = ManuallyDrop::new(Arguments::command());
@@ -58,15 +56,29 @@ fn parse() -> Result<Arguments, clap::Error> {
     Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
-/// Reads `run` alone: declaring all other verbs takes longer than parsing the line, and a start should be fast.
-fn parse_start() -> Result<Arguments, clap::Error> {
-    let run = Run::augment_args(Command::new("run"));
-    let command = Common::augment_args(Command::new("outlive")).subcommand(run);
+/// Reads a verb that is used often, with its own declarations: declaring all other verbs takes longer than parsing the line.
+fn parse_alone() -> Option<Result<Arguments, clap::Error>> {
+    let verb = std::env::args_os().skip(1).find(|argument| argument != "--json")?;
+    Some(match verb.to_str()? {
+        "run" => declare("run", |run| Verb::Run(Box::new(run))),
+        "list" => declare("list", Verb::List),
+        "show" => declare("show", Verb::Show),
+        "logs" => declare("logs", Verb::Logs),
+        "wait" => declare("wait", Verb::Wait),
+        "kill" => declare("kill", Verb::Kill),
+        _ => return None,
+    })
+}
+
+/// Reads the command line as one of this verb.
+fn declare<A: Args>(name: &'static str, verb: impl FnOnce(A) -> Verb) -> Result<Arguments, clap::Error> {
+    let own = A::augment_args(Command::new(name));
+    let command = Common::augment_args(Command::new("outlive")).subcommand(own);
     let mut matches = ManuallyDrop::new(command).try_get_matches_from_mut(std::env::args_os())?;
-    let (_, mut of_run) =
+    let (_, mut of_verb) =
         matches.remove_subcommand().ok_or(clap::Error::new(ErrorKind::MissingSubcommand))?;
-    let run = Box::new(Run::from_arg_matches_mut(&mut of_run)?);
-    Ok(Arguments { common: Common::from_arg_matches_mut(&mut matches)?, verb: Verb::Run(run) })
+    let verb = verb(A::from_arg_matches_mut(&mut of_verb)?);
+    Ok(Arguments { common: Common::from_arg_matches_mut(&mut matches)?, verb })
 }
 
 /// Tells, before the command line is parsed, whether it starts a job: a keeper can then be executed meanwhile. A wrong guess

@@ -10,6 +10,9 @@ pub enum QuantityError {
     /// Not a duration.
     #[error("not a duration: write 500ms, 10s, 5m, 2h30m, 1d; a bare number is seconds")]
     Duration,
+    /// Longer than any use, and than some clocks hold.
+    #[error("more than a hundred years")]
+    TooLong,
     /// Not a size.
     #[error("not a size: write 4096, 64K, 100M, 2G")]
     Size,
@@ -56,7 +59,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     }
     // A hundred years is beyond any use, and far from any overflow in microseconds.
     if total > 100.0 * 366.0 * 86_400.0 {
-        return Err(QuantityError::Duration);
+        return Err(QuantityError::TooLong);
     }
     Duration::try_from_secs_f64(total).map_err(|_| QuantityError::Duration)
 }
@@ -172,8 +175,11 @@ mod tests {
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "s", "-1", "1x", "10s5", "1e9", "1..2s", "ten", "999999999d", "5 m"] {
+        for text in ["", "s", "-1", "1x", "10s5", "1e9", "1..2s", "ten", "5 m"] {
             assert_eq!(parse_duration(text), Err(QuantityError::Duration), "{text}");
+        }
+        for text in ["999999999d", "36601d", &"9".repeat(400)] {
+            assert_eq!(parse_duration(text), Err(QuantityError::TooLong), "{text}");
         }
     }
 

@@ -12,13 +12,14 @@ pub mod label;
 pub mod options;
 pub mod rawtext;
 pub mod status;
+pub mod terminal;
 pub mod timestamp;
 
 // The folders are for reading the source; a name is used without its folder.
 mod format;
 mod protocol;
 mod text;
-pub use format::{containment, event, index, meta, newer, outcome, segment, session, spec};
+pub use format::{checksum, containment, event, index, meta, newer, outcome, segment, session, spec};
 pub use protocol::{control, launch, wire};
 pub use text::{budget, characters, context, cursor, lines, plain, rendered};
 

@@ -12,6 +12,8 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{Attempt, try_read, try_write};
 use outlive_sys::socket;
 
+use crate::viewers::Viewer;
+
 /// How many clients may be connected at a time.
 pub(crate) const MAX_CLIENTS: usize = 64;
 
@@ -44,6 +46,8 @@ pub(crate) struct Client {
     /// At most one answer: the next request is taken when this one is sent.
     unsent: Vec<u8>,
     pub(crate) waiting: Waiting,
+    /// It shows the command's terminal to a person.
+    pub(crate) viewer: Option<Viewer>,
     peer: Peer,
 }
 
@@ -54,7 +58,8 @@ impl Client {
             return None;
         }
         let (unsent, waiting) = (hello.to_frame(), Waiting::No);
-        let mut client = Self { stream, received: Vec::new(), unsent, waiting, peer: Peer::Open };
+        let mut client =
+            Self { stream, received: Vec::new(), unsent, waiting, viewer: None, peer: Peer::Open };
         client.flush();
         Some(client)
     }

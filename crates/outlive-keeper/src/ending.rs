@@ -221,6 +221,7 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.record_gap();
+        self.recorder.finish_removal();
         let usage = self.usage(&main);
         self.note_peaks(&usage, now);
         let outcome = Outcome {
@@ -330,6 +331,8 @@ impl Keeper {
             self.custody.withdraw(Word::Done);
             // It is freed in any case when it is closed.
             fault::step(Point::DoneRelease, || lock::unlock(&done)).ok();
+            // A waiter that the kernel woke on this processor goes first: the rest, which ends in a sync, is awaited by none.
+            std::thread::yield_now();
         }
         // Last: waiters go by the outcome, and need not wait for the snapshot.
         self.write_meta(Replacing::META_END);
@@ -340,6 +343,7 @@ impl Keeper {
     fn close(&mut self, main: &Reaped, end_event: EndEvent) {
         let now = Timestamp(clock::wall_us());
         self.recorder.record_gap();
+        self.recorder.finish_removal();
         let usage = self.usage(main);
         self.note_peaks(&usage, now);
         let closed = Closed { closed: now, usage: Some(usage), totals: self.recorder.totals() };

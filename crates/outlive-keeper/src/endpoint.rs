@@ -1,23 +1,29 @@
-//! What connects the keeper with the command: its ends of the pipes.
+//! What connects the keeper with the command: its ends of the pipes, or the master of the command's terminal.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
+use outlive_core::terminal::query::{Facts, Queries};
+use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
+use outlive_sys::pty;
 
 use crate::guard::{Custody, Word};
 use crate::input::Input;
-use crate::transit::Transit;
+use crate::recorder::Transit;
 
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
 /// memory for pipes, so a quiet job must not take it.
 const HOT_AFTER: u32 = 4;
+
+/// What one read of a terminal gives at most.
+const TERMINAL_READ: usize = 4096;
 
 /// How long to leave a pipe alone that could not be read, so that the loop does not spin.
 const FAILED_REST: Duration = Duration::from_millis(10);
@@ -27,22 +33,103 @@ pub(crate) struct Output {
     pub(crate) stream: Stream,
     /// None once every writer is gone.
     fd: Option<OwnedFd>,
+    kind: OutputKind,
     custody: Custody,
     full_reads: u32,
     is_grown: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputKind {
+    Pipe,
+    /// One read gives a page at most, however much there is.
+    Terminal,
+}
+
+/// The command's terminal.
+pub(crate) struct Terminal {
+    master: OwnedFd,
+    /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
+    /// again.
+    _command_side: OwnedFd,
+    /// The size without viewers.
+    pub(crate) own_size: TerminalSize,
+    /// The size that its viewers wanted last.
+    pub(crate) fitted: Option<TerminalSize>,
+    /// The size that it has.
+    size: TerminalSize,
+    queries: Queries,
+}
+
+impl Terminal {
+    /// Returns the answers to what the command asks its terminal in this output: a program that gets none waits for seconds, or for
+    /// ever. Viewers are shown a screen and not the questions, so they never answer as well.
+    pub(crate) fn answers(&mut self, output: &[u8]) -> Vec<u8> {
+        let facts = Facts { size: self.size, is_light: false };
+        let mut answers = Vec::new();
+        self.queries.push(output, |query, _| {
+            query.answer(&facts, &mut answers);
+        });
+        answers
+    }
+
+    /// Returns the numbers of its descriptors.
+    pub(crate) fn fds(&self) -> [RawFd; 2] {
+        [self.master.as_raw_fd(), self._command_side.as_raw_fd()]
+    }
+
+    /// Takes the size that a keeper which died has given it.
+    pub(crate) fn resume(&mut self, size: TerminalSize) {
+        (self.size, self.fitted) = (size, Some(size).filter(|size| *size != self.own_size));
+    }
+
+    /// Sets the size; the kernel tells the programs in the foreground.
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> io::Result<()> {
+        self.size = size;
+        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
+    }
+
+    /// Returns what a person types who has no more input.
+    pub(crate) fn end_of_file(&self) -> u8 {
+        pty::end_of_file(&self.master)
+    }
 }
 
 /// Both ends of the connection.
 pub(crate) struct Ends {
     pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
+    pub(crate) terminal: Option<Terminal>,
     /// The command's standard input, output and error.
     pub(crate) stdio: [OwnedFd; 3],
 }
 
 /// Makes the connection; an error comes with what could not be made.
 pub(crate) fn open(endpoint: Endpoint, custody: Custody) -> Result<Ends, (&'static str, io::Error)> {
-    let Endpoint::Pipes { stdin, merge } = endpoint;
+    match endpoint {
+        Endpoint::Pipes { stdin, merge } => open_pipes(stdin, merge, custody),
+        Endpoint::Terminal { size } => open_terminal(size, custody).map_err(|error| ("a terminal", error)),
+    }
+}
+
+fn open_terminal(size: TerminalSize, custody: Custody) -> io::Result<Ends> {
+    let (master, side) = fault::step(Point::TerminalMake, || pty::open(size.columns(), size.rows()))?;
+    let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
+    let output = Output::new(Stream::Stdout, Some(master.try_clone()?), OutputKind::Terminal, custody);
+    let input = Input::new(Some(master.try_clone()?), custody);
+    custody.note_size(size);
+    let terminal = Terminal {
+        master,
+        _command_side: side,
+        own_size: size,
+        fitted: None,
+        size,
+        queries: Queries::default(),
+    };
+    Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
+}
+
+fn open_pipes(stdin: Stdin, merge: bool, custody: Custody) -> Result<Ends, (&'static str, io::Error)> {
     let a_pipe = |error| ("a pipe", error);
     let (stdout, stdout_end) = Output::pipe(Stream::Stdout, custody).map_err(a_pipe)?;
     let mut outputs = vec![stdout];
@@ -61,25 +148,29 @@ pub(crate) fn open(endpoint: Endpoint, custody: Custody) -> Result<Ends, (&'stat
             (Some(writing), reading)
         }
     };
-    Ok(Ends { outputs, input: Input::new(input, custody), stdio: [stdin_end, stdout_end, stderr_end] })
+    let input = Input::new(input, custody);
+    Ok(Ends { outputs, input, terminal: None, stdio: [stdin_end, stdout_end, stderr_end] })
 }
 
 impl Output {
+    fn new(stream: Stream, fd: Option<OwnedFd>, kind: OutputKind, custody: Custody) -> Self {
+        if let Some(fd) = &fd {
+            custody.lend(word(stream), fd);
+        }
+        Self { stream, fd, kind, custody, full_reads: 0, is_grown: false }
+    }
+
+    /// Takes over what a keeper that died has left.
+    pub(crate) fn inherit(custody: Custody, is_terminal: bool) -> Vec<Self> {
+        let kind = if is_terminal { OutputKind::Terminal } else { OutputKind::Pipe };
+        Stream::ALL.map(|stream| Self::new(stream, custody.inherit(word(stream)), kind, custody)).into()
+    }
+
     /// Makes a pipe; returns the command's end, too.
     fn pipe(stream: Stream, custody: Custody) -> io::Result<(Self, OwnedFd)> {
         let (reading, writing) = fault::step(Point::PipeMake, pipe::new)?;
         pipe::set_nonblocking(&reading)?;
-        custody.lend(word(stream), &reading);
-        Ok((Self::of(stream, Some(reading), custody), writing))
-    }
-
-    fn of(stream: Stream, fd: Option<OwnedFd>, custody: Custody) -> Self {
-        Self { stream, fd, custody, full_reads: 0, is_grown: false }
-    }
-
-    /// Takes over the pipes that a keeper which died has left.
-    pub(crate) fn inherit(custody: Custody) -> Vec<Self> {
-        Stream::ALL.map(|stream| Self::of(stream, custody.inherit(word(stream)), custody)).into()
+        Ok((Self::new(stream, Some(reading), OutputKind::Pipe, custody), writing))
     }
 
     /// Returns what to poll, while any process may write to it.
@@ -89,11 +180,29 @@ impl Output {
 
     /// Returns how much it can hold at this moment.
     pub(crate) fn capacity(&self) -> usize {
-        self.fd.as_ref().map_or(0, pipe::capacity)
+        match self.kind {
+            OutputKind::Pipe => self.fd.as_ref().map_or(0, pipe::capacity),
+            OutputKind::Terminal => pty::HELD,
+        }
     }
 
-    /// Moves what there is into the transit pipe, once; an end of file closes it.
+    /// Moves what there is into the transit pipe; an end of file closes it.
     pub(crate) fn read(&mut self, transit: &Transit, most: usize) -> usize {
+        if self.kind == OutputKind::Pipe {
+            return self.read_once(transit, most);
+        }
+        // Recorded together, so that a flood costs a write for many pages and not for each.
+        let mut count = 0;
+        while count < most.min(pty::HELD) {
+            match self.read_once(transit, TERMINAL_READ) {
+                0 => break,
+                more => count += more,
+            }
+        }
+        count
+    }
+
+    fn read_once(&mut self, transit: &Transit, most: usize) -> usize {
         let Some(fd) = &self.fd else { return 0 };
         // A guard that finds bytes in the transit pipe finds out whose they are.
         self.custody.set(Word::Stream, self.stream.index() as u64);
@@ -116,7 +225,8 @@ impl Output {
 
     /// Notes how much a read gave, and grows the pipe to `size` when the stream is hot; tells whether it grew.
     pub(crate) fn note_read(&mut self, count: usize, size: usize) -> bool {
-        self.full_reads = if count >= pipe::DEFAULT_CAPACITY { self.full_reads + 1 } else { 0 };
+        let is_full = self.kind == OutputKind::Pipe && count >= pipe::DEFAULT_CAPACITY;
+        self.full_reads = if is_full { self.full_reads + 1 } else { 0 };
         let Some(fd) = self.fd.as_ref().filter(|_| self.full_reads == HOT_AFTER && !self.is_grown) else {
             return false;
         };
@@ -133,10 +243,29 @@ impl Output {
     }
 }
 
-/// Where a stream's pipe is noted.
+/// Where a stream's descriptor is noted.
 fn word(stream: Stream) -> Word {
     match stream {
         Stream::Stdout => Word::Stdout,
         Stream::Stderr => Word::Stderr,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_read_that_fails_is_tried_again_and_not_at_once() {
+        // A directory is always ready, and cannot be read.
+        let fd = Some(File::open("/").unwrap().into());
+        let custody = Custody::new().unwrap();
+        let mut output = Output::new(Stream::Stdout, fd, OutputKind::Pipe, custody);
+        let begun = Instant::now();
+        assert_eq!(output.read(&Transit::new().unwrap(), 16), 0);
+        assert!(begun.elapsed() >= FAILED_REST, "the loop would spin");
+        assert!(output.fd().is_some(), "the command would be hit by a broken pipe");
     }
 }

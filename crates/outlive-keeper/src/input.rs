@@ -63,6 +63,13 @@ impl Input {
         self.pipe.is_some() && !self.is_ending
     }
 
+    /// Tells whether so many bytes are sure to have room.
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.queue
+            .as_ref()
+            .is_none_or(|queue| pipe::held(&queue.reading) + bytes <= pipe::DEFAULT_CAPACITY / 2)
+    }
+
     /// Takes as much of a client's input as there is room for; returns how much. What was taken of the same place before, by this
     /// keeper or one that died, is not taken again.
     pub(crate) fn push(&mut self, bytes: &[u8], place: Place) -> usize {

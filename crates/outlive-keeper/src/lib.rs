@@ -30,8 +30,7 @@ mod on_exit;
 mod recorder;
 mod start;
 mod supervise;
-mod take_over;
-mod transit;
+mod viewers;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.

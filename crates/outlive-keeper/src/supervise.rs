@@ -6,6 +6,7 @@ use std::time::Duration;
 use outlive_core::control::{Hello, Place, Reply, Request, SPOKEN};
 use outlive_core::event::Kind;
 use outlive_core::outcome::Cause;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
@@ -19,6 +20,7 @@ use crate::endpoint::Output;
 use crate::guard::Word;
 use crate::killing::Killing;
 use crate::start::Keeper;
+use crate::viewers::Viewer;
 
 /// What one read takes at most; as much as a grown pipe holds.
 pub(crate) const BUFFER: usize = 256 << 10;
@@ -190,7 +192,16 @@ impl Keeper {
         let count = output.read(&self.transit, buffer.len());
         if count > 0 {
             let now = Timestamp(clock::wall_us());
-            self.recorder.record(&self.dir, output.stream, &self.transit, buffer, now);
+            let mut answers = Vec::new();
+            let terminal = &mut self.terminal;
+            self.recorder.record(&self.dir, output.stream, &self.transit, buffer, now, |kept| {
+                answers.extend(terminal.iter_mut().flat_map(|terminal| terminal.answers(kept)));
+            });
+            // A command that asks without end and reads no answer gets none.
+            if !answers.is_empty() && self.input.has_room_for(answers.len()) {
+                let place = self.place_of(Place::default());
+                self.input.push(&answers, place);
+            }
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
@@ -215,7 +226,10 @@ impl Keeper {
             }
         };
         if is_out_of_room
-            && let Some(idle) = self.clients.iter().position(|client| client.waiting == Waiting::No)
+            && let Some(idle) = self
+                .clients
+                .iter()
+                .position(|client| client.waiting == Waiting::No && client.viewer.is_none())
         {
             self.clients.remove(idle);
         }
@@ -235,6 +249,7 @@ impl Keeper {
         }
         self.take_waiting_input();
         self.clients.retain(|client| !client.is_finished());
+        self.fit_viewers();
     }
 
     fn carry_out(&mut self, index: usize, request: Request) {
@@ -260,10 +275,40 @@ impl Keeper {
                 self.clients[index].waiting = Waiting::Room(bytes, self.place_of(place));
                 return;
             }
-            Request::Eof if self.input.is_open() => {
-                self.input.end();
+            Request::Keys(bytes) if self.input.is_open() => {
+                let place = self.place_of(Place::default());
+                let client = &mut self.clients[index];
+                client.waiting = Waiting::Room(bytes, place);
+                if let Some(viewer) = &mut client.viewer {
+                    viewer.used_us = clock::boot_us();
+                }
+                return;
+            }
+            Request::View { .. } if self.terminal.is_none() => no_terminal(),
+            Request::View { size, sizing } => {
+                let viewer = &mut self.clients[index].viewer;
+                let used_us = viewer.map_or_else(clock::boot_us, |viewer| viewer.used_us);
+                *viewer = Some(Viewer { size, sizing, used_us });
                 Reply::Accepted
             }
+            Request::Eof if self.input.is_open() => {
+                match &self.terminal {
+                    Some(terminal) => {
+                        let end = terminal.end_of_file();
+                        let place = self.place_of(Place::default());
+                        self.input.push(&[end], place);
+                    }
+                    None => self.input.end(),
+                }
+                Reply::Accepted
+            }
+            Request::Resize(size) => match &mut self.terminal {
+                Some(terminal) => {
+                    terminal.own_size = size;
+                    self.set_size(size)
+                }
+                None => no_terminal(),
+            },
             Request::Clear => {
                 self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
                 Reply::Accepted
@@ -291,11 +336,22 @@ impl Keeper {
                 self.write_meta(Replacing::META_START);
                 Reply::Accepted
             }
-            Request::Input(..) | Request::Eof => {
+            Request::Input(..) | Request::Keys(_) | Request::Eof => {
                 Reply::refused("stdin_closed", "the command's standard input is not open")
             }
         };
         self.clients[index].reply(&reply);
+    }
+
+    pub(crate) fn set_size(&mut self, size: TerminalSize) -> Reply {
+        let Some(terminal) = &mut self.terminal else { return no_terminal() };
+        // First: what the command prints in answer to it comes after it in the log.
+        self.recorder.resize(size, Timestamp(clock::wall_us()));
+        self.custody.note_size(size);
+        match terminal.resize(size) {
+            Ok(()) => Reply::Accepted,
+            Err(error) => Reply::refused("no_terminal", error.to_string()),
+        }
     }
 
     /// Returns the place of a piece of input; a client without a number gets one that no other has.
@@ -346,6 +402,10 @@ impl Keeper {
         match &mut self.ending.killing {
             Some(killing) => killing.hasten(&mut self.containment, signal, grace_ms, now_us),
             None => {
+                if signal == Signal::TERM && self.terminal.is_some() {
+                    // As when a terminal is closed: interactive shells ignore TERM.
+                    self.containment.send(Signal::HUP);
+                }
                 self.ending.killing = Some(Killing::begin(&mut self.containment, signal, grace_ms, now_us));
             }
         }
@@ -399,6 +459,10 @@ impl Keeper {
             client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
         }
     }
+}
+
+fn no_terminal() -> Reply {
+    Reply::refused("no_terminal", "the command runs on pipes, not in a terminal")
 }
 
 fn closed() -> Reply {

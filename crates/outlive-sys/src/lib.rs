@@ -23,6 +23,7 @@ pub mod owner;
 pub mod pipe;
 pub mod poll;
 pub mod ports;
+pub mod pty;
 pub mod random;
 pub mod region;
 pub mod scope;

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, Stat, fstat, stat};
+use rustix::fs::{FileType, Mode, fstat, stat};
 use rustix::process::{getegid, geteuid};
 
 /// Why a file or directory is not trusted.
@@ -71,7 +71,8 @@ impl Distrust {
 ///
 /// [`Distrust`], if it belongs to another user or others can write to it.
 pub fn check_dir(dir: impl AsFd) -> io::Result<()> {
-    check_dir_stat(&fstat(dir)?)
+    let found = fstat(dir)?;
+    check_owned(found.st_uid, found.st_mode, found.st_gid)
 }
 
 /// Checks the directory at a path, through symbolic links. Returns whether other users can reach what is in it.
@@ -81,15 +82,16 @@ pub fn check_dir(dir: impl AsFd) -> io::Result<()> {
 /// If it is not there, or as [`check_dir`].
 pub fn check_dir_at(path: &Path) -> io::Result<bool> {
     let found = stat(path)?;
-    check_dir_stat(&found)?;
+    check_owned(found.st_uid, found.st_mode, found.st_gid)?;
     Ok(Mode::from_raw_mode(found.st_mode).intersects(Mode::XGRP | Mode::XOTH))
 }
 
-fn check_dir_stat(stat: &Stat) -> io::Result<()> {
-    if stat.st_uid != geteuid().as_raw() {
-        return Err(Distrust::Owner(stat.st_uid).into());
+/// As [`check_dir`], for a directory of this user and group with these permissions.
+pub(crate) fn check_owned(uid: u32, mode: u32, gid: u32) -> io::Result<()> {
+    if uid != geteuid().as_raw() {
+        return Err(Distrust::Owner(uid).into());
     }
-    not_shared(stat)
+    not_shared(mode, gid)
 }
 
 /// Checks an open file, and that it has at most `limit` bytes. Returns its size.
@@ -106,7 +108,7 @@ pub fn check_file(file: impl AsFd, limit: u64) -> io::Result<u64> {
     if stat.st_uid != 0 && stat.st_uid != geteuid().as_raw() {
         return Err(Distrust::Owner(stat.st_uid).into());
     }
-    not_shared(&stat)?;
+    not_shared(stat.st_mode, stat.st_gid)?;
     if size > limit { Err(Distrust::TooLong(limit).into()) } else { Ok(size) }
 }
 
@@ -121,12 +123,8 @@ pub fn lets_others_replace(directory: &Path) -> io::Result<bool> {
 }
 
 /// Refuses what other users can write to. An access list with other users in it counts: the kernel shows it in the group's bits.
-fn not_shared(stat: &Stat) -> io::Result<()> {
-    if is_shared(stat.st_mode, stat.st_gid) {
-        Err(Distrust::Shared(stat.st_mode & 0o7777).into())
-    } else {
-        Ok(())
-    }
+fn not_shared(mode: u32, gid: u32) -> io::Result<()> {
+    if is_shared(mode, gid) { Err(Distrust::Shared(mode & 0o7777).into()) } else { Ok(()) }
 }
 
 /// Tells whether a file or directory with these permissions and this group can be written to by other users.

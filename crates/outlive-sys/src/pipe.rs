@@ -69,7 +69,8 @@ pub fn try_move(from: impl AsFd, to: impl AsFd, most: usize) -> Attempt {
         Ok(0) => Attempt::Closed,
         Ok(count) => Attempt::Moved(count),
         Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
-        Err(Errno::PIPE) => Attempt::Closed,
+        // A terminal's master says EIO when its last user is gone.
+        Err(Errno::PIPE | Errno::IO) => Attempt::Closed,
         Err(error) => Attempt::Failed(error.into()),
     }
 }

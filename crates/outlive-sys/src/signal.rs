@@ -47,6 +47,10 @@ const NAMES: &[(&str, libc::c_int)] = &[
 /// The highest signal number that can be sent.
 pub const MAX: i32 = 64;
 
+/// The size of the kernel's set of signals.
+#[cfg(target_os = "linux")]
+const MASK_BYTES: usize = size_of::<u64>();
+
 /// A signal that exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signal(i32);
@@ -56,6 +60,10 @@ impl Signal {
     pub const TERM: Self = Self(libc::SIGTERM);
     /// Ends a process.
     pub const KILL: Self = Self(libc::SIGKILL);
+    /// Says that the window has another size.
+    pub const WINCH: Self = Self(libc::SIGWINCH);
+    /// Says that the terminal is gone.
+    pub const HUP: Self = Self(libc::SIGHUP);
     /// Lets a stopped process go on.
     pub const CONT: Self = Self(libc::SIGCONT);
     /// Stop where it is; no process can refuse.
@@ -137,13 +145,47 @@ pub fn unblock_all() {
     }
 }
 
-/// Lets this program reap its children itself, whatever its starter wanted of its own: with SIGCHLD ignored the kernel
-/// would throw their ends away.
-pub fn keep_child_ends() {
-    // SAFETY: sets a default disposition; no handler runs.
+/// Gives every signal but SIGPIPE its default action. A program that starts others does this once, ahead of need: what its own
+/// starter ignored they would inherit, and with SIGCHLD ignored the kernel would throw their ends away. SIGPIPE stays ignored here,
+/// or it would be pending after a broken pipe.
+pub fn default_actions() {
+    (1..=MAX).filter(|&number| number != libc::SIGPIPE).for_each(default_action);
+}
+
+/// Gives a signal its default action, by the kernel's own call: the C library keeps two signals to itself, and the starter may have
+/// left them ignored.
+#[cfg(target_os = "linux")]
+pub(crate) fn default_action(number: i32) {
+    /// The kernel's action structure, which begins with the handler; all zeros is the default action.
+    const DEFAULT: [u64; 4] = [0; 4];
+    let old = std::ptr::null::<u64>();
+    // SAFETY: the kernel reads no more than the given structure, which is as large as its own, and writes nothing. Numbers that may
+    // not be set (KILL, STOP) are refused, which is what we want.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, number, DEFAULT.as_ptr(), old, MASK_BYTES) };
+}
+
+/// As [`unblock_all`], and the two signals as well that the C library keeps to itself.
+#[cfg(target_os = "linux")]
+pub(crate) fn unblock_every() {
+    let none = 0u64;
+    // SAFETY: the kernel reads no more than the given mask, and writes nothing.
     unsafe {
-        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        let old = std::ptr::null::<u64>();
+        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const none, old, MASK_BYTES);
     }
+}
+
+/// Gives a signal its default action.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn default_action(number: i32) {
+    // SAFETY: sets a default disposition; no handler runs.
+    unsafe { libc::signal(number, libc::SIG_DFL) };
+}
+
+/// As [`unblock_all`].
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn unblock_every() {
+    unblock_all();
 }
 
 /// Lets a file that grows beyond the user's limit be an error and not the end of this program.
@@ -206,6 +248,52 @@ impl ChildEnds {
 }
 
 impl AsFd for ChildEnds {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Signals that are read from a descriptor in place of what they would do.
+#[derive(Debug)]
+pub struct Caught(OwnedFd);
+
+impl Caught {
+    /// Catches these signals in this thread and in those that it starts.
+    ///
+    /// # Errors
+    ///
+    /// If there are no descriptors left.
+    pub fn new(signals: &[Signal]) -> io::Result<Self> {
+        // SAFETY: the set is initialised by `sigemptyset`; a descriptor that `signalfd` returns is new and ours.
+        unsafe {
+            let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in signals {
+                libc::sigaddset(set.as_mut_ptr(), signal.0);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Self(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Returns the next one that has come.
+    pub fn next(&self) -> Option<Signal> {
+        let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
+        match crate::pipe::try_read(&self.0, &mut buffer) {
+            // The number is the first field.
+            crate::pipe::Attempt::Moved(_) => {
+                Signal::from_number(i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl AsFd for Caught {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -90,14 +90,14 @@ pub const MAX_PASSED: usize = 8;
 /// # Panics
 ///
 /// If more than [`MAX_PASSED`] descriptors are given.
-pub fn send_with(stream: &mut UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn send_with(mut stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     use std::io::Write;
     assert!(fds.len() <= MAX_PASSED, "at most {MAX_PASSED} descriptors go with a message");
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(fds));
     let sent =
-        retry_on_intr(|| sendmsg(&*stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL))?;
+        retry_on_intr(|| sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL))?;
     stream.write_all(&bytes[sent..])
 }
 

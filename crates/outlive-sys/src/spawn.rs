@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::identity::{Handle, ProcessId};
+use crate::signal;
 use crate::vfork::{SignalsBlocked, errno, pointers, vfork};
 
 /// What is to be started.
@@ -23,6 +24,8 @@ pub struct Command<'a> {
     pub directory: &'a CString,
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
+    /// Standard input is a terminal, which becomes the one that controls the command's session.
+    pub has_terminal: bool,
     /// The file mode creation mask.
     pub umask: u32,
     /// The user's limits, which the keeper lifted for itself.
@@ -124,6 +127,7 @@ struct Plan {
     environment: *const *const c_char,
     directory: *const c_char,
     stdio: [RawFd; 3],
+    has_terminal: bool,
     umask: libc::mode_t,
     limits: *const Limits,
     cgroup_procs: [RawFd; MAX_CGROUP_PROCS],
@@ -132,7 +136,8 @@ struct Plan {
     failure: Option<Failure>,
 }
 
-/// Starts a command; returns when its program has been executed.
+/// Starts a command; returns when its program has been executed. This program must have called [`signal::default_actions`]: the
+/// command inherits them.
 ///
 /// # Errors
 ///
@@ -157,6 +162,7 @@ pub fn start(command: &Command<'_>) -> Result<Child, Failure> {
         environment: environment.as_ptr(),
         directory: command.directory.as_ptr(),
         stdio: command.stdio.map(|fd| fd.as_raw_fd()),
+        has_terminal: command.has_terminal,
         umask: command.umask,
         limits: command.limits,
         cgroup_procs,
@@ -207,7 +213,11 @@ extern "C" fn become_command(plan: *mut c_void) -> c_int {
                 fail(plan, Step::Stdio, 0)
             }
         }
-        default_signals();
+        if (*plan).has_terminal && libc::ioctl(0, libc::TIOCSCTTY as _, 0) < 0 {
+            fail(plan, Step::Stdio, 0)
+        }
+        signal::default_action(libc::SIGPIPE);
+        signal::unblock_every();
         libc::umask((*plan).umask);
         for (resource, limit) in &(*(*plan).limits).0 {
             libc::setrlimit(*resource, limit);
@@ -263,53 +273,6 @@ unsafe fn fail(plan: *mut Plan, step: Step, candidate: usize) -> ! {
     unsafe {
         (*plan).failure = Some(Failure { step, errno: errno(), candidate });
         libc::_exit(127)
-    }
-}
-
-/// Gives every signal its default action and unblocks all.
-///
-/// By the kernel's own calls: the C library keeps two signals to itself, and the starter may have left them ignored.
-#[cfg(target_os = "linux")]
-fn default_signals() {
-    /// The kernel's action structure, which begins with the handler; all zeros is the default action.
-    const DEFAULT: [u64; 4] = [0; 4];
-    const MASK_BYTES: usize = size_of::<u64>();
-    let none = 0u64;
-    // SAFETY: the kernel reads no more than the given structures, which are as large as its own, and writes nothing.
-    // Numbers that may not be set (KILL, STOP) are refused, which is what we want.
-    unsafe {
-        for number in 1..=crate::signal::MAX {
-            libc::syscall(
-                libc::SYS_rt_sigaction,
-                number,
-                DEFAULT.as_ptr(),
-                std::ptr::null::<u64>(),
-                MASK_BYTES,
-            );
-        }
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
-            &raw const none,
-            std::ptr::null::<u64>(),
-            MASK_BYTES,
-        );
-    }
-}
-
-/// Gives every signal its default action and unblocks all.
-#[cfg(not(target_os = "linux"))]
-fn default_signals() {
-    // SAFETY: sets dispositions and the mask of the calling process, with initialised structures.
-    unsafe {
-        let mut default: libc::sigaction = std::mem::zeroed();
-        default.sa_sigaction = libc::SIG_DFL;
-        for number in 1..32 {
-            libc::sigaction(number, &default, std::ptr::null_mut());
-        }
-        let mut none = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
     }
 }
 
@@ -442,10 +405,12 @@ fn convert(usage: &libc::rusage) -> Usage {
     }
 }
 
-/// Becomes the program that `file` is, with the signals that programs begin with. Returns only if that is not possible.
+/// Becomes the program that `file` is, with no signal blocked. Returns only if that is not possible. As for [`start`], this program
+/// must have called [`signal::default_actions`].
 pub fn become_program(file: impl AsFd, arguments: &[CString], environment: &[CString]) -> io::Error {
     let (arguments, environment) = (pointers(arguments), pointers(environment));
-    default_signals();
+    signal::default_action(libc::SIGPIPE);
+    signal::unblock_every();
     // SAFETY: both lists end with null and point to strings that outlive the call, which does not return if it succeeds.
     unsafe { libc::fexecve(file.as_fd().as_raw_fd(), arguments.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()

@@ -1,12 +1,12 @@
 //! Whether what is at a path is what was there before, and whether it has changed since.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, makedev, statx};
 
-use crate::clock;
+use crate::{clock, durable, owner};
 
 /// Times of files advance in steps: of 10 ms at most in the kernel, of a second in some file systems.
 const STEP_US: i64 = 1_000_000;
@@ -28,16 +28,20 @@ impl Stamp {
     ///
     /// If nothing is there, or it may not be looked at.
     pub fn at(path: &Path) -> io::Result<Self> {
-        look(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
+        Ok(Self::from(&look(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Looks at an open file or directory.
+    /// Opens a directory to reach what is in it, as [`durable::open_dir`](crate::durable::open_dir) does, with its stamp.
     ///
     /// # Errors
     ///
-    /// If the kernel refuses, which it does for no reason that is known.
-    pub fn of(file: impl AsFd) -> io::Result<Self> {
-        look(file, Path::new(""), AtFlags::EMPTY_PATH)
+    /// As `open_dir`.
+    pub fn open_dir(path: &Path) -> io::Result<(OwnedFd, Self)> {
+        let dir = durable::open_any_dir(CWD, path)?;
+        // One look tells both.
+        let found = look(&dir, Path::new(""), AtFlags::EMPTY_PATH)?;
+        owner::check_owned(found.stx_uid, found.stx_mode.into(), found.stx_gid)?;
+        Ok((dir, Self::from(&found)))
     }
 
     /// Tells whether both are of the same file or directory, changed or not.
@@ -52,17 +56,28 @@ impl Stamp {
     }
 }
 
-fn look(directory: impl AsFd, path: &Path, flags: AtFlags) -> io::Result<Stamp> {
-    let wanted = StatxFlags::INO | StatxFlags::CTIME | StatxFlags::BTIME;
-    let found = statx(directory, path, flags, wanted)?;
-    let nanos = |time: StatxTimestamp| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
-    let is_born_known = found.stx_mask & StatxFlags::BTIME.bits() != 0;
-    Ok(Stamp {
-        device: makedev(found.stx_dev_major, found.stx_dev_minor),
-        inode: found.stx_ino,
-        born_ns: if is_born_known { nanos(found.stx_btime) } else { 0 },
-        changed_ns: nanos(found.stx_ctime),
-    })
+fn look(directory: impl AsFd, path: &Path, flags: AtFlags) -> io::Result<Statx> {
+    // Owner and permissions are known with the rest.
+    let wanted = StatxFlags::INO
+        | StatxFlags::CTIME
+        | StatxFlags::BTIME
+        | StatxFlags::UID
+        | StatxFlags::GID
+        | StatxFlags::MODE;
+    Ok(statx(directory, path, flags, wanted)?)
+}
+
+impl From<&Statx> for Stamp {
+    fn from(found: &Statx) -> Self {
+        let nanos = |time: StatxTimestamp| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+        let is_born_known = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Self {
+            device: makedev(found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            born_ns: if is_born_known { nanos(found.stx_btime) } else { 0 },
+            changed_ns: nanos(found.stx_ctime),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -74,7 +89,7 @@ mod tests {
     fn a_change_in_a_directory_changes_its_stamp_and_not_its_identity() {
         let home = tempfile::tempdir().unwrap();
         let before = Stamp::at(home.path()).unwrap();
-        assert_eq!(Stamp::of(fs::File::open(home.path()).unwrap()).unwrap(), before);
+        assert_eq!(Stamp::open_dir(home.path()).unwrap().1, before);
         assert!(!before.is_settled(), "another change may come within the same step");
         let mut number = 0;
         let mut after = before;

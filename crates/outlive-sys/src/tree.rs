@@ -4,7 +4,8 @@
 //! signalling a process may end and its pid be given away; each one is therefore pinned and looked at again first.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 
 use crate::identity::{Handle, ProcessId, Stat};
 use crate::signal::Signal;
@@ -58,7 +59,7 @@ pub fn below(root: i32, mut enter: impl FnMut(&Member) -> bool) -> Vec<Member> {
 /// # Errors
 ///
 /// If it may not be signalled: it runs as another user.
-pub fn signal(member: &Member, signal: Signal) -> std::io::Result<bool> {
+pub fn signal(member: &Member, signal: Signal) -> io::Result<bool> {
     let Some(handle) = Handle::open(member.id) else { return Ok(false) };
     match handle.signal(signal) {
         Ok(()) => Ok(true),
@@ -67,10 +68,19 @@ pub fn signal(member: &Member, signal: Signal) -> std::io::Result<bool> {
     }
 }
 
-/// Returns the arguments that a process was started with.
+/// How much of a command line is read: enough to recognise a process by. It may have megabytes, and its process may change it.
+const COMMAND_LINE: usize = 4096;
+
+/// How much of an environment is read: more than the kernel takes for arguments and environment together.
+const ENVIRONMENT: u64 = 8 << 20;
+
+/// Returns the arguments that a process was started with: the first 4 KiB of them.
 pub fn arguments(pid: i32) -> Vec<Vec<u8>> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    let mut bytes = [0; COMMAND_LINE];
+    // One call reads it all; of a process that has ended there is nothing.
+    let read = File::open(format!("/proc/{pid}/cmdline")).and_then(|mut file| file.read(&mut bytes));
+    let bytes = &bytes[..read.unwrap_or(0)];
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     if bytes.is_empty() { Vec::new() } else { bytes.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect() }
 }
 
@@ -82,7 +92,8 @@ pub fn all_pids() -> Vec<i32> {
 
 /// Returns the environment that a process was started with, `NAME=value` each; `None` if it is gone or another user's.
 pub fn environment(pid: i32) -> Option<Vec<Vec<u8>>> {
-    let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut bytes = Vec::new();
+    File::open(format!("/proc/{pid}/environ")).ok()?.take(ENVIRONMENT).read_to_end(&mut bytes).ok()?;
     Some(bytes.split(|&byte| byte == 0).filter(|entry| !entry.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
@@ -212,6 +223,21 @@ mod tests {
         assert!(signal(&member, Signal::KILL).unwrap());
         child.wait().unwrap();
         assert!(!signal(&member, Signal::KILL).unwrap());
+    }
+
+    #[test]
+    fn of_a_long_command_line_the_beginning_is_read() {
+        let long = "x".repeat(100_000);
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "read wait", &long, &long]).stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        // A process has no arguments at the very beginning of its program.
+        let read = std::iter::repeat_with(|| arguments(pid)).find(|read| !read.is_empty()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(read[..3], [b"sh".to_vec(), b"-c".to_vec(), b"read wait".to_vec()]);
+        assert!(read.concat().len() < COMMAND_LINE);
     }
 
     #[test]

@@ -13,5 +13,6 @@ mod official;
 mod protocol;
 mod survival;
 mod tasks;
+mod terminals;
 mod tools;
 mod waiting;

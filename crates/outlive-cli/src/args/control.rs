@@ -4,15 +4,19 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use outlive::Signal;
 use outlive::duration::parse_duration;
+use outlive::{Signal, Sizing, TerminalSize};
 
-use super::values::parse_signal;
+use super::values::{parse_signal, parse_sizing};
 
-/// Write to a job's standard input
+/// Write to a job's standard input, or type into its terminal
 ///
-/// The job must have been started with `--stdin open`.
+/// The job must have been started with `--stdin open`, or in a terminal: `--pty`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive send repl 'print(6 * 7)'\n  \
+outlive send edit --keys 'Escape \":wq\" Enter'\n  \
+outlive send login --secret           # asks for it without showing it")]
 pub(crate) struct Send {
     /// The job
     #[arg(value_name = "JOB")]
@@ -26,9 +30,67 @@ pub(crate) struct Send {
     #[arg(short = 'n', long)]
     pub(crate) no_newline: bool,
 
-    /// Then close its standard input
+    /// Press these keys in its terminal, such as 'C-c', 'Up Enter', 'F5 M-x "text"'
+    #[arg(long, value_name = "KEYS", conflicts_with_all = ["text", "no_newline", "paste", "secret"])]
+    pub(crate) keys: Option<String>,
+
+    /// Paste TEXT into its terminal: no key in it acts where the program knows pastes
+    #[arg(long, conflicts_with_all = ["no_newline", "secret"])]
+    pub(crate) paste: bool,
+
+    /// Ask for one line without showing it, or read it from a pipe: for passwords
+    #[arg(long, conflicts_with_all = ["text", "no_newline"])]
+    pub(crate) secret: bool,
+
+    /// Then close its standard input; in a terminal, type Ctrl-D
     #[arg(long)]
     pub(crate) eof: bool,
+}
+
+/// See a job's terminal in your own, and type into it
+///
+/// `C-\\ d` leaves it, and the job goes on; `C-\\ ?` shows what else there is. Several may look at once; the size is that of the
+/// one who typed last. A window that is closed, or a connection that is lost, is as good as leaving.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive run -t --name edit vim notes.txt\n  \
+outlive attach edit                   # leave with C-\\ d\n  \
+outlive attach edit --view            # only look")]
+pub(crate) struct Attach {
+    /// The job
+    #[arg(value_name = "JOB", required_unless_present = "reset")]
+    pub(crate) job: Option<String>,
+
+    /// Only look: type nothing, and leave its size alone
+    #[arg(long)]
+    pub(crate) view: bool,
+
+    /// What the size of this window means for the job: nothing (fixed), it has it while you type here (latest), or it fits into all
+    /// windows (smallest); without it latest, and fixed for a job that an agent started
+    #[arg(long, value_name = "fixed|latest|smallest", value_parser = parse_sizing, conflicts_with = "view")]
+    pub(crate) size: Option<Sizing>,
+
+    /// The key after which the next one is for `attach`, such as C-a; none for no such key
+    #[arg(long, value_name = "KEY", default_value = "C-\\")]
+    pub(crate) prefix: String,
+
+    /// Bring back a terminal that was left in disorder, as after a kill
+    #[arg(long, conflicts_with_all = ["job", "view", "size"])]
+    pub(crate) reset: bool,
+}
+
+/// Give a job's terminal another size
+///
+/// The programs in it are told, as when a window is resized.
+#[derive(Debug, Args)]
+pub(crate) struct Resize {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// Columns x rows, such as 120x40
+    #[arg(value_name = "SIZE", value_parser = TerminalSize::parse)]
+    pub(crate) size: TerminalSize,
 }
 
 /// End jobs with everything they started

@@ -1,8 +1,10 @@
 //! Looking at jobs and at what they print.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use clap::Args;
+use outlive::duration::parse_duration;
 use outlive::{Budget, LabelFilter, SessionName, Stream, Timestamp};
 
 use super::values::{parse_budget, parse_range, parse_time, streams};
@@ -46,6 +48,37 @@ pub(crate) struct Show {
     /// Show its processes as a tree, each with processor time, memory and ports
     #[arg(long, conflicts_with = "show_env")]
     pub(crate) tree: bool,
+}
+
+/// Show what stands on the screen of a job's terminal
+///
+/// For jobs that were started with `--pty`, also after their end.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive screen top                     # as text\n  \
+outlive screen top --ansi              # with its colours\n  \
+outlive screen top --at 5m             # as it was five minutes ago\n  \
+outlive screen top --wait-stable 300ms # once nothing has been drawn for so long")]
+pub(crate) struct Screen {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// With colours and attributes; with --json, as `styled_rows`
+    #[arg(long)]
+    pub(crate) ansi: bool,
+
+    /// As it was then: a time (2026-11-15T06:21:09Z) or how long ago (5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) at: Option<Timestamp>,
+
+    /// Say where the cursor is, too
+    #[arg(long)]
+    pub(crate) cursor: bool,
+
+    /// Wait until nothing has been drawn for this long; 10 s at most
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "at")]
+    pub(crate) wait_stable: Option<Duration>,
 }
 
 /// Print what a job printed

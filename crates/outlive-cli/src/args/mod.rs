@@ -14,8 +14,8 @@ use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Jobs, Kill, Send};
-pub(crate) use self::looking::{List, Logs, Show};
+pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
+pub(crate) use self::looking::{List, Logs, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Deliver, Doctor, OnExit, Page, Probe};
@@ -79,12 +79,15 @@ pub(crate) enum Verb {
     List(List),
     Show(Show),
     Logs(Logs),
+    Screen(Screen),
     Wait(Wait),
     /// Forget what jobs have printed so far
     ///
     /// The jobs go on undisturbed; offsets and line numbers go on from where they are.
     Clear(Jobs),
     Send(Send),
+    Attach(Attach),
+    Resize(Resize),
     Kill(Kill),
     /// Stop every process of jobs where it is
     ///

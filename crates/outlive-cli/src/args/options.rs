@@ -47,7 +47,7 @@ fn argument(option: &'static JobOption) -> Arg {
     // Leaked: clap wants a static name, and a process declares its options once.
     let flag: &'static str = option.flag().leak();
     let argument = Arg::new(option.name).long(flag).help(option.about).help_heading(option.surfaces.heading);
-    let argument = argument.value_name(option.placeholder);
+    let argument = argument.short(option.surfaces.short).value_name(option.placeholder);
     let checked = OsStringValueParser::new()
         .try_map(|text| set(option, &mut JobChoices::default(), &text).map(|()| text));
     match option.form {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use outlive::duration::{QuantityError, parse_duration};
-use outlive::{Budget, Nonce, Running, Signal, Stream, Timestamp};
+use outlive::{Budget, Nonce, Running, Signal, Sizing, Stream, Timestamp};
 use outlive_mcp::Profile;
 
 pub(super) fn streams() -> impl TypedValueParser<Value = Stream> {
@@ -45,12 +45,17 @@ pub(super) fn parse_range(text: &str) -> Result<Range<u64>, &'static str> {
     if to < from { Err("the range ends before it begins") } else { Ok(from..to) }
 }
 
+pub(super) fn parse_sizing(text: &str) -> Result<Sizing, &'static str> {
+    Sizing::parse(text).ok_or("write fixed, latest or smallest")
+}
+
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     match parse_duration(text) {
         Ok(ago) => {
             let ago = u64::try_from(ago.as_micros()).unwrap_or(u64::MAX);
             Ok(Timestamp(outlive_sys::clock::wall_us().saturating_sub(ago)))
         }
+        Err(error @ QuantityError::TooLong) => Err(error.to_string()),
         Err(_) => Timestamp::parse(text).map_err(|error| error.to_string()),
     }
 }

@@ -7,7 +7,7 @@ use outlive::Delivered;
 use crate::args::Deliver;
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure};
-use crate::render::{answer, note};
+use crate::render::{answer, counted, note};
 
 pub(crate) fn run(context: &Context, arguments: &Deliver) -> Result<ExitCode, Failure> {
     // In the background it is started with all signals blocked.
@@ -23,9 +23,8 @@ pub(crate) fn run(context: &Context, arguments: &Deliver) -> Result<ExitCode, Fa
     };
     let Delivered { delivered: arrived, failed_attempts, set_aside, waiting } = delivered;
     answer(context.is_json, &delivered, || {
-        format!(
-            "{arrived} delivered, {waiting} waiting, {set_aside} given up; {failed_attempts} attempts failed\n"
-        )
+        let attempts = counted(failed_attempts as u64, "attempt", "attempts");
+        format!("{arrived} delivered, {waiting} waiting, {set_aside} given up; {attempts} failed\n")
     })?;
     Ok(if waiting > 0 || set_aside > 0 { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }

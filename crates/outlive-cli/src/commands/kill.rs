@@ -87,15 +87,8 @@ fn chosen(context: &Context, arguments: &Kill, tally: &mut Tally) -> Result<Vec<
         return Ok(vec![store.find_by_port(port, context.session.as_ref())?]);
     }
     if !arguments.all && arguments.group.is_none() {
-        let mut jobs: Vec<Job> = Vec::new();
-        for reference in &arguments.jobs {
-            match store.find_to_change(reference, context.session.as_ref()) {
-                // A job may be given twice, as by its name and its id.
-                Ok(job) if jobs.iter().any(|known| known.id() == job.id()) => {}
-                Ok(job) => jobs.push(job),
-                Err(error) => tally.fail(context, &Failure::from(error)),
-            }
-        }
+        let jobs;
+        (jobs, tally.failed) = context.find_each(&arguments.jobs);
         return Ok(jobs);
     }
     let listed = match &arguments.group {

@@ -1,6 +1,7 @@
 //! One verb, one file.
 
 mod agent;
+mod attach;
 mod clear;
 mod completions;
 mod deliver;
@@ -16,8 +17,10 @@ mod on_exit;
 mod pause;
 mod probe;
 mod remove;
+mod resize;
 mod resume;
 mod run;
+mod screen;
 mod send;
 mod session;
 mod setup;
@@ -54,6 +57,23 @@ impl Context {
     /// Lists the jobs that are to be seen, ended ones too.
     pub(crate) fn list(&self, what: &str) -> Result<Listing, Failure> {
         self.store.list(self.session.as_ref()).map_err(|error| Failure::other(what, &error))
+    }
+
+    /// Finds the jobs that are to be changed, each once: a job may be given by its name and its id. One that does not exist is
+    /// reported, and keeps nothing from being done to the others; the exit status is that of the first such failure.
+    pub(crate) fn find_each(&self, references: &[String]) -> (Vec<Job>, Option<ExitCode>) {
+        let (mut jobs, mut failed) = (Vec::<Job>::new(), None);
+        for reference in references {
+            match self.store.find_to_change(reference, self.session.as_ref()) {
+                Ok(job) if jobs.iter().any(|known| known.id() == job.id()) => {}
+                Ok(job) => jobs.push(job),
+                Err(error) => {
+                    let status = report(&error.into(), self.is_json);
+                    failed.get_or_insert(status);
+                }
+            }
+        }
+        (jobs, failed)
     }
 
     /// Lists the jobs of a group, ended ones too.
@@ -107,9 +127,12 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
+        Verb::Screen(screen) => screen::run(&context, &screen),
         Verb::Wait(wait) => wait::run(&context, &wait),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
+        Verb::Attach(attach) => attach::run(&context, &attach),
+        Verb::Resize(resize) => resize::run(&context, &resize),
         Verb::Kill(kill) => kill::run(&context, &kill),
         Verb::Pause(jobs) => pause::run(&context, &jobs),
         Verb::Resume(jobs) => resume::run(&context, &jobs),
@@ -140,28 +163,32 @@ fn inherited_session() -> Result<SessionName, Failure> {
     }
 }
 
-/// Does something to each of several jobs. All must exist before anything is done to one; after that, what fails for one
-/// is reported, and the others go on. With `--json` it prints under `done` the jobs that it was done to, where that has a word.
-/// Returns the first failure's exit status.
+/// Does something to each of several jobs. What fails for one is reported, and the others go on; where several are given, each
+/// that it was done to is printed with `done`, and with `--json` all of them are under that name. Returns the first failure's
+/// exit status.
 pub(crate) fn each(
     context: &Context,
     references: &[String],
-    done: Option<&str>,
+    done: &str,
     act: impl Fn(&Job) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    let find = |reference: &String| context.store.find_to_change(reference, context.session.as_ref());
-    let jobs = references.iter().map(find).collect::<Result<Vec<Job>, _>>()?;
-    let (mut ids, mut failed) = (Vec::new(), None);
+    let (jobs, mut failed) = context.find_each(references);
+    let mut ids = Vec::new();
     for job in &jobs {
         match act(job) {
             Ok(()) => ids.push(job.id()),
             Err(failure) => {
-                let status = report(&failure, context.is_json);
+                let status = report(&failure.about(job.id()), context.is_json);
                 failed.get_or_insert(status);
+                continue;
             }
         }
+        if !context.is_json && references.len() > 1 {
+            render::print(&format!("{} {done}\n", job.id()));
+        }
     }
-    if let Some(done) = done.filter(|_| context.is_json) {
+    // Where no job was found, the failures are the whole answer.
+    if context.is_json && !jobs.is_empty() {
         render::print_json(&BTreeMap::from([(done, ids)]))?;
     }
     Ok(failed.unwrap_or(ExitCode::SUCCESS))

@@ -7,7 +7,7 @@ use crate::commands::{Context, each};
 use crate::failure::Failure;
 
 pub(crate) fn run(context: &Context, arguments: &Jobs) -> Result<ExitCode, Failure> {
-    each(context, &arguments.jobs, Some("paused"), |job| {
+    each(context, &arguments.jobs, "paused", |job| {
         context.store.pause(job).map_err(|error| Failure::from(error).during("pause"))
     })
 }

@@ -7,7 +7,7 @@ use crate::commands::{Context, each};
 use crate::failure::Failure;
 
 pub(crate) fn run(context: &Context, arguments: &Jobs) -> Result<ExitCode, Failure> {
-    each(context, &arguments.jobs, Some("resumed"), |job| {
+    each(context, &arguments.jobs, "resumed", |job| {
         context.store.resume(job).map_err(|error| Failure::from(error).during("resume"))
     })
 }

@@ -6,20 +6,32 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Followed, Follower, Job, JobObject, Output, Piece, Request, Started, Status, Stream,
-    WaitStatus,
+    AutoBackground, Followed, Follower, Job, JobObject, Output, Piece, Request, Sizing, Started, Status,
+    Stream, TerminalSize, WaitStatus,
 };
 use outlive_sys::signal::{interrupt_fd, interrupted};
+use outlive_sys::terminal;
 use serde::Serialize;
 
 use crate::args::{Run, Timeout};
 use crate::commands::Context;
+use crate::commands::attach::{self, Left, Manner, Prefix};
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
 
-pub(crate) fn run(context: &Context, arguments: Run) -> Result<ExitCode, Failure> {
+pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Failure> {
     let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
     let is_auto = arguments.auto_background;
+    let choices = &mut arguments.options.0;
+    // A person who waits for a job in a terminal is in it.
+    let is_interactive = wait.is_some_and(|limit| limit.0.is_none())
+        && choices.pty == Some(true)
+        && !context.is_json
+        && attach::is_possible();
+    if is_interactive && choices.size.is_none() {
+        choices.size =
+            terminal::size(io::stdout()).map(|(columns, rows)| Some(TerminalSize::new(columns, rows)));
+    }
     let request = request(context, arguments)?;
     if wait.is_some() || yield_limit.is_some() || is_auto {
         outlive_sys::signal::catch_interrupt();
@@ -29,10 +41,28 @@ pub(crate) fn run(context: &Context, arguments: Run) -> Result<ExitCode, Failure
         note(&format!("outlive: warning: {warning}"));
     }
     match (wait, yield_limit) {
+        (Some(_), _) if is_interactive => interact(context, &started.job),
         (Some(limit), _) => follow(context, &started.job, limit),
         (None, Some(limit)) => yield_when(context, &started.job, &Patience::within(Some(limit))),
         (None, None) if is_auto => yield_when(context, &started.job, &Patience::by_rule(&started.job)),
         (None, None) => announce(context, &started),
+    }
+}
+
+/// Shows the job in this terminal, and takes its exit status.
+fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
+    let prefix = Prefix::parse(attach::PREFIX).unwrap_or_default();
+    let manner = Manner { sizing: Sizing::Latest, is_view_only: false, prefix };
+    match attach::show(&context.store, job, manner)? {
+        Left::Ended => {
+            attach::print_last(job)?;
+            ended(context, job, true)
+        }
+        Left::Detached => {
+            note(&format!("detached; {0} goes on: outlive attach {0}", job.id()));
+            Ok(ExitCode::SUCCESS)
+        }
+        Left::Cut(error) => Err(Failure::from(error).during("run")),
     }
 }
 
@@ -262,7 +292,7 @@ fn write(job: &Job, piece: &Piece) -> bool {
 
 fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match outlive_sys::terminal::write_once(&to, bytes) {
+        match terminal::write_once(&to, bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

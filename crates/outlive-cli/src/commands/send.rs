@@ -1,23 +1,28 @@
 //! `outlive send`: write to a job's standard input.
 
-use std::io::Read;
+use std::io::{BufRead, IsTerminal, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use outlive::ControlError;
+use outlive::{ControlError, Job, JobScreen, keys};
+use outlive_sys::terminal;
 use serde::Serialize;
 
 use crate::args::Send;
 use crate::commands::Context;
+use crate::commands::screen::no_terminal;
 use crate::failure::Failure;
-use crate::render::print_json;
+use crate::render::{note, print_json};
 
 /// How long a command may leave its input unread before the writer is told.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// How much of our own input is read at a time.
 const PIECE: usize = 64 << 10;
+
+/// A longer paste is cut.
+const MAX_PASTE: u64 = 16 << 20;
 
 #[derive(Serialize)]
 struct Sent {
@@ -30,14 +35,35 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
     let job = context.store.find_to_change(&arguments.job, context.session.as_ref())?;
     let failed = |error: ControlError| Failure::from(error).during("send");
     let mut bytes = 0;
+    let write = |typed: &[u8]| {
+        context.store.write_stdin(&job, typed, LIMIT).map_err(failed)?;
+        Ok::<u64, Failure>(typed.len() as u64)
+    };
     match arguments.text.as_deref() {
+        _ if let Some(keys) = &arguments.keys => {
+            let typed = keys::parse(keys, &key_modes(&job)?)
+                .map_err(|error| Failure::usage(error.to_string(), "`outlive send --help` has examples"))?;
+            bytes = write(&typed)?;
+        }
+        _ if arguments.secret => {
+            let mut line = secret().map_err(|error| Failure::other("send", &error))?;
+            line.push(job.spec().options.line_end());
+            bytes = write(&line)?;
+        }
+        text if arguments.paste => {
+            let text = match text.filter(|text| *text != "-") {
+                Some(text) => text.to_string_lossy().into_owned(),
+                None => std::io::read_to_string(std::io::stdin().take(MAX_PASTE))
+                    .map_err(|error| Failure::other("send", &error))?,
+            };
+            bytes = write(&keys::paste(&text, &key_modes(&job)?))?;
+        }
         Some(text) if text != "-" => {
             let mut text = text.as_bytes().to_vec();
             if !arguments.no_newline {
-                text.push(b'\n');
+                text.push(job.spec().options.line_end());
             }
-            context.store.write_stdin(&job, &text, LIMIT).map_err(failed)?;
-            bytes = text.len() as u64;
+            bytes = write(&text)?;
         }
         // With --eof alone there is nothing to write but the end.
         None if arguments.eof => {}
@@ -69,4 +95,25 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what the program in a job's terminal has asked for, on which the bytes of keys depend.
+fn key_modes(job: &Job) -> Result<keys::KeyModes, Failure> {
+    let screen = JobScreen::of(job).map_err(|error| Failure::other("send", &error))?;
+    screen.map(|screen| screen.screen().key_modes()).ok_or_else(|| no_terminal(job))
+}
+
+/// Asks for a line on the terminal without showing it; without a terminal, reads it from standard input.
+fn secret() -> std::io::Result<Vec<u8>> {
+    let stdin = std::io::stdin();
+    let hidden = stdin.is_terminal().then(|| {
+        note("type the line; it is not shown");
+        terminal::Changed::without_echo(&stdin)
+    });
+    let mut line = Vec::new();
+    let read = stdin.lock().take(MAX_PASTE).read_until(b'\n', &mut line);
+    drop(hidden);
+    read?;
+    line.pop_if(|last| *last == b'\n');
+    Ok(line)
 }

@@ -11,7 +11,7 @@ use outlive::{RawText, Running, SessionError, SessionName, SessionObject};
 use crate::args::Session;
 use crate::commands::{Context, each};
 use crate::failure::Failure;
-use crate::render::{note, one_line, print, print_json, table, usage_cells, width};
+use crate::render::{counted, note, one_line, print, print_json, table, usage_cells, width};
 
 pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Failure> {
     match arguments {
@@ -20,7 +20,7 @@ pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Fai
         Session::Show { name, show_env } => show(context, name, show_env),
         Session::Close { name, running } => close(context, &name, running),
         Session::Transfer { jobs, to } => {
-            each(context, &jobs, None, |job| Ok(context.store.transfer(job, &to)?))
+            each(context, &jobs, "transferred", |job| Ok(context.store.transfer(job, &to)?))
         }
     }
 }
@@ -120,8 +120,10 @@ fn show(context: &Context, name: Option<SessionName>, with_values: bool) -> Resu
     line("live", Some(count(object.live, &object.live_jobs)));
     line("ended", Some(object.ended.to_string()));
     if let Some(usage) = object.usage.filter(|_| object.live > 0) {
-        let [cpu, memory, processes] = usage_cells(&usage);
-        line("uses", Some(format!("{cpu} of processor time, {memory} of memory, {processes} processes")));
+        let [cpu, memory, _] = usage_cells(&usage);
+        let processes = usage.processes.map(|count| format!(", {}", counted(count, "process", "processes")));
+        let processes = processes.unwrap_or_default();
+        line("uses", Some(format!("{cpu} of processor time, {memory} of memory{processes}")));
     }
     print(&text);
     Ok(ExitCode::SUCCESS)

@@ -155,7 +155,8 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
         0 => String::new(),
         bytes => format!("; {} could not be kept", format_size(bytes)),
     };
-    let output = format!("{} in {} lines{dropped}", format_size(job.output.bytes), job.output.lines);
+    let lines = counted(job.output.lines, "line", "lines");
+    let output = format!("{} in {lines}{dropped}", format_size(job.output.bytes));
     rows.add("output", Some(output));
     let cap = shown.output_cap_bytes.map(|cap| format!("the last {}", format_size(cap)));
     rows.add("kept", Some(cap.as_deref().unwrap_or("all")));
@@ -174,7 +175,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("left", left.map(|process| format!("pid {}: {}", process.pid, process.command)));
     rows.add("on exit", shown.on_exit.as_ref().map(on_exit_line));
     rows.add("webhook", shown.webhook.as_ref().map(webhook_line));
-    rows.add("stdin", Some(shown.stdin.word()));
+    rows.add("stdin", Some(if options.pty { "its terminal".to_owned() } else { shown.stdin.word() }));
     for (name, value) in &shown.env_set {
         rows.add("env", Some(format!("{name}={value}")));
     }
@@ -212,13 +213,14 @@ fn on_exit_line(on_exit: &OnExit) -> String {
 
 /// Tells what became of the notice that is sent at the end.
 fn webhook_line(webhook: &Webhook) -> String {
+    let attempts = || counted(webhook.attempts.into(), "attempt", "attempts");
     let state = match webhook.state {
         WebhookState::Waiting => "waiting for the end".to_owned(),
         WebhookState::Owed => "not yet kept for sending".to_owned(),
-        WebhookState::Spooled => format!("not delivered yet, {} attempts", webhook.attempts),
-        WebhookState::Delivered => format!("delivered, {} attempts", webhook.attempts),
+        WebhookState::Spooled => format!("not delivered yet, {}", attempts()),
+        WebhookState::Delivered => format!("delivered, {}", attempts()),
         WebhookState::GivenUp => {
-            format!("given up after {} attempts; outlive deliver --retry sends it anew", webhook.attempts)
+            format!("given up after {}; outlive deliver --retry sends it anew", attempts())
         }
         WebhookState::Unknown => "whether it arrived is not known".to_owned(),
     };

@@ -1,7 +1,7 @@
 //! CRC-32 (IEEE 802.3), bit by bit: the inputs are a few hundred bytes a job, and a table would cost every keeper a page.
 
 /// Returns the checksum of `bytes`.
-pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+pub fn crc32(bytes: &[u8]) -> u32 {
     let mut crc = !0u32;
     for &byte in bytes {
         crc ^= u32::from(byte);

@@ -6,6 +6,7 @@ use memchr::{memchr_iter, memrchr};
 
 use super::checksum::crc32;
 use crate::outcome::Totals;
+use crate::terminal::size::TerminalSize;
 use crate::timestamp::Timestamp;
 
 /// Size of a record.
@@ -44,6 +45,8 @@ pub enum Kind {
     Output(Stream),
     /// Bytes that could not be kept.
     Gap,
+    /// No bytes: from here on the terminal has this size.
+    Resize(TerminalSize),
     /// Something that a later version knows; of the bytes that follow, the stream is not known.
     Newer(u8),
 }
@@ -123,6 +126,10 @@ impl Record {
             Kind::Output(Stream::Stdout) => 1,
             Kind::Output(Stream::Stderr) => 2,
             Kind::Gap => 3,
+            Kind::Resize(size) => {
+                bytes[57..60].copy_from_slice(&size.to_bytes());
+                4
+            }
             Kind::Newer(number) => number,
         };
         let checksum = crc32(&bytes[..60]);
@@ -149,6 +156,7 @@ impl Record {
                 1 => Kind::Output(Stream::Stdout),
                 2 => Kind::Output(Stream::Stderr),
                 3 => Kind::Gap,
+                4 => Kind::Resize(TerminalSize::from_bytes([bytes[57], bytes[58], bytes[59]])),
                 // No version writes this: it is not a record.
                 0 => return None,
                 number => Kind::Newer(number),
@@ -185,7 +193,7 @@ impl Chunker {
     pub fn began(&mut self, record: &Record) {
         self.current = match record.kind {
             Kind::Output(stream) => Some((stream, record.offset, record.time)),
-            Kind::Gap | Kind::Newer(_) => None,
+            Kind::Gap | Kind::Resize(_) | Kind::Newer(_) => None,
         };
         self.before.dropped = record.before.dropped;
     }
@@ -217,6 +225,11 @@ impl Chunker {
         let before = Before { dropped: self.before.dropped + bytes, ..self.before };
         Record { offset: self.end, time: now, before, kind: Kind::Gap }
     }
+
+    /// Returns the record that says that the terminal has this size from here on.
+    pub fn resize(&self, size: TerminalSize, now: Timestamp) -> Record {
+        Record { offset: self.end, time: now, before: self.before, kind: Kind::Resize(size) }
+    }
 }
 
 #[cfg(test)]
@@ -229,7 +242,9 @@ mod tests {
             Just(Kind::Output(Stream::Stdout)),
             Just(Kind::Output(Stream::Stderr)),
             Just(Kind::Gap),
-            (4..=u8::MAX).prop_map(Kind::Newer),
+            (1u16..=1000, 1u16..=500)
+                .prop_map(|(columns, rows)| Kind::Resize(TerminalSize::new(columns, rows))),
+            (5..=u8::MAX).prop_map(Kind::Newer),
         ];
         let open = prop::option::of(0..u64::MAX);
         (any::<[u64; 5]>(), open.clone(), open, kind).prop_map(|(words, out, err, kind)| Record {

@@ -1,6 +1,6 @@
 //! What is on disk, file by file, as `docs/on-disk-format.md` says.
 
-mod checksum;
+pub mod checksum;
 pub mod containment;
 pub mod event;
 pub mod index;

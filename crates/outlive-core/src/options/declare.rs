@@ -33,12 +33,15 @@ pub struct Surfaces {
     pub in_config: bool,
     /// The name and description of the parameter of MCP's `run`.
     pub mcp: Option<(&'static str, &'static str)>,
+    /// The letter of `run`.
+    pub short: Option<char>,
     /// `show` has a row and a field for it, which it makes from this declaration alone.
     pub in_show: bool,
 }
 
 /// Every option is one of `outlive run`.
-pub(super) const RUN: Surfaces = Surfaces { heading: None, in_config: false, mcp: None, in_show: false };
+pub(super) const RUN: Surfaces =
+    Surfaces { heading: None, in_config: false, mcp: None, short: None, in_show: false };
 
 impl Surfaces {
     pub(super) const fn under(self, heading: &'static str) -> Self {
@@ -51,6 +54,10 @@ impl Surfaces {
 
     pub(super) const fn mcp(self, name: &'static str, about: &'static str) -> Self {
         Self { mcp: Some((name, about)), ..self }
+    }
+
+    pub(super) const fn short(self, letter: char) -> Self {
+        Self { short: Some(letter), ..self }
     }
 
     pub(super) const fn show(self) -> Self {

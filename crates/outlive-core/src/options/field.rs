@@ -3,6 +3,7 @@
 use crate::containment::{Level, Survivors};
 use crate::rawtext::RawText;
 use crate::spec::{Lifetime, Stdin};
+use crate::terminal::size::TerminalSize;
 use crate::timestamp::Timestamp;
 use crate::wire::{Reader, WireError, Writer};
 
@@ -81,6 +82,8 @@ fields! {
     RawText, |text, writer| writer.bytes(&text.0), |reader| reader.bytes().map(RawText::from);
     Stdin, |stdin, writer| (*stdin == Stdin::Open).write(writer),
         |reader| Ok(if bool::read(reader)? { Stdin::Open } else { Stdin::Null });
+    TerminalSize, |size, writer| size.to_bytes().into_iter().fold(writer, Writer::u8),
+        |reader| Ok(TerminalSize::from_bytes([reader.u8()?, reader.u8()?, reader.u8()?]));
     Level, |level, writer| writer.bytes(level.word().as_bytes()),
         |reader| Level::parse(&reader.text()?).ok_or(WireError::Value);
     Survivors, |survivors, writer| match survivors {

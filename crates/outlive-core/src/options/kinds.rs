@@ -10,6 +10,7 @@ use crate::duration::{QuantityError, parse_cpus, parse_duration, parse_memory, p
 use crate::options::Field;
 use crate::rawtext::RawText;
 use crate::spec::{Lifetime, Stdin};
+use crate::terminal::size::TerminalSize;
 use crate::timestamp::Timestamp;
 
 /// A kind of value.
@@ -224,6 +225,7 @@ plain_kinds! {
     Memory: u64, Form::Number { least: 1, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_memory), format_size;
     Cpus: u64, Form::Text, |text, _| quantity(text, parse_cpus), |milli| (*milli as f64 / 1000.0).to_string();
     Stdin: Stdin, Form::Words(Stdin::WORDS), parse_stdin, |stdin| stdin.word().to_owned();
+    TerminalSize: TerminalSize, Form::Text, parse_terminal_size, TerminalSize::to_string;
     Level: Level, Form::Words(Level::WORDS), parse_level, |level| level.word().to_owned();
     Survivors: Survivors, Form::Text, |text, _| quantity(text, parse_survivors), format_survivors;
     Lifetime: Lifetime, Form::Text, parse_lifetime, format_lifetime;
@@ -246,6 +248,10 @@ fn parse_stdin(text: &[u8], _: Timestamp) -> Result<Stdin, String> {
     word.and_then(Stdin::parse).ok_or_else(|| "write null or open".to_owned())
 }
 
+fn parse_terminal_size(text: &[u8], _: Timestamp) -> Result<TerminalSize, String> {
+    TerminalSize::parse(utf8(text)?).map_err(|error| error.to_string())
+}
+
 fn parse_level(text: &[u8], _: Timestamp) -> Result<Level, String> {
     Level::parse(utf8(text)?).ok_or_else(|| "write cgroup2, hybrid, freezer, sweep or group".to_owned())
 }
@@ -257,6 +263,7 @@ fn parse_lifetime(text: &[u8], now: Timestamp) -> Result<Lifetime, String> {
             let ahead = u64::try_from(ahead.as_micros()).unwrap_or(u64::MAX);
             Ok(Timestamp(now.0.saturating_add(ahead)))
         }
+        Err(error @ QuantityError::TooLong) => Err(error.to_string()),
         Err(_) => Timestamp::parse(time)
             .map_err(|_| "write a time (2026-11-15T18:00:00Z) or how long from now (2h)".to_owned()),
     };
@@ -306,6 +313,7 @@ mod tests {
             ("survivors", _) => "kill-after=1500ms",
             ("lifetime", _) => "until=2h",
             ("containment", _) => "freezer",
+            ("size", _) => "100x30",
             (_, Form::Flag) => "true",
             (_, Form::Text) => "text",
             (_, Form::Number { unit: "ms", .. }) => "1234ms",
@@ -350,6 +358,7 @@ mod tests {
             ("memory", "1K"),
             ("stdin", "wide"),
             ("grace", "none"),
+            ("size", "0x24"),
             ("lifetime", "until=then"),
         ] {
             let option = OPTIONS.iter().find(|option| option.name == name).unwrap();

@@ -19,6 +19,7 @@ use kinds::{Cpus, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
 
 use crate::containment::{Level, Survivors};
 use crate::spec::{Lifetime, Stdin};
+use crate::terminal::size::TerminalSize;
 
 job_options! {
     pub struct JobOptions {
@@ -37,6 +38,12 @@ job_options! {
 
         /// Standard input: nothing (this is the default), or what `outlive send` writes
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
+
+        /// Run it in a terminal of its own, as programs expect that ask, draw or colour; `attach` shows it, `send` types into it
+        pty: bool as pty = false, "true|false", RUN.short('t').show().mcp("pty", "Run it in a terminal: prompts, REPLs, full-screen programs");
+
+        /// Size of its terminal, columns x rows; without it 120x40
+        size: Maybe<TerminalSize> as size = None, "SIZE", RUN.show();
 
         /// Join standard error to standard output in one pipe, so that their order is exact; all of it counts as standard output
         merge: bool as merge = false, "true|false", RUN.config().show();
@@ -111,6 +118,11 @@ pub enum Endpoint {
         /// Standard error goes into the pipe of standard output.
         merge: bool,
     },
+    /// By a terminal, which is all of its input and output.
+    Terminal {
+        /// The size that it begins with.
+        size: TerminalSize,
+    },
 }
 
 impl Completion {
@@ -123,6 +135,19 @@ impl Completion {
 impl JobOptions {
     /// Returns how the command is connected.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::Pipes { stdin: self.stdin, merge: self.merge }
+        match self.pty {
+            true => Endpoint::Terminal { size: self.size.unwrap_or_default() },
+            false => Endpoint::Pipes { stdin: self.stdin, merge: self.merge },
+        }
+    }
+
+    /// Returns what ends a line of input: in a terminal what the Enter key sends.
+    pub fn line_end(&self) -> u8 {
+        if self.pty { b'\r' } else { b'\n' }
+    }
+
+    /// Tells whether input can be written to it.
+    pub fn takes_input(&self) -> bool {
+        self.pty || self.stdin == Stdin::Open
     }
 }

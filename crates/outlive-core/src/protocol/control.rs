@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::Nonce;
+use crate::terminal::size::{Sizing, TerminalSize};
 use crate::wire::{Reader, WireError, Writer};
 
 /// The longest piece of input in one request; longer input is sent in pieces.
@@ -50,6 +51,9 @@ const PAUSE: u8 = 21;
 const RESUME: u8 = 22;
 const LIFT_TIMEOUT: u8 = 23;
 const SNAPSHOT: u8 = 24;
+const RESIZE: u8 = 25;
+const VIEW: u8 = 26;
+const KEYS: u8 = 27;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -119,6 +123,17 @@ pub enum Request {
     LiftTimeout,
     /// Say what `meta.json` says, for a front end that cannot read it.
     Snapshot,
+    /// Give the command's terminal this size.
+    Resize(TerminalSize),
+    /// This connection is a viewer from now on, and its own terminal has this size.
+    View {
+        /// The size.
+        size: TerminalSize,
+        /// What it means for the command's terminal.
+        sizing: Sizing,
+    },
+    /// As [`Request::Input`], typed by a person: this viewer is the one that was used last.
+    Keys(Vec<u8>),
 }
 
 impl Request {
@@ -138,6 +153,15 @@ impl Request {
             Self::Resume => Writer::new(RESUME).finish(),
             Self::LiftTimeout => Writer::new(LIFT_TIMEOUT).finish(),
             Self::Snapshot => Writer::new(SNAPSHOT).finish(),
+            Self::Resize(size) => {
+                Writer::new(RESIZE).u32(size.columns().into()).u32(size.rows().into()).finish()
+            }
+            Self::View { size, sizing } => Writer::new(VIEW)
+                .u32(size.columns().into())
+                .u32(size.rows().into())
+                .bytes(sizing.word().as_bytes())
+                .finish(),
+            Self::Keys(bytes) => Writer::new(KEYS).bytes(bytes).finish(),
         }
     }
 
@@ -163,9 +187,20 @@ impl Request {
             RESUME => Self::Resume,
             LIFT_TIMEOUT => Self::LiftTimeout,
             SNAPSHOT => Self::Snapshot,
+            RESIZE => Self::Resize(size(&mut reader)?),
+            VIEW => Self::View {
+                size: size(&mut reader)?,
+                sizing: Sizing::parse(&reader.text()?).ok_or(WireError::Value)?,
+            },
+            KEYS => Self::Keys(reader.bytes()?.to_vec()),
             other => return Err(WireError::Type(other)),
         })
     }
+}
+
+fn size(reader: &mut Reader<'_>) -> Result<TerminalSize, WireError> {
+    let mut number = || Ok(u16::try_from(reader.u32()?).unwrap_or(u16::MAX));
+    Ok(TerminalSize::new(number()?, number()?))
 }
 
 /// A process that is still there after a kill.
@@ -203,7 +238,7 @@ pub enum Reply {
     Described(Vec<u8>),
     /// Not done.
     Refused {
-        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`.
+        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`.
         code: String,
         /// The reason for people.
         message: String,
@@ -281,6 +316,9 @@ mod tests {
             Request::Resume,
             Request::LiftTimeout,
             Request::Snapshot,
+            Request::Resize(TerminalSize::new(80, 24)),
+            Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
+            Request::Keys(b"\x1b[A".to_vec()),
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }

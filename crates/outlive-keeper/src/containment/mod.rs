@@ -50,8 +50,9 @@ pub(crate) struct Containment {
 }
 
 /// The control groups of a command, open while it is started.
-pub(crate) struct CgroupFds {
-    directory: Option<File>,
+pub(crate) struct CgroupFds<'a> {
+    /// The group of version 2 in which the command is started.
+    pub(crate) directory: Option<BorrowedFd<'a>>,
     procs: Vec<File>,
 }
 
@@ -62,13 +63,13 @@ impl Containment {
         preparation: Preparation,
         asked: Option<Level>,
         limits: &JobLimits,
-        mut execute: impl FnMut(Level, &CgroupFds) -> Result<T, (bool, NeverStarted)>,
+        mut execute: impl FnMut(Level, &CgroupFds<'_>) -> Result<T, (bool, NeverStarted)>,
     ) -> Result<(Self, Kept, T), NeverStarted> {
         let levels = preparation.levels(asked);
         let mut failure = unavailable(asked);
         for level in levels {
             let Some(containment) = Self::make(&preparation, level, limits) else { continue };
-            let (kept, cgroup_fds) = match containment.cgroup_fds(limits) {
+            let (kept, cgroup_fds) = match containment.cgroup_fds(limits, preparation.unified_dir.as_ref()) {
                 Ok(ready) => ready,
                 Err(_) => {
                     containment.remove_but(preparation.unified.as_ref());
@@ -102,7 +103,8 @@ impl Containment {
         limits: &JobLimits,
     ) -> Option<(Self, Kept)> {
         let containment = Self::make(preparation, level, limits)?;
-        let kept = containment.cgroup_fds(limits).ok()?.0;
+        let directory = preparation.unified.as_ref().and_then(|group| group.open().ok());
+        let kept = containment.cgroup_fds(limits, directory.as_ref()).ok()?.0;
         Some((containment, kept))
     }
 
@@ -136,7 +138,11 @@ impl Containment {
     }
 
     /// Sets the limits and opens what the command joins.
-    fn cgroup_fds(&self, limits: &JobLimits) -> io::Result<(Kept, CgroupFds)> {
+    fn cgroup_fds<'a>(
+        &self,
+        limits: &JobLimits,
+        unified: Option<&'a File>,
+    ) -> io::Result<(Kept, CgroupFds<'a>)> {
         let is_v2 = self.level == Level::Cgroup2;
         let mut kept = Kept::default();
         let else_polled = |is_set: bool| if is_set { Enforcement::Enforced } else { Enforcement::Polled };
@@ -174,8 +180,10 @@ impl Containment {
         let limiters = [&self.memory, &self.pids, &self.cpu].into_iter().flatten().filter(|_| !is_v2);
         let freezer = self.group.iter().filter(|_| self.level == Level::Freezer);
         let procs = freezer.chain(limiters).map(Group::open_procs).collect::<io::Result<_>>()?;
-        let v2 = self.group.as_ref().filter(|_| self.holds_by_v2());
-        let directory = v2.map(Group::open).transpose()?;
+        let directory = match self.holds_by_v2() {
+            true => Some(unified.ok_or(io::ErrorKind::NotFound)?.as_fd()),
+            false => None,
+        };
         Ok((kept, CgroupFds { directory, procs }))
     }
 
@@ -241,12 +249,7 @@ impl Containment {
     }
 }
 
-impl CgroupFds {
-    /// The group of version 2 in which the command is started.
-    pub(crate) fn directory(&self) -> Option<BorrowedFd<'_>> {
-        self.directory.as_ref().map(AsFd::as_fd)
-    }
-
+impl CgroupFds<'_> {
     /// The `cgroup.procs` of the groups of version 1 that the command joins.
     pub(crate) fn procs(&self) -> Vec<BorrowedFd<'_>> {
         self.procs.iter().map(AsFd::as_fd).collect()

@@ -1,5 +1,7 @@
 //! Containment that is prepared before the launch request arrives.
 
+use std::fs::File;
+
 use outlive_core::containment::Level;
 use outlive_sys::cgroup::{self, Group, Hierarchies};
 use outlive_sys::fault::{self, Point};
@@ -11,14 +13,15 @@ pub(crate) struct Preparation {
     pub(super) hierarchies: Hierarchies,
     /// Made already, because most jobs need it.
     pub(super) unified: Option<Group>,
+    /// Its directory, in which the command will be started.
+    pub(super) unified_dir: Option<File>,
     /// The process that groups are named after: the guard, which has this program's pid when it has forked the keeper.
     pub(crate) owner: ProcessId,
 }
 
 impl Preparation {
-    pub(crate) fn prepare() -> Self {
-        let mut hierarchies = Hierarchies::discover();
-        let me = ProcessId::current();
+    /// Prepares it where the keeper, `me`, stands in these `hierarchies`.
+    pub(crate) fn prepare(mut hierarchies: Hierarchies, me: ProcessId) -> Self {
         let is_in_scope = hierarchies.is_pure_v2() && enter_scope(me);
         if is_in_scope {
             hierarchies = Hierarchies::discover();
@@ -30,7 +33,13 @@ impl Preparation {
         let place = if is_in_scope { hierarchies.unified.as_deref() } else { hierarchies.best_place() };
         let make = |place| fault::step(Point::GroupMake, || Group::make(place, me)).ok();
         let unified = place.and_then(make);
-        Self { hierarchies, unified, owner: me }
+        let unified_dir = unified.as_ref().and_then(|group| group.open().ok());
+        Self { hierarchies, unified, unified_dir, owner: me }
+    }
+
+    /// Lets go of the directory, which another process has closed: its number may mean another file.
+    pub(crate) fn forget_dir(&mut self) {
+        std::mem::forget(self.unified_dir.take());
     }
 
     /// Removes what was made: there is no command to contain.

@@ -89,18 +89,19 @@ impl Containment {
     fn sweep(&mut self) -> Sent {
         self.is_paused = false;
         let until = Instant::now() + SWEEP_LIMIT;
-        // Listed before the first kill, or those that end at once would not be counted.
-        let reached = self.members().iter().map(|member| member.id.pid).collect();
-        let mut all = Sent { reached, ..Sent::default() };
+        let mut all = Sent::default();
         loop {
+            // Listed before the kills of this round, or those that end at once would not be counted.
+            let members = self.members();
             // The whole first process group at once: no process in it can escape that by forking.
             if let Some((_, main)) = &self.main {
                 main.signal_group(Signal::KILL).ok();
             }
-            let hit = self.end_children();
-            let sent = self.send(Signal::KILL);
+            let hit: HashSet<i32> = self.end_children().into_iter().collect();
+            let others = members.iter().filter(|member| !hit.contains(&member.id.pid));
+            let sent = self.send_to(others, Signal::KILL);
             let is_over = sent.reached.is_empty() && hit.is_empty();
-            all.reached.extend(hit.into_iter().chain(sent.reached));
+            all.reached.extend(hit.into_iter().chain(members.iter().map(|member| member.id.pid)));
             all.refused = sent.refused;
             if is_over || Instant::now() >= until {
                 all.reached.retain(|pid| all.refused.iter().all(|refused| refused.pid != *pid));

@@ -1,23 +1,72 @@
 //! `read_screen`: read a job's terminal screen.
 
+use std::time::{Duration, Instant};
+
+use outlive::Output;
+
+use super::read_output::{await_output, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs;
-use crate::reply::{Failure, Reply};
+use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use crate::reply::{Failure, Reply, push_line, quoted};
 
 pub(crate) static TOOL: Tool = Tool {
     name: "read_screen",
     title: "See a job's screen",
-    description: "See what stands on the screen of a job that runs in a terminal (TUI, full-screen program). Jobs of this version have no terminal yet: use read_output, which shows what a terminal would have left on the page.",
-    parameters: &[Parameter::required("job", Kind::Text, "Id or name")],
+    description: "See what stands on the screen of a job that was started with pty=true (REPL, prompt, TUI, full-screen program).",
+    parameters: &[
+        Parameter::required("job", Kind::Text, "Id or name"),
+        Parameter::new("wait_ms", Kind::Number, "Wait so long for it to be drawn; default 0"),
+    ],
     hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
-    waits: false,
+    waits: true,
     call,
 };
+
+/// It counts as drawn once no more output has come for this long.
+pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = call.arguments.required("job", "read_screen job=web")?;
     let job = jobs::find(call, &reference)?;
+    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(0);
+    if wait > 0 {
+        let end = Output::open(&job).map_err(|error| unreadable(call, &job, &error))?.end();
+        await_output(call, &job, end, Instant::now() + Duration::from_millis(wait), QUIET)?;
+    }
+    show(call, &job, "")
+}
+
+/// Answers with the screen; `done` is what was done before.
+pub(crate) fn show(call: &Call<'_>, job: &outlive::Job, done: &str) -> Result<Reply, Failure> {
     let id = job.id();
-    Err(Failure::new(format!("{id} has no screen: it runs on pipes, and this version has no terminals"))
-        .next(format!("read_output job={id} lines=40 shows what a terminal would have left on the page")))
+    if !job.spec().options.pty {
+        return Err(Failure::new(format!("{id} has no screen: it runs on pipes, not in a terminal")).next(
+            format!(
+                "read_output job={id} lines=40 shows what it printed; run pty=true starts one in a terminal"
+            ),
+        ));
+    }
+    let state = job.state(call.store);
+    let screen = call.store.screen_apart(job).map_err(|error| {
+        Failure::of("its screen cannot be shown", &error)
+            .next(format!("read_output job={id} lines=40 shows what it printed"))
+    })?;
+    let cursor = match screen.cursor.visible {
+        true => format!("cursor row {}, column {}", screen.cursor.row, screen.cursor.column),
+        false => "cursor hidden".to_owned(),
+    };
+    let title = screen.title.as_ref().map(|title| format!("; title {}", quoted(title))).unwrap_or_default();
+    let header = format!("{}; {done}screen {}, {cursor}{title}", summary(job, &state), screen.size);
+    let mut body = String::new();
+    let end = screen.rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
+    for row in &screen.rows[..end] {
+        push_line(&mut body, row);
+    }
+    let mut reply = Reply::new(header).body(body);
+    if end == 0 {
+        reply = reply.footer(format!(
+            "the screen is blank; read_screen job={id} wait_ms=2000 waits for it to be drawn"
+        ));
+    }
+    Ok(reply)
 }

@@ -126,6 +126,8 @@ points! {
         /// Opening the descriptor that is readable when a child has ended.
         SignalFd = "keeper.signals.open", Call;
         PipeMake = "keeper.pipe.make", Call;
+        TerminalMake = "keeper.terminal.open", Call;
+        TerminalResize = "keeper.terminal.resize", Call;
         /// Making the command's process and executing its program.
         CommandExec = "keeper.command.exec", Call;
         LaunchReply = "keeper.launch.send", Call;
@@ -242,6 +244,8 @@ points! {
         RECOVER_META = "reader.recover-meta", RecoverMetaWrite, RecoverMetaRename;
         /// The snapshot of a job that a front end closes, because its keeper died.
         CLOSE_META = "reader.close-meta", CloseMetaWrite, CloseMetaRename;
+        /// The screen at an earlier place of the log.
+        SCREEN = "reader.screen", ScreenWrite, ScreenRename;
         /// Where a reader is.
         CURSOR = "reader.cursor", CursorWrite, CursorRename;
         /// The results of a job's on-exit command and webhook. The keeper writes them where it cannot become the program that

@@ -37,10 +37,10 @@ fn connect(job: &Job, patience: Duration) -> io::Result<UnixStream> {
 
 /// A connection to a keeper.
 pub(super) struct Connection<'a> {
-    job: &'a Job,
-    stream: UnixStream,
+    pub(super) job: &'a Job,
+    pub(super) stream: UnixStream,
     /// None while it is starting.
-    keeper: Option<ProcessId>,
+    pub(super) keeper: Option<ProcessId>,
 }
 
 impl<'a> Connection<'a> {
@@ -106,7 +106,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Waits at most `limit` for what the keeper says next. A keeper that is stopped meanwhile is continued.
-    fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, ControlError> {
+    pub(super) fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, ControlError> {
         let received = fault::step(Point::ReplyReceive, || {
             let deadline = Instant::now().checked_add(limit.max(Duration::from_millis(1)));
             let (mut look, mut stops) = (silent::FIRST_LOOK, 0);
@@ -114,7 +114,7 @@ impl<'a> Connection<'a> {
                 let rest =
                     deadline.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
                 if readable(self.stream.as_fd(), Some(look.min(rest)))? {
-                    return receive_frame(&mut self.stream);
+                    return receive_frame(&self.stream);
                 }
                 let was_stopped =
                     self.keeper.is_some_and(|keeper| silent::continue_stopped(self.job, keeper));

@@ -2,18 +2,20 @@
 
 mod connection;
 mod frame;
+mod input;
 pub(crate) mod orphan;
 mod silent;
 pub(crate) mod tree;
 pub(crate) mod usage;
+pub(crate) mod viewer;
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use outlive_core::control::{MAX_INPUT, Place, Reply, Request, SPOKEN, Survivor};
+use outlive_core::control::{Reply, Request, SPOKEN, Survivor};
+use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_sys::identity::ProcessId;
-use outlive_sys::random;
 use outlive_sys::signal::Signal;
 
 use connection::Connection;
@@ -27,7 +29,7 @@ use crate::wait::conditions::Until;
 /// How long a keeper may take beyond the request's own time; it answers within microseconds unless it is stopped.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a list or an answer is held up by a keeper that is asked for what a damaged `meta.json` does not say.
+/// How long a list or an answer is held up by a keeper that is asked for what a missing or damaged `meta.json` does not say.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
 
 /// How many deaths of keepers one request outlasts.
@@ -304,49 +306,6 @@ impl Store {
         }
     }
 
-    /// Writes to a job's standard input. Returns when the keeper has everything; it is then written even if the caller dies.
-    ///
-    /// # Errors
-    ///
-    /// If the job has ended, its input is not open, or it has not read for `limit`.
-    pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
-        let state = self.live_state(job)?;
-        // For a keeper that dies and its guard: what was taken is not taken again.
-        let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()).max(1);
-        let mut keeper = None;
-        let mut offset = 0;
-        for piece in bytes.chunks(MAX_INPUT) {
-            let request = Request::Input(piece.to_vec(), Place { client, offset });
-            let answer = self.ask_kept(job, &state, |state| {
-                let mut connection = match keeper.take() {
-                    Some(connection) => connection,
-                    None => Connection::open(self, job, state)?,
-                };
-                let reply = connection.ask(&request, limit)?;
-                keeper = Some(connection);
-                Ok(reply)
-            });
-            match answer {
-                Ok(Reply::Accepted) => offset += piece.len() as u64,
-                Ok(other) => return Err(unexpected(job, &other)),
-                Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(ControlError::NotReading { job, accepted: offset });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes a job's standard input after everything that was written to it.
-    ///
-    /// # Errors
-    ///
-    /// If the job has ended or its input is not open.
-    pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
-        self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof)
-    }
-
     /// Waits briefly for the end of a job whose keeper has just gone.
     pub(crate) fn ends_now(&self, job: &Job) -> bool {
         let deadline = Instant::now() + Duration::from_secs(1);
@@ -396,8 +355,12 @@ impl Store {
     }
 }
 
-/// Asks a keeper what `meta.json` says; `None` if it does not answer soon, or is too old to know.
+/// Asks a keeper what `meta.json` says; `None` if it is starting, does not answer soon, or is too old to know.
 pub(crate) fn ask_for_meta(job: &Job) -> Option<Vec<u8>> {
+    // The socket is made before the command is started, and the snapshot after: there is nothing to wait for yet.
+    if !job.path().join(file::CONTROL).exists() {
+        return None;
+    }
     match Connection::greet(job, None, SNAPSHOT_LIMIT).ok()?.ask(&Request::Snapshot, SNAPSHOT_LIMIT).ok()? {
         Reply::Described(snapshot) => Some(snapshot),
         _ => None,

@@ -226,8 +226,12 @@ impl From<ControlError> for Failure {
                 .tool_hint(format!("list_jobs shows how {job} is doing")),
             ControlError::Refused { code, .. } if code == "stdin_closed" => failure
                 .code_is(Code::StdinClosed)
-                .hint("start the job with `outlive run --stdin open`; after --eof it stays closed")
-                .tool_hint("start it again: run with stdin=\"open\""),
+                .hint("start the job with `outlive run --stdin open` or `--pty`; after --eof it stays closed")
+                .tool_hint("start it again: run with stdin=\"open\", or with pty=true for a terminal"),
+            ControlError::Refused { code, .. } if code == "no_terminal" => failure
+                .code_is(Code::NoTerminal)
+                .hint("start the job in a terminal: outlive run --pty")
+                .tool_hint("start it again: run with pty=true"),
             ControlError::NotReading { job, .. } => failure
                 .code_is(Code::NotReading)
                 .hint("what was taken will reach the command when it reads; send the rest later")

@@ -94,6 +94,7 @@ codes! {
     Live         FAILED       409 "live"          "`remove`, `session close`: something of the job or session still runs"
     Ended        FAILED       409 "ended"         "`send`, `pause`, `resume`, `agent stop`: the job or agent has ended"
     StdinClosed  FAILED       409 "stdin_closed"  "`send`: its standard input is not open"
+    NoTerminal   FAILED       409 "no_terminal"   "it runs on pipes, and what was asked for needs a terminal"
     NotReading   FAILED       503 "not_reading"   "`send`: the command has not read for 10 s"
     OwnAncestor  FAILED       409 "own_ancestor"  "`kill`: the command runs inside the very job; `kill --all` leaves it out instead"
     Orphaned     FAILED       409 "orphaned"      "`send`, `clear`: its keeper is gone, and no other process can do this"

@@ -100,15 +100,20 @@ pub(crate) fn list(candidates: &[JobId]) -> String {
 impl Store {
     /// Opens a job by its whole id; `None` if there is no such job.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
-        let path = self.jobs().join(id.as_str());
-        if let Some(known) = self.known.get(&path, id) {
-            return Ok(Some(Job::of(path, known, None)));
+        if let Some(job) = self.known_job(id) {
+            return Ok(Some(job));
         }
-        let job = Job::open(path, id)?;
+        let job = Job::open(self.jobs().join(id.as_str()), id)?;
         if let Some(job) = &job {
             self.known.insert(&job.known);
         }
         Ok(job)
+    }
+
+    /// Returns a job of which all is in memory that can be.
+    pub(crate) fn known_job(&self, id: &JobId) -> Option<Job> {
+        let path = self.jobs().join(id.as_str());
+        self.known.get(&path, id).map(|known| Job::of(path, known, None))
     }
 
     /// Finds the job that an event is about, though its id may have been reused. `None` if it is gone or damaged.

@@ -180,12 +180,14 @@ impl Known {
 
     /// Returns the snapshot of the job at `path`, which `read` reads if the directory has changed since it was last read.
     pub(super) fn snapshot(&self, path: &Path, read: impl FnOnce() -> Option<Meta>) -> Option<Meta> {
-        let stamp = Stamp::at(path).ok().filter(|stamp| stamp.is_same_file(self.stamp));
-        if let Some((known, meta)) = &*locked(&self.snapshot)
-            && Some(*known) == stamp
-        {
-            return meta.clone();
-        }
+        let stamp = match &*locked(&self.snapshot) {
+            // The first is read after the spec, and so under its stamp, too: there is no need for another look.
+            None => Some(self.stamp),
+            Some((known, meta)) => match Stamp::at(path).ok() {
+                Some(stamp) if stamp == *known => return meta.clone(),
+                stamp => stamp.filter(|stamp| stamp.is_same_file(self.stamp)),
+            },
+        };
         let settled = stamp.filter(|stamp| stamp.is_settled());
         let meta = read();
         *locked(&self.snapshot) = settled.map(|stamp| (stamp, meta.clone()));

@@ -87,15 +87,14 @@ pub enum RenameError {
 impl Job {
     /// Opens the directory of a job; `None` if it does not exist.
     pub(crate) fn open(path: PathBuf, id: &JobId) -> Result<Option<Self>, DamageError> {
-        let dir = match durable::open_dir(&path) {
-            Ok(dir) => dir,
+        let (dir, stamp) = match Stamp::open_dir(&path) {
+            Ok(opened) => opened,
             // A dangling link exists all the same, and is damage.
             Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
                 return Ok(None);
             }
             Err(error) => return Err(DamageError::Io(path, error)),
         };
-        let stamp = Stamp::of(&dir).map_err(|error| DamageError::Io(path.clone(), error))?;
         let is_settled = stamp.is_settled();
         let bytes = match durable::read(&dir, file::SPEC) {
             Ok(bytes) => bytes,
@@ -105,8 +104,8 @@ impl Job {
         };
         let spec = Spec::parse(id, &bytes)?;
         let given_to =
-            durable::read_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
-        let renamed = durable::read_line(&dir, file::NAME).filter(|name| !name.is_empty());
+            durable::read_rare_line(&dir, file::SESSION).and_then(|name| SessionName::parse(&name).ok());
+        let renamed = durable::read_rare_line(&dir, file::NAME).filter(|name| !name.is_empty());
         let mut known = Known::new(stamp, spec);
         (known.is_settled, known.given_to, known.renamed) = (is_settled, given_to, renamed);
         Ok(Some(Self::of(path, known.into(), Some(dir))))
@@ -137,6 +136,11 @@ impl Job {
         self.known.given_to.as_ref().unwrap_or(&self.known.spec.session)
     }
 
+    /// Tells whether it was moved to another session than it was started in.
+    pub(crate) fn is_given_away(&self) -> bool {
+        self.known.given_to.is_some()
+    }
+
     /// Returns the current display name.
     pub fn name(&self) -> Option<&str> {
         self.known.renamed.as_deref().or(self.known.spec.options.name.as_deref())
@@ -163,8 +167,8 @@ impl Job {
         if let Some(dir) = self.dir.get() {
             return Ok(Dir::Kept(dir));
         }
-        let dir = durable::open_dir(&self.path)?;
-        if !Stamp::of(&dir)?.is_same_file(self.known.stamp) {
+        let (dir, stamp) = Stamp::open_dir(&self.path)?;
+        if !stamp.is_same_file(self.known.stamp) {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(match Kept::new(dir) {
@@ -183,12 +187,12 @@ impl Job {
         self.known.records(|| self.open_file(file::OUTCOME))
     }
 
-    /// Reads `meta.json`; `None` if it is missing, or damaged and no keeper says what it would be.
+    /// Reads `meta.json`; `None` if it is missing or damaged, and no keeper says what it would be.
     pub(crate) fn meta(&self) -> Option<Meta> {
         let parse = |bytes: Vec<u8>| Meta::parse(self.spec().nonce, &bytes);
         self.known.snapshot(&self.path, || {
-            parse(durable::read(self.dir().ok()?, file::META).ok()?)
-                .or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
+            let written = durable::read(self.dir().ok()?, file::META).ok().and_then(parse);
+            written.or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
         })
     }
 

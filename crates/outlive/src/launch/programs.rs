@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -14,11 +14,16 @@ use std::time::Duration;
 
 use outlive_sys::fault::{self, Point};
 use outlive_sys::keeper::{PROGRAM, SPARE};
-use outlive_sys::{detach, inherited, poll, socket};
+use outlive_sys::{detach, inherited, socket};
 
+use crate::control::receive_frame;
 use crate::store::Store;
 
 const HELPER: &str = "outlive";
+
+/// How long a spare keeper may take to wake up. One that is not stopped needs less time than the job takes to be prepared; where
+/// the machine is so busy that it takes longer, a new keeper is executed, which costs time and nothing else.
+const WAKE_LIMIT: Duration = Duration::from_millis(250);
 
 /// Sources of keepers, by preference.
 #[derive(Debug, Default)]
@@ -46,7 +51,7 @@ impl Spare {
 impl KeeperProgram {
     /// Returns the spare keeper, else starts the best program; `None` if that fails.
     pub(crate) fn take_spare(&self) -> Option<SpareKeeper> {
-        let waiting = self.spare.place().take().filter(|spare| spare.is_fit() && spare.wake().is_ok());
+        let waiting = self.spare.place().take().filter(|spare| spare.wake().is_ok());
         waiting.or_else(|| SpareKeeper::of(&self.candidates().next()?).ok())
     }
 
@@ -86,7 +91,7 @@ pub struct SpareKeeper {
 }
 
 /// What a keeper has from the program that started it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Origin {
     /// Its program's file: device, inode, time of the last change.
     build: (u64, u64, i64, i64),
@@ -94,12 +99,9 @@ struct Origin {
     inherited: String,
 }
 
-impl Origin {
-    fn of(program: &Path) -> Option<Self> {
-        let file = std::fs::metadata(program).ok()?;
-        let build = (file.dev(), file.ino(), file.ctime(), file.ctime_nsec());
-        Some(Self { build, inherited: inherited::describe()? })
-    }
+fn build_of(program: &Path) -> io::Result<(u64, u64, i64, i64)> {
+    let file = std::fs::metadata(program)?;
+    Ok((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
 }
 
 impl SpareKeeper {
@@ -111,25 +113,29 @@ impl SpareKeeper {
 
     /// Executes a keeper that may wait for long, and touches nothing until it has a job.
     fn idle(program: &Path) -> Option<Self> {
-        let origin = Origin::of(program)?;
+        let build = build_of(program).ok()?;
+        let inherited = inherited::describe(inherited::this_thread().ok()?)?;
         let keeper = Self::execute(program, &[PROGRAM, SPARE]).ok()?;
-        Some(Self { origin: Some(origin), ..keeper })
+        Some(Self { origin: Some(Origin { build, inherited }), ..keeper })
     }
 
-    /// Tells whether it is alive, of the build that is installed now, and has what a new one would inherit.
-    fn is_fit(&self) -> bool {
-        self.origin.as_ref().is_none_or(|origin| {
-            let is_over = poll::readable(self.socket.as_fd(), Some(Duration::ZERO));
-            is_over.is_ok_and(|is_over| !is_over) && Origin::of(&self.program).as_ref() == Some(origin)
-        })
-    }
-
-    /// Lets one that may wait for long prepare itself, while this program prepares the job.
+    /// Lets one that may wait for long prepare itself, and describe what this thread has now, while this thread prepares the job. An
+    /// error if it is dead or of another build than the one that is installed now.
     fn wake(&self) -> io::Result<()> {
-        match self.origin {
-            Some(_) => (&self.socket).write_all(&[0]),
-            None => Ok(()),
+        let Some(origin) = &self.origin else { return Ok(()) };
+        if build_of(&self.program)? != origin.build {
+            return Err(io::ErrorKind::Other.into());
         }
+        socket::send_with(&self.socket, &[0], &[inherited::this_thread()?.as_fd()])
+    }
+
+    /// Tells whether it has what a new one would inherit. One that may wait for long says what that is; if it does not, it is dead
+    /// or stopped, and no job is given to it.
+    pub(crate) fn is_fit(&self) -> bool {
+        let Some(origin) = &self.origin else { return true };
+        let answer =
+            self.socket.set_read_timeout(Some(WAKE_LIMIT)).and_then(|()| receive_frame(&self.socket));
+        answer.is_ok_and(|inherited| inherited == origin.inherited.as_bytes())
     }
 
     /// Executes a keeper, detached from this program.
@@ -171,6 +177,18 @@ impl Store {
     pub(crate) fn open_helper(&self) -> io::Result<File> {
         let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
         File::open(program)
+    }
+
+    /// Returns a command that runs the helper for this store, as a child of this program.
+    pub(crate) fn helper_command(&self) -> io::Result<std::process::Command> {
+        let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
+        let mut command = std::process::Command::new(program);
+        command.env("OUTLIVE_HOME", self.root()).env_remove("OUTLIVE_JOB");
+        match self.config_path.iter().find(|path| path.is_file()) {
+            Some(path) => command.env("OUTLIVE_CONFIG", path),
+            None => command.env_remove("OUTLIVE_CONFIG"),
+        };
+        Ok(command)
     }
 
     /// Starts the helper in the background, for this store: `outlive VERB …`.

@@ -14,10 +14,14 @@ use outlive_core::options::{JobChoices, JobOptions, Ready};
 use outlive_core::rawtext::RawText;
 use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Stdin, quote};
+use outlive_core::terminal::size::TerminalSize;
 
 use crate::launch::programs::{in_path, search};
 use crate::output::search::PatternError;
 use crate::store::config::Config;
+
+/// Variables that describe the caller's terminal.
+const TERMINAL_VARIABLES: [&str; 4] = ["TERM", "COLORTERM", "COLUMNS", "LINES"];
 
 /// Describes a job to start.
 #[derive(Debug, Clone, Default)]
@@ -292,10 +296,13 @@ impl Request {
     }
 
     /// Returns the job's whole environment as `NAME=value`.
-    pub(crate) fn environment(&self, own: [(&str, &str); 2]) -> Vec<Vec<u8>> {
+    pub(crate) fn environment(&self, own: [(&str, &str); 2], has_terminal: bool) -> Vec<Vec<u8>> {
+        // What the caller's terminal is like says nothing about the job's.
+        let of_terminal: &[(&str, &str)] = if has_terminal { &[("TERM", "xterm-256color")] } else { &[] };
         let is_changed = |name: &OsStr| {
             let name = name.to_str().unwrap_or_default();
             self.env_set.contains_key(name)
+                || (has_terminal && TERMINAL_VARIABLES.contains(&name))
                 || self.env_unset.iter().any(|unset| unset == name)
                 || own.iter().any(|(own, _)| *own == name)
         };
@@ -310,7 +317,11 @@ impl Request {
             .iter()
             .filter(|(name, _)| !own.iter().any(|(own, _)| own == name) && !self.env_unset.contains(name))
             .map(|(name, value)| join(OsStr::new(name), value));
-        let own = own.iter().map(|(name, value)| join(OsStr::new(name), OsStr::new(value)));
+        let is_left = |name: &str| {
+            !self.env_set.contains_key(name) && !self.env_unset.iter().any(|unset| unset == name)
+        };
+        let own = of_terminal.iter().filter(|(name, _)| is_left(name)).chain(&own);
+        let own = own.map(|(name, value)| join(OsStr::new(name), OsStr::new(value)));
         inherited.chain(added).chain(own).collect()
     }
 

@@ -182,8 +182,7 @@ impl Store {
 
     /// Fills the new directory and renames it into place; `None` if the id is taken.
     fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
-        let dir = durable::open_dir(new)?;
-        let stamp = Stamp::of(&dir)?;
+        let (dir, stamp) = Stamp::open_dir(new)?;
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
         let lock = create(Point::LockMake, file::LOCK)?;
         let done = create(Point::DoneMake, file::DONE)?;
@@ -266,8 +265,8 @@ impl Store {
         mut spare: Option<SpareKeeper>,
     ) -> Result<i32, StartError> {
         let (job, spec) = (&prepared.job, prepared.job.spec());
-        let environment = request
-            .environment([("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())]);
+        let own = [("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())];
+        let environment = request.environment(own, spec.options.pty);
         let completion = helper.map(|_| self.on_exit_arguments(spec)).unwrap_or_default();
         let frame = Launch {
             job: spec.job.clone(),
@@ -288,7 +287,7 @@ impl Store {
             failure = RequestError::TooLarge(frame.len()).into();
         }
         for program in self.keeper.candidates().filter(|_| is_sendable) {
-            let waiting = spare.take().filter(|spare| spare.program == program);
+            let waiting = spare.take().filter(|spare| spare.program == program && spare.is_fit());
             let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
             let job = job.id().clone();
             failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {
@@ -313,7 +312,7 @@ impl Store {
 
 /// Hands a keeper its descriptors and the launch request; returns its answer, or `None` if it does not answer in time.
 fn talk(
-    mut ours: UnixStream,
+    ours: UnixStream,
     prepared: &Prepared,
     helper: Option<&File>,
     frame: &[u8],
@@ -325,12 +324,12 @@ fn talk(
     let mut fds = vec![lock.as_fd(), done.as_fd(), dir.as_fd()];
     fds.extend([outcome, index, log].into_iter().chain(helper).map(AsFd::as_fd));
     // A keeper that rejects the request answers before it has read all of it.
-    let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&mut ours, part, &fds));
+    let sent = fault::write(Point::LaunchSend, frame, |part| socket::send_with(&ours, part, &fds));
     if sent.is_err() {
         // So that neither process waits for the other.
         ours.shutdown(Shutdown::Write).ok();
     }
-    match fault::step(Point::LaunchAnswer, || receive_frame(&mut ours)) {
+    match fault::step(Point::LaunchAnswer, || receive_frame(&ours)) {
         Ok(contents) => LaunchReply::parse(&contents).map(Some).map_err(io::Error::other),
         // The keeper may be alive and still start the job.
         Err(error) if !is_over_now(&error) => Ok(None),

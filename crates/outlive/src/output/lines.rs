@@ -2,16 +2,60 @@
 
 use std::io;
 
-use memchr::memchr_iter;
+use memchr::{memchr_iter, memrchr_iter};
 use outlive_core::index::{Before, Kind, Record, Stream};
 use outlive_core::lines::{Assembler, Line, MAX_LINE};
 use outlive_core::timestamp::Timestamp;
 
 use crate::output::{Output, PIECE, Piece};
 
+/// How much is read at once to look back from the end: a hundred lines are mostly shorter.
+const LOOK_BACK: usize = 32 << 10;
+
 impl Output {
     /// Returns the offset at which the last `count` lines begin, of one stream or of both, unfinished lines included.
     pub fn offset_before_tail(&self, count: u64, stream: Option<Stream>) -> u64 {
+        self.offset_in_last_chunk(count, stream).unwrap_or_else(|| self.offset_by_index(count, stream))
+    }
+
+    /// Finds where the last lines begin without counting those before them: by looking back from the end, no further than the
+    /// last chunk, which is of one stream. `None` if they begin before it, or another stream may have one of them.
+    fn offset_in_last_chunk(&self, count: u64, stream: Option<Stream>) -> Option<u64> {
+        let Record { kind: Kind::Output(of), before, offset, .. } = self.newest_record()? else {
+            return None;
+        };
+        let other = 1 - of.index();
+        if stream.map_or(before.open[other].is_some(), |stream| stream != of) {
+            return None;
+        }
+        let mut buffer = vec![0; LOOK_BACK];
+        let (first, mut place) = (offset.max(self.start()), self.end());
+        // The newline after which the wanted lines begin, counted from the end. That of the last line itself comes before it,
+        // unless the last line is unfinished.
+        let mut wanted = count;
+        while place > first {
+            let length = (place - first).min(LOOK_BACK as u64) as usize;
+            let block = &mut buffer[..length];
+            let from = place - length as u64;
+            // A chunk is in one segment. What was cut short or removed meanwhile is left to the index.
+            if self.read_at(block, from).ok()? != length {
+                return None;
+            }
+            let is_finished = place == self.end() && block.ends_with(b"\n");
+            wanted = wanted.saturating_add(u64::from(is_finished));
+            for newline in memrchr_iter(b'\n', block) {
+                wanted = wanted.checked_sub(1)?;
+                if wanted == 0 {
+                    return Some(from + newline as u64 + 1);
+                }
+            }
+            place = from;
+        }
+        None
+    }
+
+    /// Finds where the last lines begin by the counts of the index, and those after its last record.
+    fn offset_by_index(&self, count: u64, stream: Option<Stream>) -> u64 {
         let before = self.before_end();
         let lines_of = |before: &Before| match stream {
             Some(stream) => before.lines[stream.index()],

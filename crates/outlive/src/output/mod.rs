@@ -12,6 +12,7 @@ mod lines;
 pub(crate) mod nonblank;
 pub(crate) mod scan;
 pub(crate) mod search;
+pub(crate) mod steps;
 pub(crate) mod unread;
 pub(crate) mod view;
 
@@ -208,7 +209,7 @@ impl Output {
     fn before_end(&self) -> Before {
         match self.newest_record() {
             None => self.count_from(Before::default(), Stream::Stdout, self.start()),
-            Some(Record { kind: Kind::Gap, before, .. }) => before,
+            Some(Record { kind: Kind::Gap | Kind::Resize(_), before, .. }) => before,
             Some(Record { kind, before, offset, .. }) => {
                 self.count_from(before, stream_of(kind).unwrap_or(Stream::Stdout), offset)
             }
@@ -382,7 +383,7 @@ impl Output {
 fn stream_of(kind: Kind) -> Option<Stream> {
     match kind {
         Kind::Output(stream) => Some(stream),
-        Kind::Gap | Kind::Newer(_) => None,
+        Kind::Gap | Kind::Resize(_) | Kind::Newer(_) => None,
     }
 }
 

@@ -12,7 +12,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use outlive_core::FORMAT;
@@ -35,7 +35,7 @@ pub struct Store {
     root: PathBuf,
     config: Config,
     host: OnceLock<Host>,
-    pub(crate) known: KnownJobs,
+    pub(crate) known: Arc<KnownJobs>,
     pub(crate) keeper: KeeperProgram,
     /// This program is `outlive` itself, and so can be the helper.
     pub(crate) is_helper: bool,
@@ -154,19 +154,19 @@ impl Store {
             root: root.to_owned(),
             config,
             host: OnceLock::new(),
-            known: KnownJobs::default(),
+            known: Arc::default(),
             keeper: KeeperProgram::default(),
             is_helper: false,
             config_path: None,
         })
     }
 
-    /// Opens the store again, for a thread.
+    /// Opens the store again, for a thread or an inbox, with what is known of its jobs.
     pub(crate) fn reopen(&self) -> Self {
         let (root, config) = (self.root.clone(), self.config.clone());
         let (host, is_helper) = (self.host.clone(), self.is_helper);
         let config_path = self.config_path.clone();
-        let (known, keeper) = (KnownJobs::default(), KeeperProgram::default());
+        let (known, keeper) = (Arc::clone(&self.known), KeeperProgram::default());
         Self { root, config, host, known, keeper, is_helper, config_path }
     }
 

@@ -40,6 +40,9 @@ impl Store {
 
     /// Fast path: the lock is held and there is no outcome. Taken for every live job with every answer of an MCP server.
     fn is_surely_running(&self, id: &JobId) -> bool {
+        if let Some(job) = self.known_job(id) {
+            return job.is_kept() && job.records() == (None, None) && !job.is_given_away();
+        }
         let path = self.jobs().join(id.as_str());
         let has_no_outcome = || {
             let mut first = [0; 4];

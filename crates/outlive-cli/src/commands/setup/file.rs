@@ -1,9 +1,11 @@
 //! A client's settings on disk: read whole, replaced whole, and never half of either.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use outlive_sys::durable;
 
 use super::client::shown;
 use super::failure;
@@ -72,13 +74,18 @@ impl Settings {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let metadata = fs::metadata(path).map_err(|error| failed(path, &error))?;
     let hint = "it was left alone; put the entry in by hand: outlive setup --print";
-    if !metadata.is_file() || metadata.len() > MOST {
-        let what = if metadata.is_file() { "is too long to be settings" } else { "is not a file" };
-        return Err(failure(format!("{} {what}", shown(path)), hint));
+    let not_settings = |what| failure(format!("{} {what}", shown(path)), hint);
+    // Opened before it is looked at, and read no further than that: another program may replace it or write to it meanwhile.
+    let file = durable::open_foreign(path).map_err(|error| match path.is_file() {
+        true => failed(path, &error),
+        false => not_settings("is not a file"),
+    })?;
+    let mut bytes = Vec::new();
+    file.take(MOST + 1).read_to_end(&mut bytes).map_err(|error| failed(path, &error))?;
+    if bytes.len() as u64 > MOST {
+        return Err(not_settings("is too long to be settings"));
     }
-    let bytes = fs::read(path).map_err(|error| failed(path, &error))?;
     String::from_utf8(bytes).map_err(|_| failure(format!("{} is not UTF-8", shown(path)), hint))
 }
 

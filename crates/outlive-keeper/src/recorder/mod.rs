@@ -6,21 +6,27 @@
 //! The bytes go from the command's pipe to one that only the keeper fills, and from there into the log, inside the kernel: a keeper
 //! that is killed between any two instructions loses none and repeats none. What is in the log is read back to be counted.
 
+mod resume;
+mod transit;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::thread::{self, JoinHandle};
 
 use outlive_core::index::{Chunker, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
 use outlive_core::segment;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::{durable, pipe};
 
+pub(crate) use transit::Transit;
+
 use crate::guard::{Custody, Word};
-use crate::transit::Transit;
 
 /// A cap is kept in this many segments, so that dropping the oldest costs at most this part of it.
 const SEGMENTS: u64 = 8;
@@ -36,11 +42,15 @@ pub(crate) struct Recorder {
     log: File,
     /// The segments that are there, the current one last.
     segments: VecDeque<Segment>,
+    /// Removes the oldest ones, and returns those that it could not.
+    removal: Option<JoinHandle<Vec<Segment>>>,
     chunker: Chunker,
     cap: Option<u64>,
     /// Bytes that were lost and have no gap in the index yet, and when the first of them was.
     unrecorded: u64,
     lost_since: Timestamp,
+    /// The size of the terminal.
+    size: Option<TerminalSize>,
     /// Whether output was dropped for the cap, and the event of it written.
     flood: Flood,
     custody: Custody,
@@ -68,6 +78,12 @@ struct Segment {
 /// before, which a fast command would have to wait for at each segment.
 const FORGET_PART: u64 = 64;
 
+/// Segments of so many bytes are removed in a thread: to start one takes as long as to remove a few hundred KiB.
+const REMOVED_APART: u64 = 1 << 20;
+
+/// The stack of the thread that removes segments.
+const REMOVAL_STACK: usize = 64 << 10;
+
 /// Room in the index is taken in such steps ahead of need, so that a gap can be recorded on a full disk.
 const INDEX_STEP: u64 = 4096;
 
@@ -81,102 +97,15 @@ impl Recorder {
             forgotten: 0,
             log,
             segments: VecDeque::from([Segment { start: 0, index_start: 0 }]),
+            removal: None,
             chunker: Chunker::default(),
             cap,
             unrecorded: 0,
             lost_since: Timestamp(0),
+            size: None,
             flood: Flood::No,
             custody,
         }
-    }
-
-    /// Goes on where a keeper that died left off: the index and the log tell where that is.
-    ///
-    /// # Errors
-    ///
-    /// If the log cannot be opened.
-    pub(crate) fn resume(
-        dir: impl AsFd,
-        index: File,
-        cap: Option<u64>,
-        custody: Custody,
-    ) -> io::Result<Self> {
-        let records = index.metadata()?.len() / RECORD_BYTES as u64;
-        let record = |number: u64| {
-            let mut bytes = [0; RECORD_BYTES];
-            index.read_exact_at(&mut bytes, number * RECORD_BYTES as u64).ok()?;
-            Record::from_bytes(&bytes)
-        };
-        // The last record may have been written in part.
-        let last =
-            (records.saturating_sub(2)..records).rev().find_map(|number| Some((number, record(number)?)));
-        let index_end = last.as_ref().map_or(0, |(number, _)| (number + 1) * RECORD_BYTES as u64);
-        let mut starts: Vec<u64> =
-            durable::names(&dir)?.iter().filter_map(|name| segment::offset(name)).collect();
-        starts.sort_unstable();
-        // Records are in the order of their offsets; those that were given back read as zeros, and come first.
-        let first_from = |offset: u64| {
-            let (mut low, mut high) = (0, index_end / RECORD_BYTES as u64);
-            while low < high {
-                let middle = low + (high - low) / 2;
-                if record(middle).is_some_and(|record| record.offset >= offset) {
-                    high = middle;
-                } else {
-                    low = middle + 1;
-                }
-            }
-            low * RECORD_BYTES as u64
-        };
-        let segments: VecDeque<Segment> =
-            starts.iter().map(|&start| Segment { start, index_start: first_from(start) }).collect();
-        let current = *starts.last().ok_or(io::ErrorKind::NotFound)?;
-        let log = durable::open_rw(&dir, &segment::name(current))?;
-        let mut recorder = Self { segments, index_end, ..Self::new(index, log, cap, custody) };
-        recorder.forgotten = recorder.segments.front().map_or(0, |oldest| oldest.index_start);
-        if let Some((_, record)) = last {
-            recorder.chunker.resume(&record);
-            recorder.count_from(&dir, &starts)?;
-        }
-        recorder.unrecorded = custody.get(Word::Unrecorded);
-        recorder.lost_since = Timestamp(custody.get(Word::LostSince));
-        recorder.flood = match custody.get(Word::Flood) {
-            0 => Flood::No,
-            1 => Flood::Unreported,
-            _ => Flood::Reported,
-        };
-        Ok(recorder)
-    }
-
-    /// Does the same in a process that was forked from the keeper that died, while that was recording.
-    ///
-    /// # Errors
-    ///
-    /// As [`Recorder::resume`].
-    pub(crate) fn reopen(&mut self, dir: impl AsFd) -> io::Result<()> {
-        let resumed = Self::resume(dir, self.index.try_clone()?, self.cap, self.custody)?;
-        // The number of the old segment may mean another file since.
-        std::mem::forget(std::mem::replace(self, resumed).log);
-        Ok(())
-    }
-
-    pub(crate) fn index_fd(&self) -> RawFd {
-        self.index.as_raw_fd()
-    }
-
-    /// Counts the bytes of the last chunk, which the index has no record after.
-    fn count_from(&mut self, dir: impl AsFd, starts: &[u64]) -> io::Result<()> {
-        let mut buffer = vec![0; 64 << 10];
-        for &start in starts {
-            let file = durable::open_ro(&dir, segment::name(start))?;
-            let end = start + file.metadata()?.len();
-            while (start..end).contains(&self.chunker.end) {
-                let most = buffer.len().min((end - self.chunker.end) as usize);
-                let count = file.read_at(&mut buffer[..most], self.chunker.end - start)?;
-                let Some(stream) = self.chunker.stream().filter(|_| count > 0) else { break };
-                self.chunker.wrote(stream, &buffer[..count]);
-            }
-        }
-        Ok(())
     }
 
     /// Records what the transit pipe holds of a stream.
@@ -187,14 +116,15 @@ impl Recorder {
         transit: &Transit,
         buffer: &mut [u8],
         now: Timestamp,
+        mut seen: impl FnMut(&[u8]),
     ) {
         loop {
             let held = transit.held();
             if held == 0 {
                 return;
             }
-            let room = usize::try_from(self.segment_room(&dir)).unwrap_or(usize::MAX);
-            if self.keep(stream, transit, held.min(room), buffer, now) {
+            let room = usize::try_from(self.segment_room(&dir, now)).unwrap_or(usize::MAX);
+            if self.keep(stream, transit, held.min(room), buffer, now, &mut seen) {
                 continue;
             }
             // There is no room: what is left cannot be kept.
@@ -224,6 +154,7 @@ impl Recorder {
         count: usize,
         buffer: &mut [u8],
         now: Timestamp,
+        seen: &mut impl FnMut(&[u8]),
     ) -> bool {
         if !self.record_gap() {
             return false;
@@ -244,7 +175,9 @@ impl Recorder {
                 Ok(written) => {
                     // Without being read it would not be counted.
                     let read = self.log.read_exact_at(&mut buffer[..written], place);
-                    self.chunker.wrote(stream, if read.is_ok() { &buffer[..written] } else { &[] });
+                    let bytes = if read.is_ok() { &buffer[..written] } else { &[] };
+                    self.chunker.wrote(stream, bytes);
+                    seen(bytes);
                     kept += written;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -289,7 +222,7 @@ impl Recorder {
 
     /// Returns how much the current segment takes, after beginning a new one where it is full and dropping the oldest
     /// ones beyond the cap.
-    fn segment_room(&mut self, dir: impl AsFd) -> u64 {
+    fn segment_room(&mut self, dir: impl AsFd, now: Timestamp) -> u64 {
         let Some(cap) = self.cap else { return u64::MAX };
         let size = (cap / SEGMENTS).max(SMALLEST_SEGMENT);
         let (end, current) = (self.chunker.end, self.segment_start());
@@ -300,6 +233,7 @@ impl Recorder {
         if !self.begin_segment(&dir) {
             return u64::MAX;
         }
+        self.record_size(now);
         let surplus = self.segments.iter().take_while(|segment| end - segment.start > cap).count();
         let surplus = surplus.min(self.segments.len() - 2);
         if surplus > 0 {
@@ -335,16 +269,35 @@ impl Recorder {
         true
     }
 
-    /// Drops the oldest segments.
+    /// Drops the oldest segments. Large ones are removed in a short-lived thread: a file system takes a millisecond to free one
+    /// of the default cap, while a fast command would print a tenth of the next.
     fn drop_segments(&mut self, dir: impl AsFd, count: usize) {
-        for _ in 0..count {
-            let Some(oldest) = self.segments.front() else { break };
-            let name = segment::name(oldest.start);
-            if fault::step(Point::SegmentDrop, || durable::remove(&dir, &name)).is_err() {
-                break;
-            }
-            self.segments.pop_front();
+        // One after the other: readers expect no hole between segments.
+        self.finish_removal();
+        let bytes = self.segments[count].start - self.segments[0].start;
+        let oldest: Vec<Segment> = self.segments.drain(..count).collect();
+        if bytes < REMOVED_APART {
+            return self.put_back(remove(dir, oldest));
         }
+        let dropped = oldest.clone();
+        let thread = thread::Builder::new().stack_size(REMOVAL_STACK);
+        let spawned =
+            dir.as_fd().try_clone_to_owned().and_then(|dir| thread.spawn(move || remove(dir, dropped)));
+        match spawned {
+            Ok(removal) => self.removal = Some(removal),
+            Err(_) => self.put_back(remove(dir, oldest)),
+        }
+    }
+
+    /// Waits until what was dropped is removed. What could not be is among the segments again.
+    pub(crate) fn finish_removal(&mut self) {
+        if let Some(removal) = self.removal.take() {
+            self.put_back(removal.join().unwrap_or_default());
+        }
+    }
+
+    fn put_back(&mut self, oldest: Vec<Segment>) {
+        oldest.into_iter().rev().for_each(|segment| self.segments.push_front(segment));
     }
 
     /// Gives back the part of the index that is about what was dropped, if that is `least` bytes or more.
@@ -362,7 +315,11 @@ impl Recorder {
         if self.chunker.end > self.segment_start() && !self.begin_segment(&dir) {
             return;
         }
-        self.drop_segments(&dir, self.segments.len() - 1);
+        self.finish_removal();
+        if self.segments.len() > 1 {
+            self.drop_segments(&dir, self.segments.len() - 1);
+            self.finish_removal();
+        }
         // A gap of nothing keeps the counts, which go with the records of what is forgotten. On a full disk there may be
         // room for it only now.
         let counts = self.chunker.gap(0, now);
@@ -372,6 +329,21 @@ impl Recorder {
                 current.index_start = index_start;
             }
             self.forget_index(1);
+        }
+        self.record_size(now);
+    }
+
+    /// Records that the terminal has this size from now on.
+    pub(crate) fn resize(&mut self, size: TerminalSize, now: Timestamp) {
+        self.size = Some(size);
+        self.record_size(now);
+    }
+
+    /// Records the size of the terminal again where earlier records of it may be forgotten. Without room for it, readers take the
+    /// size that they know.
+    fn record_size(&mut self, now: Timestamp) {
+        if let Some(size) = self.size {
+            self.append(&self.chunker.resize(size, now));
         }
     }
 
@@ -388,6 +360,15 @@ impl Recorder {
         let segments = self.segments.iter().filter_map(open);
         self.index.try_clone().into_iter().chain(segments).collect()
     }
+}
+
+/// Removes segments, the oldest first; returns those that it could not.
+fn remove(dir: impl AsFd, mut segments: Vec<Segment>) -> Vec<Segment> {
+    let remove = |segment: &Segment| {
+        fault::step(Point::SegmentDrop, || durable::remove(&dir, &segment::name(segment.start)))
+    };
+    let removed = segments.iter().take_while(|segment| remove(segment).is_ok()).count();
+    segments.split_off(removed)
 }
 
 #[cfg(test)]
@@ -411,7 +392,7 @@ mod tests {
         let transit = Transit::new().unwrap();
         for part in bytes.chunks(pipe::DEFAULT_CAPACITY) {
             transit.put(part);
-            recorder.record(dir, stream, &transit, &mut [0; 4096], now);
+            recorder.record(dir, stream, &transit, &mut [0; 4096], now, |_| ());
         }
     }
 
@@ -463,18 +444,25 @@ mod tests {
 
     #[test]
     fn the_oldest_segments_go_when_the_cap_is_reached() {
+        for segment in [SMALLEST_SEGMENT, REMOVED_APART] {
+            the_oldest_segments_go(segment);
+        }
+    }
+
+    fn the_oldest_segments_go(segment: u64) {
         let home = tempfile::tempdir().unwrap();
-        let cap = SEGMENTS * SMALLEST_SEGMENT;
+        let cap = SEGMENTS * segment;
         let (mut recorder, dir) = recorder(home.path(), Some(cap));
         let printed: Vec<u8> = (0..3 * cap).map(|at| (at / 100) as u8).collect();
         let mut floods = 0;
-        for part in printed.chunks(1000) {
+        for part in printed.chunks(usize::try_from(segment / 4).unwrap() - 1) {
             record(&mut recorder, &dir, Stream::Stdout, part, Timestamp(0));
             floods += u32::from(recorder.take_flood());
         }
+        recorder.finish_removal();
         let left = segments(home.path());
         let kept: u64 = left.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        assert!((cap - SMALLEST_SEGMENT..=cap + SMALLEST_SEGMENT).contains(&kept), "{kept} of {cap}");
+        assert!((cap - segment..=cap + segment).contains(&kept), "{kept} of {cap}");
         for (start, bytes) in &left {
             let start = usize::try_from(*start).unwrap();
             assert!(bytes[..] == printed[start..start + bytes.len()], "each byte is where it belongs");

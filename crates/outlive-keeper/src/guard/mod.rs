@@ -4,15 +4,20 @@
 //! the store is in a page that both have mapped. The guard adopts what the keeper leaves, the command first of all. A keeper whose
 //! guard died makes another, below itself; `docs/design/guard.md` has the whole.
 
+mod take_over;
+
 use std::os::fd::{AsFd, RawFd};
 
 use outlive_core::containment::Level;
 use outlive_core::outcome::Cause;
+use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
 use outlive_sys::shared::{self, Forked, Shared};
 use outlive_sys::spawn::{Reaped, Usage, WaitStatus};
+
+pub(crate) use take_over::take_over;
 
 use crate::start::{Keeper, process};
 
@@ -53,6 +58,8 @@ pub(crate) enum Word {
     LastSignal,
     HasEndEvent,
     IsInputEnding,
+    /// The size of the terminal: columns and rows.
+    Size,
     /// The pipe that holds input: its two ends.
     QueueReading,
     QueueWriting,
@@ -158,6 +165,15 @@ impl Custody {
     pub(crate) fn main(self) -> Option<ProcessId> {
         let pid = i32::try_from(self.get(Word::MainPid)).ok().filter(|pid| *pid > 0)?;
         Some(ProcessId { pid, start_time: self.get(Word::MainStart) })
+    }
+
+    pub(crate) fn note_size(self, size: TerminalSize) {
+        self.set(Word::Size, u64::from(size.columns()) << 16 | u64::from(size.rows()));
+    }
+
+    pub(crate) fn size(self) -> TerminalSize {
+        let size = self.get(Word::Size);
+        TerminalSize::new((size >> 16) as u16, size as u16)
     }
 
     pub(crate) fn note_level(self, level: Level) {

@@ -21,7 +21,7 @@ use outlive_sys::{clock, durable, shared, tree};
 
 use crate::containment::{Containment, Preparation};
 use crate::ending::{EndEvent, Ending, Phase};
-use crate::endpoint::Output;
+use crate::endpoint::{Output, Terminal};
 use crate::guard::Word;
 use crate::input::Input;
 use crate::killing::Killing;
@@ -36,19 +36,22 @@ const LOOK: Duration = Duration::from_millis(1);
 pub(crate) fn take_over(
     handed: Handed,
     launch: &Launch<'_>,
-    preparation: Preparation,
+    mut preparation: Preparation,
     mut common: Common,
+    terminal: Option<Terminal>,
     on_exit: &mut Option<OnExit>,
 ) -> Result<(Keeper, Region), (Handed, NeverStarted)> {
     let custody = common.custody;
     let Handed { lock, done, dir, outcome, index, log, starter } = handed;
     // The dead keeper may have closed these since, and their numbers may mean other files.
     std::mem::forget((done, log, starter, common.listener.take()));
+    preparation.forget_dir();
     let mut kept: Vec<i32> = custody.lent();
     kept.extend(common.transit.fds());
     kept.extend([lock.as_raw_fd(), dir.as_raw_fd(), outcome.as_raw_fd(), index.as_raw_fd()]);
     kept.push(common.child_ends.as_fd().as_raw_fd());
     kept.extend(on_exit.as_ref().map(OnExit::fd));
+    kept.extend(terminal.iter().flat_map(Terminal::fds));
     shared::close_all_but(&kept);
     common.listener = custody.inherit(Word::Listener);
     let (done, starter) = (custody.inherit(Word::Done), custody.inherit(Word::Starter).map(UnixStream::from));
@@ -66,8 +69,9 @@ pub(crate) fn take_over(
     containment.began(id, Handle::open(id));
     let recorder = Recorder::resume(&dir, index, launch.options.output_cap_bytes, custody);
     let Ok(recorder) = recorder else { std::process::exit(1) };
-    let (outputs, input) = (Output::inherit(custody), Input::inherit(custody));
-    let held = Held { lock, done, dir, outcome, recorder, outputs, input };
+    let outputs = Output::inherit(custody, terminal.is_some());
+    let input = Input::inherit(custody);
+    let held = Held { lock, done, dir, outcome, recorder, outputs, input, terminal };
     let main = Main {
         id,
         owner: preparation.owner,
@@ -115,12 +119,14 @@ impl Keeper {
         kept.extend(self.main.iter().map(|main| main.as_fd().as_raw_fd()));
         kept.extend(self.containment.fd());
         kept.extend(self.on_exit.as_ref().map(OnExit::fd));
+        kept.extend(self.terminal.iter().flat_map(Terminal::fds));
         shared::close_all_but(&kept);
         let Some(main) = custody.main().filter(|_| self.recorder.reopen(&self.dir).is_ok()) else {
             std::process::exit(1)
         };
         (self.done, self.listener) = (custody.inherit(Word::Done), custody.inherit(Word::Listener));
-        (self.outputs, self.input) = (Output::inherit(custody), Input::inherit(custody));
+        self.outputs = Output::inherit(custody, self.terminal.is_some());
+        self.input = Input::inherit(custody);
         self.ending = Ending::new(main.pid, survivors);
         self.alarm = self.deadline_us.and_then(|deadline| Alarm::at(deadline).ok());
         self.is_parent = false;
@@ -134,6 +140,10 @@ impl Keeper {
     fn resume(&mut self, buffer: &mut [u8]) {
         let custody = self.custody;
         self.resume_meta();
+        if let Some(terminal) = &mut self.terminal {
+            terminal.resume(custody.size());
+            self.recorder.resume_size(custody.size());
+        }
         self.finish_transit(buffer);
         self.ending.cause = custody.cause();
         self.ending.last_signal = custody.last_signal();
@@ -168,7 +178,7 @@ impl Keeper {
             self.recorder.discard(&self.transit, buffer);
         }
         let stream = Stream::ALL[usize::from(custody.get(Word::Stream) == 1)];
-        self.recorder.record(&self.dir, stream, &self.transit, buffer, Timestamp(clock::wall_us()));
+        self.recorder.record(&self.dir, stream, &self.transit, buffer, Timestamp(clock::wall_us()), |_| ());
     }
 
     /// Goes on where the end of the job was being recorded.

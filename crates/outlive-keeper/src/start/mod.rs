@@ -2,6 +2,8 @@
 //!
 //! Everything that can fail happens before the command is executed, and whatever fails becomes the job's outcome.
 
+mod explain;
+
 use std::ffi::{CString, NulError};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -15,12 +17,14 @@ use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::launch::{Launch, LaunchError, LaunchReply, SyncOrder, VERSION};
 use outlive_core::meta::Meta;
+use outlive_core::options::Endpoint;
 use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::Process;
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_sys::cgroup::Hierarchies;
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId};
@@ -28,21 +32,21 @@ use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, shared, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, inherited, shared, signal, socket, spawn, tree};
+
+use explain::explain;
 
 use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::ending::Ending;
-use crate::endpoint::{self, Output};
+use crate::endpoint::{self, Output, Terminal};
 use crate::guard::{self, Custody, Guard, Part, Word};
 use crate::input::Input;
 use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Transit};
 use crate::supervise::BUFFER;
-use crate::take_over;
-use crate::transit::Transit;
 
 /// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
@@ -68,6 +72,7 @@ pub(crate) struct Keeper {
     pub(crate) recorder: Recorder,
     pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
+    pub(crate) terminal: Option<Terminal>,
     /// How many pieces of input came from clients without a number.
     pub(crate) unnumbered: u64,
     /// None once no request can be carried out any more.
@@ -106,17 +111,18 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let [starter] = detach::inherited().ok_or(2)?;
     let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
-    signal::keep_child_ends();
+    signal::default_actions();
     let limits = Limits::lift();
     let umask = spawn::set_umask(0o077);
     let mut starter = UnixStream::from(starter);
-    // A spare keeper touches nothing until a byte tells it that its starter prepares a job.
+    // Only looked at, and so known to a spare keeper before there is a job.
+    let (hierarchies, me) = (Hierarchies::discover(), ProcessId::current());
     if std::env::args_os().nth(1).is_some_and(|argument| argument == SPARE) {
         spawn::leave_directory();
-        starter.read_exact(&mut [0]).map_err(|_| 4)?;
+        wake(&mut starter).ok_or(4)?;
     }
     // While the starter prepares the job.
-    let preparation = Preparation::prepare();
+    let preparation = Preparation::prepare(hierarchies, me);
     // A starter that sends no request leaves nothing to keep.
     let received =
         fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
@@ -192,6 +198,15 @@ pub(crate) fn live_path(mark: &str) -> String {
     format!("../../live/{mark}")
 }
 
+/// Waits, as a spare keeper that touches nothing, until its starter prepares a job. Answers what a keeper would inherit that is
+/// executed now: the starter knows what it was when this one was.
+fn wake(starter: &mut UnixStream) -> Option<()> {
+    let fds = socket::receive_with(starter, &mut [0]).ok()?;
+    let inherited = fds.first().and_then(inherited::describe).unwrap_or_default();
+    let length = u32::try_from(inherited.len()).ok()?;
+    starter.write_all(&[&length.to_le_bytes(), inherited.as_bytes()].concat()).ok()
+}
+
 /// Reads the frame with the launch request, header included, and the descriptors that come with it; the frame is `None`
 /// if it is cut short.
 ///
@@ -252,8 +267,9 @@ fn keep(
     }
     let common = Common { custody, transit, listener: Some(listener), child_ends, buffer };
     if attempt!("its guard", guard::part(custody)) == Part::Successor {
-        std::mem::forget(ends);
-        return take_over::take_over(handed, launch, preparation, common, on_exit);
+        let endpoint::Ends { outputs, input, terminal, stdio } = ends;
+        std::mem::forget((outputs, input, stdio));
+        return guard::take_over(handed, launch, preparation, common, terminal, on_exit);
     }
     spawn::adopt_orphans();
     let guard = preparation.owner;
@@ -283,11 +299,22 @@ fn keep(
     let mut handed = handed;
     let Some(log) = handed.log.take() else { unreachable!("the log comes with the launch request") };
     let index = handed.index;
-    let recorder = Recorder::new(index, log, launch.options.output_cap_bytes, custody);
+    let mut recorder = Recorder::new(index, log, launch.options.output_cap_bytes, custody);
+    if let Endpoint::Terminal { size } = launch.options.endpoint() {
+        recorder.resize(size, started);
+    }
     let main = Main { id: child.id, owner: guard, started, started_boot_us, containment, kept };
     let (lock, done, dir) = (handed.lock, handed.done, handed.dir);
-    let held =
-        Held { lock, done, dir, outcome: handed.outcome, recorder, outputs: ends.outputs, input: ends.input };
+    let held = Held {
+        lock,
+        done,
+        dir,
+        outcome: handed.outcome,
+        recorder,
+        outputs: ends.outputs,
+        input: ends.input,
+        terminal: ends.terminal,
+    };
     let (keeper, buffer) = Keeper::of(held, common, launch, main, Some(Guard::Above(guard)), on_exit.take());
     keeper.write_meta(Replacing::META_START);
     keeper.answer(handed.starter);
@@ -316,6 +343,7 @@ pub(crate) struct Held {
     pub(crate) recorder: Recorder,
     pub(crate) outputs: Vec<Output>,
     pub(crate) input: Input,
+    pub(crate) terminal: Option<Terminal>,
 }
 
 /// The command that runs.
@@ -339,7 +367,7 @@ impl Keeper {
         guard: Option<Guard>,
         on_exit: Option<OnExit>,
     ) -> (Self, Region) {
-        let Held { lock, done, dir, outcome, recorder, outputs, input } = held;
+        let Held { lock, done, dir, outcome, recorder, outputs, input, terminal } = held;
         let Main { id, owner, started, started_boot_us, containment, kept } = main;
         let meta = Meta {
             format: outlive_core::FORMAT,
@@ -380,6 +408,7 @@ impl Keeper {
             recorder,
             outputs,
             input,
+            terminal,
             unnumbered: 0,
             listener: common.listener,
             clients: Vec::new(),
@@ -419,7 +448,7 @@ fn execute(
     stdio: [std::os::fd::BorrowedFd<'_>; 3],
     umask: u32,
     limits: &Limits,
-    cgroup_fds: &CgroupFds,
+    cgroup_fds: &CgroupFds<'_>,
 ) -> Result<spawn::Child, (bool, NeverStarted)> {
     let nul = |_| {
         let detail = Some("an argument or variable holds a NUL byte".into());
@@ -435,9 +464,10 @@ fn execute(
         environment: &environment,
         directory: &directory,
         stdio,
+        has_terminal: launch.options.pty,
         umask,
         limits,
-        group: cgroup_fds.directory(),
+        group: cgroup_fds.directory,
         cgroup_procs: &cgroup_fds.procs(),
         open_files: launch.options.limits.open_files,
         nice: launch.options.nice,
@@ -451,74 +481,6 @@ fn execute(
 /// Returns strings as C has them; an error if one holds a NUL byte.
 pub(crate) fn strings(parts: &[&[u8]]) -> Result<Vec<CString>, NulError> {
     parts.iter().map(|part| CString::new(*part)).collect()
-}
-
-/// Puts a failed start into facts that a reader can make a sentence of.
-fn explain(failure: &Failure, launch: &Launch<'_>) -> NeverStarted {
-    const ENOENT: i32 = 2;
-    const ENOEXEC: i32 = 8;
-    const EACCES: i32 = 13;
-    let never = |step: &str, path: &[u8]| NeverStarted {
-        step: step.into(),
-        errno: Some(failure.errno),
-        path: Some(RawText::from(path)),
-        detail: None,
-    };
-    let without_path = |step| NeverStarted { path: None, ..never(step, b"") };
-    match failure.step {
-        Step::Fork => without_path("fork"),
-        Step::Group => without_path("group"),
-        Step::Session => without_path("session"),
-        Step::Stdio => without_path("stdio"),
-        Step::Priority => {
-            let detail = "a nice value below the starter's needs CAP_SYS_NICE or `ulimit -e`; leave --nice out or raise it";
-            NeverStarted { detail: Some(detail.to_owned()), ..without_path("priority") }
-        }
-        Step::Directory => never("directory", launch.cwd),
-        Step::Exec => {
-            let candidates = launch.candidates.iter().copied();
-            // A program that is there and still "not found" names an interpreter that is not.
-            let missing = |path: &&[u8]| failure.errno == ENOENT && interpreter(path).is_some();
-            if let Some(path) = candidates.clone().find(missing) {
-                let detail = interpreter(path).map(|name| format!("its interpreter {name} does not exist"));
-                return NeverStarted { detail, ..never("exec", path) };
-            }
-            if failure.errno == ENOENT {
-                // What was asked for says more than the last place where it was looked for.
-                return never("exec", launch.argv.first().copied().unwrap_or_default());
-            }
-            let path = candidates.clone().nth(failure.candidate).unwrap_or_default();
-            // A directory of PATH that may not be searched hides nothing that is known to be there.
-            if failure.errno == EACCES && launch.candidates.len() > 1 && !is_there(path) {
-                let program = launch.argv.first().copied().unwrap_or_default();
-                return NeverStarted { errno: Some(ENOENT), ..never("exec", program) };
-            }
-            let detail = (failure.errno == ENOEXEC)
-                .then(|| "it is no program and has no #! line; let a shell run it".to_owned());
-            NeverStarted { detail, ..never("exec", path) }
-        }
-    }
-}
-
-fn is_there(path: &[u8]) -> bool {
-    use std::os::unix::ffi::OsStrExt;
-    std::path::Path::new(std::ffi::OsStr::from_bytes(path)).exists()
-}
-
-/// Returns the interpreter that an existing file needs: the one in its `#!` line, else its dynamic loader.
-fn interpreter(path: &[u8]) -> Option<String> {
-    use std::os::unix::ffi::OsStrExt;
-    let mut head = [0; 256];
-    let count =
-        File::open(std::ffi::OsStr::from_bytes(path)).and_then(|mut file| file.read(&mut head)).ok()?;
-    let line = head[..count].split(|&byte| byte == b'\n').next()?;
-    match line.strip_prefix(b"#!") {
-        Some(rest) => {
-            let word = rest.trim_ascii_start().split(|byte| byte.is_ascii_whitespace()).next()?;
-            Some(String::from_utf8_lossy(word).into_owned())
-        }
-        None => Some("(its dynamic loader)".to_owned()),
-    }
 }
 
 fn store_failure(what: &str, error: &io::Error) -> NeverStarted {

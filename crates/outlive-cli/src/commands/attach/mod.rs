@@ -1,0 +1,314 @@
+//! `outlive attach`: a job's terminal in a person's own.
+//!
+//! One thread draws what the job printed, as the emulator has it. Another reads what is typed, and what the kernel says about the
+//! window. The job notices nothing but keys and, where the viewer may set it, its size; the viewer can go at any moment.
+
+mod keys;
+mod view;
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use outlive::{
+    ControlError, Followed, Follower, Job, JobObject, JobScreen, OwnLabel, Sizing, Store, TerminalSize,
+    Viewer,
+};
+use outlive_sys::pipe::{self, Attempt};
+use outlive_sys::poll;
+use outlive_sys::signal::{Caught, Signal};
+use outlive_sys::terminal::{self, Changed};
+
+pub(crate) use self::keys::Prefix;
+use self::keys::Typed;
+use self::view::{ENTER, LEAVE, View};
+use crate::args::Attach;
+use crate::commands::Context;
+use crate::commands::screen::no_terminal;
+use crate::failure::Failure;
+use crate::render::{ending, note, print, print_bytes};
+
+/// The key after which the next one is for the viewer.
+pub(crate) const PREFIX: &str = "C-\\";
+
+/// A flood is drawn so often; the first change is drawn at once.
+const FRAME: Duration = Duration::from_millis(8);
+
+/// Sizes that other viewers set are noticed after this time at the latest.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A prefix that nothing follows is meant for the job.
+const PREFIX_LIMIT: Duration = Duration::from_secs(1);
+
+/// The settings of the terminal before, for a panic.
+static BEFORE: Mutex<Option<Changed>> = Mutex::new(None);
+
+/// What a viewer may do.
+pub(crate) struct Manner {
+    pub(crate) sizing: Sizing,
+    /// It types nothing.
+    pub(crate) is_view_only: bool,
+    pub(crate) prefix: Prefix,
+}
+
+/// Why a viewer left.
+pub(crate) enum Left {
+    Detached,
+    /// The job has ended.
+    Ended,
+    /// The keeper cannot be reached any more.
+    Cut(ControlError),
+}
+
+pub(crate) fn run(context: &Context, arguments: &Attach) -> Result<ExitCode, Failure> {
+    if arguments.reset {
+        return reset();
+    }
+    let reference = arguments.job.as_deref().unwrap_or_default();
+    let job = context.store.find_to_change(reference, context.session.as_ref())?;
+    if !job.spec().options.pty {
+        return Err(no_terminal(&job));
+    }
+    let is_agents = [OwnLabel::Profile, OwnLabel::Conversation]
+        .iter()
+        .any(|label| job.spec().own_label(*label).is_some());
+    let usual = if is_agents { Sizing::Fixed } else { Sizing::Latest };
+    let prefix = Prefix::parse(&arguments.prefix)
+        .map_err(|message| Failure::usage(message, "write --prefix 'C-a', or --prefix none"))?;
+    let manner = Manner {
+        sizing: if arguments.view { Sizing::Fixed } else { arguments.size.unwrap_or(usual) },
+        is_view_only: arguments.view,
+        prefix,
+    };
+    match show(&context.store, &job, manner)? {
+        Left::Detached => note(&format!("detached; {0} goes on: outlive attach {0}", job.id())),
+        Left::Ended => {
+            print_last(&job)?;
+            note(&ending(&JobObject::new(&job, &job.state(&context.store))));
+        }
+        Left::Cut(error) => return Err(Failure::from(error).during("attach")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells whether a person can see and type here.
+pub(crate) fn is_possible() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Prints what stands on the screen of a job that has ended.
+pub(crate) fn print_last(job: &Job) -> Result<(), Failure> {
+    let screen = JobScreen::of(job).map_err(|error| Failure::other("attach", &error))?;
+    if let Some(screen) = screen {
+        print(&screen.screen().styled_text());
+    }
+    Ok(())
+}
+
+/// Brings a terminal back that a viewer could not leave in order.
+fn reset() -> Result<ExitCode, Failure> {
+    print_bytes(LEAVE.as_bytes());
+    terminal::make_usable(io::stdin()).map_err(|error| Failure::other("attach", &error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows a job's terminal in this one until the person leaves, or the job ends.
+pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Failure> {
+    let failed = |error: io::Error| Failure::other("attach", &error);
+    let size = terminal::size(io::stdout()).filter(|_| is_possible()).ok_or_else(|| {
+        let hint = format!("`outlive screen {0}` shows it, `outlive send {0}` types into it", job.id());
+        Failure::usage("attach needs a terminal", hint)
+    })?;
+    let viewer = match store.view(job, TerminalSize::new(size.0, size.1), manner.sizing) {
+        Err(ControlError::Ended(_)) => return Ok(Left::Ended),
+        viewer => viewer.map_err(|error| Failure::from(error).during("attach"))?,
+    };
+    // Before any other thread: none of them is to be ended by these.
+    let signals = Caught::new(&[Signal::WINCH, Signal::TERM, Signal::HUP]).map_err(failed)?;
+    let (woken, wake) = pipe::new().map_err(failed)?;
+    pipe::set_nonblocking(&woken).map_err(failed)?;
+    let (stopped, stop) = pipe::new().map_err(failed)?;
+    let shared = Shared {
+        is_detached: AtomicBool::new(false),
+        size: Mutex::new(size),
+        notice: Mutex::new(None),
+        is_to_redraw: AtomicBool::new(false),
+        wake: File::from(wake),
+    };
+    let window = Window::take().map_err(failed)?;
+    let left = std::thread::scope(|scope| {
+        let typing = scope.spawn(|| type_on(viewer, manner, &signals, &shared, stopped));
+        let drawn = draw_on(store, job, &shared, woken);
+        // The other thread ends when this is closed.
+        drop(stop);
+        let typed = typing.join().unwrap_or(Ok(()));
+        match (shared.is_detached.load(Ordering::SeqCst), typed) {
+            (true, _) => drawn.map(|()| Left::Detached),
+            (false, Err(error)) => drawn.map(|()| Left::Cut(error)),
+            (false, Ok(())) => drawn.map(|()| Left::Ended),
+        }
+    });
+    drop(window);
+    left.map_err(failed)
+}
+
+/// What the thread that types tells the one that draws.
+struct Shared {
+    is_detached: AtomicBool,
+    size: Mutex<(u16, u16)>,
+    notice: Mutex<Option<String>>,
+    is_to_redraw: AtomicBool,
+    wake: File,
+}
+
+impl Shared {
+    fn wake(&self) {
+        // A full pipe is readable, which is all.
+        (&self.wake).write_all(b".").ok();
+    }
+}
+
+/// The person's terminal, for as long as the job is shown there.
+struct Window;
+
+impl Window {
+    fn take() -> io::Result<Self> {
+        let changed = Changed::raw(io::stdin())?;
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(changed);
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |what| {
+            give_back();
+            usual(what);
+        }));
+        let mut stdout = io::stdout();
+        stdout.write_all(ENTER.as_bytes()).and_then(|()| stdout.flush())?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn give_back() {
+    let mut stdout = io::stdout();
+    // A terminal that is gone needs nothing.
+    stdout.write_all(LEAVE.as_bytes()).and_then(|()| stdout.flush()).ok();
+    // Settings come back when it is dropped. A panic within a panic must not wait for itself.
+    if let Ok(mut before) = BEFORE.try_lock() {
+        before.take();
+    }
+}
+
+/// Draws what the job prints, until it has ended or the person leaves.
+fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd) -> io::Result<()> {
+    let Some(mut screen) = JobScreen::of(job)? else { return Ok(()) };
+    let mut follower = Follower::new(store, job, screen.offset())?.stopped_by(Some(woken.as_fd()));
+    let mut size = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut view = View::new(size.0, size.1);
+    let mut stdout = io::stdout();
+    loop {
+        let began = Instant::now();
+        let new = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
+        if size != new || shared.is_to_redraw.swap(false, Ordering::SeqCst) {
+            size = new;
+            view.resize(size.0, size.1);
+        }
+        view.set_notice(shared.notice.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let text = view.draw(screen.screen());
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
+        let followed = follower.next(Some(LOOK))?;
+        let mut buffer = [0; 64];
+        while let Attempt::Moved(_) = pipe::try_read(&woken, &mut buffer) {}
+        if shared.is_detached.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        if let Followed::Piece(_) = followed {
+            std::thread::sleep(FRAME.saturating_sub(began.elapsed()));
+        }
+        screen.advance()?;
+        if followed == Followed::End {
+            return Ok(());
+        }
+    }
+}
+
+/// Passes on what is typed and how large the window is, until the person leaves or `stopped` is closed at its other end.
+fn type_on(
+    mut viewer: Viewer<'_>,
+    mut manner: Manner,
+    signals: &Caught,
+    shared: &Shared,
+    stopped: OwnedFd,
+) -> Result<(), ControlError> {
+    let stdin = io::stdin();
+    let detach = || {
+        shared.is_detached.store(true, Ordering::SeqCst);
+        shared.wake();
+    };
+    loop {
+        let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
+        let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd()];
+        let is_any = poll::any_readable(fds, limit).unwrap_or(true);
+        if poll::readable(stopped.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
+            return Ok(());
+        }
+        let mut typed = Vec::new();
+        while let Some(signal) = signals.next() {
+            if signal != Signal::WINCH {
+                detach();
+                return Ok(());
+            }
+            if let Some(size) = terminal::size(io::stdout()) {
+                *shared.size.lock().unwrap_or_else(PoisonError::into_inner) = size;
+                viewer.resize(TerminalSize::new(size.0, size.1))?;
+                shared.wake();
+            }
+        }
+        if !is_any {
+            typed.extend(manner.prefix.give_up());
+        } else if poll::readable(stdin.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
+            let mut buffer = [0; 4096];
+            match pipe::try_read(&stdin, &mut buffer) {
+                Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
+                Attempt::WouldBlock => {}
+                // The window is gone.
+                Attempt::Closed | Attempt::Failed(_) => {
+                    detach();
+                    return Ok(());
+                }
+            }
+        }
+        for typed in typed {
+            let notice = &mut *shared.notice.lock().unwrap_or_else(PoisonError::into_inner);
+            if notice.take().is_some() {
+                shared.wake();
+            }
+            match typed {
+                Typed::Keys(bytes) if !manner.is_view_only => viewer.keys(&bytes)?,
+                Typed::Keys(_) => {}
+                Typed::Detach => {
+                    detach();
+                    return Ok(());
+                }
+                Typed::Redraw => {
+                    shared.is_to_redraw.store(true, Ordering::SeqCst);
+                    shared.wake();
+                }
+                Typed::Help => {
+                    *notice = Some(
+                        " d: detach   r: redraw   the prefix again: type it   any other key: goes on "
+                            .to_owned(),
+                    );
+                    shared.wake();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `outlive screen`: what stands on the screen of a job's terminal.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use outlive::{Code, Followed, Follower, Job, JobScreen, ScreenObject, Timestamp};
+use serde::Serialize;
+
+use crate::args::Screen;
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::render::{note, print, print_json};
+
+/// How long to wait for a screen that is drawn all the time.
+const LONGEST: Duration = Duration::from_secs(10);
+
+#[derive(Serialize)]
+struct Shown {
+    job: outlive::JobId,
+    /// The time of the last output.
+    time: Option<String>,
+    /// The offset from which it is derived: 0, unless earlier output was dropped.
+    derived_from: u64,
+    #[serde(flatten)]
+    screen: ScreenObject,
+}
+
+pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Failure> {
+    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let failed = |error: std::io::Error| Failure::other("screen", &error);
+    if let Some(quiet) = arguments.wait_stable {
+        wait_stable(context, &job, quiet).map_err(failed)?;
+    }
+    let derived = match arguments.at {
+        // Times are written in milliseconds: that of a screen means all that was drawn within it.
+        Some(time) => JobScreen::at(&job, Timestamp(time.0.saturating_add(999))),
+        None => JobScreen::of(&job),
+    };
+    let Some(shown) = derived.map_err(failed)? else { return Err(no_terminal(&job)) };
+    if context.is_json {
+        return print_json(&Shown {
+            job: job.id().clone(),
+            time: shown.time().map(|time| time.to_string()),
+            derived_from: shown.derived_from(),
+            screen: shown.screen().object(arguments.ansi),
+        });
+    }
+    if shown.derived_from() > 0 {
+        note(&format!(
+            "outlive: of what was drawn before offset {} only the last is known",
+            shown.derived_from()
+        ));
+    }
+    if arguments.ansi {
+        print(&shown.screen().styled_text());
+    } else {
+        print(&shown.screen().text());
+    }
+    if arguments.cursor {
+        let cursor = shown.screen().object(false).cursor;
+        let hidden = if cursor.visible { "" } else { ", hidden" };
+        print(&format!("cursor: row {}, column {}{hidden}\n", cursor.row, cursor.column));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until something was printed and then nothing for a time, the job is over, or it has taken too long.
+fn wait_stable(context: &Context, job: &Job, quiet: Duration) -> std::io::Result<()> {
+    let deadline = Instant::now() + LONGEST.max(quiet);
+    let end = outlive::Output::open(job)?.end();
+    let mut follower = Follower::new(&context.store, job, end)?;
+    while Instant::now() < deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let patience = if follower.position() == 0 { left } else { quiet.min(left) };
+        if !matches!(follower.next(Some(patience))?, Followed::Piece(_)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A job on pipes has no screen.
+pub(crate) fn no_terminal(job: &Job) -> Failure {
+    let id = job.id();
+    Failure::new(Code::NoTerminal, format!("{id} runs on pipes, not in a terminal"))
+        .hint(format!("start it in one: outlive run --pty; `outlive logs {id}` has what it printed"))
+}

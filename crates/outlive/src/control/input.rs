@@ -1,0 +1,65 @@
+//! Writing to a job: its standard input, or its terminal.
+
+use std::io;
+use std::time::Duration;
+
+use outlive_core::control::{MAX_INPUT, Place, Reply, Request};
+use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::random;
+
+use super::{Connection, ControlError, unexpected};
+use crate::{Job, Store};
+
+impl Store {
+    /// Writes to a job's standard input. Returns when the keeper has everything; it is then written even if the caller dies.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, its input is not open, or it has not read for `limit`.
+    pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
+        let state = self.live_state(job)?;
+        // For a keeper that dies and its guard: what was taken is not taken again.
+        let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()).max(1);
+        let mut keeper = None;
+        let mut offset = 0;
+        for piece in bytes.chunks(MAX_INPUT) {
+            let request = Request::Input(piece.to_vec(), Place { client, offset });
+            let answer = self.ask_kept(job, &state, |state| {
+                let mut connection = match keeper.take() {
+                    Some(connection) => connection,
+                    None => Connection::open(self, job, state)?,
+                };
+                let reply = connection.ask(&request, limit)?;
+                keeper = Some(connection);
+                Ok(reply)
+            });
+            match answer {
+                Ok(Reply::Accepted) => offset += piece.len() as u64,
+                Ok(other) => return Err(unexpected(job, &other)),
+                Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(ControlError::NotReading { job, accepted: offset });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes a job's standard input after everything that was written to it.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended or its input is not open.
+    pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
+        self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof)
+    }
+
+    /// Gives the job's terminal another size; the programs in it are told.
+    ///
+    /// # Errors
+    ///
+    /// If the job has ended, has no terminal, or its keeper cannot be reached.
+    pub fn resize(&self, job: &Job, size: TerminalSize) -> Result<(), ControlError> {
+        self.ask_to_accept(job, &self.live_state(job)?, &Request::Resize(size))
+    }
+}

@@ -1,0 +1,95 @@
+//! Typing: keys by name, pastes, secrets, and what a terminal answers by itself.
+//!
+//! The program that reads them prints what it got, so that every byte is seen.
+
+use outlive_tests::Home;
+
+use super::start;
+
+/// Prints each byte that is typed, in hexadecimal digits.
+const SHOWS_BYTES: &str = "stty raw -echo; printf 'ready\\r\\n'; exec od -An -v -w1 -tx1";
+
+/// Waits until the job has printed these bytes.
+fn wait_for_bytes(home: &Home, job: &str, bytes: &[u8]) {
+    let text: String = bytes.iter().map(|byte| format!(" {byte:02x}\n")).collect();
+    home.wait_for_output(job, &text);
+}
+
+#[test]
+fn keys_are_the_bytes_that_a_terminal_sends() {
+    let home = Home::new();
+    let job = start(&home, &[], SHOWS_BYTES);
+    home.wait_for_output(&job, "ready");
+    home.run(["send", &job, "--keys", "C-c Up Enter F5 M-x \"ab\""]).ok();
+    wait_for_bytes(&home, &job, b"\x03\x1b[A\r\x1b[15~\x1bxab");
+    let refused = home.run(["send", &job, "--keys", "Hyper-x"]).code(2).error();
+    assert!(refused.contains("Hyper-x") && refused.contains("Enter Tab"), "{refused}");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn keys_follow_what_the_program_asked_for() {
+    let home = Home::new();
+    let job = start(&home, &[], &format!("printf '\\033[?1h\\033[?2004h'; {SHOWS_BYTES}"));
+    home.wait_for_output(&job, "ready");
+    home.run(["send", &job, "--keys", "Up"]).ok();
+    wait_for_bytes(&home, &job, b"\x1bOA");
+    home.run(["send", &job, "--paste", "a\nb"]).ok();
+    wait_for_bytes(&home, &job, b"\x1b[200~a\rb\x1b[201~");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn a_line_ends_as_the_enter_key_does() {
+    let home = Home::new();
+    let job = start(&home, &[], SHOWS_BYTES);
+    home.wait_for_output(&job, "ready");
+    home.run(["send", &job, "x"]).ok();
+    wait_for_bytes(&home, &job, b"x\r");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn a_secret_is_neither_shown_nor_recorded() {
+    let home = Home::new();
+    let job = start(&home, &[], "read -s -p 'Password: ' secret; echo; echo \"${#secret} characters\"");
+    home.wait_for_output(&job, "Password: ");
+    let sent = home.run_with_input(&["send", &job, "--secret"], b"hunter2\n").ok();
+    assert_eq!((sent.text(), sent.error()), (String::new(), String::new()));
+    home.wait(&job);
+    let printed = String::from_utf8(home.logs(&job)).unwrap();
+    assert!(printed.ends_with("7 characters\r\n") && !printed.contains("hunter2"), "{printed}");
+}
+
+#[test]
+fn keys_and_pastes_need_a_terminal() {
+    let home = Home::new();
+    let job = home.start_with(&["--stdin", "open"], ["cat"]);
+    for arguments in [&["--keys", "Up"][..], &["--paste", "text"]] {
+        let refused = home.run([&["--json", "send", &job], arguments].concat()).code(1).error_json();
+        assert_eq!(refused["error"]["code"], "no_terminal");
+    }
+    home.run(["send", &job, "--eof"]).ok();
+    home.wait(&job);
+    assert_eq!(home.logs(&job), b"");
+}
+
+#[test]
+fn what_a_program_asks_its_terminal_is_answered() {
+    let home = Home::new();
+    let ask = |query: &str, last: char| {
+        format!("printf '{query}'; IFS= read -r -s -d {last} answer; printf '%q\\n' \"$answer\"; ")
+    };
+    let line = format!(
+        "stty -icanon -echo; {}{}{}",
+        ask("\\033[c", 'c'),
+        ask("\\033[18t", 't'),
+        ask("\\033[5n", 'n'),
+    );
+    let job = start(&home, &["--size", "91x17"], &line);
+    assert_eq!(home.wait(&job)["exit_code"], 0);
+    let printed = String::from_utf8(home.logs(&job)).unwrap();
+    for answer in ["$'\\E[?62;22'", "$'\\E[8;17;91'", "$'\\E[0'"] {
+        assert!(printed.contains(answer), "{answer} {printed}");
+    }
+}

@@ -1,0 +1,131 @@
+//! The screen of a job: as it is, as it was, and of a long log.
+//!
+//! It is derived from what was recorded, by any program, at any time, also when the job has ended.
+
+use std::time::Duration;
+
+use outlive_tests::Home;
+use serde_json::Value;
+
+use super::start;
+
+/// Returns the rows of a job's screen, without the blank ones at its end.
+fn rows(screen: &Value) -> Vec<String> {
+    let rows = screen["rows"].as_array().expect("rows");
+    let mut rows: Vec<String> = rows.iter().map(|row| row.as_str().expect("text").to_owned()).collect();
+    while rows.pop_if(|row| row.is_empty()).is_some() {}
+    rows
+}
+
+/// Lists the checkpoints of a job.
+fn checkpoints(home: &Home, job: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(home.job_dir(job)).expect("the job's directory");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "checkpoint")).collect()
+}
+
+#[test]
+fn what_was_drawn_is_shown() {
+    let home = Home::new();
+    let line = "printf '\\033]0;a title\\007one\\r\\ntwo\\033[1;31m red\\033[0m\\033[5;10Hthere'; read line";
+    let job = start(&home, &["--size", "40x10"], line);
+    home.wait_for_output(&job, "there");
+    let screen = home.json(["screen", &job]);
+    assert_eq!(rows(&screen), ["one", "two red", "", "", "         there"]);
+    assert_eq!(screen["size"], "40x10");
+    assert_eq!((&screen["cursor"]["row"], &screen["cursor"]["column"]), (&5.into(), &15.into()));
+    assert_eq!((&screen["title"], &screen["derived_from"]), (&"a title".into(), &0.into()));
+    let text = home.run(["screen", &job, "--cursor"]).ok().text();
+    assert_eq!(text, "one\ntwo red\n\n\n         there\ncursor: row 5, column 15\n");
+    let styled = home.run(["screen", &job, "--ansi"]).ok().text();
+    assert!(styled.contains("two\u{1b}[0;1;31m red\u{1b}[0m\n"), "{styled:?}");
+    home.run(["send", &job, ""]).ok();
+    home.wait(&job);
+    assert_eq!(rows(&home.json(["screen", &job]))[0], "one", "it is there after the end");
+}
+
+#[test]
+fn a_job_on_pipes_has_no_screen() {
+    let home = Home::new();
+    let job = home.start(["true"]);
+    home.wait(&job);
+    let refused = home.run(["--json", "screen", &job]).code(1).error_json();
+    assert_eq!(refused["error"]["code"], "no_terminal");
+}
+
+#[test]
+fn a_screen_is_shown_as_it_was() {
+    let home = Home::new();
+    let job = start(&home, &["--size", "40x10"], "echo first; read line; clear; echo second; read line");
+    home.wait_for_output(&job, "first");
+    let between = home.json(["screen", &job])["time"].as_str().unwrap().to_owned();
+    // A record has the time of its first byte; the next one is later.
+    std::thread::sleep(Duration::from_millis(50));
+    home.run(["send", &job, ""]).ok();
+    home.wait_for_output(&job, "second");
+    assert_eq!(rows(&home.json(["screen", &job])), ["second"]);
+    assert_eq!(rows(&home.json(["screen", &job, "--at", &between])), ["first"]);
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn sizes_change_in_their_place() {
+    let home = Home::new();
+    let job = start(
+        &home,
+        &["--size", "20x5"],
+        "printf '%s' 1234567890123456789; read line; printf '%s' abc; read line",
+    );
+    home.wait_for_output(&job, "789");
+    home.run(["resize", &job, "10x5"]).ok();
+    home.run(["send", &job, ""]).ok();
+    home.wait_for_output(&job, "abc");
+    let screen = home.json(["screen", &job]);
+    assert_eq!(screen["size"], "10x5");
+    assert_eq!(rows(&screen)[..2], ["1234567890", "123456789"], "what was there is wrapped again");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn a_long_log_is_read_from_the_last_checkpoint() {
+    let home = Home::new();
+    let job = start(&home, &["--output-cap", "off"], "seq 700000; echo the end");
+    assert_eq!(home.wait(&job)["exit_code"], 0);
+    let whole = home.json(["screen", &job]);
+    let kept = checkpoints(&home, &job);
+    assert!(kept.len() >= 4, "{kept:?}");
+    assert_eq!(home.json(["screen", &job]), whole, "from a checkpoint it is the same");
+    // One that is damaged, and all being gone, cost nothing but time.
+    for path in &kept {
+        let mut bytes = std::fs::read(path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    }
+    assert_eq!(home.json(["screen", &job]), whole);
+    for path in checkpoints(&home, &job) {
+        std::fs::remove_file(path).unwrap();
+    }
+    assert_eq!(home.json(["screen", &job]), whole);
+    assert_eq!(home.run(["doctor"]).ok().error(), "");
+}
+
+#[test]
+fn what_was_dropped_is_told() {
+    let home = Home::new();
+    let job = start(&home, &["--output-cap", "64K"], "seq 100000; echo the end");
+    assert_eq!(home.wait(&job)["exit_code"], 0);
+    let screen = home.json(["screen", &job]);
+    assert!(screen["derived_from"].as_u64() > Some(0), "{}", screen["derived_from"]);
+    assert_eq!(rows(&screen).last().map(String::as_str), Some("the end"));
+    assert!(home.run(["screen", &job]).ok().error().contains("only the last is known"));
+}
+
+#[test]
+fn a_screen_is_awaited_until_nothing_changes() {
+    let home = Home::new();
+    let job = start(&home, &[], "for i in 1 2 3 4 5; do echo $i; sleep 0.05; done; echo done; read line");
+    let text = home.run(["screen", &job, "--wait-stable", "2s"]).ok().text();
+    assert!(text.ends_with("5\ndone\n"), "{text}");
+    home.run(["kill", &job]).ok();
+}
