@@ -122,8 +122,9 @@ fn a_child_that_eats_is_the_one_that_goes() {
 fn a_child_that_ate_too_much_is_told_while_the_job_goes_on() {
     everywhere(|home, level| {
         let file = home.make_dir(&format!("goes-on-{}", level.word())).join("tree");
-        let line = format!("{} {} eats; exec sleep 300", home.program("zoo").display(), file.display());
-        let options = ["--containment", level.word(), "--memory", "64M"];
+        // The shell goes on without another program: while the memory of the dead child is not free yet, none could start.
+        let line = format!("{} {} eats; read line", home.program("zoo").display(), file.display());
+        let options = ["--containment", level.word(), "--memory", "64M", "--stdin", "open"];
         let job = home.start_with(&options, ["sh", "-c", &line]);
         if kept(home, &job, "memory") == "enforced" {
             until("the job says so", || home.show(&job)["out_of_memory"] == true);

@@ -221,7 +221,6 @@ impl Keeper {
         let now = Timestamp(clock::wall_us());
         // The gap must be in the index before the totals claim it.
         self.recorder.record_gap();
-        self.recorder.finish_removal();
         let usage = self.usage(&main);
         self.note_peaks(&usage, now);
         let outcome = Outcome {
@@ -343,7 +342,6 @@ impl Keeper {
     fn close(&mut self, main: &Reaped, end_event: EndEvent) {
         let now = Timestamp(clock::wall_us());
         self.recorder.record_gap();
-        self.recorder.finish_removal();
         let usage = self.usage(main);
         self.note_peaks(&usage, now);
         let closed = Closed { closed: now, usage: Some(usage), totals: self.recorder.totals() };

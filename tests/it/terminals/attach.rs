@@ -193,6 +193,23 @@ fn a_job_that_is_run_and_waited_for_is_in_the_window() {
 }
 
 #[test]
+fn a_job_is_opened_in_a_window_of_tmux() {
+    let home = Home::new();
+    let job = start(&home, &["--name", "shown"], ECHOES);
+    home.wait_for_output(&job, "40 120");
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.outlive("one", &format!("attach --tmux {job}"));
+    tmux.shows("one:shown", "20 80");
+    tmux.line("one:shown", "hello");
+    tmux.shows("one:shown", "got hello");
+    home.run(["kill", &job]).ok();
+    let mut without = home.outlive(["attach", "--tmux", &job]);
+    without.env("PATH", "/nonexistent");
+    let refused = outlive_tests::finish(without, b"").code(1).error();
+    assert!(refused.contains("tmux is not installed"), "{refused}");
+}
+
+#[test]
 fn without_a_terminal_it_is_refused() {
     let home = Home::new();
     let job = start(&home, &[], "read line");

@@ -54,7 +54,7 @@ fn a_secret_is_neither_shown_nor_recorded() {
     let home = Home::new();
     let job = start(&home, &[], "read -s -p 'Password: ' secret; echo; echo \"${#secret} characters\"");
     home.wait_for_output(&job, "Password: ");
-    let sent = home.run_with_input(&["send", &job, "--secret"], b"hunter2\n").ok();
+    let sent = home.run_with_input(["send", &job, "--secret"], b"hunter2\n").ok();
     assert_eq!((sent.text(), sent.error()), (String::new(), String::new()));
     home.wait(&job);
     let printed = String::from_utf8(home.logs(&job)).unwrap();

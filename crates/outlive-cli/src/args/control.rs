@@ -74,8 +74,12 @@ pub(crate) struct Attach {
     #[arg(long, value_name = "KEY", default_value = "C-\\")]
     pub(crate) prefix: String,
 
+    /// In a new window of the tmux that this runs in, or of the one that was used last
+    #[arg(long)]
+    pub(crate) tmux: bool,
+
     /// Bring back a terminal that was left in disorder, as after a kill
-    #[arg(long, conflicts_with_all = ["job", "view", "size"])]
+    #[arg(long, conflicts_with_all = ["job", "view", "size", "tmux"])]
     pub(crate) reset: bool,
 }
 

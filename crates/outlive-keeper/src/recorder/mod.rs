@@ -14,7 +14,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::thread::{self, JoinHandle};
 
 use outlive_core::index::{Chunker, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
@@ -42,8 +41,6 @@ pub(crate) struct Recorder {
     log: File,
     /// The segments that are there, the current one last.
     segments: VecDeque<Segment>,
-    /// Removes the oldest ones, and returns those that it could not.
-    removal: Option<JoinHandle<Vec<Segment>>>,
     chunker: Chunker,
     cap: Option<u64>,
     /// Bytes that were lost and have no gap in the index yet, and when the first of them was.
@@ -78,12 +75,6 @@ struct Segment {
 /// before, which a fast command would have to wait for at each segment.
 const FORGET_PART: u64 = 64;
 
-/// Segments of so many bytes are removed in a thread: to start one takes as long as to remove a few hundred KiB.
-const REMOVED_APART: u64 = 1 << 20;
-
-/// The stack of the thread that removes segments.
-const REMOVAL_STACK: usize = 64 << 10;
-
 /// Room in the index is taken in such steps ahead of need, so that a gap can be recorded on a full disk.
 const INDEX_STEP: u64 = 4096;
 
@@ -97,7 +88,6 @@ impl Recorder {
             forgotten: 0,
             log,
             segments: VecDeque::from([Segment { start: 0, index_start: 0 }]),
-            removal: None,
             chunker: Chunker::default(),
             cap,
             unrecorded: 0,
@@ -269,35 +259,16 @@ impl Recorder {
         true
     }
 
-    /// Drops the oldest segments. Large ones are removed in a short-lived thread: a file system takes a millisecond to free one
-    /// of the default cap, while a fast command would print a tenth of the next.
+    /// Drops the oldest segments.
     fn drop_segments(&mut self, dir: impl AsFd, count: usize) {
-        // One after the other: readers expect no hole between segments.
-        self.finish_removal();
-        let bytes = self.segments[count].start - self.segments[0].start;
-        let oldest: Vec<Segment> = self.segments.drain(..count).collect();
-        if bytes < REMOVED_APART {
-            return self.put_back(remove(dir, oldest));
+        for _ in 0..count {
+            let Some(oldest) = self.segments.front() else { break };
+            let name = segment::name(oldest.start);
+            if fault::step(Point::SegmentDrop, || durable::remove(&dir, &name)).is_err() {
+                break;
+            }
+            self.segments.pop_front();
         }
-        let dropped = oldest.clone();
-        let thread = thread::Builder::new().stack_size(REMOVAL_STACK);
-        let spawned =
-            dir.as_fd().try_clone_to_owned().and_then(|dir| thread.spawn(move || remove(dir, dropped)));
-        match spawned {
-            Ok(removal) => self.removal = Some(removal),
-            Err(_) => self.put_back(remove(dir, oldest)),
-        }
-    }
-
-    /// Waits until what was dropped is removed. What could not be is among the segments again.
-    pub(crate) fn finish_removal(&mut self) {
-        if let Some(removal) = self.removal.take() {
-            self.put_back(removal.join().unwrap_or_default());
-        }
-    }
-
-    fn put_back(&mut self, oldest: Vec<Segment>) {
-        oldest.into_iter().rev().for_each(|segment| self.segments.push_front(segment));
     }
 
     /// Gives back the part of the index that is about what was dropped, if that is `least` bytes or more.
@@ -315,11 +286,7 @@ impl Recorder {
         if self.chunker.end > self.segment_start() && !self.begin_segment(&dir) {
             return;
         }
-        self.finish_removal();
-        if self.segments.len() > 1 {
-            self.drop_segments(&dir, self.segments.len() - 1);
-            self.finish_removal();
-        }
+        self.drop_segments(&dir, self.segments.len() - 1);
         // A gap of nothing keeps the counts, which go with the records of what is forgotten. On a full disk there may be
         // room for it only now.
         let counts = self.chunker.gap(0, now);
@@ -360,15 +327,6 @@ impl Recorder {
         let segments = self.segments.iter().filter_map(open);
         self.index.try_clone().into_iter().chain(segments).collect()
     }
-}
-
-/// Removes segments, the oldest first; returns those that it could not.
-fn remove(dir: impl AsFd, mut segments: Vec<Segment>) -> Vec<Segment> {
-    let remove = |segment: &Segment| {
-        fault::step(Point::SegmentDrop, || durable::remove(&dir, &segment::name(segment.start)))
-    };
-    let removed = segments.iter().take_while(|segment| remove(segment).is_ok()).count();
-    segments.split_off(removed)
 }
 
 #[cfg(test)]
@@ -444,25 +402,18 @@ mod tests {
 
     #[test]
     fn the_oldest_segments_go_when_the_cap_is_reached() {
-        for segment in [SMALLEST_SEGMENT, REMOVED_APART] {
-            the_oldest_segments_go(segment);
-        }
-    }
-
-    fn the_oldest_segments_go(segment: u64) {
         let home = tempfile::tempdir().unwrap();
-        let cap = SEGMENTS * segment;
+        let cap = SEGMENTS * SMALLEST_SEGMENT;
         let (mut recorder, dir) = recorder(home.path(), Some(cap));
         let printed: Vec<u8> = (0..3 * cap).map(|at| (at / 100) as u8).collect();
         let mut floods = 0;
-        for part in printed.chunks(usize::try_from(segment / 4).unwrap() - 1) {
+        for part in printed.chunks(1000) {
             record(&mut recorder, &dir, Stream::Stdout, part, Timestamp(0));
             floods += u32::from(recorder.take_flood());
         }
-        recorder.finish_removal();
         let left = segments(home.path());
         let kept: u64 = left.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        assert!((cap - segment..=cap + segment).contains(&kept), "{kept} of {cap}");
+        assert!((cap - SMALLEST_SEGMENT..=cap + SMALLEST_SEGMENT).contains(&kept), "{kept} of {cap}");
         for (start, bytes) in &left {
             let start = usize::try_from(*start).unwrap();
             assert!(bytes[..] == printed[start..start + bytes.len()], "each byte is where it belongs");

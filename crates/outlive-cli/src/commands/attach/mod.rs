@@ -6,6 +6,7 @@
 mod keys;
 mod view;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive::{
-    ControlError, Followed, Follower, Job, JobObject, JobScreen, OwnLabel, Sizing, Store, TerminalSize,
+    Code, ControlError, Followed, Follower, Job, JobObject, JobScreen, OwnLabel, Sizing, Store, TerminalSize,
     Viewer,
 };
 use outlive_sys::pipe::{self, Attempt};
@@ -30,7 +31,7 @@ use crate::args::Attach;
 use crate::commands::Context;
 use crate::commands::screen::no_terminal;
 use crate::failure::Failure;
-use crate::render::{ending, note, print, print_bytes};
+use crate::render::{ending, note, one_line, print, print_bytes};
 
 /// The key after which the next one is for the viewer.
 pub(crate) const PREFIX: &str = "C-\\";
@@ -73,6 +74,9 @@ pub(crate) fn run(context: &Context, arguments: &Attach) -> Result<ExitCode, Fai
     if !job.spec().options.pty {
         return Err(no_terminal(&job));
     }
+    if arguments.tmux {
+        return open_in_tmux(&context.store, &job, arguments);
+    }
     let is_agents = [OwnLabel::Profile, OwnLabel::Conversation]
         .iter()
         .any(|label| job.spec().own_label(*label).is_some());
@@ -92,6 +96,43 @@ pub(crate) fn run(context: &Context, arguments: &Attach) -> Result<ExitCode, Fai
         }
         Left::Cut(error) => return Err(Failure::from(error).during("attach")),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens a window of tmux with a viewer in it. Tmux shows the job and no more: its output and exit status stay where they are.
+fn open_in_tmux(store: &Store, job: &Job, arguments: &Attach) -> Result<ExitCode, Failure> {
+    let failed = |message: String| {
+        let hint = "start tmux and try again, or attach here: outlive attach without --tmux";
+        Failure::new(Code::Failed, message).during("attach").hint(hint)
+    };
+    let program = std::env::current_exe().map_err(|error| Failure::other("attach", &error))?;
+    let mut command = std::process::Command::new("tmux");
+    let name = job.name().unwrap_or(job.id().as_str());
+    command.args(["new-window", "-P", "-F", "#{session_name}:#{window_index}", "-n", name, "-e"]);
+    let mut home = OsString::from("OUTLIVE_HOME=");
+    home.push(store.root());
+    command.arg(home).arg("--").arg(program).args([
+        "attach",
+        job.id().as_str(),
+        "--prefix",
+        &arguments.prefix,
+    ]);
+    command.args(arguments.view.then_some("--view"));
+    if let Some(sizing) = arguments.size {
+        command.args(["--size", sizing.word()]);
+    }
+    let done = command.output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => failed("tmux is not installed".to_owned()),
+        _ => failed(format!("tmux cannot be run: {error}")),
+    })?;
+    if !done.status.success() {
+        return Err(failed(format!("tmux says: {}", one_line(&String::from_utf8_lossy(&done.stderr)))));
+    }
+    print(&format!(
+        "{} is in the tmux window {}\n",
+        job.id(),
+        String::from_utf8_lossy(&done.stdout).trim_end()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
