@@ -3,15 +3,13 @@
 //! It also follows what alacritty keeps to itself (scroll region, tab stops, character set), because a checkpoint needs it.
 
 use alacritty_terminal::event::VoidListener;
-use alacritty_terminal::grid::Dimensions;
-use alacritty_terminal::index::{Column, Line};
+use alacritty_terminal::grid::{Cursor, Dimensions};
+use alacritty_terminal::index::{Column, Line, Point};
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::term::{Config, Osc52, Term, TermMode};
 use alacritty_terminal::vte::ansi::{
-    Attr, CharsetIndex, ClearMode, CursorStyle, Handler, KeyboardModes, KeyboardModesApplyBehavior,
-    LineClearMode, Mode, NamedMode, NamedPrivateMode, PrivateMode, StandardCharset, TabulationClearMode,
+    CharsetIndex, Handler as _, Mode, NamedMode, NamedPrivateMode, PrivateMode, TabulationClearMode,
 };
-use unicode_width::UnicodeWidthChar as _;
 
 use crate::grids::Grids;
 use crate::links::{Entry, Links};
@@ -22,7 +20,7 @@ use crate::screen::Size;
 pub(crate) const MAX_ZERO_WIDTH: usize = 16;
 
 /// Below it no character is without width.
-const FIRST_ZERO_WIDTH: char = '\u{300}';
+pub(crate) const FIRST_ZERO_WIDTH: char = '\u{300}';
 
 /// A tab stop in every so many columns, to begin with.
 const TAB_INTERVAL: usize = 8;
@@ -59,7 +57,7 @@ fn config(history: usize) -> Config {
     Config { scrolling_history: history, kitty_keyboard: false, osc52: Osc52::Disabled, ..Config::default() }
 }
 
-fn tab_stops(columns: usize) -> impl Iterator<Item = bool> {
+pub(crate) fn tab_stops(columns: usize) -> impl Iterator<Item = bool> {
     (0..columns).map(|column| column.is_multiple_of(TAB_INTERVAL))
 }
 
@@ -156,31 +154,44 @@ impl Emulator {
         }
     }
 
+    /// IND: as a line feed, but never to the first column.
+    pub(crate) fn index(&mut self) {
+        self.term.linefeed();
+        self.moves();
+    }
+
     /// DECSTR: what a program expects that begins, and no cell changes.
     pub(crate) fn soft_reset(&mut self) {
-        let point = self.term.grid().cursor.point;
+        let cursor = &self.term.grid().cursor;
+        let (point, input_needs_wrap) = (cursor.point, cursor.input_needs_wrap);
         for mode in [NamedPrivateMode::CursorKeys, NamedPrivateMode::Origin] {
             self.unset_private_mode(PrivateMode::Named(mode));
         }
-        self.set_private_mode(PrivateMode::Named(NamedPrivateMode::ShowCursor));
+        for mode in [NamedPrivateMode::ShowCursor, NamedPrivateMode::LineWrap] {
+            self.set_private_mode(PrivateMode::Named(mode));
+        }
         self.unset_mode(Mode::Named(NamedMode::Insert));
         self.unset_keypad_application_mode();
         self.set_active_charset(CharsetIndex::G0);
         self.scroll_region = (0, self.term.screen_lines());
         let grid = self.term.grid_mut();
-        grid.cursor = Default::default();
         grid.saved_cursor = Default::default();
         // Setting the region moves the cursor.
         self.term.set_scrolling_region(1, None);
-        self.term.grid_mut().cursor.point = point;
+        self.term.grid_mut().cursor = Cursor { point, input_needs_wrap, ..Cursor::default() };
     }
 
-    fn moves(&mut self) {
+    pub(crate) fn is_in_scroll_region(&self) -> bool {
+        let (top, bottom) = self.scroll_region;
+        (top..bottom).contains(&(self.term.grid().cursor.point.line.0 as usize))
+    }
+
+    pub(crate) fn moves(&mut self) {
         self.term.grid_mut().cursor.input_needs_wrap = false;
     }
 
     /// Moves the cursor up or down; the scroll region holds one that is in it, as xterm does.
-    fn move_rows(&mut self, rows: i64) {
+    pub(crate) fn move_rows(&mut self, rows: i64) {
         let (top, bottom) = self.scroll_region;
         let last_row = self.term.screen_lines() - 1;
         let cursor = &mut self.term.grid_mut().cursor;
@@ -192,8 +203,51 @@ impl Emulator {
         cursor.input_needs_wrap = false;
     }
 
+    /// Makes half of a wide character a blank where the other half was erased, in a cell that is about to be written. The emulator would
+    /// take the cell beside it for the other half.
+    #[inline]
+    pub(crate) fn drop_half(&mut self, offset: usize) {
+        let halves = Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER;
+        let (columns, grid) = (self.term.columns(), self.term.grid_mut());
+        let Point { line, column } = grid.cursor.point;
+        let column = column + offset;
+        if column >= columns || !grid[line][column].flags.intersects(halves) {
+            return;
+        }
+        let row = &mut grid[line];
+        let has = |column: Column, flag| column < columns && row[column].flags.contains(flag);
+        let is_whole = if row[column].flags.contains(Flags::WIDE_CHAR) {
+            has(column + 1, Flags::WIDE_CHAR_SPACER)
+        } else {
+            column > 0 && has(column - 1, Flags::WIDE_CHAR)
+        };
+        if !is_whole {
+            row[column].clear_wide();
+            row[column].flags.remove(Flags::WIDE_CHAR_SPACER);
+        }
+    }
+
+    /// Makes the cells blank that fall off the end of the row in insert mode. The emulator moves them to the cursor, and if they were
+    /// half of a wide character it takes the cell beside it for the other half.
+    pub(crate) fn drop_last(&mut self, width: usize) {
+        let (columns, last_line) = (self.term.columns(), self.term.bottommost_line());
+        let (wraps, bottom) = (self.term.mode().contains(TermMode::LINE_WRAP), self.scroll_region.1);
+        let grid = self.term.grid_mut();
+        let Point { mut line, mut column } = grid.cursor.point;
+        if wraps && grid.cursor.input_needs_wrap {
+            (line, column) = (line + 1, Column(0));
+        }
+        // The row below the scroll region is not written to: the region scrolls.
+        let scrolls = line != grid.cursor.point.line && line == Line(bottom as i32);
+        if !scrolls && line <= last_line && column + width < columns {
+            for column in columns - width..columns {
+                grid[line][Column(column)] = Cell::default();
+            }
+        }
+    }
+
     /// Whether the cell that takes a character without width has room for it.
-    fn takes_zero_width(&self) -> bool {
+    pub(crate) fn takes_zero_width(&self) -> bool {
         let grid = self.term.grid();
         let mut column = grid.cursor.point.column;
         if !grid.cursor.input_needs_wrap {
@@ -206,7 +260,7 @@ impl Emulator {
         row[column].zerowidth().is_none_or(|characters| characters.len() < MAX_ZERO_WIDTH)
     }
 
-    fn set_alternate(&mut self, is_on: bool, keeps_cursor: bool) {
+    pub(crate) fn set_alternate(&mut self, is_on: bool, keeps_cursor: bool) {
         if self.is_alternate() == is_on {
             return;
         }
@@ -218,7 +272,7 @@ impl Emulator {
     }
 
     /// Carries out what xterm has and the emulator has not, or differently; returns whether it was that.
-    fn change_private_mode(&mut self, mode: PrivateMode, is_on: bool) -> bool {
+    pub(crate) fn change_private_mode(&mut self, mode: PrivateMode, is_on: bool) -> bool {
         match (mode, is_on) {
             // xterm changes its width only where the user permits it.
             (PrivateMode::Named(NamedPrivateMode::ColumnMode), _) => {}
@@ -245,181 +299,5 @@ impl Emulator {
             _ => return false,
         }
         true
-    }
-}
-
-/// Methods that the emulator has. After those marked with `moves` the next character no longer wraps, as in xterm.
-macro_rules! delegate {
-    ($($name:ident($($argument:ident: $Type:ty),*) $($moves:ident)?;)*) => {
-        $(#[inline]
-        fn $name(&mut self, $($argument: $Type),*) {
-            self.term.$name($($argument),*);
-            $(self.$moves();)?
-        })*
-    };
-}
-
-impl Handler for Emulator {
-    delegate! {
-        goto(line: i32, column: usize);
-        goto_line(line: i32);
-        insert_blank(count: usize);
-        move_forward(count: usize);
-        move_backward(count: usize);
-        backspace();
-        carriage_return();
-        linefeed() moves;
-        newline() moves;
-        reverse_index() moves;
-        move_backward_tabs(count: u16) moves;
-        scroll_up(count: usize);
-        scroll_down(count: usize);
-        erase_chars(count: usize);
-        delete_chars(count: usize);
-        move_forward_tabs(count: u16);
-        save_cursor_position();
-        restore_cursor_position();
-        clear_line(mode: LineClearMode);
-        terminal_attribute(attribute: Attr);
-        set_mode(mode: Mode);
-        unset_mode(mode: Mode);
-        set_keypad_application_mode();
-        unset_keypad_application_mode();
-        configure_charset(index: CharsetIndex, charset: StandardCharset);
-        decaln();
-        set_cursor_style(style: Option<CursorStyle>);
-    }
-
-    #[inline]
-    fn input(&mut self, character: char) {
-        if character.is_control() {
-            return;
-        }
-        let has_width = character < FIRST_ZERO_WIDTH || character.width() != Some(0);
-        if has_width || self.takes_zero_width() {
-            self.term.input(character);
-        }
-        self.last_character = Some(character);
-    }
-
-    fn goto_col(&mut self, column: usize) {
-        let last = self.term.last_column();
-        let cursor = &mut self.term.grid_mut().cursor;
-        cursor.point.column = Column(column).min(last);
-        cursor.input_needs_wrap = false;
-    }
-
-    fn move_up(&mut self, rows: usize) {
-        self.move_rows(-(rows as i64));
-    }
-
-    fn move_down(&mut self, rows: usize) {
-        self.move_rows(rows as i64);
-    }
-
-    fn move_up_and_cr(&mut self, rows: usize) {
-        self.move_rows(-(rows as i64));
-        self.carriage_return();
-    }
-
-    fn move_down_and_cr(&mut self, rows: usize) {
-        self.move_rows(rows as i64);
-        self.carriage_return();
-    }
-
-    /// A tab only moves: it writes no cell, and does not wrap.
-    fn put_tab(&mut self, count: u16) {
-        if !self.term.grid().cursor.input_needs_wrap {
-            self.term.move_forward_tabs(count);
-        }
-    }
-
-    fn set_horizontal_tabstop(&mut self) {
-        self.tab_stops[self.term.grid().cursor.point.column.0] = true;
-        self.term.set_horizontal_tabstop();
-    }
-
-    fn clear_tabs(&mut self, mode: TabulationClearMode) {
-        match mode {
-            TabulationClearMode::Current => self.tab_stops[self.term.grid().cursor.point.column.0] = false,
-            TabulationClearMode::All => self.tab_stops.fill(false),
-        }
-        self.term.clear_tabs(mode);
-    }
-
-    /// xterm moves to the first column after inserting or deleting rows.
-    fn insert_blank_lines(&mut self, count: usize) {
-        self.term.insert_blank_lines(count);
-        self.carriage_return();
-    }
-
-    fn delete_lines(&mut self, count: usize) {
-        self.term.delete_lines(count);
-        self.carriage_return();
-    }
-
-    fn clear_screen(&mut self, mode: ClearMode) {
-        // The emulator leaves the first row when the cursor is in the second.
-        if matches!(mode, ClearMode::Above) && self.term.grid().cursor.point.line == Line(1) {
-            self.term.grid_mut().reset_region(Line(0)..Line(1));
-        }
-        self.term.clear_screen(mode);
-    }
-
-    fn reset_state(&mut self) {
-        self.term.reset_state();
-        let (columns, rows) = (self.term.columns(), self.term.screen_lines());
-        self.scroll_region = (0, rows);
-        self.tab_stops = tab_stops(columns).collect();
-        self.charset = CharsetIndex::G0;
-        self.last_character = None;
-        self.metadata.keyboards = Default::default();
-        self.metadata.mouse_modes = 0;
-    }
-
-    fn set_private_mode(&mut self, mode: PrivateMode) {
-        if !self.change_private_mode(mode, true) {
-            self.term.set_private_mode(mode);
-        }
-    }
-
-    fn unset_private_mode(&mut self, mode: PrivateMode) {
-        if !self.change_private_mode(mode, false) {
-            self.term.unset_private_mode(mode);
-        }
-    }
-
-    fn set_scrolling_region(&mut self, top: usize, bottom: Option<usize>) {
-        let rows = self.term.screen_lines();
-        let bottom = bottom.unwrap_or(rows).min(rows);
-        if top < bottom {
-            self.scroll_region = (top - 1, bottom);
-            self.term.set_scrolling_region(top, Some(bottom));
-        }
-    }
-
-    fn set_active_charset(&mut self, index: CharsetIndex) {
-        self.charset = index;
-        self.term.set_active_charset(index);
-    }
-
-    fn push_title(&mut self) {
-        self.metadata.push_title();
-    }
-
-    fn pop_title(&mut self) {
-        self.metadata.pop_title();
-    }
-
-    fn push_keyboard_mode(&mut self, modes: KeyboardModes) {
-        self.metadata.push_keyboard(self.is_alternate(), modes);
-    }
-
-    fn pop_keyboard_modes(&mut self, count: u16) {
-        self.metadata.pop_keyboards(self.is_alternate(), count);
-    }
-
-    fn set_keyboard_mode(&mut self, modes: KeyboardModes, behavior: KeyboardModesApplyBehavior) {
-        self.metadata.set_keyboard(self.is_alternate(), modes, behavior);
     }
 }

@@ -8,6 +8,7 @@ mod checkpoint;
 mod emulator;
 pub mod export;
 mod grids;
+mod handler;
 mod links;
 mod metadata;
 mod object;

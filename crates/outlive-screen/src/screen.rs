@@ -94,6 +94,7 @@ impl Screen {
             match action {
                 Action::Command(command) => emulator.command(command),
                 Action::Repeat(count) => emulator.repeat(count),
+                Action::Index => emulator.index(),
                 Action::SoftReset => emulator.soft_reset(),
                 Action::Pass(_) | Action::Ignore => {}
             }
@@ -150,6 +151,7 @@ enum Action<'a> {
     Pass(&'a [u8]),
     Command(&'a [u8]),
     Repeat(usize),
+    Index,
     SoftReset,
     Ignore,
 }
@@ -161,6 +163,7 @@ impl<'a> Action<'a> {
             // A command that another sequence cut short counts, one that was cancelled does not.
             [_, b']', .., 0x18 | 0x1a] | [_, b'P' | b'X' | b'^' | b'_', ..] => Self::Ignore,
             [_, b']', command @ ..] => Self::Command(command),
+            b"\x1bD" => Self::Index,
             b"\x1b[!p" => Self::SoftReset,
             [_, b'[', counts @ .., b'b'] => {
                 let count = counts.split(|&byte| byte == b';').next().unwrap_or_default();

@@ -122,6 +122,27 @@ fn it_differs_from_the_emulator_where_xterm_does() {
     assert_eq!(screen(5, 3, "abc\x1b[Lx").lines(), ["x", "abc", ""]);
     // Erasing above from the second row erases the first.
     assert_eq!(screen(5, 2, "abc\r\ndef\x1b[1J").lines(), ["", ""]);
+    // Only what is behind the cursor is deleted; where it is behind the last column, nothing is erased.
+    assert_eq!(screen(5, 1, "abc\x08\x1b[99P").lines(), ["ab"]);
+    assert_eq!(screen(5, 2, "abcde\x1b[J").lines(), ["abcde", ""]);
+    // After erasing or deleting there the next character does not wrap.
+    assert_eq!(screen(5, 2, "abcde\x1b[Px").lines(), ["abcdx", ""]);
+    assert_eq!(screen(5, 2, "abcde\x1b[Xx").lines(), ["abcdx", ""]);
+    // In newline mode a line feed returns.
+    assert_eq!(screen(5, 2, "\x1b[20hab\nc").lines(), ["ab", "c"]);
+    assert_eq!(screen(5, 2, "\x1b[20hab\x1bDc").lines(), ["ab", "  c"]);
+    // What is written beside half of a wide character stays.
+    assert_eq!(screen(5, 1, "漢\r\x1b[Xab").lines(), ["ab"]);
+    assert_eq!(screen(5, 1, "a漢\x1b[3G\x1b[X\x1b[1G字b").lines(), ["字b"]);
+    assert_eq!(screen(6, 1, "abcd漢\x1b[1G\x1b[4hxyz").lines(), ["xyzabc"]);
+    // It leaves the next row alone where the line does not wrap, or the region scrolls.
+    assert_eq!(screen(3, 2, "\x1b[2;1Hxyz\x1b[H\x1b[4h\x1b[?7labcd").lines(), ["abd", "xyz"]);
+    assert_eq!(screen(3, 3, "\x1b[3;1Hxyz\x1b[1;2r\x1b[2;1H\x1b[4habcd").lines(), ["abc", "d", "xyz"]);
+    // Rows are inserted only in the scroll region.
+    assert_eq!(screen(5, 3, "\x1b[2;3r\x1b[1;3H\x1b[Lx").lines(), ["  x", "", ""]);
+    // Without tab stops a tab backwards goes to the first column.
+    assert_eq!(screen(5, 1, "abc\x1b[3g\x1b[Zx").lines(), ["xbc"]);
+    assert_eq!(screen(3, 1, "a\x1b#8x").lines(), ["xEE"]);
     // Up stops at the top of the scroll region.
     assert_eq!(screen(5, 4, "\x1b[2;4r\x1b[3;1H\x1b[9Ax").lines(), ["", "x", "", ""]);
     // In origin mode a column is no row.

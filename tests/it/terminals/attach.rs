@@ -199,6 +199,7 @@ fn a_job_is_opened_in_a_window_of_tmux() {
     home.wait_for_output(&job, "40 120");
     let tmux = Tmux::open(&home, 80, 20);
     tmux.outlive("one", &format!("attach --tmux {job}"));
+    until("there is a window", || tmux.tell(&["list-windows", "-t", "one"]).contains("shown"));
     tmux.shows("one:shown", "20 80");
     tmux.line("one:shown", "hello");
     tmux.shows("one:shown", "got hello");
