@@ -2,8 +2,8 @@
 //!
 //! A scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
 //! recovering, collecting; starts that come to nothing) is run for every fault point and every action, and another one
-//! ([`telling`]: sessions, readiness, and all who are told of ends) for the points that only it comes to. The one whose turn it
-//! is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
+//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]) for the points that only it comes to. The one whose
+//! turn it is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
 //! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
 //! invariants.
 //!
@@ -14,6 +14,7 @@
 
 mod scenario;
 mod telling;
+mod terminals;
 mod world;
 
 use std::collections::BTreeSet;

@@ -20,6 +20,8 @@ pub(crate) enum Play {
     Life,
     /// Sessions, readiness, and all who are told of ends.
     Telling,
+    /// A job in a terminal.
+    Terminals,
 }
 
 impl Play {
@@ -41,9 +43,13 @@ impl Play {
             "reader.ready",
             "reader.task",
         ];
-        match telling.iter().any(|part| point.name().starts_with(part)) {
-            true => Self::Telling,
-            false => Self::Life,
+        let is_of = |parts: &[&str]| parts.iter().any(|part| point.name().starts_with(part));
+        if is_of(&telling) {
+            Self::Telling
+        } else if is_of(&["keeper.terminal.", "reader.screen."]) {
+            Self::Terminals
+        } else {
+            Self::Life
         }
     }
 }
@@ -105,6 +111,7 @@ impl<'a> Scenario<'a> {
         match fault.play {
             Play::Life => run.play(),
             Play::Telling => crate::telling::play(&mut run),
+            Play::Terminals => crate::terminals::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {

@@ -50,7 +50,7 @@ pub(crate) fn check_store(run: &mut Scenario<'_>, id: Option<&str>) {
 }
 
 /// Ends what the faults have left running.
-fn end_what_runs(run: &mut Scenario<'_>, id: Option<&str>) {
+pub(crate) fn end_what_runs(run: &mut Scenario<'_>, id: Option<&str>) {
     let begun = Instant::now();
     let Some(id) = id else { return };
     loop {
@@ -90,6 +90,10 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("served" | "renamed", "failed", "natural", Some(3)) => true,
         ("parted", "failed", "natural", Some(4)) => true,
         ("parted", "lost", "lost", None | Some(4)) => run.fault.is_of_keeper(),
+        ("drawn", "failed", "natural", Some(6)) => true,
+        ("drawn", "failed", "never_started", None) => run.fault.is_of_keeper(),
+        // A keeper that is gone takes the terminal with it, and the kernel ends what is in it.
+        ("drawn", "lost", "lost", _) => run.fault.is_of_keeper() && run.fault.action == "kill",
         ("canonical", "failed", "natural", Some(7)) => true,
         ("canonical", "failed", "never_started", None) => true,
         // Where its keeper died, the kernel may still have told the code, and that is recorded.

@@ -231,6 +231,9 @@ fn a_damaged_snapshot_is_only_missing() {
         // Others live on meanwhile; this one reads its input, so that it can be used to its end.
         let live =
             home.start_with(&["--stdin", "open"], ["sh", "-c", "read word; echo got $word; sleep 300"]);
+        // Its keeper writes the snapshot once more, when it sees that the job waits for input.
+        let snapshot = home.job_dir(&live).join("meta.json");
+        until("it is known to wait", || fs::read_to_string(&snapshot).unwrap().contains("\"awaits\""));
         for job in [&job, &live] {
             let path = home.job_dir(job).join("meta.json");
             match damage {

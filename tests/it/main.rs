@@ -3,6 +3,7 @@
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
 mod announce;
+mod awaits;
 mod big;
 mod bystanders;
 mod clear;

@@ -19,7 +19,7 @@ pub mod timestamp;
 mod format;
 mod protocol;
 mod text;
-pub use format::{checksum, containment, event, index, meta, newer, outcome, segment, session, spec};
+pub use format::{awaits, checksum, containment, event, index, meta, newer, outcome, segment, session, spec};
 pub use protocol::{control, launch, wire};
 pub use text::{budget, characters, context, cursor, lines, plain, rendered};
 

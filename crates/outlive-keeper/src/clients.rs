@@ -12,7 +12,7 @@ use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{Attempt, try_read, try_write};
 use outlive_sys::socket;
 
-use crate::viewers::Viewer;
+use crate::terminal::viewers::Viewer;
 
 /// How many clients may be connected at a time.
 pub(crate) const MAX_CLIENTS: usize = 64;

@@ -190,6 +190,7 @@ impl Keeper {
                         main = Some(ended);
                     }
                     spawn::reap(ended.pid);
+                    self.containment.reaped(ended.pid);
                 }
                 Reap::None => return (main, false),
                 Reap::Running => return (main, true),
@@ -241,7 +242,7 @@ impl Keeper {
             self.ending.survivors_us = Some(clock::boot_us().saturating_add(ms.saturating_mul(1000)));
             self.custody.set_moment(Word::SurvivorsDue, self.ending.survivors_us);
         }
-        self.meta.status = Status::of(&outcome).into();
+        (self.meta.status, self.meta.awaits) = (Status::of(&outcome).into(), None);
         if is_tree_empty {
             let slots = both_slots(&outcome, now);
             self.meta.closed = Closed::from_slot(&slots[CLOSED_AT as usize..]);

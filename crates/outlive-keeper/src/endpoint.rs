@@ -8,8 +8,9 @@ use std::time::Duration;
 use outlive_core::index::Stream;
 use outlive_core::options::Endpoint;
 use outlive_core::spec::Stdin;
-use outlive_core::terminal::query::{Facts, Queries};
+use outlive_core::terminal::query::Facts;
 use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::pty;
@@ -17,6 +18,7 @@ use outlive_sys::pty;
 use crate::guard::{Custody, Word};
 use crate::input::Input;
 use crate::recorder::Transit;
+use crate::terminal::answers::Answers;
 
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
 /// memory for pipes, so a quiet job must not take it.
@@ -51,31 +53,28 @@ pub(crate) struct Terminal {
     master: OwnedFd,
     /// Held open: without any user the terminal would be hung up, and a command may close its last descriptor of it and open it
     /// again.
-    _command_side: OwnedFd,
+    command_side: OwnedFd,
     /// The size without viewers.
     pub(crate) own_size: TerminalSize,
     /// The size that its viewers wanted last.
     pub(crate) fitted: Option<TerminalSize>,
     /// The size that it has.
     size: TerminalSize,
-    queries: Queries,
+    /// A program that gets no answer waits for seconds, or for ever. Viewers are shown a screen and not the questions, so they
+    /// never answer as well.
+    pub(crate) answers: Answers,
 }
 
 impl Terminal {
-    /// Returns the answers to what the command asks its terminal in this output: a program that gets none waits for seconds, or for
-    /// ever. Viewers are shown a screen and not the questions, so they never answer as well.
-    pub(crate) fn answers(&mut self, output: &[u8]) -> Vec<u8> {
-        let facts = Facts { size: self.size, is_light: false };
-        let mut answers = Vec::new();
-        self.queries.push(output, |query, _| {
-            query.answer(&facts, &mut answers);
-        });
-        answers
+    /// Finds what the command asks its terminal, in output that ends at `log_end` of the log.
+    pub(crate) fn look_through(&mut self, output: &[u8], log_end: u64) {
+        self.answers.look_through(output, log_end, &Facts { size: self.size, is_light: false });
     }
 
     /// Returns the numbers of its descriptors.
-    pub(crate) fn fds(&self) -> [RawFd; 2] {
-        [self.master.as_raw_fd(), self._command_side.as_raw_fd()]
+    pub(crate) fn fds(&self) -> impl Iterator<Item = RawFd> {
+        let own = [self.master.as_raw_fd(), self.command_side.as_raw_fd()];
+        own.into_iter().chain(self.answers.program_fd())
     }
 
     /// Takes the size that a keeper which died has given it.
@@ -85,8 +84,19 @@ impl Terminal {
 
     /// Sets the size; the kernel tells the programs in the foreground.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> io::Result<()> {
+        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))?;
         self.size = size;
-        fault::step(Point::TerminalResize, || pty::resize(&self.master, size.columns(), size.rows()))
+        Ok(())
+    }
+
+    /// Returns the size that it has.
+    pub(crate) fn size(&self) -> TerminalSize {
+        self.size
+    }
+
+    /// Tells what the programs in the foreground wait for.
+    pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
+        awaits::of_terminal(&self.master, &self.command_side, pids, is_prompted)
     }
 
     /// Returns what a person types who has no more input.
@@ -120,11 +130,11 @@ fn open_terminal(size: TerminalSize, custody: Custody) -> io::Result<Ends> {
     custody.note_size(size);
     let terminal = Terminal {
         master,
-        _command_side: side,
+        command_side: side,
         own_size: size,
         fitted: None,
         size,
-        queries: Queries::default(),
+        answers: Answers::default(),
     };
     Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
 }

@@ -7,6 +7,7 @@
 use std::os::fd::OwnedFd;
 
 use outlive_core::control::Place;
+use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt, try_move, try_write};
 
@@ -129,6 +130,11 @@ impl Input {
         self.is_ending = true;
         self.custody.set(Word::IsInputEnding, 1);
         self.flush();
+    }
+
+    /// Tells whether a process waits for what is written here.
+    pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
+        awaits::of_pipe(self.pipe.as_ref().filter(|_| self.queue.is_none())?, pids, is_prompted)
     }
 
     /// Returns the pipe if something waits to be written to it.

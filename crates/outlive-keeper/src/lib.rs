@@ -28,9 +28,10 @@ mod lifetime;
 mod limits;
 mod on_exit;
 mod recorder;
+mod requests;
 mod start;
 mod supervise;
-mod viewers;
+mod terminal;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.

@@ -3,12 +3,11 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use outlive_core::control::{Hello, Place, Reply, Request, SPOKEN};
+use outlive_core::control::{Hello, Place, Reply, SPOKEN};
 use outlive_core::event::Kind;
 use outlive_core::outcome::Cause;
-use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::region::Region;
 use outlive_sys::signal::Signal;
@@ -20,7 +19,6 @@ use crate::endpoint::Output;
 use crate::guard::Word;
 use crate::killing::Killing;
 use crate::start::Keeper;
-use crate::viewers::Viewer;
 
 /// What one read takes at most; as much as a grown pipe holds.
 pub(crate) const BUFFER: usize = 256 << 10;
@@ -47,6 +45,8 @@ struct Readiness {
     outputs: Vec<usize>,
     input: bool,
     synced: bool,
+    /// The process that finds out where the cursor is has printed, or ended.
+    cursor: bool,
     clients: Vec<(usize, bool)>,
 }
 
@@ -64,10 +64,14 @@ impl Keeper {
             if ready.synced {
                 self.synced(&mut reading.buffer);
             }
+            if ready.cursor {
+                let answer = self.terminal.as_mut().map(|terminal| terminal.answers.read());
+                self.answer(answer.unwrap_or_default());
+            }
             if ready.input {
                 self.input.flush();
             }
-            self.serve(&ready);
+            self.serve(&ready.clients);
             if ready.connection {
                 self.accept();
             }
@@ -114,6 +118,8 @@ impl Keeper {
         let outputs: Vec<Option<usize>> =
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
+        let cursor = self.terminal.as_ref().and_then(|terminal| terminal.answers.fd());
+        let cursor = cursor.map(|fd| add(fd, PollFlags::IN));
         let syncing = self.ending.syncing_fd().map(|fd| add(fd, PollFlags::IN));
         // It only wakes the loop; `timers` finds out what is due.
         if let Some(alarm) = &self.alarm {
@@ -141,6 +147,7 @@ impl Keeper {
             outputs: (0..outputs.len()).filter(|&index| is_ready(outputs[index])).collect(),
             input: is_ready(input),
             synced: is_ready(syncing),
+            cursor: is_ready(cursor),
             clients: clients
                 .iter()
                 .enumerate()
@@ -159,6 +166,7 @@ impl Keeper {
         let limits = self.limit_monitor.next_us();
         let lifetime = self.expiry.next_us();
         let survivors = self.ending.survivors_us;
+        let input_wait = self.input_wait.next_us();
         let next = [
             self.deadline_us,
             killing,
@@ -168,6 +176,7 @@ impl Keeper {
             survivors,
             self.accept_us,
             self.look_us,
+            input_wait,
         ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
@@ -192,21 +201,30 @@ impl Keeper {
         let count = output.read(&self.transit, buffer.len());
         if count > 0 {
             let now = Timestamp(clock::wall_us());
-            let mut answers = Vec::new();
-            let terminal = &mut self.terminal;
-            self.recorder.record(&self.dir, output.stream, &self.transit, buffer, now, |kept| {
-                answers.extend(terminal.iter_mut().flat_map(|terminal| terminal.answers(kept)));
+            self.recorder.record(&self.dir, output.stream, &self.transit, buffer, now, |bytes, log_end| {
+                self.input_wait.note_output(bytes);
+                if let Some(terminal) = &mut self.terminal {
+                    terminal.look_through(bytes, log_end);
+                }
             });
-            // A command that asks without end and reads no answer gets none.
-            if !answers.is_empty() && self.input.has_room_for(answers.len()) {
-                let place = self.place_of(Place::default());
-                self.input.push(&answers, place);
-            }
+            self.answer(Vec::new());
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
         }
         count
+    }
+
+    /// Types the answers to what the command asked its terminal, this one first, as far as they are known.
+    fn answer(&mut self, mut answers: Vec<u8>) {
+        let Some(terminal) = &mut self.terminal else { return };
+        let containment = &mut self.containment;
+        answers.extend(terminal.answers.take(&self.dir, |pid| containment.except(pid)));
+        // A command that asks without end and reads no answer gets none.
+        if !answers.is_empty() && self.input.has_room_for(answers.len()) {
+            let place = self.place_of(Place::default());
+            self.input.push(&answers, place);
+        }
     }
 
     fn accept(&mut self) {
@@ -232,160 +250,6 @@ impl Keeper {
                 .position(|client| client.waiting == Waiting::No && client.viewer.is_none())
         {
             self.clients.remove(idle);
-        }
-    }
-
-    fn serve(&mut self, ready: &Readiness) {
-        for &(index, is_hung_up) in &ready.clients {
-            if let Some(client) = self.clients.get_mut(index) {
-                client.exchange(is_hung_up);
-            }
-        }
-        // One request of each: a client that pipelines many holds up neither the output nor other clients.
-        for index in 0..self.clients.len() {
-            if let Some(request) = self.clients[index].next_request() {
-                fault::around(Point::ClientServe, || self.carry_out(index, request));
-            }
-        }
-        self.take_waiting_input();
-        self.clients.retain(|client| !client.is_finished());
-        self.fit_viewers();
-    }
-
-    fn carry_out(&mut self, index: usize, request: Request) {
-        let reply = match request {
-            Request::Signal { signal, by } => match Signal::from_number(signal) {
-                Some(signal) => {
-                    self.custody.note_signal(signal.number(), &by);
-                    self.ending.last_signal = Some((signal.number(), by));
-                    let sent = self.containment.send(signal);
-                    Reply::Signalled { count: sent.reached.len() as u32, survivors: sent.refused }
-                }
-                None => Reply::refused("bad_signal", "there is no such signal"),
-            },
-            Request::Kill { signal, grace_ms, by } => match Signal::from_number(signal) {
-                Some(signal) => {
-                    self.kill(signal, grace_ms, Cause::Kill { by });
-                    self.clients[index].waiting = Waiting::Killed;
-                    return;
-                }
-                None => Reply::refused("bad_signal", "there is no such signal"),
-            },
-            Request::Input(bytes, place) if self.input.is_open() => {
-                self.clients[index].waiting = Waiting::Room(bytes, self.place_of(place));
-                return;
-            }
-            Request::Keys(bytes) if self.input.is_open() => {
-                let place = self.place_of(Place::default());
-                let client = &mut self.clients[index];
-                client.waiting = Waiting::Room(bytes, place);
-                if let Some(viewer) = &mut client.viewer {
-                    viewer.used_us = clock::boot_us();
-                }
-                return;
-            }
-            Request::View { .. } if self.terminal.is_none() => no_terminal(),
-            Request::View { size, sizing } => {
-                let viewer = &mut self.clients[index].viewer;
-                let used_us = viewer.map_or_else(clock::boot_us, |viewer| viewer.used_us);
-                *viewer = Some(Viewer { size, sizing, used_us });
-                Reply::Accepted
-            }
-            Request::Eof if self.input.is_open() => {
-                match &self.terminal {
-                    Some(terminal) => {
-                        let end = terminal.end_of_file();
-                        let place = self.place_of(Place::default());
-                        self.input.push(&[end], place);
-                    }
-                    None => self.input.end(),
-                }
-                Reply::Accepted
-            }
-            Request::Resize(size) => match &mut self.terminal {
-                Some(terminal) => {
-                    terminal.own_size = size;
-                    self.set_size(size)
-                }
-                None => no_terminal(),
-            },
-            Request::Clear => {
-                self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
-                Reply::Accepted
-            }
-            Request::Pause => {
-                let paused = self.containment.pause();
-                self.note_pause();
-                match paused {
-                    Ok(()) => Reply::Accepted,
-                    Err(why) => Reply::refused("not_paused", why),
-                }
-            }
-            Request::Resume => {
-                self.containment.resume();
-                self.note_pause();
-                Reply::Accepted
-            }
-            Request::Snapshot => Reply::Described(self.meta.to_bytes()),
-            Request::LiftTimeout if self.ending.cause.is_some() => {
-                Reply::refused("ending", "the job is being ended")
-            }
-            Request::LiftTimeout => {
-                (self.deadline_us, self.alarm) = (None, None);
-                self.meta.untimed = true;
-                self.write_meta(Replacing::META_START);
-                Reply::Accepted
-            }
-            Request::Input(..) | Request::Keys(_) | Request::Eof => {
-                Reply::refused("stdin_closed", "the command's standard input is not open")
-            }
-        };
-        self.clients[index].reply(&reply);
-    }
-
-    pub(crate) fn set_size(&mut self, size: TerminalSize) -> Reply {
-        let Some(terminal) = &mut self.terminal else { return no_terminal() };
-        // First: what the command prints in answer to it comes after it in the log.
-        self.recorder.resize(size, Timestamp(clock::wall_us()));
-        self.custody.note_size(size);
-        match terminal.resize(size) {
-            Ok(()) => Reply::Accepted,
-            Err(error) => Reply::refused("no_terminal", error.to_string()),
-        }
-    }
-
-    /// Returns the place of a piece of input; a client without a number gets one that no other has.
-    fn place_of(&mut self, place: Place) -> Place {
-        if place.client != 0 {
-            return place;
-        }
-        self.unnumbered += 1;
-        Place { client: u64::from(std::process::id()) << 32 | self.unnumbered, offset: 0 }
-    }
-
-    /// Takes the input that clients wait to write, as far as there is room.
-    fn take_waiting_input(&mut self) {
-        for client in &mut self.clients {
-            let Waiting::Room(bytes, place) = &mut client.waiting else { continue };
-            if self.input.is_open() {
-                let taken = self.input.push(bytes, *place);
-                bytes.drain(..taken);
-                place.offset += taken as u64;
-            }
-            // Writing may have shown that the command has closed its end.
-            if !self.input.is_open() {
-                client.reply(&closed());
-            } else if bytes.is_empty() {
-                client.reply(&Reply::Accepted);
-            }
-        }
-    }
-
-    /// Writes into the snapshot whether the job is paused.
-    fn note_pause(&mut self) {
-        if self.meta.paused != self.containment.is_paused {
-            self.meta.paused = self.containment.is_paused;
-            self.write_meta(Replacing::META_START);
         }
     }
 
@@ -435,6 +299,10 @@ impl Keeper {
         if self.look_us.is_some_and(|due| now_us >= due) {
             self.reap(&mut reading.buffer);
         }
+        if self.input_wait.next_us().is_some_and(|due| now_us >= due) {
+            self.look_for_input_wait();
+        }
+        self.note_question();
         if let Some(killing) = &mut self.ending.killing
             && now_us >= killing.next_us()
         {
@@ -459,12 +327,4 @@ impl Keeper {
             client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
         }
     }
-}
-
-fn no_terminal() -> Reply {
-    Reply::refused("no_terminal", "the command runs on pipes, not in a terminal")
-}
-
-fn closed() -> Reply {
-    Reply::refused("stdin_closed", "the command has closed its standard input")
 }

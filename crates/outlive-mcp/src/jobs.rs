@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    Cause, Conditions, Job, Notice, SessionName, State, Store, Stream, WaitError, WaitFor, WaitStatus,
+    AwaitedObject, Cause, Conditions, InputWanted, Job, Notice, SessionName, State, Store, Stream, WaitError,
+    WaitFor, WaitStatus,
 };
 
 use crate::arguments::shown;
@@ -150,13 +151,18 @@ pub(crate) fn note_delivered(job: &Job, reader: &SessionName) {
     job.mark_delivered(reader);
 }
 
-/// Waits until a job that was just started has ended, or is ready if it has conditions for that; or until the limit, or until the
-/// call is cancelled.
+/// Waits until a job that was just started has ended, asks for an answer, or is ready if it has conditions for that; or until the
+/// limit, or until the call is cancelled.
 pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Result<(), WaitError> {
     if limit.is_zero() {
         return Ok(());
     }
-    let conditions = Conditions { ready: job.spec().can_be_ready(), ..Conditions::default() };
+    let conditions = Conditions {
+        ready: job.spec().can_be_ready(),
+        // A program that only reads a pipe may have nothing to ask.
+        input: job.spec().options.pty.then_some(InputWanted::Question),
+        ..Conditions::default()
+    };
     let jobs = std::slice::from_ref(job);
     call.store.wait_for(&WaitFor {
         conditions,
@@ -166,6 +172,15 @@ pub(crate) fn wait_for_start(call: &Call<'_>, job: &Job, limit: Duration) -> Res
     })?;
     await_leftovers(call, job);
     Ok(())
+}
+
+/// Looks whether a job waits for an answer, puts that into its state, and returns a line that says what to do.
+pub(crate) fn question(call: &Call<'_>, job: &Job, state: &mut State) -> Option<String> {
+    call.store.look_for_input_wait(job, state);
+    let awaited = AwaitedObject::new(job, state.awaits().filter(|awaited| awaited.kind.is_question())?);
+    call.claims.note_question(job.spec().nonce, &awaited);
+    let hint = awaited.tool_hint(job.id()).map(|hint| format!("; {hint}")).unwrap_or_default();
+    Some(format!("{} {}{hint}", job.id(), awaited.sentence()))
 }
 
 /// How long leftover children may take to print their last output and end.

@@ -2,10 +2,11 @@
 //!
 //! An ending is marked as delivered only after the answer was written to the client. If it never was, a later answer repeats it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outlive::{Inbox, JobId, Nonce, Notice, Started, Status, Store};
+use outlive::{AwaitedObject, Inbox, JobId, Nonce, Notice, Started, Status, Store};
 
 use crate::jobs::exit_words;
 use crate::profiles::NoticeStyle;
@@ -33,6 +34,8 @@ struct Claimed {
     /// The number of calls that are starting a job whose id is not known yet.
     starting: usize,
     jobs: Vec<JobId>,
+    /// Of each job the question that an answer has told, by when it was asked: it stays open, and is not told with each answer.
+    questions: HashMap<Nonce, String>,
 }
 
 /// A job whose end is left to one call. Dropped after that call's answer; if there was none, the end becomes a notice.
@@ -68,6 +71,17 @@ impl Claims {
         Ok((started, claim))
     }
 
+    /// Notes that the answer of this call tells what a job asks.
+    pub(crate) fn note_question(&self, job: Nonce, awaited: &AwaitedObject) {
+        self.claimed().questions.insert(job, awaited.since.clone());
+    }
+
+    /// Tells whether an answer has told this question.
+    fn has_told(&self, notice: &Notice) -> bool {
+        let Some(awaited) = &notice.awaits else { return false };
+        self.claimed().questions.get(&notice.nonce) == Some(&awaited.since)
+    }
+
     /// Tells whether a job is claimed. While a call is starting a job, every job counts as claimed.
     fn holds(&self, job: &JobId) -> bool {
         let claimed = self.claimed();
@@ -100,9 +114,14 @@ pub(crate) struct Due {
 impl Due {
     /// Looks up what is pending after the reader's position; `None` if nothing is. If the inbox is locked or unreadable, a later
     /// answer reports it.
-    pub(crate) fn look_up(store: &Store, scope: &Scope, claims: &Claims) -> Option<Self> {
+    pub(crate) fn look_up(store: &Store, scope: &Scope, claims: &Claims, style: NoticeStyle) -> Option<Self> {
         let mut inbox = store.inbox(&scope.session, &scope.reader, PATIENCE).ok()?;
-        let pending = inbox.pending_unless(|job| claims.holds(job)).ok()?;
+        // The messages of other designs are about endings alone.
+        if style == NoticeStyle::Lines {
+            inbox = inbox.with_questions();
+        }
+        let mut pending = inbox.pending_unless(|job| claims.holds(job)).ok()?;
+        pending.notices.retain(|notice| !claims.has_told(notice));
         if pending.notices.is_empty() {
             if inbox.is_far_behind(pending.up_to) {
                 // If it cannot be written, the same events are read again.
@@ -150,6 +169,10 @@ impl Due {
 fn lines(notice: &Notice) -> String {
     let name = notice.name.as_deref().filter(|name| !notice.job.as_str().starts_with(*name));
     let name = name.map(|name| format!(" ({})", crate::arguments::shown(name))).unwrap_or_default();
+    if let Some(awaited) = &notice.awaits {
+        let hint = awaited.tool_hint(&notice.job).map(|hint| format!("; {hint}")).unwrap_or_default();
+        return format!("{MARK} since your last call: {}{name} {}{hint}\n", notice.job, awaited.sentence());
+    }
     let words = exit_words(notice);
     let tail = notice.output.as_ref().map(|output| output.tail.trim_end()).unwrap_or_default();
     let room = if notice.status == Status::Completed { SUCCEEDED } else { FAILED };

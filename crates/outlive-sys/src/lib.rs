@@ -6,6 +6,7 @@
 //!
 //! Everything here is synchronous, and every function that can block says so.
 
+pub mod awaits;
 pub mod cancel;
 pub mod cgroup;
 pub mod clock;

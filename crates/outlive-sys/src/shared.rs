@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 use crate::identity::ProcessId;
-use crate::signal::Signal;
+use crate::signal::{Signal, set_of};
 
 /// How many numbers the page holds; half of it is for texts.
 pub const WORDS: usize = 256;
@@ -19,7 +19,7 @@ const TEXT_BYTES: usize = 496;
 const TEXTS: usize = 4;
 
 /// The signal by which a keeper and its guard learn of each other's end; blocked, and read from a descriptor.
-const PEER_ENDED: i32 = libc::SIGUSR2;
+pub(crate) const PEER_ENDED: i32 = libc::SIGUSR2;
 
 #[repr(C)]
 struct Page {
@@ -174,13 +174,8 @@ pub fn wait_for_child(pid: i32) {
 /// Waits until the parent of this process, which has this pid, has ended. All signals must be blocked.
 pub fn wait_for_end_of(parent: i32) {
     while is_parent(parent) {
-        // SAFETY: the set is initialised by `sigemptyset`; no information is asked for.
-        unsafe {
-            let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), PEER_ENDED);
-            libc::sigwaitinfo(set.as_ptr(), std::ptr::null_mut());
-        }
+        // SAFETY: the set is initialised; no information is asked for.
+        unsafe { libc::sigwaitinfo(&set_of([PEER_ENDED]), std::ptr::null_mut()) };
     }
 }
 
@@ -193,12 +188,6 @@ pub fn is_parent(pid: i32) -> bool {
 pub fn has_child_apart_ended(pid: i32) -> bool {
     // SAFETY: waits, without waiting, for a child of this process; the status is not asked for.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) != 0 }
-}
-
-/// Adds the signal of a guard's or keeper's end to a set.
-pub(crate) fn add_peer_signal(set: *mut libc::sigset_t) {
-    // SAFETY: the caller gives an initialised set.
-    unsafe { libc::sigaddset(set, PEER_ENDED) };
 }
 
 /// Ends a process that is known by its identity, at once.

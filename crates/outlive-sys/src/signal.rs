@@ -215,6 +215,27 @@ pub fn end_at_file_limit() {
     }
 }
 
+pub(crate) fn set_of(signals: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t {
+    let mut set = std::mem::MaybeUninit::uninit();
+    // SAFETY: `sigemptyset` initialises the set before anything else is done with it.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Opens a descriptor from which these signals, which are blocked, are read.
+fn descriptor_of(set: &libc::sigset_t) -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised; a descriptor that `signalfd` returns is new and ours.
+    unsafe {
+        let fd = libc::signalfd(-1, set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
 /// Says when a child has ended, or the guard: a descriptor that becomes readable.
 #[derive(Debug)]
 pub struct ChildEnds(OwnedFd);
@@ -226,18 +247,8 @@ impl ChildEnds {
     ///
     /// If there are no descriptors left.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: the set is initialised by `sigemptyset`; a descriptor that `signalfd` returns is new and ours.
-        unsafe {
-            let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
-            crate::shared::add_peer_signal(set.as_mut_ptr());
-            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Self(OwnedFd::from_raw_fd(fd)))
-        }
+        let set = set_of([libc::SIGCHLD, crate::shared::PEER_ENDED]);
+        descriptor_of(&set).map(Self)
     }
 
     /// Empties the descriptor; the caller then reaps until nothing is left.
@@ -264,20 +275,10 @@ impl Caught {
     ///
     /// If there are no descriptors left.
     pub fn new(signals: &[Signal]) -> io::Result<Self> {
-        // SAFETY: the set is initialised by `sigemptyset`; a descriptor that `signalfd` returns is new and ours.
-        unsafe {
-            let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-            libc::sigemptyset(set.as_mut_ptr());
-            for signal in signals {
-                libc::sigaddset(set.as_mut_ptr(), signal.0);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(Self(OwnedFd::from_raw_fd(fd)))
-        }
+        let set = set_of(signals.iter().map(|signal| signal.0));
+        // SAFETY: the set is initialised, and the old mask is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()) };
+        descriptor_of(&set).map(Self)
     }
 
     /// Returns the next one that has come.

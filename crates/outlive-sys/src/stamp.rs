@@ -31,7 +31,7 @@ impl Stamp {
         Ok(Self::from(&look(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
-    /// Opens a directory to reach what is in it, as [`durable::open_dir`](crate::durable::open_dir) does, with its stamp.
+    /// Opens a directory to reach what is in it, as [`durable::open_dir`] does, with its stamp.
     ///
     /// # Errors
     ///

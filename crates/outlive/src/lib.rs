@@ -52,6 +52,7 @@ mod session;
 mod store;
 mod wait;
 
+pub use control::awaits::AwaitedObject;
 pub use control::tree::{Port, Process, Tree};
 pub use control::usage::{Source, Usage};
 pub use control::viewer::Viewer;
@@ -81,6 +82,7 @@ pub use output::view::{Fit, Form, View, ViewItem};
 pub use output::{Loss, Output, Piece};
 pub use screen::JobScreen;
 pub use screen::apart::{ScreenCursor, ScreenText};
+pub use screen::export::{ExportForm, Exported};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use session::reader::{Presence, conversation_of_environment, reader_name, reader_of_environment};
 pub use session::task::Task;
@@ -95,11 +97,14 @@ pub use store::machine::{Allowances, Feature, Machine, Survival, Versions, level
 pub use store::remove::{Collected, RemoveError};
 pub use store::{Store, StoreError};
 pub use wait::auto_background::{AutoBackground, Foreground};
-pub use wait::conditions::{Conditions, EventScope, Until, WaitError, WaitFor, WaitReason, WaitResult};
+pub use wait::conditions::{
+    Conditions, EventScope, InputWanted, Until, WaitError, WaitFor, WaitReason, WaitResult,
+};
 pub use wait::http::HttpAddress;
 pub use wait::ready::ReadyRecord;
 pub use wait::shell_words::{ShellLine, read as read_shell_line};
 
+pub use outlive_core::awaits::{Awaited, AwaitedKind, KnownBy};
 pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
 pub use outlive_core::containment::{Containment, Enforcement, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;

@@ -12,7 +12,7 @@ fn an_editor_is_driven_by_keys() {
     std::fs::write(&file, "first\n").unwrap();
     let mut client = Mcp::start(&home, Era::Handshake);
     let command = format!("vim -u NONE -N {}", file.display());
-    let job = client.call("run", json!({ "command": command, "pty": true, "yield_ms": 0 })).ok().job();
+    let job = client.call("run", json!({ "command": command, "pty": true, "wait_ms": 0 })).ok().job();
     let screen = client.call("read_screen", json!({ "job": job, "wait_ms": 20_000 })).ok();
     assert!(screen.header().contains("screen 120x40, cursor row 1, column 1"), "{}", screen.header());
     assert_eq!(screen.body()[0], "first");
@@ -27,7 +27,7 @@ fn an_editor_is_driven_by_keys() {
 fn what_needs_a_terminal_says_how_to_get_one() {
     let home = Home::new();
     let mut client = Mcp::start(&home, Era::Handshake);
-    let job = client.call("run", json!({ "command": "sleep 1000", "yield_ms": 0 })).ok().job();
+    let job = client.call("run", json!({ "command": "sleep 1000", "wait_ms": 0 })).ok().job();
     for (tool, arguments) in
         [("read_screen", json!({ "job": job })), ("send_input", json!({ "job": job, "keys": "Up" }))]
     {
@@ -37,7 +37,7 @@ fn what_needs_a_terminal_says_how_to_get_one() {
     let closed = client.call("send_input", json!({ "job": job, "text": "x" })).error();
     assert!(closed.contains("stdin=\"open\"") && closed.contains("pty=true"), "{closed}");
     client.call("kill", json!({ "jobs": [job] })).ok();
-    let terminal = client.call("run", json!({ "command": "cat", "pty": true, "yield_ms": 0 })).ok().job();
+    let terminal = client.call("run", json!({ "command": "cat", "pty": true, "wait_ms": 0 })).ok().job();
     let wrong = client.call("send_input", json!({ "job": terminal, "keys": "Hyper" })).error();
     assert!(wrong.contains("Hyper") && wrong.contains("Enter"), "{wrong}");
     client.call("kill", json!({ "jobs": [terminal] })).ok();
@@ -48,7 +48,7 @@ fn a_server_goes_on_whatever_is_printed() {
     let home = Home::new();
     let mut client = Mcp::start(&home, Era::Handshake);
     let hostile = "for i in $(seq 5000); do printf '\\033[>1u'; done; printf '\\033]0;'; head -c 3000000 /dev/zero | tr '\\0' x; printf '\\033[99999;99999H\\033[?1049h'; head -c 300000 /dev/urandom; printf '\\033c\\030end'; read line";
-    let job = client.call("run", json!({ "command": hostile, "pty": true, "yield_ms": 0 })).ok().job();
+    let job = client.call("run", json!({ "command": hostile, "pty": true, "wait_ms": 0 })).ok().job();
     home.wait_for_output(&job, "\u{18}end");
     let screen = client.call("read_screen", json!({ "job": job, "wait_ms": 1000 })).ok();
     assert!(screen.header().contains("screen 120x40"), "{}", screen.header());

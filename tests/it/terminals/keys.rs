@@ -93,3 +93,29 @@ fn what_a_program_asks_its_terminal_is_answered() {
         assert!(printed.contains(answer), "{answer} {printed}");
     }
 }
+
+#[test]
+fn the_place_of_the_cursor_is_answered_before_what_is_asked_later() {
+    let home = Home::new();
+    // The second place is asked for in the extended form, and after more than one read.
+    let line = "stty -icanon -echo; printf '\\033[5;10Hab\\033[6n\\033[cmore'; IFS= read -r -s -d c answer; printf '\\033[7H%q\\033[?6n' \"$answer\"; IFS= read -r -s -d R answer; printf '\\r\\n%q\\r\\n' \"$answer\"";
+    let job = start(&home, &[], line);
+    let ended = home.wait(&job);
+    assert_eq!((&ended["exit_code"], &ended["status"]), (&0.into(), &"completed".into()));
+    let printed = String::from_utf8(home.logs(&job)).unwrap();
+    let first = "$'\\E[5;12R\\E[?62;22'";
+    let second = format!("$'\\E[?7;{}'", first.len() + 1);
+    assert!(printed.contains(first) && printed.contains(&second), "{printed:?}");
+}
+
+/// The process that finds out the answer is the keeper's child, and no member of the job.
+#[test]
+fn a_question_for_the_cursor_leaves_nothing_of_the_job_running() {
+    let home = Home::new();
+    let job = start(&home, &[], "printf '\\033[6n'");
+    let ended = home.wait(&job);
+    assert_eq!((&ended["status"], &ended["exit_code"]), (&"completed".into(), &0.into()));
+    assert!(ended["survivors"].is_null(), "{ended}");
+    outlive_tests::until("the keeper is gone", || home.keepers().is_empty());
+    assert_eq!(home.json(["list", "--live"]), serde_json::json!([]));
+}

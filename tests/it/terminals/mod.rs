@@ -3,7 +3,10 @@
 //! Everything that holds for pipes holds here: output is whole, the outcome is right, a kill ends the tree.
 
 mod attach;
+mod export;
 mod keys;
+mod play;
+mod programs;
 mod screen;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};

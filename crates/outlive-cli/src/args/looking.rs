@@ -1,13 +1,14 @@
 //! Looking at jobs and at what they print.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use outlive::duration::parse_duration;
 use outlive::{Budget, LabelFilter, SessionName, Stream, Timestamp};
 
-use super::values::{parse_budget, parse_range, parse_time, streams};
+use super::values::{parse_budget, parse_range, parse_speed, parse_time, streams};
 
 /// List jobs, the newest last
 #[derive(Debug, Args)]
@@ -79,6 +80,70 @@ pub(crate) struct Screen {
     /// Wait until nothing has been drawn for this long; 10 s at most
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "at")]
     pub(crate) wait_stable: Option<Duration>,
+}
+
+/// Write what a job printed as a recording, a text or a page
+///
+/// Of a job in a terminal with its sizes; one on pipes as if it had printed to a terminal of 120x40. Of one that still runs, what
+/// there is. What was typed is not recorded.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive export build --cast -o build.cast   # for asciinema\n  \
+outlive export build --html -o build.html   # with its colours, for a browser\n  \
+outlive export build --txt                  # what a terminal would have left")]
+pub(crate) struct Export {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    #[command(flatten)]
+    pub(crate) form: Form,
+
+    /// Write to this file, in place of standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// What an export is written as.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Form {
+    /// As a recording with its times, for asciinema and its players (asciicast, version 3)
+    #[arg(long)]
+    pub(crate) cast: bool,
+
+    /// As text: the rows that a terminal would have left
+    #[arg(long)]
+    pub(crate) txt: bool,
+
+    /// As a page with these rows in their colours
+    #[arg(long)]
+    pub(crate) html: bool,
+}
+
+/// Play what happened on a job's terminal, at the pace at which it did
+///
+/// Space pauses and goes on, left and right go 5 s back and forth, q leaves.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive play build --idle-limit 1s    # no pause is longer\n  \
+outlive play build --speed 4 --from 10m")]
+pub(crate) struct Play {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// How many times as fast: 2, 0.5
+    #[arg(long, value_name = "NUMBER", value_parser = parse_speed, default_value_t = 1.0)]
+    pub(crate) speed: f64,
+
+    /// Shorten pauses of the program to this
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) idle_limit: Option<Duration>,
+
+    /// Begin there: a time (2026-11-15T06:21:09Z) or how long ago (5m)
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) from: Option<Timestamp>,
 }
 
 /// Print what a job printed

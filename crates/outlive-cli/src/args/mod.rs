@@ -15,10 +15,10 @@ use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
-pub(crate) use self::looking::{List, Logs, Screen, Show};
+pub(crate) use self::looking::{Export, List, Logs, Play, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Deliver, Doctor, OnExit, Page, Probe};
+pub(crate) use self::upkeep::{Cursor, Deliver, Doctor, OnExit, Page, Probe};
 pub(crate) use self::values::Timeout;
 pub(crate) use self::waiting::Wait;
 
@@ -80,6 +80,8 @@ pub(crate) enum Verb {
     Show(Show),
     Logs(Logs),
     Screen(Screen),
+    Export(Export),
+    Play(Play),
     Wait(Wait),
     /// Forget what jobs have printed so far
     ///
@@ -116,6 +118,9 @@ pub(crate) enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Tell where the cursor of a job's terminal was, for its keeper
+    #[command(hide = true)]
+    Cursor(Cursor),
     /// Run the command and send the notice that a job asked for at its end: its keeper becomes this
     // Keepers of an earlier build that are still running call it by its old name.
     #[command(hide = true, alias = "parting")]

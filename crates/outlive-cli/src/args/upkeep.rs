@@ -23,6 +23,19 @@ pub(crate) struct Deliver {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Cursor {
+    /// The directory of the job
+    pub(crate) directory: PathBuf,
+
+    /// How far its output is read
+    pub(crate) offset: u64,
+
+    /// Asked in the extended form, and so answered
+    #[arg(long)]
+    pub(crate) extended: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct OnExit {
     /// The job
     pub(crate) job: String,

@@ -49,6 +49,11 @@ pub(super) fn parse_sizing(text: &str) -> Result<Sizing, &'static str> {
     Sizing::parse(text).ok_or("write fixed, latest or smallest")
 }
 
+pub(super) fn parse_speed(text: &str) -> Result<f64, &'static str> {
+    let speed = text.parse().ok().filter(|speed| (0.01..=1000.0).contains(speed));
+    speed.ok_or("write a number from 0.01 to 1000, such as 2 or 0.5")
+}
+
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
     match parse_duration(text) {
         Ok(ago) => {

@@ -19,6 +19,7 @@ use outlive::duration::parse_duration;
 outlive wait tests                           # until it has ended\n  \
 outlive wait web --ready --timeout 1m        # as `run --ready-…` said\n  \
 outlive wait web --match 'listening on' --fail-match 'EADDRINUSE'\n  \
+outlive wait setup --input                   # until it wants an answer, see `outlive send`\n  \
 outlive wait --group build --any             # the first of a group\n  \
 outlive wait --session ci --event            # whatever happens next")]
 pub(crate) struct Wait {
@@ -69,6 +70,10 @@ pub(crate) struct Wait {
     /// It has printed nothing for this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Conditions")]
     pub(crate) idle: Option<Duration>,
+
+    /// It waits for input: a line, a password or keys; for a job with a terminal or an open standard input
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) input: bool,
 
     /// Anything happens to these jobs, or in the session
     #[arg(long, help_heading = "Conditions")]

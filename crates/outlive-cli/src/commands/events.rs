@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    EventKind, Events, Excerpt, JobObject, Numbered, OrNewer, SessionName, Status, Timestamp, signal_name,
+    AwaitedKind, EventKind, Events, Excerpt, JobObject, Numbered, OrNewer, SessionName, Status, Timestamp,
+    signal_name,
 };
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
@@ -39,6 +40,8 @@ struct EventObject<'a> {
     /// Of an ending, while the job is in the store.
     cause: Option<String>,
     limit: Option<&'a str>,
+    /// What it waits for.
+    awaits: Option<&'a OrNewer<AwaitedKind>>,
     /// Where a job that is ready answers.
     url: Option<&'a str>,
     /// The end of the output; of an ending, while the job is in the store.
@@ -176,6 +179,7 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
             signal: event.signal.map(signal_name),
             cause: object.and_then(|object| object.cause),
             limit: event.limit.as_deref(),
+            awaits: event.awaits.as_ref(),
             url: event.url.as_deref(),
             tail,
         });
@@ -188,6 +192,9 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
             (Some(status), ..) => format!(" {status}"),
             _ => String::new(),
         };
+    if let Some(awaits) = &event.awaits {
+        more += &format!(" {}", awaits.word());
+    }
     if let Some(url) = &event.url {
         more += &format!(" {}", one_line(url));
     }

@@ -29,7 +29,8 @@ pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Fail
     let mut inbox = match arguments.peek {
         true => context.store.peek(&session, reader),
         false => context.store.inbox(&session, reader, PATIENCE)?,
-    };
+    }
+    .with_questions();
     let pending = inbox.pending().map_err(|error| Failure::other("inbox", &error))?;
     if context.is_json {
         print_json(&Document { session: &session, reader, pending: &pending })?;
@@ -54,8 +55,16 @@ fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pe
     let notices: Vec<String> = pending.notices.iter().map(one).collect();
     let mut text = notices.join("\n");
     if form == NoticeForm::Text {
+        let asking = pending.notices.iter().filter(|notice| notice.awaits.is_some()).count();
+        let ended = pending.notices.len() - asking;
         let count = counted(pending.notices.len() as u64, "job", "jobs");
-        text = format!("{count} of session {session} ended:\n\n{text}");
+        let what = match (ended, asking) {
+            (_, 0) => "ended".to_owned(),
+            (0, 1) => "asks for an answer".to_owned(),
+            (0, _) => "ask for an answer".to_owned(),
+            (ended, asking) => format!("told something: {ended} ended, {asking} asked for an answer"),
+        };
+        text = format!("{count} of session {session} {what}:\n\n{text}");
         if pending.left > 0 {
             text += &format!("\n{} more have ended: outlive inbox tells of them next\n", pending.left);
         }

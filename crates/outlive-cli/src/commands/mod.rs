@@ -4,9 +4,11 @@ mod agent;
 mod attach;
 mod clear;
 mod completions;
+mod cursor;
 mod deliver;
 mod doctor;
 mod events;
+mod export;
 mod gc;
 mod inbox;
 mod kill;
@@ -15,6 +17,7 @@ mod logs;
 mod mcp;
 mod on_exit;
 mod pause;
+mod play;
 mod probe;
 mod remove;
 mod resize;
@@ -102,6 +105,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Setup(setup) => {
             return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
         }
+        Verb::Cursor(asked) => return cursor::run(&asked),
         Verb::OnExit(asked) => return on_exit::run(&asked),
         Verb::Reference { page } => {
             render::print(&reference::page(page));
@@ -128,6 +132,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
         Verb::Screen(screen) => screen::run(&context, &screen),
+        Verb::Export(export) => export::run(&context, &export),
+        Verb::Play(play) => play::run(&context, &play),
         Verb::Wait(wait) => wait::run(&context, &wait),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
@@ -147,6 +153,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
         | Verb::Completions { .. }
+        | Verb::Cursor(_)
         | Verb::OnExit(_)
         | Verb::Reference { .. }
         | Verb::Setup(_) => Ok(ExitCode::SUCCESS),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{Code, Followed, Follower, Job, JobScreen, ScreenObject, Timestamp};
+use outlive::{AwaitedObject, Code, Followed, Follower, Job, JobScreen, ScreenObject, Timestamp};
 use serde::Serialize;
 
 use crate::args::Screen;
@@ -21,6 +21,8 @@ struct Shown {
     time: Option<String>,
     /// The offset from which it is derived: 0, unless earlier output was dropped.
     derived_from: u64,
+    /// What the job waits for now.
+    awaits: Option<AwaitedObject>,
     #[serde(flatten)]
     screen: ScreenObject,
 }
@@ -38,10 +40,13 @@ pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Fai
     };
     let Some(shown) = derived.map_err(failed)? else { return Err(no_terminal(&job)) };
     if context.is_json {
+        let mut state = job.state(&context.store);
+        context.store.look_for_input_wait(&job, &mut state);
         return print_json(&Shown {
             job: job.id().clone(),
             time: shown.time().map(|time| time.to_string()),
             derived_from: shown.derived_from(),
+            awaits: state.awaits().map(|awaited| AwaitedObject::new(&job, awaited)),
             screen: shown.screen().object(arguments.ansi),
         });
     }

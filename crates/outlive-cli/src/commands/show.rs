@@ -52,7 +52,8 @@ struct Shown<'a> {
 
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
-    let state = job.state(&context.store);
+    let mut state = job.state(&context.store);
+    context.store.look_for_input_wait(&job, &mut state);
     context.store.probe_in_passing(&job, &state);
     let object = JobObject::new(&job, &state);
     let mut shown = shown(context, &job, &state, &object, arguments.show_env);
@@ -136,6 +137,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("name", &job.name);
     rows.add("status", Some(&status));
     rows.add("ready", ready_line(job));
+    rows.add("awaits", awaits_line(job));
     rows.add("reason", &job.reason);
     rows.add("recorded until", &job.recorded_until);
     rows.add("command", Some(&job.command));
@@ -226,6 +228,12 @@ fn webhook_line(webhook: &Webhook) -> String {
     };
     let error = webhook.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
     format!("{}: {state}{error}", webhook.address)
+}
+
+fn awaits_line(job: &JobObject) -> Option<String> {
+    let awaits = job.awaits.as_ref()?;
+    let hint = awaits.hint(&job.job).map(|hint| format!("; {hint}"));
+    Some(format!("{} since {}{}", awaits.sentence(), awaits.since, hint.unwrap_or_default()))
 }
 
 /// Tells whether it is ready; `None` where nothing was said about when it would be.

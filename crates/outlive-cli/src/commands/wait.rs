@@ -4,7 +4,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::{
-    Conditions, EventScope, Job, JobId, JobObject, Status, Until, WaitFor, WaitReason, WaitResult,
+    AwaitedObject, Conditions, EventScope, InputWanted, Job, JobId, JobObject, Status, Until, WaitFor,
+    WaitReason, WaitResult,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -33,6 +34,9 @@ struct Answer<'a> {
     /// The limit that was given; none: without limit.
     effective_timeout_ms: Option<u64>,
     jobs: &'a [JobObject],
+    /// What the job that decided waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    awaits: Option<&'a AwaitedObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,6 +88,7 @@ fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
         port: arguments.port,
         http: arguments.http.clone(),
         idle: arguments.idle,
+        input: arguments.input.then_some(InputWanted::Any),
     })
 }
 
@@ -127,6 +132,10 @@ fn answer<'a>(
         }
         _ => (None, None),
     };
+    let awaits = match &result.reason {
+        WaitReason::Input(awaits) => Some(awaits),
+        _ => None,
+    };
     let line = result.reason.line();
     let object = result.job.map(|at| &objects[at]);
     Ok(Answer {
@@ -140,6 +149,7 @@ fn answer<'a>(
         tail: result.job.and_then(|at| outlive::tail_text(&jobs[at], TAIL_BYTES).ok()),
         effective_timeout_ms: limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
         jobs: objects,
+        awaits,
         event,
         gap: result.gap.map(|(from, to)| Gap { from, to }),
     })
@@ -187,6 +197,10 @@ fn words(came: &WaitReason, object: &JobObject, arguments: &Wait) -> String {
             format!("answers at {url} with {status}")
         }
         WaitReason::Idle => "is idle".to_owned(),
+        WaitReason::Input(awaited) => {
+            let hint = awaited.hint(&object.job).map(|hint| format!("; {hint}"));
+            format!("{}{}", awaited.sentence(), hint.unwrap_or_default())
+        }
         WaitReason::Timeout => "was not ready in its time".to_owned(),
         // These have words of their own.
         WaitReason::Exit | WaitReason::Event(..) => String::new(),

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::awaits::AwaitedKind;
 use crate::id::{JobId, Nonce, SessionName};
 use crate::newer::OrNewer;
 use crate::outcome::{Outcome, WaitStatus};
@@ -28,6 +29,8 @@ words! {
         LimitNear = "limit_near",
         /// One of its processes was ended for want of memory; the others may go on.
         OutOfMemory = "out_of_memory",
+        /// It waits for an answer: a line, or a password.
+        AwaitsInput = "awaits_input",
         /// Its main process has ended, or never started.
         Exited = "exited",
         /// Its keeper died, and its guard goes on as the keeper; nothing was lost.
@@ -67,6 +70,9 @@ pub struct Event {
     /// Which limit is near.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<OrNewer<AwaitedKind>>,
     /// Where a job that is ready answers, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
@@ -81,14 +87,16 @@ pub struct Fact {
     nonce: Nonce,
     event: Kind,
     limit: Option<String>,
+    /// Of what may happen more than once.
+    at: Option<Timestamp>,
 }
 
 impl Event {
     /// Makes an event without optional fields.
     pub fn new(event: Kind, job: &JobId, nonce: Nonce, at: Timestamp) -> Self {
-        let (status, exit_code, signal, limit, url, untold) = Default::default();
+        let (status, exit_code, signal, limit, awaits, url, untold) = Default::default();
         let (event, job) = (event.into(), job.clone());
-        Self { event, job, nonce, at, status, exit_code, signal, limit, url, untold }
+        Self { event, job, nonce, at, status, exit_code, signal, limit, awaits, url, untold }
     }
 
     /// Makes the event of a job's end.
@@ -115,7 +123,8 @@ impl Event {
             Kind::Lost => Kind::Exited,
             kind => kind,
         };
-        Some(Fact { nonce: self.nonce, event, limit: self.limit.clone() })
+        let at = (event == Kind::AwaitsInput).then_some(self.at);
+        Some(Fact { nonce: self.nonce, event, limit: self.limit.clone(), at })
     }
 
     /// Returns the record.
@@ -137,7 +146,7 @@ pub const SHORTEST: u64 = 79;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// A record, with its sequence.
-    Record(u64, Event),
+    Record(u64, Box<Event>),
     /// Bytes that were written as something else: zeros where a part was given back or lost, or garbage.
     Damage(Range<u64>),
 }
@@ -183,7 +192,7 @@ mod tests {
 
     fn records(bytes: &[u8], from: u64) -> Vec<(u64, Event)> {
         let record = |piece| match piece {
-            Piece::Record(seq, event) => Some((seq, event)),
+            Piece::Record(seq, event) => Some((seq, *event)),
             Piece::Damage(_) => None,
         };
         read_pieces(bytes, from).0.into_iter().filter_map(record).collect()
@@ -210,7 +219,7 @@ mod tests {
         let torn = &event(1).to_record()[..50];
         let bytes = [torn, &[0; 100], b"rest}\n", &event(2).to_record()].concat();
         let damage = [Piece::Damage(50..150), Piece::Damage(150..155)];
-        assert_eq!(read_pieces(&bytes, 0).0, [&damage[..], &[Piece::Record(157, event(2))]].concat());
+        assert_eq!(read_pieces(&bytes, 0).0, [&damage[..], &[Piece::Record(157, event(2).into())]].concat());
         let unfinished = [&[0; 100], torn.trim_ascii()].concat();
         assert_eq!(read_pieces(&unfinished, 0), (vec![Piece::Damage(0..100)], 100));
     }
@@ -221,6 +230,13 @@ mod tests {
         assert_eq!(event(1).fact(), lost.fact());
         assert_ne!(event(1).fact(), Event { nonce: Nonce([4; 16]), ..event(1) }.fact());
         assert_ne!(event(1).fact(), Event { event: Kind::Removed.into(), ..event(1) }.fact());
+    }
+
+    #[test]
+    fn a_job_may_ask_more_than_once() {
+        let ask = |number| Event { event: Kind::AwaitsInput.into(), ..event(number) };
+        assert_ne!(ask(1).fact(), ask(2).fact());
+        assert_eq!(ask(1).fact(), ask(1).fact());
     }
 
     proptest! {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::awaits::Awaited;
 use crate::containment::{Containment, Kept};
 use crate::control::Versions;
 use crate::id::{JobId, Nonce};
@@ -50,6 +51,9 @@ pub struct Meta {
     /// Whether it is paused.
     #[serde(default)]
     pub paused: bool,
+    /// The line or password that it waits for, while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<OrNewer<Awaited>>,
     /// Its timeout was lifted: that of the spec no longer counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untimed: bool,
@@ -102,6 +106,7 @@ impl Meta {
             ("status", self.status.is_newer()),
             ("containment", contained.is_some_and(|containment| containment.level.is_newer())),
             ("kept", self.kept.is_newer()),
+            ("awaits", self.awaits.as_ref().is_some_and(OrNewer::is_newer)),
         ];
         fields.into_iter().filter_map(|(name, is_newer)| is_newer.then_some(name)).collect()
     }
@@ -124,7 +129,7 @@ mod tests {
             "format": 1, "job": "a-1", "nonce": "00".repeat(16), "status": "running", "keeper": { "pid": 1, "start_time": 2 },
             "command": { "pid": 3, "start_time": 4 }, "started_us": 5, "started_boot_us": 6,
             "protocol": { "min": 1, "max": 1 }, "containment": { "level": "sweep" }, "kept": { "memory": "polled" },
-            "paused": false, "outcome": null, "closed": null,
+            "paused": false, "awaits": { "kind": "line", "known": "kernel", "since_us": 7 }, "outcome": null, "closed": null,
         })
     }
 
@@ -135,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_a_later_version_wrote_comes_back(
-            place in prop::sample::select(vec!["/status", "/containment/level", "/kept/memory", "/added"]),
+            place in prop::sample::select(vec!["/status", "/containment/level", "/kept/memory", "/awaits/kind", "/added"]),
             value in newer::tests::values(),
         ) {
             let mut later = written();

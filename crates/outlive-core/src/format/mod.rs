@@ -1,5 +1,6 @@
 //! What is on disk, file by file, as `docs/on-disk-format.md` says.
 
+pub mod awaits;
 pub mod checksum;
 pub mod containment;
 pub mod event;

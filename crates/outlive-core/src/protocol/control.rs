@@ -54,6 +54,7 @@ const SNAPSHOT: u8 = 24;
 const RESIZE: u8 = 25;
 const VIEW: u8 = 26;
 const KEYS: u8 = 27;
+const AWAITS: u8 = 28;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -134,6 +135,8 @@ pub enum Request {
     },
     /// As [`Request::Input`], typed by a person: this viewer is the one that was used last.
     Keys(Vec<u8>),
+    /// Look now what the job waits for, and say what `meta.json` says, with that.
+    Awaits,
 }
 
 impl Request {
@@ -153,6 +156,7 @@ impl Request {
             Self::Resume => Writer::new(RESUME).finish(),
             Self::LiftTimeout => Writer::new(LIFT_TIMEOUT).finish(),
             Self::Snapshot => Writer::new(SNAPSHOT).finish(),
+            Self::Awaits => Writer::new(AWAITS).finish(),
             Self::Resize(size) => {
                 Writer::new(RESIZE).u32(size.columns().into()).u32(size.rows().into()).finish()
             }
@@ -187,6 +191,7 @@ impl Request {
             RESUME => Self::Resume,
             LIFT_TIMEOUT => Self::LiftTimeout,
             SNAPSHOT => Self::Snapshot,
+            AWAITS => Self::Awaits,
             RESIZE => Self::Resize(size(&mut reader)?),
             VIEW => Self::View {
                 size: size(&mut reader)?,
@@ -316,6 +321,7 @@ mod tests {
             Request::Resume,
             Request::LiftTimeout,
             Request::Snapshot,
+            Request::Awaits,
             Request::Resize(TerminalSize::new(80, 24)),
             Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
             Request::Keys(b"\x1b[A".to_vec()),

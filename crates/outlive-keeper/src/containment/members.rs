@@ -15,8 +15,8 @@ impl Containment {
     /// Lists the live processes of the job. Another keeper below is a job of its own, and so is all below it.
     pub(crate) fn members(&self) -> Vec<Member> {
         let me = i32::try_from(std::process::id()).unwrap_or(0);
-        let mut found =
-            tree::below(self.root.map_or(me, |root| root.pid), |member| !is_keeper(member.id.pid));
+        let root = self.root.map_or(me, |root| root.pid);
+        let mut found = tree::below(root, |member| !self.is_other(member.id.pid));
         if let Some(root) = self.root {
             match Stat::read(root.pid).filter(|stat| stat.id == root) {
                 Some(stat) if !stat.has_ended() => {
@@ -35,7 +35,7 @@ impl Containment {
         });
         let known: HashSet<i32> = found.iter().map(|member| member.id.pid).collect();
         for pid in inside {
-            if pid == me || known.contains(&pid) || is_keeper(pid) {
+            if pid == me || known.contains(&pid) || self.is_other(pid) {
                 continue;
             }
             if let Some(stat) = Stat::read(pid).filter(|stat| !stat.has_ended()) {
@@ -43,6 +43,20 @@ impl Containment {
             }
         }
         found
+    }
+
+    fn is_other(&self, pid: i32) -> bool {
+        self.worker == Some(pid) || is_keeper(pid)
+    }
+
+    /// Leaves out a child of the keeper that works for the keeper, until it is reaped.
+    pub(crate) fn except(&mut self, pid: u32) {
+        self.worker = i32::try_from(pid).ok();
+    }
+
+    /// Notes that a child was reaped: another process may get its number.
+    pub(crate) fn reaped(&mut self, pid: i32) {
+        self.worker.take_if(|worker| *worker == pid);
     }
 
     /// Tells whether nothing of the job runs any more.
@@ -55,7 +69,7 @@ impl Containment {
     pub(crate) fn is_surely_empty(&self) -> bool {
         let me = i32::try_from(std::process::id()).unwrap_or(0);
         let is_other_job = |pid| {
-            is_keeper(pid) || self.group.as_ref().is_some_and(|group| cgroup::is_in_other_job(pid, group))
+            self.is_other(pid) || self.group.as_ref().is_some_and(|group| cgroup::is_in_other_job(pid, group))
         };
         // One child of the job is enough to know; to list all of them each time that one has ended takes long.
         if spawn::has_children() && !tree::all_children(me, is_other_job) {

@@ -82,7 +82,7 @@ pub(crate) fn take_over(
     };
     let (mut keeper, mut buffer) = Keeper::of(held, common, launch, main, None, on_exit.take());
     keeper.resume(&mut buffer);
-    keeper.answer(starter);
+    keeper.answer_starter(starter);
     Ok((keeper, buffer))
 }
 
@@ -175,10 +175,17 @@ impl Keeper {
     fn finish_transit(&mut self, buffer: &mut [u8]) {
         let custody = self.custody;
         if custody.get(Word::Discarding) > 0 {
-            self.recorder.discard(&self.transit, buffer);
+            self.recorder.discard(&self.transit, buffer, |_, _| ());
         }
         let stream = Stream::ALL[usize::from(custody.get(Word::Stream) == 1)];
-        self.recorder.record(&self.dir, stream, &self.transit, buffer, Timestamp(clock::wall_us()), |_| ());
+        self.recorder.record(
+            &self.dir,
+            stream,
+            &self.transit,
+            buffer,
+            Timestamp(clock::wall_us()),
+            |_, _| (),
+        );
     }
 
     /// Goes on where the end of the job was being recorded.

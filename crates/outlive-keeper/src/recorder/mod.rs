@@ -98,7 +98,7 @@ impl Recorder {
         }
     }
 
-    /// Records what the transit pipe holds of a stream.
+    /// Records what the transit pipe holds of a stream. `seen` gets the bytes, and where the log ends after them.
     pub(crate) fn record(
         &mut self,
         dir: impl AsFd,
@@ -106,7 +106,7 @@ impl Recorder {
         transit: &Transit,
         buffer: &mut [u8],
         now: Timestamp,
-        mut seen: impl FnMut(&[u8]),
+        mut seen: impl FnMut(&[u8], u64),
     ) {
         loop {
             let held = transit.held();
@@ -123,14 +123,14 @@ impl Recorder {
                 self.custody.set(Word::LostSince, now.0);
             }
             self.custody.set(Word::Discarding, self.unrecorded + transit.held() as u64);
-            self.discard(transit, buffer);
+            self.discard(transit, buffer, seen);
             return;
         }
     }
 
     /// Throws away what the transit pipe holds, and counts it: the count that is then to be reached was noted before.
-    pub(crate) fn discard(&mut self, transit: &Transit, buffer: &mut [u8]) {
-        transit.discard(buffer);
+    pub(crate) fn discard(&mut self, transit: &Transit, buffer: &mut [u8], mut seen: impl FnMut(&[u8], u64)) {
+        transit.discard(buffer, |bytes| seen(bytes, self.chunker.end));
         self.unrecorded = self.custody.get(Word::Discarding);
         self.custody.set(Word::Unrecorded, self.unrecorded);
         self.custody.set(Word::Discarding, 0);
@@ -144,7 +144,7 @@ impl Recorder {
         count: usize,
         buffer: &mut [u8],
         now: Timestamp,
-        seen: &mut impl FnMut(&[u8]),
+        seen: &mut impl FnMut(&[u8], u64),
     ) -> bool {
         if !self.record_gap() {
             return false;
@@ -167,7 +167,7 @@ impl Recorder {
                     let read = self.log.read_exact_at(&mut buffer[..written], place);
                     let bytes = if read.is_ok() { &buffer[..written] } else { &[] };
                     self.chunker.wrote(stream, bytes);
-                    seen(bytes);
+                    seen(bytes, self.chunker.end);
                     kept += written;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -350,7 +350,7 @@ mod tests {
         let transit = Transit::new().unwrap();
         for part in bytes.chunks(pipe::DEFAULT_CAPACITY) {
             transit.put(part);
-            recorder.record(dir, stream, &transit, &mut [0; 4096], now, |_| ());
+            recorder.record(dir, stream, &transit, &mut [0; 4096], now, |_, _| ());
         }
     }
 

@@ -37,8 +37,10 @@ impl Transit {
     }
 
     /// Throws away what is in it.
-    pub(crate) fn discard(&self, buffer: &mut [u8]) {
-        while let Attempt::Moved(_) = pipe::try_read(&self.reading, buffer) {}
+    pub(crate) fn discard(&self, buffer: &mut [u8], mut seen: impl FnMut(&[u8])) {
+        while let Attempt::Moved(count) = pipe::try_read(&self.reading, buffer) {
+            seen(&buffer[..count]);
+        }
     }
 
     /// Grows or shrinks it with a pipe of the command.

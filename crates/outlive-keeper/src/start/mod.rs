@@ -3,6 +3,7 @@
 //! Everything that can fail happens before the command is executed, and whatever fails becomes the job's outcome.
 
 mod explain;
+mod keeper;
 
 use std::ffi::{CString, NulError};
 use std::fs::File;
@@ -11,89 +12,36 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use outlive_core::containment::Kept;
-use outlive_core::control::SPOKEN;
-use outlive_core::event::{Event, Kind};
+use outlive_core::event::Event;
 use outlive_core::file;
 use outlive_core::launch::{Launch, LaunchError, LaunchReply, SyncOrder, VERSION};
-use outlive_core::meta::Meta;
 use outlive_core::options::Endpoint;
 use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, WaitStatus};
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::Process;
-use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
 use outlive_sys::cgroup::Hierarchies;
-use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
-use outlive_sys::identity::{Handle, ProcessId};
+use outlive_sys::identity::ProcessId;
 use outlive_sys::keeper::{LockPlace, SPARE};
 use outlive_sys::region::Region;
 use outlive_sys::signal::ChildEnds;
 use outlive_sys::spawn::{Command, Failure, Limits, Step};
-use outlive_sys::{clock, detach, durable, inherited, shared, signal, socket, spawn, tree};
+use outlive_sys::{clock, detach, durable, inherited, shared, signal, socket, spawn};
 
 use explain::explain;
+pub(crate) use keeper::{Common, Held, Keeper, Main};
 
-use crate::clients::Client;
 use crate::containment::{CgroupFds, Containment, Preparation};
-use crate::ending::Ending;
-use crate::endpoint::{self, Output, Terminal};
+use crate::endpoint;
 use crate::guard::{self, Custody, Guard, Part, Word};
-use crate::input::Input;
-use crate::lifetime::Expiry;
-use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::{Recorder, Transit};
 use crate::supervise::BUFFER;
 
 /// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
-
-/// The keeper of a running command.
-pub(crate) struct Keeper {
-    /// Held until the job is over, at its fixed number.
-    pub(crate) lock: OwnedFd,
-    pub(crate) custody: Custody,
-    pub(crate) guard: Option<Guard>,
-    /// A hold on the command, so that a guard below this process learns how it ends.
-    pub(crate) main: Option<Handle>,
-    /// This process is the parent of all that is left of the job.
-    pub(crate) is_parent: bool,
-    /// When to look at what is left of a job that this process is not the parent of.
-    pub(crate) look_us: Option<u64>,
-    pub(crate) transit: Transit,
-    /// Held until the outcome is written.
-    pub(crate) done: Option<OwnedFd>,
-    pub(crate) dir: OwnedFd,
-    pub(crate) live_mark: String,
-    pub(crate) outcome: File,
-    pub(crate) recorder: Recorder,
-    pub(crate) outputs: Vec<Output>,
-    pub(crate) input: Input,
-    pub(crate) terminal: Option<Terminal>,
-    /// How many pieces of input came from clients without a number.
-    pub(crate) unnumbered: u64,
-    /// None once no request can be carried out any more.
-    pub(crate) listener: Option<OwnedFd>,
-    pub(crate) clients: Vec<Client>,
-    /// When connections are accepted again; none: now.
-    pub(crate) accept_us: Option<u64>,
-    pub(crate) child_ends: ChildEnds,
-    pub(crate) meta: Meta,
-    pub(crate) started_boot_us: u64,
-    pub(crate) deadline_us: Option<u64>,
-    /// Wakes the loop at the deadline.
-    pub(crate) alarm: Option<Alarm>,
-    pub(crate) grace_ms: u64,
-    pub(crate) containment: Containment,
-    pub(crate) limit_monitor: LimitMonitor,
-    pub(crate) expiry: Expiry,
-    pub(crate) on_exit: Option<OnExit>,
-    pub(crate) sync: SyncOrder,
-    pub(crate) ending: Ending,
-}
 
 /// What came with the launch request.
 pub(crate) struct Handed {
@@ -152,9 +100,11 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
             return Err(4);
         }
     };
+    let for_answers =
+        helper.as_ref().filter(|_| launch.options.pty).and_then(|helper| helper.try_clone().ok());
     let mut on_exit = OnExit::new(&launch, helper, umask, limits);
-    match keep(handed, &launch, umask, &limits, preparation, &mut on_exit) {
-        Ok(started) => Ok(started),
+    match keep(handed, &launch, umask, &limits, preparation, for_answers, &mut on_exit) {
+        Ok(kept) => Ok(kept),
         Err((handed, never)) => {
             let outcome = Outcome {
                 wait_status: WaitStatus::Unknown,
@@ -234,6 +184,7 @@ fn keep(
     umask: u32,
     limits: &Limits,
     preparation: Preparation,
+    for_answers: Option<OwnedFd>,
     on_exit: &mut Option<OnExit>,
 ) -> Result<(Keeper, Region), (Handed, NeverStarted)> {
     macro_rules! attempt {
@@ -254,10 +205,13 @@ fn keep(
     let transit = attempt!("a pipe", Transit::new());
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
-    let ends = match endpoint::open(launch.options.endpoint(), custody) {
+    let mut ends = match endpoint::open(launch.options.endpoint(), custody) {
         Ok(ends) => ends,
         Err((what, error)) => attempt!(what, Err(error)),
     };
+    if let Some(terminal) = &mut ends.terminal {
+        terminal.answers.set_program(for_answers);
+    }
     for (word, fd) in [
         (Word::Done, handed.done.as_ref().map(AsFd::as_fd)),
         (Word::Listener, Some(listener.as_fd())),
@@ -317,130 +271,12 @@ fn keep(
     };
     let (keeper, buffer) = Keeper::of(held, common, launch, main, Some(Guard::Above(guard)), on_exit.take());
     keeper.write_meta(Replacing::META_START);
-    keeper.answer(handed.starter);
+    keeper.answer_starter(handed.starter);
     Ok((keeper, buffer))
 }
 
 pub(crate) fn process(id: ProcessId) -> Process {
     Process { pid: id.pid, start_time: id.start_time }
-}
-
-/// What a keeper has, whether it started the command or goes on in place of one that did.
-pub(crate) struct Common {
-    pub(crate) custody: Custody,
-    pub(crate) transit: Transit,
-    pub(crate) listener: Option<OwnedFd>,
-    pub(crate) child_ends: ChildEnds,
-    pub(crate) buffer: Region,
-}
-
-/// The descriptors of the job.
-pub(crate) struct Held {
-    pub(crate) lock: OwnedFd,
-    pub(crate) done: Option<OwnedFd>,
-    pub(crate) dir: OwnedFd,
-    pub(crate) outcome: File,
-    pub(crate) recorder: Recorder,
-    pub(crate) outputs: Vec<Output>,
-    pub(crate) input: Input,
-    pub(crate) terminal: Option<Terminal>,
-}
-
-/// The command that runs.
-pub(crate) struct Main {
-    pub(crate) id: ProcessId,
-    /// The process that its control groups are named after.
-    pub(crate) owner: ProcessId,
-    pub(crate) started: Timestamp,
-    pub(crate) started_boot_us: u64,
-    pub(crate) containment: Containment,
-    pub(crate) kept: Kept,
-}
-
-impl Keeper {
-    /// Puts the parts together; returns the buffer that output is read into, too.
-    pub(crate) fn of(
-        held: Held,
-        common: Common,
-        launch: &Launch<'_>,
-        main: Main,
-        guard: Option<Guard>,
-        on_exit: Option<OnExit>,
-    ) -> (Self, Region) {
-        let Held { lock, done, dir, outcome, recorder, outputs, input, terminal } = held;
-        let Main { id, owner, started, started_boot_us, containment, kept } = main;
-        let meta = Meta {
-            format: outlive_core::FORMAT,
-            job: launch.job.clone(),
-            nonce: launch.nonce,
-            status: Status::Running.into(),
-            keeper: Some(process(ProcessId::current())),
-            guard: guard.map(|guard| process(guard.id())),
-            owner: Some(process(owner)),
-            command: Some(process(id)),
-            started: Some(started),
-            started_boot_us: Some(started_boot_us),
-            protocol: SPOKEN,
-            containment: Some(containment.describe()),
-            kept: kept.into(),
-            paused: false,
-            untimed: false,
-            near: None,
-            out_of_memory: None,
-            outcome: None,
-            closed: None,
-            newer: Default::default(),
-        };
-        let timeout_us = launch.options.timeout_ms.map(|limit| limit.saturating_mul(1000));
-        let deadline_us = timeout_us.map(|limit| started_boot_us.saturating_add(limit));
-        let keeper = Self {
-            lock,
-            custody: common.custody,
-            guard,
-            main: None,
-            is_parent: true,
-            look_us: None,
-            transit: common.transit,
-            done,
-            dir,
-            live_mark: launch.live_mark.clone(),
-            outcome,
-            recorder,
-            outputs,
-            input,
-            terminal,
-            unnumbered: 0,
-            listener: common.listener,
-            clients: Vec::new(),
-            accept_us: None,
-            child_ends: common.child_ends,
-            meta,
-            started_boot_us,
-            // Without one, the deadline is met by the time that the loop counts.
-            alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
-            deadline_us,
-            grace_ms: launch.options.grace_ms,
-            limit_monitor: LimitMonitor::new(launch.options.limits, kept),
-            expiry: Expiry::new(launch.options.lifetime),
-            on_exit,
-            containment,
-            sync: launch.sync,
-            ending: Ending::new(id.pid, launch.options.survivors),
-        };
-        (keeper, common.buffer)
-    }
-
-    /// Tells the starter and the session that the command runs.
-    pub(crate) fn answer(&self, starter: Option<UnixStream>) {
-        let Some((mut starter, command)) = starter.zip(self.meta.command) else { return };
-        // A starter that died meanwhile changes nothing.
-        let reply = LaunchReply::Started(command).to_frame();
-        fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
-        tree::raise_oom_score(command.pid);
-        let at = self.meta.started.unwrap_or(Timestamp(0));
-        self.write_event(&Event { at, ..self.event(Kind::Started) });
-        self.custody.withdraw(Word::Starter);
-    }
 }
 
 fn execute(

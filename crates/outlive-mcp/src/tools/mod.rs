@@ -197,7 +197,7 @@ impl Call<'_> {
     pub(crate) fn due(&self) -> Option<&Due> {
         let look_up = || match self.notices {
             NoticeStyle::None => None,
-            NoticeStyle::Lines | NoticeStyle::Messages => Due::look_up(self.store, self.scope, self.claims),
+            style => Due::look_up(self.store, self.scope, self.claims, style),
         };
         self.due.get_or_init(look_up).as_ref()
     }

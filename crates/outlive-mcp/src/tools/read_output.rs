@@ -73,7 +73,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         let from = if is_new_only { cursor } else { u64::MAX };
         await_output(call, &job, from, Instant::now() + Duration::from_millis(wait), QUIET)?;
     }
-    let state = job.state(call.store);
+    let mut state = job.state(call.store);
+    let question = jobs::question(call, &job, &mut state);
     let room = max_bytes.map_or(call.room(), |bytes| {
         (usize::try_from(bytes).unwrap_or(ROOM) + call.room()).saturating_sub(ROOM).max(AROUND / 2)
     });
@@ -95,7 +96,9 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let end = shown.end;
     let mut reply = answer(&job, header, shown, &options(call)?);
-    if is_new_only && !state.status.has_ended() && reply.body.is_empty() {
+    if let Some(question) = question {
+        reply = reply.footer(question);
+    } else if is_new_only && !state.status.has_ended() && reply.body.is_empty() {
         reply = reply.footer(format!(
             "to be told when there is more: read_output job={} wait_ms=30000, or wait",
             job.id()

@@ -46,7 +46,8 @@ pub(crate) fn show(call: &Call<'_>, job: &outlive::Job, done: &str) -> Result<Re
             ),
         ));
     }
-    let state = job.state(call.store);
+    let mut state = job.state(call.store);
+    let question = jobs::question(call, job, &mut state);
     let screen = call.store.screen_apart(job).map_err(|error| {
         Failure::of("its screen cannot be shown", &error)
             .next(format!("read_output job={id} lines=40 shows what it printed"))
@@ -63,7 +64,9 @@ pub(crate) fn show(call: &Call<'_>, job: &outlive::Job, done: &str) -> Result<Re
         push_line(&mut body, row);
     }
     let mut reply = Reply::new(header).body(body);
-    if end == 0 {
+    if let Some(question) = question {
+        reply = reply.footer(question);
+    } else if end == 0 {
         reply = reply.footer(format!(
             "the screen is blank; read_screen job={id} wait_ms=2000 waits for it to be drawn"
         ));

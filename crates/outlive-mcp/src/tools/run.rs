@@ -93,7 +93,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 /// Reports the state of a job that was just started, with all its output.
 fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
-    let state = job.state(call.store);
+    let mut state = job.state(call.store);
+    let question = jobs::question(call, &job, &mut state);
     let selection = Selection::after(0, call.room(), state.is_live());
     let shown = show(&job, &selection).map_err(|error| Failure::of("cannot read its output", &error))?;
     let has_ended = state.status.has_ended();
@@ -104,7 +105,9 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     };
     let (id, end) = (job.id().to_string(), shown.end);
     let mut reply = answer(&job, header, shown, "");
-    if !has_ended {
+    if let Some(question) = question {
+        reply = reply.footer(question);
+    } else if !has_ended {
         reply = reply.footer(format!(
             "it goes on: wait jobs=[\"{id}\"] for its end; read_output job={id} for what is new"
         ));

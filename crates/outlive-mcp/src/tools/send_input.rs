@@ -59,7 +59,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         call.store.close_stdin(&job).map_err(|error| failed(call, "not closed", error))?;
     }
     await_output(call, &job, before, Instant::now() + Duration::from_millis(wait), QUIET)?;
-    let state = job.state(call.store);
+    let mut state = job.state(call.store);
+    let question = jobs::question(call, &job, &mut state);
     let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
     let selection = Selection::after(cursor, call.room(), state.is_live());
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
@@ -68,7 +69,9 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let end = shown.end;
     let header = format!("{}; {sent}; {lines}", summary(&job, &state));
     let mut reply = answer(&job, header, shown, "");
-    if reply.body.is_empty() && !state.status.has_ended() {
+    if let Some(question) = question {
+        reply = reply.footer(question);
+    } else if reply.body.is_empty() && !state.status.has_ended() {
         reply = reply.footer(format!("read_output job={} wait_ms=30000 waits for more", job.id()));
     }
     Ok(jobs::delivers_output(call, reply, job, &state, Some((None, end))))

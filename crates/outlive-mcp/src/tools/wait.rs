@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
-use outlive::{Conditions, EventScope, Job, Line, Plain, State, Until, WaitFor, WaitReason, WaitResult};
+use outlive::{
+    Conditions, EventScope, InputWanted, Job, Line, Plain, State, Until, WaitFor, WaitReason, WaitResult,
+};
 
 use serde_json::{Map, Value};
 
@@ -13,12 +15,12 @@ use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply, push_line, quoted};
 
-const FOR: [&str; 6] = ["exit", "ready", "match", "port", "idle", "event"];
+const FOR: [&str; 7] = ["exit", "ready", "match", "port", "idle", "input", "event"];
 
 pub(crate) static TOOL: Tool = Tool {
     name: "wait",
     title: "Wait for jobs",
-    description: "Wait until jobs end (for=exit, the default), get ready, print a line that matches pattern, listen on port, fall silent (idle), or, without jobs, until anything happens to any job. Use this instead of sleep or polling. Returns new output at the end of a job. When the time is over the jobs go on: call it again.",
+    description: "Wait until jobs end (for=exit, the default), get ready, print a line that matches pattern, listen on port, fall silent (idle), wait for input, or, without jobs, until anything happens to any job. Use this instead of sleep or polling. Returns new output at the end of a job. When the time is over the jobs go on: call it again.",
     parameters: &[
         Parameter::new("jobs", Kind::Texts, "Ids or names; none: any event"),
         Parameter::new("group", Kind::Text, "All jobs of this group"),
@@ -63,9 +65,14 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         [job] => Some(call.claims.claim(job.id().clone())),
         _ => None,
     };
-    let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+    let mut result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+    let each = jobs.iter().zip(&mut result.states);
+    let questions: Vec<String> = each.filter_map(|(job, state)| jobs::question(call, job, state)).collect();
     let waited = (!timeout.is_zero()).then(|| began.elapsed());
-    Ok(tell(call, jobs, &result, waited)?.after(move || drop(claim)))
+    let mut reply = tell(call, jobs, &result, waited)?.after(move || drop(claim));
+    // Before the advice to wait on, which helps no job that asks.
+    reply.footers.splice(0..0, questions);
+    Ok(reply)
 }
 
 /// Returns the jobs and the kind of condition.
@@ -145,6 +152,7 @@ fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
             let millis = call.arguments.number("idle_ms", 50..=LONGEST)?.unwrap_or(2000);
             conditions.idle = Some(Duration::from_millis(millis));
         }
+        "input" => conditions.input = Some(InputWanted::Any),
         _ => {}
     }
     Ok(conditions)
@@ -172,6 +180,9 @@ fn tell(
         WaitReason::FailMatch(line) => format!("failed: {what}; line {} matches fail_pattern", line.number),
         WaitReason::Port(port) => format!("{what}; listens at {}", port.url),
         WaitReason::Idle => format!("{what}; silent"),
+        // A question has a line of its own, with what to do.
+        WaitReason::Input(awaited) if awaited.kind.is_question() => what,
+        WaitReason::Input(awaited) => format!("{what}; {}", awaited.sentence()),
         WaitReason::Event(_, numbered) => {
             let event = &numbered.event;
             let exit = event.exit_code.map(|code| format!(", exit {code}")).unwrap_or_default();

@@ -53,6 +53,11 @@ impl Transcript {
         text
     }
 
+    /// Tells whether as many rows have scrolled away as are kept, or more.
+    pub fn is_full(&self) -> bool {
+        self.0.emulator.term.history_size() >= MAX_HISTORY
+    }
+
     /// The title of the window.
     pub(super) fn title(&self) -> Option<&str> {
         self.0.title()

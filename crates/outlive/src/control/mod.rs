@@ -1,5 +1,6 @@
 //! Requests to a job's keeper.
 
+pub(crate) mod awaits;
 mod connection;
 mod frame;
 mod input;

@@ -195,6 +195,11 @@ impl From<WaitError> for Failure {
                 .tool_hint(format!(
                     "wait jobs=[\"{job}\"] for=match pattern=\"…\", for=port port=…, or start it with ready_on, ready_port or ready_url"
                 )),
+            WaitError::NoInput(job) => failure
+                .code_is(Code::Usage)
+                .about(job)
+                .hint("start it with: outlive run --pty, or --stdin open")
+                .tool_hint("start it with pty=true, or stdin=\"open\""),
             WaitError::Condition(_) => failure.code_is(Code::Usage),
             WaitError::Io(_) => failure.hint(EXAMINE),
         }

@@ -14,6 +14,7 @@ use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::signal::Signal;
 
+use crate::control::awaits::AwaitedObject;
 use crate::job::Job;
 use crate::job::state::State;
 use crate::output::Output;
@@ -49,6 +50,8 @@ pub struct JobObject {
     pub out_of_memory: bool,
     /// Its processes are frozen or stopped.
     pub paused: bool,
+    /// What it waits for from its user; none: nothing that is known.
+    pub awaits: Option<AwaitedObject>,
     /// Names of fields from a newer outlive that this version does not understand.
     pub newer: Vec<String>,
     /// Whether it is ready; none if it has no readiness condition.
@@ -184,6 +187,7 @@ impl JobObject {
             elsewhere: state.is_elsewhere(),
             out_of_memory: state.has_run_out_of_memory(),
             paused: meta.is_some_and(|meta| meta.paused) && state.is_live(),
+            awaits: state.awaits().map(|awaited| AwaitedObject::new(job, awaited)),
             newer: state.newer.clone(),
             ready: spec.can_be_ready().then_some(ready.is_some()),
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::time::Duration;
 
+use outlive_core::awaits::AwaitedKind;
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::meta::Meta;
@@ -70,6 +71,8 @@ impl State {
             (self.is_orphaned(), "orphaned"),
             (self.is_elsewhere(), "elsewhere"),
             (self.is_live() && self.meta.as_ref().is_some_and(|meta| meta.paused), "paused"),
+            (self.asks_for(AwaitedKind::Line), "asks"),
+            (self.asks_for(AwaitedKind::Password), "asks for a password"),
             (!self.newer.is_empty(), "newer"),
         ] {
             if holds {
@@ -78,6 +81,10 @@ impl State {
             }
         }
         text
+    }
+
+    fn asks_for(&self, kind: AwaitedKind) -> bool {
+        self.awaits().is_some_and(|awaited| awaited.kind == kind)
     }
 
     /// Tells whether something of the job may still run, so that it counts against the limits and cannot be removed.

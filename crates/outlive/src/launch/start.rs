@@ -115,8 +115,10 @@ impl Store {
         let path = request.path();
         let resolved = request.resolve(self.config(), path.as_deref())?;
         // Before anything is written: without a helper, a job with on-exit work is not started.
-        let helper = match resolved.options.completion.is_empty() {
-            true => None,
+        let options = &resolved.options;
+        let helper = match options.completion.is_empty() {
+            // Without it a command that asks its terminal for the cursor gets no answer.
+            true => options.pty.then(|| self.open_helper().ok()).flatten(),
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
         let mut gone = Vec::new();
@@ -255,7 +257,7 @@ impl Store {
     }
 
     /// Executes a keeper and sends it the launch request; returns the pid of the command. `helper` is the program that the keeper
-    /// executes at the end, if the job has an on-exit command or a webhook.
+    /// executes at the end, if the job has an on-exit command or a webhook, and to learn where the cursor of a terminal is.
     fn launch(
         &self,
         request: &Request,
@@ -267,7 +269,10 @@ impl Store {
         let (job, spec) = (&prepared.job, prepared.job.spec());
         let own = [("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())];
         let environment = request.environment(own, spec.options.pty);
-        let completion = helper.map(|_| self.on_exit_arguments(spec)).unwrap_or_default();
+        let completion = match spec.options.completion.is_empty() {
+            true => Vec::new(),
+            false => self.on_exit_arguments(spec),
+        };
         let frame = Launch {
             job: spec.job.clone(),
             nonce: spec.nonce,

@@ -174,7 +174,7 @@ impl Events {
             let (pieces, end) = read_pieces(&buffer[..count], self.next);
             for piece in pieces {
                 let (seq, event) = match piece {
-                    Piece::Record(seq, event) => (seq, event),
+                    Piece::Record(seq, event) => (seq, *event),
                     Piece::Damage(Range { start, end }) => {
                         self.damage = Some(self.damage.take().map_or(start, |damage| damage.start)..end);
                         continue;

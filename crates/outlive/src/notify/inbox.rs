@@ -1,4 +1,4 @@
-//! The endings that a reader has not received yet, of the jobs that it started.
+//! The endings that a reader has not received yet, of the jobs that it started, and on request their open questions.
 //!
 //! An inbox is derived from the session's events; only the reader's position is stored. Delivery comes before the position: a
 //! crash between the two causes a repeat with the same sequence, never a loss.
@@ -85,6 +85,7 @@ pub struct Inbox {
     /// The position on disk.
     written: Option<Progress>,
     found: Found,
+    with_questions: bool,
     /// The reader's lock; none for a look that acknowledges nothing.
     held: Option<File>,
 }
@@ -151,6 +152,7 @@ impl Store {
             progress: written.clone().unwrap_or_default(),
             written,
             found: Found::default(),
+            with_questions: false,
             held,
         }
     }
@@ -163,6 +165,11 @@ impl Store {
 }
 
 impl Inbox {
+    /// Tells also of jobs that wait for an answer, while they do.
+    pub fn with_questions(self) -> Self {
+        Self { with_questions: true, ..self }
+    }
+
     /// Returns the endings to deliver; all that are there come together.
     ///
     /// # Errors
@@ -244,7 +251,8 @@ impl Inbox {
         self.progress = Progress { format: FORMAT, cursor, deferred };
         self.write()?;
         // Last: a crash before this loses only the marks; the position decides.
-        let delivered = delivered.iter().filter_map(|(_, found)| found.as_ref());
+        let endings = delivered.iter().filter(|(event, _)| event.event.is_end());
+        let delivered = endings.filter_map(|(_, found)| found.as_ref());
         for job in delivered.map(|(job, _)| job).chain(&self.found.delivered) {
             job.mark_delivered(&self.reader);
             job.mark_seen();
@@ -279,8 +287,10 @@ impl Inbox {
         let facts = LazyCell::new(|| self.store.events(&self.session, 0).read().unwrap_or_default());
         let is_repeat = |seq: u64| !facts.iter().any(|known| known.seq == seq);
         let mut found = Found::default();
+        let is_question = |known: &Numbered| self.with_questions && known.event.event == Kind::AwaitsInput;
         let is_due = |known: &&Numbered| {
-            known.event.is_end() && (known.seq > self.progress.cursor || put_off.contains(&known.seq))
+            (known.event.is_end() || is_question(known))
+                && (known.seq > self.progress.cursor || put_off.contains(&known.seq))
         };
         for ending @ Numbered { seq, event } in known.iter().filter(is_due) {
             // Checked first: a claim ends after its job is marked as delivered.
@@ -298,6 +308,14 @@ impl Inbox {
                 (None, None) => Whose::Mine,
             };
             match (whose, job) {
+                (Whose::Mine, Some(job)) if is_question(ending) => {
+                    let state = job.state(&self.store);
+                    // One that is answered is over.
+                    if state.awaits().is_some_and(|awaited| awaited.since == event.at) {
+                        found.mine.push((ending.clone(), Some((job, state))));
+                    }
+                }
+                (_, None) if is_question(ending) => {}
                 (Whose::Mine, None) => found.mine.push((ending.clone(), None)),
                 (Whose::Mine, Some(job)) => match self.final_state(&job) {
                     Some(state) => found.mine.push((ending.clone(), Some((job, state)))),

@@ -1,4 +1,4 @@
-//! The notice of a job's end: the outcome, and as much of the output as explains it.
+//! The notice of a job's end: the outcome, and as much of the output as explains it; or of a question that a job asks.
 //!
 //! A success shows a short tail; any other end shows the beginning and the end. Every line of output is quoted, so that no job
 //! can print what looks like a notice.
@@ -10,6 +10,7 @@ use outlive_core::newer::OrNewer;
 use outlive_core::status::Status;
 use serde::Serialize;
 
+use crate::control::awaits::AwaitedObject;
 use crate::job::Job;
 use crate::job::object::{JobObject, signal_name};
 use crate::job::state::State;
@@ -31,7 +32,7 @@ const MESSAGE_CHARACTERS: usize = 2000;
 /// Longest command or name in one line.
 const LINE_CHARACTERS: usize = 200;
 
-/// The end of a job, as a reader receives it.
+/// The end of a job, or a question that it asks, as a reader receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// Its sequence among the session's events; a repeat has the same.
@@ -61,8 +62,10 @@ pub struct Notice {
     pub reason: Option<String>,
     /// From the start to the end of the main process.
     pub runtime_ms: Option<u64>,
-    /// When its main process ended.
-    pub ended_at: String,
+    /// When its main process ended; none if it asks.
+    pub ended_at: Option<String>,
+    /// What it asks; none if it has ended.
+    pub awaits: Option<AwaitedObject>,
     /// An excerpt of its output; none if the job is no longer in the store.
     pub output: Option<Excerpt>,
     /// The command that shows the whole output.
@@ -74,7 +77,7 @@ impl Notice {
     pub fn of(job: &Job, state: &State, seq: u64) -> Self {
         let object = JobObject::new(job, state);
         let (head, tail) = match state.status {
-            Status::Completed => (0, SUCCESS_TAIL),
+            Status::Completed | Status::Running => (0, SUCCESS_TAIL),
             _ => (HEAD, TAIL),
         };
         Self {
@@ -91,7 +94,8 @@ impl Notice {
             cause: object.cause,
             reason: object.reason,
             runtime_ms: object.runtime_ms,
-            ended_at: object.ended_at.unwrap_or_default(),
+            ended_at: object.ended_at,
+            awaits: object.awaits,
             output: Some(Excerpt::of(job, head, tail)),
             more: Some(format!("outlive logs {}", job.id())),
         }
@@ -114,7 +118,8 @@ impl Notice {
             cause: None,
             reason: None,
             runtime_ms: None,
-            ended_at: event.at.to_string(),
+            ended_at: Some(event.at.to_string()),
+            awaits: None,
             output: None,
             more: None,
         }
@@ -145,9 +150,14 @@ impl Notice {
         text
     }
 
-    /// Says in one line how the job ended: `tests-3f9c (tests) failed: exited with 1 after 42s`.
+    /// Says in one line how the job ended, or what it asks: `tests-3f9c (tests) failed: exited with 1 after 42s`.
     pub fn ending(&self) -> String {
         let name = self.name.as_deref().map(|name| format!(" ({})", cut(&one_line(name))));
+        if let Some(awaits) = &self.awaits {
+            let hint = awaits.hint(&self.job).map(|hint| format!("; {hint}"));
+            let [name, hint] = [name, hint].map(Option::unwrap_or_default);
+            return format!("{}{name} {}{hint}", self.job, awaits.sentence());
+        }
         let known = match (self.exit_code, &self.signal) {
             (Some(code), _) => Some(format!("exited with {code}")),
             (None, Some(signal)) => Some(format!("ended by {signal}")),
@@ -166,11 +176,12 @@ impl Notice {
     }
 
     fn message(&self, tail: &str) -> String {
+        let title = if self.awaits.is_some() { "Waits For Input" } else { "Completed" };
         let label = one_line(self.name.as_deref().unwrap_or("(none)"));
         let command = one_line(self.command.as_deref().unwrap_or("(removed since)"));
         let duration = self.runtime_ms.map_or_else(|| "unknown".to_owned(), format_duration);
         format!(
-            "[Background Process Completed]\n\nHandle: {}\nLabel: {label}\nCommand: {command}\nExit code: {}\n\
+            "[Background Process {title}]\n\nHandle: {}\nLabel: {label}\nCommand: {command}\nExit code: {}\n\
              Duration: {duration}\n\nOutput (last 2000 chars):\n{tail}",
             self.job,
             self.exit_text()

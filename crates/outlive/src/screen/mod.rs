@@ -5,6 +5,7 @@
 
 pub(crate) mod apart;
 mod checkpoints;
+pub(crate) mod export;
 
 use std::io;
 
@@ -49,7 +50,18 @@ impl JobScreen {
     pub fn at(job: &Job, time: Timestamp) -> io::Result<Option<Self>> {
         let offset = Output::open(job)?.offset_before_time(time);
         let Some(mut screen) = Self::before(job, offset)? else { return Ok(None) };
-        screen.read(Some(time))?;
+        screen.read(Some(time), u64::MAX)?;
+        Ok(Some(screen))
+    }
+
+    /// Derives the screen that a job had when its output had come to this offset; `None` if it does not run in a terminal.
+    ///
+    /// # Errors
+    ///
+    /// If its output cannot be read.
+    pub fn at_offset(job: &Job, offset: u64) -> io::Result<Option<Self>> {
+        let Some(mut screen) = Self::before(job, offset)? else { return Ok(None) };
+        screen.read(None, offset)?;
         Ok(Some(screen))
     }
 
@@ -86,15 +98,37 @@ impl JobScreen {
     /// If the output cannot be read.
     pub fn advance(&mut self) -> io::Result<bool> {
         self.output.refresh()?;
-        self.read(None)
+        self.read(None, u64::MAX)
     }
 
-    /// Reads on, up to a time if one is given.
-    fn read(&mut self, until: Option<Timestamp>) -> io::Result<bool> {
+    /// Reads what was printed up to a time; tells whether there was anything.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be read.
+    pub fn advance_to(&mut self, time: Timestamp) -> io::Result<bool> {
+        self.read(Some(time), u64::MAX)
+    }
+
+    /// Returns the time of what was printed next; `None` at the end of the log.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be read.
+    pub fn next_time(&mut self) -> io::Result<Option<Timestamp>> {
+        let step = self.output.step(&mut self.place.clone())?;
+        Ok(step.map(|step| match step {
+            Step::Bytes { time: Some(time), .. } | Step::Resize { time, .. } => time,
+            Step::Bytes { time: None, .. } | Step::Gone(_) => self.time.unwrap_or(Timestamp(0)),
+        }))
+    }
+
+    /// Reads on, up to a time if one is given, and up to an offset.
+    fn read(&mut self, until: Option<Timestamp>, end: u64) -> io::Result<bool> {
         let mut has_read = false;
         let is_later =
             |time: Option<Timestamp>| until.is_some_and(|until| time.is_some_and(|time| time > until));
-        loop {
+        while self.place.offset < end {
             let before = self.place;
             match self.output.step(&mut self.place)? {
                 None => break,
@@ -106,7 +140,10 @@ impl JobScreen {
                     self.place = before;
                     break;
                 }
-                Some(Step::Bytes { time, bytes }) => {
+                Some(Step::Bytes { time, mut bytes }) => {
+                    let beyond = self.place.offset.saturating_sub(end);
+                    self.place.offset -= beyond;
+                    bytes.truncate(bytes.len().saturating_sub(beyond as usize));
                     self.screen.feed(&bytes);
                     self.time = time.or(self.time);
                     let place = Place { offset: self.place.offset, from: self.from };
@@ -130,11 +167,6 @@ impl JobScreen {
     /// Returns the screen.
     pub fn screen(&self) -> &Screen {
         &self.screen
-    }
-
-    /// Returns the screen, for views that need to change it for a moment.
-    pub fn screen_mut(&mut self) -> &mut Screen {
-        &mut self.screen
     }
 
     /// Returns the offset from which it is derived: 0, unless what came before was dropped and no checkpoint was kept.

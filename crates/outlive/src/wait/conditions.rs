@@ -8,6 +8,7 @@ use outlive_core::id::{JobId, SessionName};
 use outlive_core::lines::Line;
 use regex::bytes::Regex;
 
+use crate::control::awaits::AwaitedObject;
 use crate::control::tree::Port;
 use crate::job::Job;
 use crate::job::state::State;
@@ -72,6 +73,17 @@ pub struct Conditions {
     pub http: Option<HttpAddress>,
     /// No output for so long.
     pub idle: Option<Duration>,
+    /// It waits for input.
+    pub input: Option<InputWanted>,
+}
+
+/// Which input a job must wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InputWanted {
+    /// An answer: a line, or a password.
+    Question,
+    /// Keys, too.
+    Any,
 }
 
 impl Conditions {
@@ -87,6 +99,7 @@ impl Conditions {
             || self.port.is_some()
             || self.http.is_some()
             || self.idle.is_some()
+            || self.input.is_some()
     }
 }
 
@@ -116,6 +129,8 @@ pub enum WaitReason {
     Http(u16),
     /// The job printed nothing for long enough.
     Idle,
+    /// The job waits for this input.
+    Input(AwaitedObject),
     /// This event was appended in this session.
     Event(SessionName, Numbered),
     /// The limit was reached, or the wait was cancelled.
@@ -133,6 +148,7 @@ impl WaitReason {
             Self::Port(_) => "port",
             Self::Http(_) => "http",
             Self::Idle => "idle",
+            Self::Input(_) => "input",
             Self::Event(..) => "event",
             Self::Timeout => "timeout",
         }
@@ -172,6 +188,9 @@ pub enum WaitError {
     /// The job has no readiness condition.
     #[error("{0} was started without saying when it is ready")]
     NoReady(JobId),
+    /// The job takes no input.
+    #[error("{0} was started without a terminal or an open standard input, and cannot wait for input")]
+    NoInput(JobId),
     /// The job's readiness condition is invalid.
     #[error(transparent)]
     Condition(#[from] RequestError),

@@ -15,6 +15,7 @@ use crate::store::Store;
 use crate::wait::conditions::{Conditions, WaitError, WaitReason};
 use crate::wait::exits::ExitWatch;
 use crate::wait::http::HttpProbe;
+use crate::wait::input::InputProbe;
 use crate::wait::probe::PortProbe;
 use crate::wait::ready::Readiness;
 use crate::wait::silence::Silence;
@@ -38,6 +39,7 @@ pub(super) struct JobWait<'a> {
     port: Option<PortProbe>,
     http: Option<HttpProbe>,
     silence: Option<Silence>,
+    input: Option<InputProbe>,
 }
 
 impl<'a> JobWait<'a> {
@@ -51,6 +53,9 @@ impl<'a> JobWait<'a> {
         let watch = (!conditions.is_empty()).then(|| watches.add(job.path()));
         if conditions.ready && !job.spec().can_be_ready() {
             return Err(WaitError::NoReady(job.id().clone()));
+        }
+        if conditions.input.is_some() && !job.spec().options.takes_input() {
+            return Err(WaitError::NoInput(job.id().clone()));
         }
         let readiness = conditions.ready.then(|| Readiness::new(job)).transpose()?;
         Ok(Self {
@@ -67,6 +72,7 @@ impl<'a> JobWait<'a> {
             port: conditions.port.map(PortProbe::new),
             http: conditions.http.as_ref().map(HttpProbe::start).transpose()?,
             silence: None,
+            input: conditions.input.map(InputProbe::new),
         })
     }
 
@@ -160,6 +166,9 @@ impl<'a> JobWait<'a> {
         if let Some(status) = self.http.as_ref().and_then(HttpProbe::status) {
             return Ok(Some(WaitReason::Http(status)));
         }
+        if let Some(awaited) = self.input.as_mut().and_then(|probe| probe.look(store, self.job, state, now)) {
+            return Ok(Some(WaitReason::Input(awaited)));
+        }
         if let Some(wanted) = self.conditions.idle {
             let output = Output::open(self.job)?;
             let silence = self.silence.get_or_insert_with(|| Silence::so_far(&output, state, now, wanted));
@@ -179,6 +188,7 @@ impl<'a> JobWait<'a> {
             self.ready_until,
             self.port.as_ref().and_then(PortProbe::due),
             self.silence.as_ref().and_then(Silence::due),
+            self.input.as_ref().and_then(InputProbe::due),
         ];
         due.into_iter().flatten().min()
     }

@@ -9,6 +9,7 @@ mod engine;
 mod event_wait;
 pub(crate) mod exits;
 pub(crate) mod http;
+mod input;
 mod job_wait;
 pub(crate) mod probe;
 pub(crate) mod ready;

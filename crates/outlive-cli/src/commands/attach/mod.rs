@@ -26,7 +26,8 @@ use outlive_sys::terminal::{self, Changed};
 
 pub(crate) use self::keys::Prefix;
 use self::keys::Typed;
-use self::view::{ENTER, LEAVE, View};
+pub(crate) use self::view::View;
+use self::view::{ENTER, LEAVE};
 use crate::args::Attach;
 use crate::commands::Context;
 use crate::commands::screen::no_terminal;
@@ -214,10 +215,10 @@ impl Shared {
 }
 
 /// The person's terminal, for as long as the job is shown there.
-struct Window;
+pub(crate) struct Window;
 
 impl Window {
-    fn take() -> io::Result<Self> {
+    pub(crate) fn take() -> io::Result<Self> {
         let changed = Changed::raw(io::stdin())?;
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(changed);
         let usual = std::panic::take_hook();

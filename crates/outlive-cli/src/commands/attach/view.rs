@@ -20,6 +20,8 @@ pub(crate) struct View {
     /// Each row as it was drawn last.
     drawn: Vec<String>,
     modes: Option<ModesObject>,
+    /// What the program asked its terminal for is left alone: nothing is typed into it.
+    is_recording: bool,
     title: Option<String>,
     /// Shown in place of the last row.
     notice: Option<String>,
@@ -29,6 +31,11 @@ impl View {
     /// Makes a view for a terminal of this size.
     pub(crate) fn new(columns: u16, rows: u16) -> Self {
         Self { columns: columns.into(), rows: rows.into(), ..Self::default() }
+    }
+
+    /// Makes a view of something that was recorded.
+    pub(crate) fn of_recording(columns: u16, rows: u16) -> Self {
+        Self { is_recording: true, ..Self::new(columns, rows) }
     }
 
     /// The terminal has this size now; all is drawn again.
@@ -86,7 +93,7 @@ impl View {
 
     /// Asks the terminal for what the program asked its own for.
     fn push_modes(&mut self, modes: ModesObject, text: &mut String) {
-        if self.modes == Some(modes) {
+        if self.is_recording || self.modes == Some(modes) {
             return;
         }
         let mut set =
