@@ -22,6 +22,7 @@ mod environment;
 mod events;
 mod exit;
 mod first_words;
+mod guard;
 mod hostile;
 mod identity;
 mod inbox;
