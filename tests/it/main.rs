@@ -35,6 +35,7 @@ mod leases;
 mod left_behind;
 mod limits;
 mod lingering;
+mod lists;
 mod many;
 mod mcp;
 mod memory;

@@ -2,6 +2,7 @@
 
 mod agents;
 mod control;
+mod filters;
 mod looking;
 mod options;
 mod run;
