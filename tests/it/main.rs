@@ -5,6 +5,7 @@
 mod announce;
 mod awaits;
 mod big;
+mod bulk;
 mod bystanders;
 mod clear;
 mod cli;
