@@ -32,11 +32,11 @@ fn ended_jobs_are_removed_by_conditions_that_narrow() {
         |arguments: &[&str]| reported(&home, &[&["rm", "--dry-run"], arguments].concat(), "would_be_removed");
     assert_eq!(shown(&["--all"]), [good.clone(), bad.clone(), other.clone()]);
     assert_eq!(shown(&["--failed"]), [bad.clone(), other.clone()]);
-    assert_eq!(shown(&["--failed", "--group", "g"]), [bad.clone()]);
-    assert_eq!(shown(&["--label", "team"]), [other.clone()]);
-    assert_eq!(shown(&["--ended", "--session", "s"]), [bad.clone()]);
+    assert_eq!(shown(&["--failed", "--group", "g"]), std::slice::from_ref(&bad));
+    assert_eq!(shown(&["--label", "team"]), std::slice::from_ref(&other));
+    assert_eq!(shown(&["--ended", "--session", "s"]), std::slice::from_ref(&bad));
     assert_eq!(shown(&["--older", "1h"]), Vec::<String>::new());
-    assert_eq!(shown(&["--older", "0s", "--status", "completed"]), [good.clone()]);
+    assert_eq!(shown(&["--older", "0s", "--status", "completed"]), std::slice::from_ref(&good));
     assert_eq!(home.json(["list"]).as_array().map(Vec::len), Some(4), "nothing was removed yet");
     assert_eq!(removed(&["--group", "g", "--failed"]), [bad]);
     assert_eq!(home.run(["rm", "--group", "g"]).ok().text(), format!("{good} removed\n"));
@@ -73,7 +73,10 @@ fn live_jobs_are_paused_and_go_on_together() {
     let is_paused = |job: &str| home.show(job)["paused"].take();
     assert_eq!(reported(&home, &["pause", "--group", "g"], "paused"), ours);
     assert_eq!([&ours[0], &theirs].map(|job| is_paused(job)), [json!(true), json!(false)]);
-    assert_eq!(reported(&home, &["pause", "--all", "--session", "s"], "paused"), [theirs.clone()]);
+    assert_eq!(
+        reported(&home, &["pause", "--all", "--session", "s"], "paused"),
+        std::slice::from_ref(&theirs)
+    );
     assert_eq!(home.run(["pause", "--all"]).ok().error(), "no live jobs to pause\n");
     assert_eq!(home.run(["resume", &theirs]).ok().text(), format!("{theirs} resumed\n"));
     assert_eq!(reported(&home, &["resume", "--all"], "resumed"), ours);
