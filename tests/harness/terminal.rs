@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -45,6 +45,11 @@ impl Terminal {
         let mut command: Command = home.command(binary("on-terminal"));
         command.env("TERM", "xterm").envs(variables.iter().copied()).arg(&self.device).args(argv);
         command.spawn().unwrap()
+    }
+
+    /// Types.
+    pub fn write(&mut self, keys: &[u8]) {
+        self.master.write_all(keys).unwrap();
     }
 
     /// Reads until this text was shown.

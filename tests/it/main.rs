@@ -57,6 +57,7 @@ mod reference;
 mod regression;
 mod reserve;
 mod retention;
+mod run_wait;
 mod sessions;
 mod setup;
 mod silent_keeper;
