@@ -110,6 +110,9 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Agent(Agent),
     /// Remove now what the configuration no longer keeps
+    ///
+    /// Ended jobs stay for 7 days, and 20 GiB of them in all, unless `[retention]` of `config.toml` says otherwise. `outlive run` does
+    /// this by itself every ten minutes at most; `outlive rm` removes jobs whatever their age.
     Gc,
     Deliver(Deliver),
     Doctor(Doctor),
