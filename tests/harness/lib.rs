@@ -30,7 +30,7 @@ pub use disk::{FragileDisk, SmallDisk};
 pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use outlive_test_pattern as pattern;
 pub use random::Random;
-pub use terminal::Terminal;
+pub use terminal::{Terminal, on_terminal};
 pub use user::{User, everywhere};
 pub use weather::{millis, processor_time, soon, with_enough_time};
 pub use workspace::{python_client, sources, use_fixture, workspace};
