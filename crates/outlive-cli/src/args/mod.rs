@@ -15,7 +15,7 @@ use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
-pub(crate) use self::looking::{Export, List, Logs, Play, Screen, Show};
+pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Cursor, Deliver, Doctor, OnExit, Page, Probe};
