@@ -18,7 +18,7 @@ pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Cursor, Deliver, Doctor, OnExit, Page, Probe};
+pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
 pub(crate) use self::values::Timeout;
 pub(crate) use self::waiting::Wait;
 
@@ -113,11 +113,14 @@ pub(crate) enum Verb {
     Deliver(Deliver),
     Doctor(Doctor),
     Setup(Setup),
-    /// Print completions for a shell
+    /// Print the completion script of a shell; `outlive setup shell` installs it
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Tell a shell what may stand where the cursor is
+    #[command(hide = true)]
+    Complete(Complete),
     /// Tell where the cursor of a job's terminal was, for its keeper
     #[command(hide = true)]
     Cursor(Cursor),

@@ -3,6 +3,7 @@
 mod agent;
 mod attach;
 mod clear;
+mod complete;
 mod completions;
 mod cursor;
 mod deliver;
@@ -101,6 +102,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
         Verb::Completions { shell } => return Ok(completions::run(shell)),
+        Verb::Complete(asked) => return Ok(complete::run(&asked)),
         // What is wrong with the store does not concern the clients' settings.
         Verb::Setup(setup) => {
             return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
@@ -152,6 +154,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Complete(_)
         | Verb::Completions { .. }
         | Verb::Cursor(_)
         | Verb::OnExit(_)
