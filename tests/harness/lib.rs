@@ -201,7 +201,10 @@ impl Home {
 
     /// Waits for the end of a job and returns its object.
     pub fn wait(&self, job: &str) -> Value {
-        self.json(["wait", "--timeout", "50s", job])["jobs"][0].take()
+        let waited = self.run(["--json", "wait", "--timeout", "50s", job]);
+        let object = waited.json()["jobs"][0].take();
+        waited.code(if object["status"] == "completed" { 0 } else { 7 });
+        object
     }
 
     /// Returns the object of a job.

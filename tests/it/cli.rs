@@ -68,7 +68,7 @@ fn every_command_tells_of_a_job_in_the_same_object() {
     let started = home.json(["run", "--name", "a name", "--session", "mine", line]);
     assert_job_object(&started);
     let job = started["job"].as_str().unwrap();
-    let waited = home.json(["wait", job])["jobs"].take();
+    let waited = home.run(["--json", "wait", job]).code(7).json()["jobs"].take();
     assert_eq!(waited.as_array().unwrap().len(), 1);
     until("it is closed", || home.show(job)["lingering"] == false);
     let listed = home.json(["list"]);
@@ -443,7 +443,7 @@ fn hostile_commands_cannot_touch_the_terminal_in_messages() {
     let failed = home.run(["--json", "run", "--", HOSTILE]).code(127).error_json();
     let failed = failed["error"]["job"].as_str().unwrap();
     let told = [
-        home.run(["wait", failed]).ok().text(),
+        home.run(["wait", failed]).code(7).text(),
         home.run(["run", "--", HOSTILE]).code(127).error(),
         home.run(["run", "--cwd", HOSTILE, "--", "true"]).code(126).error(),
         home.run(["show", HOSTILE]).code(3).error(),

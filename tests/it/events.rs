@@ -30,7 +30,7 @@ fn words(events: &[Value], job: &str) -> Vec<String> {
 fn a_job_is_started_exits_and_is_removed() {
     let home = Home::new();
     let job = home.start(["sh", "-c", "exit 7"]);
-    home.run(["wait", &job]).ok();
+    home.run(["wait", &job]).code(7);
     let told = told(&home, 2, &[]);
     assert_eq!(words(&told, &job), ["started", "exited"]);
     assert_eq!((&told[1]["exit_code"], &told[1]["status"]), (&7.into(), &"failed".into()));

@@ -223,7 +223,7 @@ fn a_command_that_lost_its_keeper_is_running_until_it_ends_and_then_lost() {
     assert!(waiters.iter_mut().all(|waiter| waiter.try_wait().unwrap().is_none()), "it has not ended yet");
     end(command);
     for mut waiter in waiters {
-        assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+        assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
     }
     let ended = home.show(&job);
     assert_eq!(

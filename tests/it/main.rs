@@ -22,6 +22,7 @@ mod durations;
 mod environment;
 mod events;
 mod exit;
+mod first_words;
 mod hostile;
 mod identity;
 mod inbox;

@@ -194,7 +194,7 @@ fn whoever_waits_for_an_orphan_learns_its_exit_status_and_records_it() {
             until("it holds the process", || holds_process(number));
             go(&home, &job);
             until("the command is gone", || !is_running(command));
-            assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+            assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
             let shown = home.show(&job);
             // The status is a fact; that no keeper saw the end is another.
             assert_eq!((&shown["status"], &shown["cause"]), (&"lost".into(), &"lost".into()), "{shown}");
@@ -242,7 +242,7 @@ fn looker_gives_way(home: &Home) -> Option<()> {
         signal(number, "CONT");
         (was_seen, looking.join().unwrap()["exit_code"].clone())
     });
-    assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+    assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
     if !was_seen {
         return None;
     }
@@ -336,7 +336,7 @@ fn a_signal_reaches_an_orphan_and_is_why_it_ended() {
     let number = i32::try_from(waiter.id()).unwrap();
     until("it holds the process", || holds_process(number));
     home.run(["kill", "--signal", "INT", &job]).ok();
-    assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+    assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
     assert!(!is_running(command));
     if can_tell() {
         let shown = home.show(&job);

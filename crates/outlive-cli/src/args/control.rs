@@ -102,11 +102,14 @@ pub(crate) struct Resize {
 /// Sends TERM to every process of the job, then, after the grace, KILL until nothing is left. With `--signal` alone it
 /// sends that signal and no more. A job that this very command runs inside is refused.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    visible_alias = "stop",
+    after_help = "Examples:\n  \
 outlive kill web\n  \
 outlive kill --port 8080              # whichever job listens there\n  \
 outlive kill --group build            # every live job of a group\n  \
-outlive kill --session ci --all       # every live job of a session")]
+outlive kill --session ci --all       # every live job of a session"
+)]
 pub(crate) struct Kill {
     /// The jobs
     #[arg(value_name = "JOB", required_unless_present_any = ["all", "port", "group"])]

@@ -11,8 +11,8 @@ use outlive::{Budget, LabelFilter, SessionName, Stream, Timestamp};
 use super::values::{parse_budget, parse_range, parse_speed, parse_time, streams};
 
 /// List jobs, the newest last
-#[derive(Debug, Args)]
-#[command(visible_alias = "ps")]
+#[derive(Debug, Default, Args)]
+#[command(visible_aliases = ["ls", "ps"])]
 pub(crate) struct List {
     /// Only jobs of this group
     #[arg(long, value_name = "NAME")]

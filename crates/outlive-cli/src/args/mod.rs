@@ -27,15 +27,16 @@ pub(crate) use self::waiting::Wait;
 /// A job outlives the program, terminal and connection that started it, and outlive itself. Start a command and get a
 /// handle at once; read what it prints; wait for its end; stop it with everything it started.
 #[derive(Debug, Parser)]
-#[command(name = "outlive", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "outlive", version, max_term_width = 100)]
 #[command(after_help = "A JOB is an id (vite-3f9c), the beginning of one, or a name.\n\
 Jobs live in $OUTLIVE_HOME, else $XDG_STATE_HOME/outlive, else ~/.local/state/outlive.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) common: Common,
 
+    /// None: `outlive` alone.
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: Option<Verb>,
 }
 
 /// What goes with every verb.
@@ -78,6 +79,7 @@ pub(crate) enum Verb {
     Run(Box<Run>),
     List(List),
     Show(Show),
+    #[command(visible_alias = "log")]
     Logs(Logs),
     Screen(Screen),
     Export(Export),
@@ -121,6 +123,9 @@ pub(crate) enum Verb {
     /// Tell a shell what may stand where the cursor is
     #[command(hide = true)]
     Complete(Complete),
+    /// Print the version
+    #[command(hide = true)]
+    Version,
     /// Tell where the cursor of a job's terminal was, for its keeper
     #[command(hide = true)]
     Cursor(Cursor),

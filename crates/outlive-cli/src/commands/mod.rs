@@ -17,6 +17,7 @@ mod list;
 mod logs;
 mod mcp;
 mod on_exit;
+mod overview;
 mod pause;
 mod play;
 mod probe;
@@ -29,6 +30,7 @@ mod send;
 mod session;
 mod setup;
 mod show;
+mod version;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -101,25 +103,26 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     // A keeper that is ready already has the rights that this program had.
     let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
-        Verb::Completions { shell } => return Ok(completions::run(shell)),
-        Verb::Complete(asked) => return Ok(complete::run(&asked)),
+        Some(Verb::Complete(asked)) => return Ok(complete::run(&asked)),
+        Some(Verb::Completions { shell }) => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.
-        Verb::Setup(setup) => {
+        Some(Verb::Setup(setup)) => {
             return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
         }
-        Verb::Cursor(asked) => return cursor::run(&asked),
-        Verb::OnExit(asked) => return on_exit::run(&asked),
-        Verb::Reference { page } => {
+        Some(Verb::Cursor(asked)) => return cursor::run(&asked),
+        Some(Verb::OnExit(asked)) => return on_exit::run(&asked),
+        Some(Verb::Reference { page }) => {
             render::print(&reference::page(page));
             return Ok(ExitCode::SUCCESS);
         }
+        Some(Verb::Version) => return version::run(arguments.common.json),
         _ => {}
     }
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
-    if let Verb::Mcp(mcp) = arguments.verb {
+    if let Some(Verb::Mcp(mcp)) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
-    if !matches!(arguments.verb, Verb::Deliver(_)) {
+    if !matches!(arguments.verb, Some(Verb::Deliver(_))) {
         for warning in store.take_up_notices() {
             render::note(&format!("outlive: warning: {warning}"));
         }
@@ -128,7 +131,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let session = arguments.common.session;
     let lease = session.clone().or_else(|| inherited_session().ok()).and_then(|name| store.hold_lease(&name));
     let context = Context { store, is_json: arguments.common.json, session, reader, _lease: lease };
-    match arguments.verb {
+    let Some(verb) = arguments.verb else { return overview::run(&context) };
+    match verb {
         Verb::Run(run) => run::run(&context, *run),
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
@@ -159,7 +163,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         | Verb::Cursor(_)
         | Verb::OnExit(_)
         | Verb::Reference { .. }
-        | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
+        | Verb::Setup(_)
+        | Verb::Version => Ok(ExitCode::SUCCESS),
     }
 }
 

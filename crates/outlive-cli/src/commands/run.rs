@@ -1,14 +1,16 @@
 //! `outlive run`: start a job, and wait for it where that was asked.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Followed, Follower, Job, JobObject, Output, Piece, Request, Sizing, Started, Status,
-    Stream, TerminalSize, WaitStatus,
+    AutoBackground, Followed, Follower, Job, JobObject, Output, Piece, Request, Sizing, Started, State,
+    Status, Stream, TerminalSize, WaitStatus,
 };
+use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
 use outlive_sys::terminal;
 use serde::Serialize;
@@ -18,6 +20,9 @@ use crate::commands::Context;
 use crate::commands::attach::{self, Left, Manner, Prefix};
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
+
+/// A pipe that can be written to takes so many bytes at once (POSIX: `PIPE_BUF`; macOS has 512, Linux 4096).
+const PIPE_ROOM: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
 pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Failure> {
     let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
@@ -67,13 +72,24 @@ fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
 }
 
 fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
-    let hint = "one argument is a line for the shell; a program and its arguments come after --: outlive run -- sleep 300";
-    let mut request = match (arguments.line.as_slice(), arguments.argv.is_empty()) {
-        ([line], true) => Request::shell(line),
-        ([], false) => Request::argv(arguments.argv),
-        ([], true) => return Err(Failure::usage("run: there is no command to run", hint)),
-        (_, true) => return Err(Failure::usage("run: the line is more than one argument", hint)),
-        (_, false) => return Err(Failure::usage("run: give a line or a program after --, not both", hint)),
+    let hint = "a line for the shell is one argument, in quotes; a program comes with its arguments: outlive run sleep 300";
+    let is_line = arguments.begins_with_line();
+    let mut request = match arguments.command.as_slice() {
+        [] => return Err(Failure::usage("run: there is no command to run", hint)),
+        [line] if !arguments.is_program => Request::shell(line),
+        [line, word, ..] if is_line => {
+            let (line, word) = (line.to_string_lossy(), word.to_string_lossy());
+            let message = format!("run: more words follow the line {line:?}: {word:?}");
+            let hint = "put all of it into the quotes; if it is a program with a space in its name, write -- before it";
+            return Err(Failure::usage(message, hint));
+        }
+        [variable, ..] if !arguments.is_program && is_assignment(variable) => {
+            let variable = variable.to_string_lossy();
+            let message = format!("run: {variable} is a variable, and no program");
+            let hint = format!("outlive run --env {variable} …, or put the whole line into quotes");
+            return Err(Failure::usage(message, hint));
+        }
+        _ => Request::argv(arguments.command),
     };
     request =
         request.session(context.own_session()?).reader(context.reader.clone()).options(arguments.options.0);
@@ -93,6 +109,13 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
         request = request.label(name, value);
     }
     Ok(request)
+}
+
+/// Tells whether a shell would take the word for a variable: `NODE_ENV=test`.
+fn is_assignment(word: &OsStr) -> bool {
+    let name = word.as_encoded_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+    let is_name = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    name.len() < word.len() && is_name && name.first().is_some_and(|byte| !byte.is_ascii_digit())
 }
 
 fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
@@ -290,16 +313,27 @@ fn write(job: &Job, piece: &Piece) -> bool {
     }
 }
 
-fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match terminal::write_once(&to, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        // A write that was cut short by the signal says how much it wrote, not that it was cut short.
-        if interrupted() && !bytes.is_empty() {
-            return Err(io::Error::from(io::ErrorKind::Interrupted));
+/// Writes all, or returns an error of kind `Interrupted` once Ctrl-C came.
+///
+/// Ctrl-C that comes right before a write does not cut it short, so nothing is written that would have to wait: a pipe that can be
+/// written to has room for this much.
+fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    for mut bytes in bytes.chunks(PIPE_ROOM) {
+        while !bytes.is_empty() {
+            let mut fds = vec![PollFd::new(&to, PollFlags::OUT)];
+            fds.extend(interrupt_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            poll::poll(&mut fds, None)?;
+            if interrupted() {
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
+            }
+            if fds[0].revents().is_empty() {
+                continue;
+            }
+            match terminal::write_once(&to, bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(())
@@ -321,13 +355,17 @@ fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, 
     }
     job.mark_seen();
     job.mark_delivered(&context.reader);
+    Ok(own_code(&state))
+}
+
+/// Returns the exit status that says how an ended job exited.
+pub(crate) fn own_code(state: &State) -> ExitCode {
     let is_lost = state.status == Status::Lost;
-    let code = match state.outcome.map(|outcome| outcome.wait_status) {
+    ExitCode::from(match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
         // The record of a lost job is incomplete: 0 would claim a success.
         Some(WaitStatus::Exited { code: 0 }) if is_lost => FAILED,
         Some(WaitStatus::Exited { code }) => u8::try_from(code).unwrap_or(FAILED),
         Some(WaitStatus::Signaled { signal, .. }) => u8::try_from(128 + signal).unwrap_or(FAILED),
         Some(WaitStatus::Unknown) | None => FAILED,
-    };
-    Ok(ExitCode::from(code))
+    })
 }
