@@ -10,6 +10,7 @@ mod bystanders;
 mod clear;
 mod cli;
 mod clocks;
+mod completion;
 mod concurrency;
 mod contributing;
 mod control_socket;

@@ -19,6 +19,7 @@ pub mod figures;
 pub mod identity;
 pub mod inherited;
 pub mod keeper;
+pub mod local_time;
 pub mod lock;
 pub mod owner;
 pub mod pipe;

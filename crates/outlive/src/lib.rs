@@ -73,7 +73,7 @@ pub use notify::inbox::{Inbox, InboxError, Pending};
 pub use notify::listener::Listener;
 pub use notify::notice::{Notice, one_line, quoted};
 pub use output::excerpt::{Excerpt, tail_text};
-pub use output::follow::{Followed, Follower};
+pub use output::follow::{Followed, Follower, Followers};
 pub use output::nonblank::{Blank, Nonblank, Tally};
 pub use output::search::{PatternError, Search, pattern};
 pub use output::steps::{Step, StepPlace};
@@ -109,6 +109,7 @@ pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error
 pub use outlive_core::containment::{Containment, Enforcement, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;
+pub use outlive_core::display::Display;
 pub use outlive_core::duration;
 pub use outlive_core::event::{Event, Kind as EventKind};
 pub use outlive_core::id::{JobId, NameError, Nonce, SessionName, hash};

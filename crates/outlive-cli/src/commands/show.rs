@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::args::Show;
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::local_time;
 use crate::render::{
     Rows, colour, counted, is_coloured, note, one_line, port_list, print, print_json, survival, table, width,
 };
@@ -139,7 +140,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("ready", ready_line(job));
     rows.add("awaits", awaits_line(job));
     rows.add("reason", &job.reason);
-    rows.add("recorded until", &job.recorded_until);
+    rows.add("recorded until", job.recorded_until.as_deref().map(local_time::of_object));
     rows.add("command", Some(&job.command));
     rows.add("directory", Some(&job.cwd));
     rows.add("session", Some(&job.session));
@@ -148,8 +149,8 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("pid", job.pid.map(|pid| pid.to_string()));
     rows.add("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
     rows.add("guard", shown.guard_pid.map(|pid| format!("pid {pid}")));
-    rows.add("started", &job.started_at);
-    rows.add("ended", &job.ended_at);
+    rows.add("started", job.started_at.as_deref().map(local_time::of_object));
+    rows.add("ended", job.ended_at.as_deref().map(local_time::of_object));
     rows.add("runtime", job.runtime_ms.map(format_duration));
     rows.add("timeout", shown.timeout_ms.map(format_duration));
     rows.add("grace", Some(format_duration(shown.grace_ms)));
@@ -233,12 +234,21 @@ fn webhook_line(webhook: &Webhook) -> String {
 fn awaits_line(job: &JobObject) -> Option<String> {
     let awaits = job.awaits.as_ref()?;
     let hint = awaits.hint(&job.job).map(|hint| format!("; {hint}"));
-    Some(format!("{} since {}{}", awaits.sentence(), awaits.since, hint.unwrap_or_default()))
+    Some(format!(
+        "{} since {}{}",
+        awaits.sentence(),
+        local_time::of_object(&awaits.since),
+        hint.unwrap_or_default()
+    ))
 }
 
 /// Tells whether it is ready; `None` where nothing was said about when it would be.
 fn ready_line(job: &JobObject) -> Option<String> {
-    let since = job.ready_at.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
+    let since = job
+        .ready_at
+        .as_deref()
+        .map(|at| format!(", since {}", local_time::of_object(at)))
+        .unwrap_or_default();
     let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
     job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
 }
