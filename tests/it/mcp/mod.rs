@@ -11,6 +11,7 @@ mod isolation;
 mod notices;
 mod official;
 mod protocol;
+mod slips;
 mod survival;
 mod tasks;
 mod terminals;

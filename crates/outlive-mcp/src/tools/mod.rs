@@ -3,6 +3,7 @@
 mod kill;
 mod list_jobs;
 mod manage_job;
+pub(crate) mod names;
 mod read_output;
 mod read_screen;
 mod run;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use outlive::{Job, JobChoices, OPTIONS, OptionForm, Request, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::read_output::answer;
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, shown};
 use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
@@ -170,30 +170,13 @@ fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Optio
 
 /// Returns the command; the error for anything but a string shows the right call.
 fn command(value: Option<&Value>) -> Result<String, Failure> {
-    let example = "for example run command=\"npm run dev\" name=\"web\"";
-    let again = |line: &str| format!("call run again with command={line:?}");
-    let is_no_line =
-        |what: &str| Failure::new(format!("command is {what}, and must be one line for the shell"));
-    let list = |words: &[Value], what: &str| {
-        let words = words.iter().map(|word| outlive::quote(word.as_str().unwrap_or_default()));
-        is_no_line(what).next(again(&words.collect::<Vec<_>>().join(" ")))
+    let wrong = match value {
+        None => "run needs command".to_owned(),
+        Some(Value::String(line)) if line.trim().is_empty() => "command is empty".to_owned(),
+        Some(Value::String(line)) => return Ok(line.clone()),
+        Some(other) => {
+            format!("command must be one line for the shell, and is {}", shown(&other.to_string()))
+        }
     };
-    let object = |fields: &Map<String, Value>| {
-        let inner = ["command", "cmd"].iter().find_map(|name| fields.get(*name)?.as_str());
-        is_no_line("an object").next(inner.map_or_else(|| example.to_owned(), again))
-    };
-    Err(match value {
-        None => Failure::new("run needs command").next(example),
-        Some(Value::String(line)) => match serde_json::from_str::<Value>(line) {
-            Ok(Value::Array(words)) if !words.is_empty() && words.iter().all(Value::is_string) => {
-                list(&words, "a JSON list")
-            }
-            Ok(Value::Object(fields)) => object(&fields),
-            _ if line.trim().is_empty() => Failure::new("command is empty").next(example),
-            _ => return Ok(line.clone()),
-        },
-        Some(Value::Array(words)) => list(words, "a list"),
-        Some(Value::Object(fields)) => object(fields),
-        Some(other) => Failure::new(format!("command must be a string, and is {other}")).next(example),
-    })
+    Err(Failure::new(wrong).next("for example run command=\"npm run dev\" name=\"web\""))
 }

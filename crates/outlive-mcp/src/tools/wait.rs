@@ -77,9 +77,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 /// Returns the jobs and the kind of condition.
 fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
-    let mut references = call.arguments.texts("jobs")?;
-    // The parameter of other tools is understood, too.
-    references.extend(call.arguments.texts("job")?);
+    let references = call.arguments.texts("jobs")?;
     let group = call.arguments.text("group")?;
     let goal = call.arguments.word("for", &FOR)?;
     let is_all = references.is_empty() && group.is_none();
@@ -127,7 +125,6 @@ pub(crate) fn pinned(
         let ids: Vec<Value> = jobs.iter().map(|job| job.id().as_str().into()).collect();
         given.insert("jobs".to_owned(), ids.into());
         given.remove("group");
-        given.remove("job");
     }
     Ok(given)
 }
