@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 mod budgets;
+mod bytes;
 mod environment;
 mod hostile;
 mod isolation;

@@ -112,7 +112,7 @@ fn slips() -> Vec<Slip> {
         slip("run", json!({"command": "sleep 300", "is_background": "true"})).shows(&["running"]),
         slip("run", json!({"command": "sleep 300", "wait": false})).shows(&["running"]),
         slip("run", json!({"command": "sleep 300", "yield_ms": 50})).shows(&["running"]),
-        slip("run", json!({"command": "sleep 300", "yield_time_ms": 50, "justification": "x"})).shows(&["running"]),
+        slip("run", json!({"command": "sleep 300", "yield_time_ms": 50, "max_output_tokens": 2000})).shows(&["running"]),
         slip("run", json!({"command": "true", "timeout": 30})).notes("timeout 30 is taken as 30 s").spec(json!({"timeout_ms": 30000})),
         slip("run", json!({"command": "true", "timeout": 120000}))
             .notes("timeout 120000 is taken as 120000 ms")

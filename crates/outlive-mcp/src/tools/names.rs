@@ -431,12 +431,13 @@ fn command(value: Value) -> Value {
 
 /// `workingDirectory` and `working-directory` are `working_directory`.
 fn snake_case(name: &str) -> String {
-    let mut snake = String::new();
+    let (mut snake, mut before) = (String::new(), ' ');
     for c in name.chars() {
-        if c.is_ascii_uppercase() && snake.ends_with(|c: char| c.is_ascii_lowercase()) {
+        if c.is_ascii_uppercase() && before.is_ascii_lowercase() {
             snake.push('_');
         }
         snake.push(if c == '-' { '_' } else { c.to_ascii_lowercase() });
+        before = c;
     }
     snake
 }

@@ -16,19 +16,20 @@ use crate::starting;
 pub(crate) static TOOL: Tool = Tool {
     name: "run",
     title: "Run a command",
-    description: "Start a shell command (dev server, build, tests, watcher, anything long-running) as a background job that outlives this session, and wait up to wait_ms for its end. Ended: exit code and output. Else: a job id, the output so far; it goes on: use wait or read_output. Do not add &, nohup, sleep or | tail.",
+    description: "Start a shell command (dev server, build, tests, watcher) as a background job, and wait up to wait_ms for its end. Ended: exit code and output. Else: a job id; it goes on: use wait or read_output. Do not add &, nohup, sleep or | tail.",
     parameters: &PARAMETERS,
     hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
     waits: true,
     call,
 };
 
-const OWN: [Parameter; 5] = [
+const OWN: [Parameter; 6] = [
     Parameter::required("command", Kind::Text, "Shell command line"),
     Parameter::new("cwd", Kind::Text, "Directory; default: the project's"),
     Parameter::new("env", Kind::Variables, "Variables to add"),
-    Parameter::new("wait_ms", Kind::Number, "Wait so long for its end: default 10000, at most 45000"),
+    Parameter::new("wait_ms", Kind::Number, "Default 10000"),
     Parameter::new("background", Kind::Flag, "Do not wait"),
+    Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
 ];
 
 /// The parameters of `run` alone, then the job options that are declared for MCP.
@@ -92,10 +93,10 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 }
 
 /// Reports the state of a job that was just started, with all its output.
-fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
+fn report(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
     let mut state = job.state(call.store);
     let question = jobs::question(call, &job, &mut state);
-    let selection = Selection::after(0, call.room(), state.is_live());
+    let selection = Selection::after(0, call.room_for(&state)?, state.is_live());
     let shown = show(&job, &selection).map_err(|error| Failure::of("cannot read its output", &error))?;
     let has_ended = state.status.has_ended();
     let header = match (has_ended, shown.range.is_some()) {

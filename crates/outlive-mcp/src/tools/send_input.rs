@@ -14,14 +14,14 @@ use crate::reply::{Failure, Reply};
 pub(crate) static TOOL: Tool = Tool {
     name: "send_input",
     title: "Write to a job's input",
-    description: "Write to a job that was started with stdin=open or pty=true (answer a prompt, drive a REPL or TUI), then return the new output, or the screen after keys, once it settles. A newline is added unless submit is false. eof closes its input. Passwords are for the user to type, not for you.",
+    description: "Write to a job started with stdin=open or pty=true (answer a prompt, drive a REPL or TUI), then return its new output, or the screen after keys. A newline is added unless submit is false. Passwords are for the user to type.",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::new("text", Kind::Text, "What to write"),
-        Parameter::new("keys", Kind::Text, "Keys to press in its terminal: C-c Up Enter F5 \"text\""),
+        Parameter::new("keys", Kind::Text, "Keys of its terminal: C-c Up Enter F5 \"text\""),
         Parameter::new("submit", Kind::Flag, "Add a newline; default true"),
         Parameter::new("eof", Kind::Flag, "Then close its input"),
-        Parameter::new("wait_ms", Kind::Number, "Wait so long for output; default 2000, at most 45000"),
+        Parameter::new("wait_ms", Kind::Number, "Wait so long for output; default 2000"),
     ],
     hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
     waits: true,
@@ -76,7 +76,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let mut state = job.state(call.store);
     let question = jobs::question(call, &job, &mut state);
     let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
-    let selection = Selection::after(cursor, call.room(), state.is_live());
+    let selection = Selection::after(cursor, call.room()?, state.is_live());
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let sent = format!("{} bytes sent{}", bytes.len(), if eof { ", input closed" } else { "" });
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output yet".to_owned() };
