@@ -18,6 +18,8 @@ struct Report {
     keeper: Option<String>,
     jobs: usize,
     live: usize,
+    /// Live jobs whose keeper has no guard.
+    unguarded: Vec<outlive::JobId>,
     machine: Machine,
     /// What can hold a job together here, the best first.
     containment: Vec<outlive::Level>,
@@ -46,6 +48,7 @@ pub(crate) fn run(context: &Context, arguments: &Doctor) -> Result<ExitCode, Fai
         keeper: store.keeper_program().map(|path| path.display().to_string()),
         jobs: examination.jobs,
         live: examination.live,
+        unguarded: examination.unguarded,
         machine: Machine::here(store.root()),
         containment: outlive::levels(),
         allowances: store.allowances(),
@@ -71,6 +74,12 @@ fn text(report: &Report) -> String {
     let others = others.map(|other| format!("{other} was started by another version"));
     rows.add("keeper", std::iter::once(format!("{keeper}, {version}")).chain(others));
     rows.add("jobs", Some(format!("{}, {} live", report.jobs, report.live)));
+    let kept = match (report.live, report.unguarded.as_slice()) {
+        (0, _) => vec![],
+        (_, []) => vec!["each live job has a keeper, and a guard that goes on if that dies".to_owned()],
+        (_, jobs) => jobs.iter().map(|job| format!("{job} has a keeper and no guard")).collect(),
+    };
+    rows.add("guards", kept);
     rows.add("kernel", Some(&report.machine.kernel));
     let there = report.machine.features.iter().filter(|feature| feature.available);
     rows.add("has", Some(there.map(|feature| feature.name).collect::<Vec<_>>().join(", ")));
