@@ -4,6 +4,7 @@
 
 mod announce;
 mod awaits;
+mod being_told;
 mod big;
 mod bulk;
 mod bystanders;

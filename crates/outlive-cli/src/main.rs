@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod other_words;
+mod progress;
 mod quick;
 mod reference;
 mod render;
