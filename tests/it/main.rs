@@ -23,6 +23,7 @@ mod durations;
 mod environment;
 mod events;
 mod exit;
+mod first_steps;
 mod first_words;
 mod hostile;
 mod identity;
