@@ -47,6 +47,10 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failure> {
+    if arguments.timeout.is_some_and(|limit| limit.is_zero()) {
+        let hint = "without --timeout it waits as long as it takes; --timeout 1ms only looks";
+        return Err(Failure::usage("wait: --timeout 0 leaves no time to wait", hint));
+    }
     if arguments.exit_code && arguments.jobs.len() != 1 {
         let hint = "without --exit-code, `wait` tells of several by 0 and 7";
         return Err(Failure::usage("wait: --exit-code is for one job", hint));
@@ -259,10 +263,11 @@ fn failure(objects: &[JobObject], result: &WaitResult, arguments: &Wait) -> Fail
             [] => "nothing has happened".to_owned(),
             waiting => format!("still running: {}", waiting.join(", ")),
         };
-        return Failure::timed_out(
-            format!("wait: {what}"),
-            "they go on; wait again, or stop them with outlive kill",
-        );
+        let hint = match waiting.as_slice() {
+            [job] => format!("it goes on; wait again, or end it with: outlive kill {job}"),
+            _ => "they go on; wait again, or end them with: outlive kill".to_owned(),
+        };
+        return Failure::timed_out(format!("wait: {what}"), hint);
     }
     let Some(object) = result.job.map(|at| &objects[at]) else {
         return Failure::not_reached("wait: no job is live", "`outlive list` shows those that have ended");
