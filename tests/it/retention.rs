@@ -141,7 +141,7 @@ fn what_is_live_never_goes() {
     let orphaned = home.start(["sleep", "300"]);
     let shown = home.show(&orphaned);
     let (keeper, command) = (outlive_tests::pid(&shown, "keeper_pid"), outlive_tests::pid(&shown, "pid"));
-    outlive_tests::signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !outlive_tests::is_running(keeper));
     let collected = home.json(["gc"]);
     assert_eq!((&collected["removed"], &collected["kept"]), (&serde_json::json!([]), &3.into()));

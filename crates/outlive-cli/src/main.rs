@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod failure;
+mod local_time;
 mod other_words;
 mod progress;
 mod quick;

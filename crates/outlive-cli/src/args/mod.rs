@@ -16,10 +16,10 @@ use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Send};
-pub(crate) use self::looking::{Export, List, Logs, Play, Screen, Show};
+pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Cursor, Deliver, Doctor, OnExit, Page, Probe};
+pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
 pub(crate) use self::values::Timeout;
 pub(crate) use self::waiting::Wait;
 
@@ -117,11 +117,14 @@ pub(crate) enum Verb {
     Deliver(Deliver),
     Doctor(Doctor),
     Setup(Setup),
-    /// Print completions for a shell
+    /// Print the completion script of a shell; `outlive setup shell` installs it
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Tell a shell what may stand where the cursor is
+    #[command(hide = true)]
+    Complete(Complete),
     /// Print the version
     #[command(hide = true)]
     Version,

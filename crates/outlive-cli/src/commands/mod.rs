@@ -3,6 +3,7 @@
 mod agent;
 mod attach;
 mod clear;
+mod complete;
 mod completions;
 mod cursor;
 mod deliver;
@@ -127,6 +128,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     // A keeper that is ready already has the rights that this program had.
     let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
+        Some(Verb::Complete(asked)) => return Ok(complete::run(&asked)),
         Some(Verb::Completions { shell }) => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.
         Some(Verb::Setup(setup)) => {
@@ -181,6 +183,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Complete(_)
         | Verb::Completions { .. }
         | Verb::Cursor(_)
         | Verb::OnExit(_)

@@ -12,6 +12,7 @@ use outlive::{
     AutoBackground, Followed, Follower, Job, JobChoices, JobObject, Kill, Output, Piece, Request, Sizing,
     Started, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
 };
+use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
 use outlive_sys::terminal;
 use serde::Serialize;
@@ -21,6 +22,9 @@ use crate::commands::Context;
 use crate::commands::attach::{self, Left, Manner, Prefix};
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
+
+/// A pipe that can be written to takes so many bytes at once (POSIX: `PIPE_BUF`; macOS has 512, Linux 4096).
+const PIPE_ROOM: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
 /// How much of our own input is passed on at a time.
 const INPUT_PIECE: usize = 64 << 10;
@@ -375,16 +379,27 @@ fn write(job: &Job, piece: &Piece) -> bool {
     }
 }
 
-fn write_all(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match terminal::write_once(&to, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        // A write that was cut short by the signal says how much it wrote, not that it was cut short.
-        if interrupted() && !bytes.is_empty() {
-            return Err(io::Error::from(io::ErrorKind::Interrupted));
+/// Writes all, or returns an error of kind `Interrupted` once Ctrl-C came.
+///
+/// Ctrl-C that comes right before a write does not cut it short, so nothing is written that would have to wait: a pipe that can be
+/// written to has room for this much.
+fn write_all(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    for mut bytes in bytes.chunks(PIPE_ROOM) {
+        while !bytes.is_empty() {
+            let mut fds = vec![PollFd::new(&to, PollFlags::OUT)];
+            fds.extend(interrupt_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            poll::poll(&mut fds, None)?;
+            if interrupted() {
+                return Err(io::Error::from(io::ErrorKind::Interrupted));
+            }
+            if fds[0].revents().is_empty() {
+                continue;
+            }
+            match terminal::write_once(&to, bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(())
