@@ -108,7 +108,8 @@ pub(crate) fn short_state(state: &State) -> String {
 pub(crate) fn ending(job: &JobObject) -> String {
     let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let after = job.runtime_ms.map(format_duration).map(|time| format!(" after {time}"));
-    one_line(&format!("{} {}{reason}{}", job.job, job.status, after.unwrap_or_default()))
+    let status = job.status.word().replace('_', " ");
+    one_line(&format!("{} {status}{reason}{}", job.job, after.unwrap_or_default()))
 }
 
 /// Writes processor time, memory and a number of processes for people; `-` is not known.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::Doctor;
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure};
+use crate::progress::meanwhile;
 use crate::render::{Rows, answer, one_line, survival};
 
 #[derive(Serialize)]
@@ -40,7 +41,9 @@ struct FindingObject {
 
 pub(crate) fn run(context: &Context, arguments: &Doctor) -> Result<ExitCode, Failure> {
     let store = &context.store;
-    let examination = store.examine(arguments.fix).map_err(|error| Failure::other("doctor", &error))?;
+    let examine = || store.examine(arguments.fix);
+    let examination = meanwhile(context.is_json, || "examining the store".to_owned(), examine);
+    let examination = examination.map_err(|error| Failure::other("doctor", &error))?;
     let is_open = examination.findings.iter().any(|finding| !finding.is_handled);
     let report = Report {
         store: store.root().display().to_string(),
