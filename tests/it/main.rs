@@ -23,6 +23,7 @@ mod environment;
 mod events;
 mod exit;
 mod first_words;
+mod help;
 mod hostile;
 mod identity;
 mod inbox;

@@ -13,7 +13,7 @@ use crate::args::Send;
 use crate::commands::Context;
 use crate::commands::screen::no_terminal;
 use crate::failure::Failure;
-use crate::render::{note, print_json};
+use crate::render::{counted, note, print, print_json};
 
 /// How long a command may leave its input unread before the writer is told.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -94,6 +94,12 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
     if context.is_json {
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
+    let sent = counted(bytes, "byte", "bytes");
+    print(&match (bytes, arguments.eof) {
+        (0, true) => format!("{} has its end of input\n", job.id()),
+        (_, true) => format!("{} has {sent} more, and its end of input\n", job.id()),
+        (_, false) => format!("{} has {sent} more\n", job.id()),
+    });
     Ok(ExitCode::SUCCESS)
 }
 
