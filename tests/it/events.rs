@@ -98,7 +98,7 @@ fn a_job_whose_keeper_dies_is_orphaned_once_and_lost_once() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
     let shown = home.show(&job);
-    signal(pid(&shown, "keeper_pid"), "KILL");
+    outlive_tests::kill_with_guard(pid(&shown, "keeper_pid"));
     until("it is orphaned", || home.show(&job)["orphaned"] == true);
     home.run(["list"]).ok();
     assert_eq!(words(&events(&home, &[]), &job), ["started", "orphaned"]);

@@ -351,7 +351,7 @@ fn a_job_without_keeper_in_a_pid_namespace_that_lives_is_not_lost() {
     let Some(mut container) = Container::start(&home) else { return };
     let job = container.job.clone();
     let keeper = home.keepers()[0];
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !is_running(keeper));
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["elsewhere"]), (&"running".into(), &true.into()), "{shown}");

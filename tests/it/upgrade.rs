@@ -138,7 +138,9 @@ fn answer(listener: &UnixListener, hello: &[u8], dir: &Path, command: ProcessId,
             let reply = match kind {
                 17 => frame(64, &[&1u32.to_le_bytes(), &0u32.to_le_bytes()]),
                 18 => {
-                    written.extend_from_slice(&fields[4..]);
+                    // What later front ends add after the text is not for it.
+                    let length = u32::from_le_bytes(fields[..4].try_into().unwrap()) as usize;
+                    written.extend_from_slice(&fields[4..4 + length]);
                     frame(65, &[])
                 }
                 19 => frame(65, &[]),

@@ -175,7 +175,7 @@ fn a_command_that_ends_with_its_keeper_is_lost_and_waiters_are_told() {
     signal(keeper, "STOP");
     signal(command, "KILL");
     until("the command is dead", || !is_running(command));
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     for waiting in waiting {
         let (code, text) = answer(waiting);
         assert_eq!(code, Some(7), "{text}");
@@ -201,7 +201,7 @@ fn a_command_that_outlives_its_keeper_is_waited_for() {
     let command = pid(&shown, "pid");
     let mut waiting =
         [waiter(&home, &["--json", &job]), waiter(&home, &["--json", "--timeout", "50s", &job])];
-    signal(pid(&shown, "keeper_pid"), "KILL");
+    outlive_tests::kill_with_guard(pid(&shown, "keeper_pid"));
     until("it is an orphan", || home.show(&job)["orphaned"] == true);
     assert_eq!(home.show(&job)["status"], "running");
     for waiting in &mut waiting {

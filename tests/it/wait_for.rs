@@ -439,9 +439,9 @@ fn the_end_of_a_job_without_keeper_is_told_too() {
             signal(keeper, "STOP");
             signal(command, "KILL");
             until("the command is dead", || !is_running(command));
-            signal(keeper, "KILL");
+            outlive_tests::kill_with_guard(keeper);
         } else {
-            signal(keeper, "KILL");
+            outlive_tests::kill_with_guard(keeper);
             until("it is an orphan", || home.show(&job)["orphaned"] == true);
             let late = waiter(&home, &[&job, "--match", "never"]);
             signal(command, "KILL");

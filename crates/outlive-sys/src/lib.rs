@@ -29,6 +29,7 @@ pub mod pty;
 pub mod random;
 pub mod region;
 pub mod scope;
+pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod spawn;

@@ -105,7 +105,7 @@ pub use wait::ready::ReadyRecord;
 pub use wait::shell_words::{ShellLine, read as read_shell_line};
 
 pub use outlive_core::awaits::{Awaited, AwaitedKind, KnownBy};
-pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, looks_like_error};
+pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, Weight, looks_like_error, weigh};
 pub use outlive_core::containment::{Containment, Enforcement, Kept, Level, Survivors};
 pub use outlive_core::control::Survivor;
 pub use outlive_core::cursor::Cursor;

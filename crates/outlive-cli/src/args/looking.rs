@@ -6,25 +6,38 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use outlive::duration::parse_duration;
-use outlive::{Budget, LabelFilter, SessionName, Stream, Timestamp};
+use outlive::{Budget, SessionName, Stream, Timestamp};
 
+use super::filters::Filters;
 use super::values::{parse_budget, parse_range, parse_speed, parse_time, streams};
 
 /// List jobs, the newest last
+///
+/// Shows all live jobs and the last ten that have ended; with --json all of them.
 #[derive(Debug, Default, Args)]
-#[command(visible_aliases = ["ls", "ps"])]
+#[command(visible_aliases = ["ls", "ps"], after_help = "Examples:\n  \
+outlive list --failed -n 3         # the last three that went wrong\n  \
+outlive list --group build --watch # drawn again as things change\n  \
+outlive list --usage --ports       # what each takes, and where it listens")]
 pub(crate) struct List {
-    /// Only jobs of this group
-    #[arg(long, value_name = "NAME")]
-    pub(crate) group: Option<String>,
-
-    /// Only jobs with this label, of any value or of this one; may be given again
-    #[arg(long, value_name = "NAME[=VALUE]")]
-    pub(crate) label: Vec<LabelFilter>,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
 
     /// Only jobs of which something still runs
     #[arg(long)]
     pub(crate) live: bool,
+
+    /// All ended jobs, and not only the last ten
+    #[arg(long, short, conflicts_with_all = ["live", "last"])]
+    pub(crate) all: bool,
+
+    /// The last NUMBER ended jobs, in place of ten
+    #[arg(long, short = 'n', value_name = "NUMBER", conflicts_with = "live")]
+    pub(crate) last: Option<usize>,
+
+    /// Draw the list again every second, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) watch: bool,
 
     /// Show processor time, memory and processes, too, and sums where there are several sessions
     #[arg(long)]
@@ -33,6 +46,10 @@ pub(crate) struct List {
     /// Show the TCP ports that each listens on, too
     #[arg(long)]
     pub(crate) ports: bool,
+
+    /// Cut no command, however long
+    #[arg(long)]
+    pub(crate) no_trunc: bool,
 }
 
 /// Show all that is known of a job

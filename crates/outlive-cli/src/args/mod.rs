@@ -2,6 +2,7 @@
 
 mod agents;
 mod control;
+mod filters;
 mod looking;
 mod options;
 mod run;
@@ -16,7 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
+pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Send};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
@@ -99,12 +100,10 @@ pub(crate) enum Verb {
     ///
     /// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is
     /// paused is ended.
-    Pause(Jobs),
+    Pause(LiveJobs),
     /// Let paused jobs go on
-    Resume(Jobs),
-    /// Remove ended jobs with their output
-    #[command(visible_alias = "rm")]
-    Remove(Jobs),
+    Resume(LiveJobs),
+    Remove(Remove),
     Events(Events),
     Mcp(Mcp),
     #[command(subcommand)]
@@ -113,6 +112,9 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Agent(Agent),
     /// Remove now what the configuration no longer keeps
+    ///
+    /// Ended jobs stay for 7 days, and 20 GiB of them in all, unless `[retention]` of `config.toml` says otherwise. `outlive run` does
+    /// this by itself every ten minutes at most; `outlive rm` removes jobs whatever their age.
     Gc,
     Deliver(Deliver),
     Doctor(Doctor),

@@ -61,9 +61,14 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with_all = ["wait", "yield_after"])]
     pub(crate) auto_background: bool,
 
-    /// Stream its output and exit with its code; with a duration, wait at most this long
+    /// Stream its output and exit with its code; with a duration, wait at most this long. A pipe or file on standard input is passed
+    /// on to it
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "none", value_parser = parse_timeout)]
     pub(crate) wait: Option<Timeout>,
+
+    /// With --wait: Ctrl-C ends the job, and not only the waiting
+    #[arg(long, requires = "wait")]
+    pub(crate) kill_on_interrupt: bool,
 }
 
 impl Run {

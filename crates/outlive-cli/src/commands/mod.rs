@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 use outlive::{Code, Job, Lease, Listing, SessionName, SpareKeeper, Store};
 
-use crate::args::{Arguments, Verb};
+use crate::args::{Arguments, LiveJobs, Verb};
 use crate::failure::{Failure, report};
 use crate::{reference, render};
 
@@ -82,6 +82,31 @@ impl Context {
             }
         }
         (jobs, failed)
+    }
+
+    /// Finds the jobs that are named, or those live ones, all or of a group, of which `is_meant` tells by whether they are paused. The
+    /// job that this program runs in is meant only where it is named.
+    pub(crate) fn find_live(
+        &self,
+        what: &str,
+        arguments: &LiveJobs,
+        is_meant: impl Fn(bool) -> bool,
+    ) -> Result<(Vec<Job>, Option<ExitCode>), Failure> {
+        let mut jobs = match (&arguments.group, arguments.all) {
+            (Some(group), _) => self.of_group(what, group)?,
+            (None, true) => self.list(what)?.jobs,
+            (None, false) if arguments.jobs.is_empty() => return Err(unnamed(what, "--group NAME or --all")),
+            (None, false) => return Ok(self.find_each(&arguments.jobs)),
+        };
+        jobs.retain(|job| {
+            let state = job.state(&self.store);
+            let is_paused = state.meta.as_ref().is_some_and(|meta| meta.paused);
+            state.is_live() && !state.is_elsewhere() && is_meant(is_paused) && !self.store.is_inside(job)
+        });
+        if jobs.is_empty() {
+            render::note(&format!("no live jobs to {what}"));
+        }
+        Ok((jobs, None))
     }
 
     /// Lists the jobs of a group, ended ones too.
@@ -184,16 +209,22 @@ fn inherited_session() -> Result<SessionName, Failure> {
     }
 }
 
-/// Does something to each of several jobs. What fails for one is reported, and the others go on; where several are given, each
-/// that it was done to is printed with `done`, and with `--json` all of them are under that name. Returns the first failure's
-/// exit status.
+/// Refuses a verb for several jobs that names none of them.
+pub(crate) fn unnamed(verb: &str, conditions: &str) -> Failure {
+    let hint = format!("name jobs, or say which with {conditions}");
+    Failure::usage(format!("{verb}: no job is named"), hint)
+}
+
+/// Does something to each of several jobs that were found. What fails for one is reported, and the others go on; each that it was
+/// done to is printed with `done`, and with `--json` all of them are under that name. Returns the first failure's exit status.
 pub(crate) fn each(
     context: &Context,
-    references: &[String],
+    (jobs, mut failed): (Vec<Job>, Option<ExitCode>),
     done: &str,
     act: impl Fn(&Job) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    let (jobs, mut failed) = context.find_each(references);
+    // Where no job was found, the failures are the whole answer.
+    let has_answer = !jobs.is_empty() || failed.is_none();
     let mut ids = Vec::new();
     for job in &jobs {
         match act(job) {
@@ -204,12 +235,11 @@ pub(crate) fn each(
                 continue;
             }
         }
-        if !context.is_json && references.len() > 1 {
-            render::print(&format!("{} {done}\n", job.id()));
+        if !context.is_json {
+            render::print(&format!("{} {}\n", job.id(), done.replace('_', " ")));
         }
     }
-    // Where no job was found, the failures are the whole answer.
-    if context.is_json && !jobs.is_empty() {
+    if context.is_json && has_answer {
         render::print_json(&BTreeMap::from([(done, ids)]))?;
     }
     Ok(failed.unwrap_or(ExitCode::SUCCESS))

@@ -1,14 +1,16 @@
 //! `outlive run`: start a job, and wait for it where that was asked.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Followed, Follower, Job, JobObject, Output, Piece, Request, Sizing, Started, State,
-    Status, Stream, TerminalSize, WaitStatus,
+    AutoBackground, Followed, Follower, Job, JobChoices, JobObject, Kill, Output, Piece, Request, Sizing,
+    Started, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
 };
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
@@ -24,9 +26,15 @@ use crate::render::{ending, note, print, print_json};
 /// A pipe that can be written to takes so many bytes at once (POSIX: `PIPE_BUF`; macOS has 512, Linux 4096).
 const PIPE_ROOM: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
+/// How much of our own input is passed on at a time.
+const INPUT_PIECE: usize = 64 << 10;
+
+/// A command may leave its input unread for as long as it lives; no clock overflows by so much.
+const INPUT_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Failure> {
     let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
-    let is_auto = arguments.auto_background;
+    let (is_auto, kills) = (arguments.auto_background, arguments.kill_on_interrupt);
     let choices = &mut arguments.options.0;
     // A person who waits for a job in a terminal is in it.
     let is_interactive = wait.is_some_and(|limit| limit.0.is_none())
@@ -37,6 +45,11 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
         choices.size =
             terminal::size(io::stdout()).map(|(columns, rows)| Some(TerminalSize::new(columns, rows)));
     }
+    let has_open_input = choices.stdin == Some(Stdin::Open);
+    let passes_input = wait.is_some() && !is_interactive && passes_input(choices);
+    if passes_input {
+        choices.stdin = Some(Stdin::Open);
+    }
     let request = request(context, arguments)?;
     if wait.is_some() || yield_limit.is_some() || is_auto {
         outlive_sys::signal::catch_interrupt();
@@ -45,13 +58,56 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     if let Some(warning) = &started.warning {
         note(&format!("outlive: warning: {warning}"));
     }
+    if passes_input {
+        pass_on_input(&started.job)?;
+    } else if wait.is_some() && has_open_input {
+        note(&format!(
+            "outlive: its input is open: outlive send {0} TEXT, outlive send {0} --eof",
+            started.job.id()
+        ));
+    }
     match (wait, yield_limit) {
         (Some(_), _) if is_interactive => interact(context, &started.job),
-        (Some(limit), _) => follow(context, &started.job, limit),
+        (Some(limit), _) => follow(context, &started.job, limit, kills),
         (None, Some(limit)) => yield_when(context, &started.job, &Patience::within(Some(limit))),
         (None, None) if is_auto => yield_when(context, &started.job, &Patience::by_rule(&started.job)),
         (None, None) => announce(context, &started),
     }
+}
+
+/// Tells whether our own standard input goes to the job that is waited for: a pipe or a file, and where its input was asked to be
+/// open also what is typed.
+fn passes_input(choices: &JobChoices) -> bool {
+    let is_piped = || {
+        let kind = File::from(io::stdin().as_fd().try_clone_to_owned()?).metadata()?.file_type();
+        io::Result::Ok(kind.is_fifo() || kind.is_file())
+    };
+    match choices.stdin {
+        Some(Stdin::Null) => false,
+        Some(Stdin::Open) if io::stdin().is_terminal() => true,
+        Some(Stdin::Open) | None => is_piped().unwrap_or(false),
+    }
+}
+
+/// Writes our standard input to the job as it comes, and its end, until the job has ended. This program does not wait for that.
+fn pass_on_input(job: &Job) -> Result<(), Failure> {
+    let store = Store::open()?;
+    let job = store.find(job.id().as_str(), None)?;
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; INPUT_PIECE];
+        loop {
+            match io::stdin().read(&mut buffer) {
+                Ok(0) => break,
+                // A job that has ended or closed its input reads no more.
+                Ok(count) if store.write_stdin(&job, &buffer[..count], INPUT_LIMIT).is_err() => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        store.close_stdin(&job).ok();
+    });
+    Ok(())
 }
 
 /// Shows the job in this terminal, and takes its exit status.
@@ -213,10 +269,16 @@ fn stream(
 }
 
 /// Streams the output and takes the command's exit status.
-fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Failure> {
+fn follow(context: &Context, job: &Job, limit: Timeout, kills: bool) -> Result<ExitCode, Failure> {
     // A script that wants the object reads the output with `logs`.
     match stream(context, job, &Patience::within(limit.0), |_| {})? {
         Streamed::Ended => ended(context, job, true),
+        Streamed::LetGo if kills => {
+            let request = Kill { by: "Ctrl-C of outlive run".to_owned(), ..Kill::default() };
+            context.store.kill(job, &request).map_err(|error| Failure::from(error).during("run"))?;
+            note(&format!("\noutlive: {} ended", job.id()));
+            Ok(ExitCode::from(INTERRUPTED))
+        }
         Streamed::LetGo => Ok(let_go(job)),
         Streamed::TimeOver(_) => {
             let message = format!("run: {} is still running", job.id());

@@ -20,9 +20,9 @@ pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Fai
         Session::List { usage } => list(context, usage),
         Session::Show { name, show_env } => show(context, name, show_env),
         Session::Close { name, running } => close(context, &name, running),
-        Session::Transfer { jobs, to } => {
-            each(context, &jobs, "transferred", |job| Ok(context.store.transfer(job, &to)?))
-        }
+        Session::Transfer { jobs, to } => each(context, context.find_each(&jobs), "transferred", |job| {
+            Ok(context.store.transfer(job, &to)?)
+        }),
     }
 }
 

@@ -37,6 +37,7 @@ struct Shown<'a> {
     env_set: BTreeMap<String, String>,
     env_unset: &'a [String],
     keeper_pid: Option<i32>,
+    guard_pid: Option<i32>,
     closed_at: Option<String>,
     on_exit: Option<OnExit>,
     webhook: Option<Webhook>,
@@ -97,7 +98,8 @@ fn shown<'a>(
     let spec = job.spec();
     let options = &spec.options;
     let value = |value: &str| if show_env { value.to_owned() } else { "***".to_owned() };
-    let keeper = state.meta.as_ref().and_then(|meta| meta.keeper);
+    let is_kept = state.is_live() && !state.is_orphaned();
+    let [keeper, guard] = state.meta.as_ref().map_or([None; 2], |meta| [meta.keeper, meta.guard]);
     Shown {
         job: object,
         argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
@@ -109,7 +111,8 @@ fn shown<'a>(
         options: shown_options().map(|option| (option.name, option.json(options))).collect(),
         env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
         env_unset: &spec.env_unset,
-        keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned()).map(|keeper| keeper.pid),
+        keeper_pid: keeper.filter(|_| is_kept).map(|keeper| keeper.pid),
+        guard_pid: guard.filter(|_| is_kept).map(|guard| guard.pid),
         closed_at: state.closed.map(|closed| closed.closed.to_string()),
         on_exit: job.on_exit(state),
         webhook: job.webhook(&context.store, state),
@@ -145,6 +148,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("parent", job.parent.as_ref().map(ToString::to_string));
     rows.add("pid", job.pid.map(|pid| pid.to_string()));
     rows.add("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
+    rows.add("guard", shown.guard_pid.map(|pid| format!("pid {pid}")));
     rows.add("started", job.started_at.as_deref().map(local_time::of_object));
     rows.add("ended", job.ended_at.as_deref().map(local_time::of_object));
     rows.add("runtime", job.runtime_ms.map(format_duration));

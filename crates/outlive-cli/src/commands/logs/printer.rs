@@ -199,7 +199,7 @@ impl Printer {
     }
 
     fn omitted(&mut self, omitted: &outlive::Omitted<Line>) {
-        let outlive::Omitted { lines, bytes, first, last, rescued } = omitted;
+        let outlive::Omitted { lines, bytes, first, last, rescued, .. } = omitted;
         let (from_line, to_line, lines, bytes) = (first.number, last.number, *lines, *bytes);
         if self.is_json {
             let texts: Vec<_> = rescued.iter().map(|line| String::from_utf8_lossy(&line.text)).collect();
