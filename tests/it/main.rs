@@ -27,6 +27,7 @@ mod exit;
 mod first_steps;
 mod first_words;
 mod guard;
+mod help;
 mod hostile;
 mod identity;
 mod inbox;

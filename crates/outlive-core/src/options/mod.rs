@@ -15,7 +15,7 @@ pub use declare::{JobOption, Surfaces};
 pub use field::Field;
 
 use declare::RUN;
-use kinds::{Cpus, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
+use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
 
 use crate::containment::{Level, Survivors};
 use crate::spec::{Lifetime, Stdin};
@@ -30,7 +30,7 @@ job_options! {
         group: Maybe<String> as group = None, "NAME", RUN.mcp("group", "Group, for wait and kill");
 
         /// End it after this time; `none` for never
-        timeout: OrOff<Millis> as timeout_ms = None, "DURATION",
+        timeout: OrOff<Deadline> as timeout_ms = None, "DURATION",
             RUN.config().mcp("timeout_ms", "Kill it after so long");
 
         /// Time between TERM and KILL
