@@ -28,6 +28,7 @@ mod send;
 mod session;
 mod setup;
 mod show;
+mod top;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -117,6 +118,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     if let Verb::Mcp(mcp) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
+    if let Verb::Top(top) = arguments.verb {
+        return top::run(store, top, arguments.common.session);
+    }
     if !matches!(arguments.verb, Verb::Deliver(_)) {
         for warning in store.take_up_notices() {
             render::note(&format!("outlive: warning: {warning}"));
@@ -152,6 +156,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Top(_)
         | Verb::Completions { .. }
         | Verb::Cursor(_)
         | Verb::OnExit(_)
