@@ -9,6 +9,7 @@ mod keys;
 mod play;
 mod programs;
 mod screen;
+mod top;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};

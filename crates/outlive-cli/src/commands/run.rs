@@ -119,7 +119,7 @@ fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
             attach::print_last(job)?;
             ended(context, job, true)
         }
-        Left::Detached => {
+        Left::Detached | Left::Told => {
             note(&format!("detached; {0} goes on: outlive attach {0}", job.id()));
             Ok(ExitCode::SUCCESS)
         }
