@@ -16,6 +16,9 @@ use crate::tools::Call;
 /// The longest that a call waits, in milliseconds: below the shortest timeout of known clients.
 pub(crate) const LONGEST_WAIT_MS: u64 = 45_000;
 
+/// As [`LONGEST_WAIT_MS`], for clients that take longer: below the timeout of each of them.
+pub(crate) const PATIENT_WAIT_MS: u64 = 200_000;
+
 /// [`LONGEST_WAIT_MS`] as a duration.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(LONGEST_WAIT_MS);
 

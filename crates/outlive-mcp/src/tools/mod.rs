@@ -194,6 +194,8 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: Arguments,
     /// `None` for a check of a task, which does not wait.
     pub(crate) cancel: Option<&'a Cancel>,
+    /// The longest that it may wait, in milliseconds.
+    pub(crate) longest_ms: u64,
     /// Events after this one count; `None` for those from now on.
     pub(crate) since: Option<u64>,
     /// How its answer reports pending endings.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::read_output::answer;
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::{Arguments, shown};
-use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use crate::jobs::{self, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
 use crate::starting;
@@ -78,7 +78,8 @@ const FOR_AGENTS: [(&str, &str); 5] = [
 ];
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(10_000);
+    let longest_ms = call.longest_ms;
+    let wait = call.arguments.number("wait_ms", 0..=longest_ms)?.unwrap_or(10_000);
     let wait = if call.arguments.flag("background")? { 0 } else { wait };
     let request = request(call)?;
     // This answer reports the end, not a concurrent one.
