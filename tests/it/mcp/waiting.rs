@@ -245,3 +245,81 @@ fn without_jobs_own_events_are_passed_over() {
     let answer = client.tool_answer(waiting).ok();
     assert!(answer.header().contains(&format!("{theirs} started")), "{}", answer.text);
 }
+
+/// Readiness is told with what showed it, and its lack is told, too.
+#[test]
+fn readiness_is_told_with_the_address_or_the_line() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    for (printed, pattern, told) in [
+        ("  Local:   http://127.0.0.1:5173/", "Local:", "ready at http://127.0.0.1:5173/;"),
+        ("worker is up", "is up", "ready: \"worker is up\";"),
+    ] {
+        let line = format!("echo begin; echo '{printed}'; sleep 300");
+        let answer =
+            client.call("run", json!({"command": line, "ready_on": pattern, "wait_ms": 45_000})).ok();
+        assert!(answer.header().contains(told), "{}", answer.text);
+        let again = client.call("wait", json!({"jobs": [answer.job()], "for": "ready"})).ok();
+        assert!(again.header().contains(told.trim_end_matches(';')), "{}", again.text);
+    }
+    let answer = client.call("run", json!({"command": "sleep 300", "ready_on": "never", "wait_ms": 50})).ok();
+    assert!(
+        answer.header().contains("running, ") && answer.header().contains(", not ready"),
+        "{}",
+        answer.text
+    );
+}
+
+#[test]
+fn a_port_in_use_names_the_job_that_holds_it() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let server = "exec python3 -c 'import socket,time\ns=socket.socket();s.bind((\"127.0.0.1\",0));s.listen()\nprint(\"on\",s.getsockname()[1],flush=True);time.sleep(300)'";
+    let holder = client.call("run", json!({"command": server, "ready_on": "^on ", "wait_ms": 45_000})).ok();
+    let port = holder.body()[0].trim_start_matches("on ").to_owned();
+    assert!(holder.header().ends_with(&format!("; listens on {port}")), "{}", holder.text);
+    let told = format!("port {port} is held by {}: kill port={port} ends it", holder.job());
+    for line in [
+        format!("echo 'Error: listen EADDRINUSE: address already in use 127.0.0.1:{port}' >&2; exit 1"),
+        format!("echo 'OSError: [Errno 98] Address already in use' >&2; exit 1; : {port}"),
+    ] {
+        let answer = client.call("run", json!({"command": line, "wait_ms": 45_000})).ok();
+        assert!(answer.text.contains(&told), "{}", answer.text);
+    }
+}
+
+#[test]
+fn a_command_that_runs_already_is_named_reused_or_restarted() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let mut run = |more: serde_json::Value| {
+        let mut arguments = json!({"command": "sleep 300", "background": true});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.call("run", arguments).ok()
+    };
+    let first = run(json!({"name": "web"})).job();
+    let same = run(json!({"name": "web"}));
+    assert_eq!(same.job(), first, "{}", same.text);
+    assert!(same.header().ends_with("it ran already and was not started again"), "{}", same.text);
+    let second = run(json!({}));
+    assert_ne!(second.job(), first);
+    assert!(second.header().ends_with(&format!("; {first} runs the same already")), "{}", second.text);
+    let third = run(json!({"if_running": "restart"}));
+    assert!(third.header().ends_with(&format!("; {} was ended for it", second.job())), "{}", third.text);
+    assert_eq!(home.show(&second.job())["status"], "killed");
+    assert_eq!(run(json!({"if_running": "reuse"})).job(), third.job());
+    assert!(!run(json!({"cwd": "/"})).header().contains("already"), "another directory");
+}
+
+#[test]
+fn the_end_of_a_pipe_does_not_pass_for_a_success() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let answer = client.call("run", json!({"command": "false | tail -5", "wait_ms": 45_000})).ok();
+    assert!(answer.text.contains("exit 0 is that of tail, the end of a pipe"), "{}", answer.text);
+    let job = client.call("run", json!({"command": "false | cat", "background": true})).ok();
+    let told = job.text.clone() + &client.call("wait", json!({"jobs": [job.job()]})).ok().text;
+    assert!(told.contains("exit 0 is that of cat"), "{told}");
+    let plain = client.call("run", json!({"command": "echo a | cat; true", "wait_ms": 45_000})).ok();
+    assert!(!plain.text.contains("exit 0 is that"), "{}", plain.text);
+}

@@ -8,6 +8,7 @@ mod read_output;
 mod read_screen;
 mod run;
 mod send_input;
+mod servers;
 pub(crate) mod wait;
 
 use std::cell::OnceCell;

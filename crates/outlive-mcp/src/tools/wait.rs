@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    Conditions, Event, EventKind, EventScope, InputWanted, Job, Line, Plain, State, Until, WaitFor,
+    Conditions, Event, EventKind, EventScope, InputWanted, Job, Line, Plain, State, Status, Until, WaitFor,
     WaitReason, WaitResult,
 };
 
 use serde_json::{Map, Value};
 
 use super::read_output::{answer, pattern, unreadable};
-use super::{Call, Hints, Kind, Parameter, Tool};
+use super::{Call, Hints, Kind, Parameter, Tool, servers};
 use crate::jobs::{self, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply, push_line, push_own_line, quoted};
@@ -263,6 +263,10 @@ fn with_output(call: &mut Call<'_>, job: Job, state: &State, reply: Reply) -> Re
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
     let end = shown.end;
     let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
+    with.footers.extend(servers::port_conflict(call, &job, &with.body));
+    if state.status == Status::Completed {
+        with.footers.extend(servers::pipeline(&job.spec().command_line()));
+    }
     with.body = reply.body + &with.body;
     with.footers.extend(reply.footers);
     Ok(jobs::delivers_output(call, with, job, state, Some((None, end))))
