@@ -34,6 +34,9 @@ const ERRORS: [i32; 6] = [28, 5, 4, 11, 24, 12];
 const ENDING: [&str; 5] =
     ["keeper.outcome.", "keeper.event-end.", "keeper.live.", "keeper.meta-end.", "keeper.done."];
 
+/// What a keeper does with the bytes of a terminal.
+const TYPING: [&str; 4] = ["keeper.output.read", "keeper.log.append", "keeper.index.append", "keeper.input."];
+
 /// How many runs go on at the same time; most of them wait for something.
 const WORKERS: usize = 4;
 
@@ -121,8 +124,14 @@ fn faults_at(point: Point) -> Vec<Fault> {
     if point.kind() == Kind::Write {
         faults.push(fault("before", "short".to_owned()));
     }
+    let is_one_of = |parts: &[&str]| parts.iter().any(|part| point.name().starts_with(part));
+    if is_one_of(&TYPING) {
+        let deaths = ["before", "after"];
+        faults
+            .extend(deaths.map(|moment| Fault { play: Play::Terminals, ..fault(moment, "kill".to_owned()) }));
+    }
     // Those who are told of an end hear of it whatever becomes of its keeper.
-    if ENDING.iter().any(|part| point.name().starts_with(part)) {
+    if is_one_of(&ENDING) {
         let ending = [("before", "kill"), ("after", "kill"), ("before", "28")];
         faults.extend(
             ending.map(|(moment, action)| Fault { play: Play::Telling, ..fault(moment, action.to_owned()) }),

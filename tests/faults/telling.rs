@@ -62,14 +62,17 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     world::check_store(run, None);
 }
 
-/// Leaves a job whose keeper was killed after it had written the outcome, and before it could tell anybody.
+/// Leaves a job whose keeper was killed, and its guard too, after it had written the outcome, and before it could tell anybody.
 fn leave_untold(run: &mut Scenario<'_>) -> String {
     let mut command = run.outlive("", &["--json", "--reader", "me", "run", "--name", "untold", "--", "true"]);
     command
         .env("OUTLIVE_FAULT_LOG", run.home.path().join("untold-fault"))
-        .env("OUTLIVE_KEEPER_FAULT", "keeper.event-end.open@before=kill")
+        .env("OUTLIVE_KEEPER_FAULT", "keeper.event-end.open@before=pause")
         .env_remove("OUTLIVE_FAULT");
     let done = run.finish(command);
+    let stopped = || std::fs::read_to_string(run.home.path().join("untold-fault.paused")).ok()?.parse().ok();
+    until("its keeper stands still", || stopped().is_some());
+    outlive_tests::kill_with_guard(stopped().unwrap());
     until("its keeper is killed", || run.home.keepers().is_empty());
     done.ok().json()["job"].as_str().unwrap().to_owned()
 }
@@ -263,9 +266,9 @@ fn check_notices(run: &mut Scenario<'_>, receiver: &Receiver, parted: &str) {
     }
 }
 
-/// The command at the end is run once; not at all where the one who had to run it was killed.
+/// The command at the end is run once; not at all where the process was killed that had to run it, and the guard was gone.
 fn check_on_exit(run: &mut Scenario<'_>) {
-    let is_killed = run.fault.action == "kill" && (run.fault.hits("parting") || run.fault.is_of_keeper());
+    let is_killed = run.fault.action == "kill" && run.fault.hits("parting");
     let deadline = Instant::now() + TELLING_LIMIT;
     loop {
         let count = std::fs::read_to_string(run.ledger()).unwrap_or_default().lines().count();

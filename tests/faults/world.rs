@@ -76,7 +76,7 @@ pub(crate) fn end_what_runs(run: &mut Scenario<'_>, id: Option<&str>) {
     }
 }
 
-/// One outcome or `lost`, and none invented.
+/// One outcome, and none invented; `lost` only where keeper and guard were killed on purpose.
 fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
     let (status, cause) =
         (job["status"].as_str().unwrap_or_default(), job["cause"].as_str().unwrap_or_default());
@@ -89,15 +89,10 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("untold", "completed", "natural", Some(0)) => true,
         ("served" | "renamed", "failed", "natural", Some(3)) => true,
         ("parted", "failed", "natural", Some(4)) => true,
-        ("parted", "lost", "lost", None | Some(4)) => run.fault.is_of_keeper(),
         ("drawn", "failed", "natural", Some(6)) => true,
         ("drawn", "failed", "never_started", None) => run.fault.is_of_keeper(),
-        // A keeper that is gone takes the terminal with it, and the kernel ends what is in it.
-        ("drawn", "lost", "lost", _) => run.fault.is_of_keeper() && run.fault.action == "kill",
         ("canonical", "failed", "natural", Some(7)) => true,
         ("canonical", "failed", "never_started", None) => true,
-        // Where its keeper died, the kernel may still have told the code, and that is recorded.
-        ("canonical", "lost", "lost", None | Some(7)) => true,
         // The line or the signal was lost with its sender, and the suite ended it.
         ("canonical", "killed", "kill", _) => true,
         _ => false,
@@ -153,7 +148,7 @@ fn check_log(run: &mut Scenario<'_>, job: &Value) {
     }
 }
 
-/// Every ending is told, and nobody is called an orphan who has a keeper.
+/// Every ending is told, and no job is called an orphan whose guard goes on.
 fn check_events(run: &mut Scenario<'_>, jobs: &[Value], id: Option<&str>) {
     let told = |event: &Value, job: &Value, kinds: &[&str]| {
         event["job"] == job["job"] && kinds.iter().any(|kind| event["event"] == *kind)
@@ -166,7 +161,7 @@ fn check_events(run: &mut Scenario<'_>, jobs: &[Value], id: Option<&str>) {
         }
         let text = printed.text();
         let events: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let is_kept = |job: &&Value| job["job"].as_str() == id && !run.fault.is_of_keeper();
+        let is_kept = |job: &&Value| job["job"].as_str() == id;
         if let Some(job) =
             jobs.iter().filter(is_kept).find(|job| events.iter().any(|event| told(event, job, &["orphaned"])))
         {

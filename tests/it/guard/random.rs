@@ -128,6 +128,7 @@ fn keepers_and_guards_killed_at_random_moments_lose_nothing() {
                 });
             }
         });
+        report(&format!("{} of {count} lost nothing", count - left));
     }
     until("no process is left", || home.processes().is_empty());
 }

@@ -106,7 +106,9 @@ impl Containment {
     ) -> Option<(Self, Kept)> {
         let containment = Self::make(preparation, level, limits)?;
         let directory = preparation.unified.as_ref().and_then(|group| group.open().ok());
-        let kept = containment.cgroup_fds(limits, directory.as_ref()).ok()?.0;
+        // The groups are gone where the keeper died after the end of the job; then there is nothing to limit.
+        let kept =
+            containment.cgroup_fds(limits, directory.as_ref()).map_or_else(|_| Kept::default(), |set| set.0);
         Some((containment, kept))
     }
 
