@@ -195,7 +195,7 @@ fn more_jobs_than_descriptors_can_be_listed() {
         home.start(["true"]);
     }
     let mut limited = home.command("sh");
-    limited.args(["-c", "ulimit -n 40; exec outlive list"]);
+    limited.args(["-c", "ulimit -n 40; exec outlive list --all"]);
     let listed = finish(limited, b"").ok();
     assert_eq!((listed.text().lines().count(), listed.error().as_str()), (81, ""));
 }

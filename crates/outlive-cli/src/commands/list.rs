@@ -214,11 +214,14 @@ fn watch(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
 }
 
 fn text(jobs: &[Listed], arguments: &List) -> String {
-    let width = width().filter(|_| !arguments.no_trunc);
+    let terminal = width();
+    let width = terminal.filter(|_| !arguments.no_trunc);
+    // Of a line on a terminal its width decides.
+    let longest = if arguments.no_trunc || terminal.is_some() { usize::MAX } else { LONGEST_COMMAND };
     let has_sessions = jobs.iter().any(|listed| listed.job.session() != jobs[0].job.session());
     let has_directory = width.is_some_and(|width| width >= WIDE);
     let mut rows = vec![header(arguments, has_sessions, has_directory)];
-    rows.extend(jobs.iter().map(|listed| row(listed, arguments, has_sessions, has_directory)));
+    rows.extend(jobs.iter().map(|listed| row(listed, longest, has_sessions, has_directory)));
     if let Some(width) = width {
         make_room(&mut rows, width);
     }
@@ -276,7 +279,7 @@ fn header(arguments: &List, has_sessions: bool, has_directory: bool) -> Vec<Stri
     header.into_iter().map(str::to_owned).collect()
 }
 
-fn row(listed: &Listed, arguments: &List, has_sessions: bool, has_directory: bool) -> Vec<String> {
+fn row(listed: &Listed, longest: usize, has_sessions: bool, has_directory: bool) -> Vec<String> {
     let Listed { job, state, usage, ports } = listed;
     let unknown = || "-".to_owned();
     let spec = job.spec();
@@ -294,9 +297,7 @@ fn row(listed: &Listed, arguments: &List, has_sessions: bool, has_directory: boo
     }
     let command = one_line(&spec.command_line());
     let command = job.name().map_or(command.clone(), |name| format!("{}: {command}", one_line(name)));
-    // A terminal's width decides there.
-    let is_cut = !arguments.no_trunc && width().is_none();
-    row.push(if is_cut { cut(&command, LONGEST_COMMAND) } else { command });
+    row.push(cut(&command, longest));
     row
 }
 

@@ -15,7 +15,7 @@ const COMMANDS: &str = "
   outlive wait JOB       wait for its end
   outlive kill JOB       end it with everything it started
 
-`outlive --help` has the other commands, `outlive run --help` the options of one.
+`outlive --help` has all commands, `outlive run --help` the options of a job.
 ";
 
 pub(crate) fn run(context: &Context) -> Result<ExitCode, Failure> {
