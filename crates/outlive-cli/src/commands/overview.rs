@@ -15,7 +15,7 @@ const COMMANDS: &str = "
   outlive wait JOB       wait for its end
   outlive kill JOB       end it with everything it started
 
-`outlive --help` has the other commands, `outlive run --help` the options of one.
+`outlive --help` has the other commands, `outlive help TOPIC` the guides.
 ";
 
 pub(crate) fn run(context: &Context) -> Result<ExitCode, Failure> {
