@@ -289,6 +289,12 @@ pub fn keeper_of(store: &Store, job: &Job) -> Option<ProcessId> {
     Some(ProcessId { pid: keeper.pid, start_time: keeper.start_time })
 }
 
+/// Returns the guard of a job's keeper.
+pub fn guard_of(store: &Store, job: &Job) -> Option<ProcessId> {
+    let guard = job.state(store).meta?.guard?;
+    Some(ProcessId { pid: guard.pid, start_time: guard.start_time })
+}
+
 /// Waits until a process has ended, whether it was reaped or not.
 ///
 /// # Errors

@@ -82,10 +82,10 @@ fn messages_break_between_words_and_say_what_to_do() {
 fn a_verb_says_what_it_did() {
     let home = Home::new();
     let job = home.start_with(&["--stdin", "open", "--timeout", "1h"], ["cat"]);
-    assert_eq!(home.run(["send", &job, "hello"]).ok().text(), format!("{job} has 6 bytes more\n"));
-    assert_eq!(home.run(["send", "-n", &job, "x"]).ok().text(), format!("{job} has 1 byte more\n"));
+    assert_eq!(home.run(["send", &job, "hello"]).ok().text(), format!("{job}: 6 bytes sent\n"));
+    assert_eq!(home.run(["send", "-n", &job, "x"]).ok().text(), format!("{job}: 1 byte sent\n"));
     assert!(home.run(["show", &job]).ok().text().contains("survives"));
-    assert_eq!(home.run(["send", "--eof", &job]).ok().text(), format!("{job} has its end of input\n"));
+    assert_eq!(home.run(["send", "--eof", &job]).ok().text(), format!("{job}: its input closed\n"));
     home.wait(&job);
     assert!(!home.run(["show", &job]).ok().text().contains("survives"), "what has ended survives nothing");
     let late = home.start_with(&["--timeout", "1ms", "--grace", "0s"], ["sleep", "300"]);

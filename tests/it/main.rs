@@ -4,6 +4,7 @@
 
 mod announce;
 mod awaits;
+mod being_told;
 mod big;
 mod bulk;
 mod bystanders;
@@ -23,6 +24,7 @@ mod durations;
 mod environment;
 mod events;
 mod exit;
+mod first_steps;
 mod first_words;
 mod guard;
 mod help;

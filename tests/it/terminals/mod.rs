@@ -4,10 +4,12 @@
 
 mod attach;
 mod export;
+mod guarded;
 mod keys;
 mod play;
 mod programs;
 mod screen;
+mod top;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};

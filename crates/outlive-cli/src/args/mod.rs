@@ -18,7 +18,7 @@ use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Send};
-pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show};
+pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
@@ -81,6 +81,7 @@ pub(crate) struct Common {
 pub(crate) enum Verb {
     Run(Box<Run>),
     List(List),
+    Top(Top),
     Show(Show),
     #[command(visible_alias = "log")]
     Logs(Logs),

@@ -32,6 +32,7 @@ mod send;
 mod session;
 mod setup;
 mod show;
+mod top;
 mod version;
 mod wait;
 
@@ -151,6 +152,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     if let Some(Verb::Mcp(mcp)) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
+    if let Some(Verb::Top(top)) = arguments.verb {
+        return top::run(store, top, arguments.common.session);
+    }
     if !matches!(arguments.verb, Some(Verb::Deliver(_))) {
         for warning in store.take_up_notices() {
             render::note(&format!("outlive: warning: {warning}"));
@@ -187,6 +191,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Top(_)
         | Verb::Complete(_)
         | Verb::Completions { .. }
         | Verb::Help { .. }

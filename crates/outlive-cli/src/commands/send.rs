@@ -94,12 +94,10 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
     if context.is_json {
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
-    let sent = counted(bytes, "byte", "bytes");
-    print(&match (bytes, arguments.eof) {
-        (0, true) => format!("{} has its end of input\n", job.id()),
-        (_, true) => format!("{} has {sent} more, and its end of input\n", job.id()),
-        (_, false) => format!("{} has {sent} more\n", job.id()),
-    });
+    let sent = (bytes > 0 || !arguments.eof).then(|| counted(bytes, "byte sent", "bytes sent"));
+    let closed = arguments.eof.then(|| "its input closed".to_owned());
+    let said: Vec<String> = sent.into_iter().chain(closed).collect();
+    print(&format!("{}: {}\n", job.id(), said.join(", ")));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -105,6 +105,9 @@ job_options! {
 
         /// When it has ended, send the notice to this address
         webhook: Maybe<String> as webhook, "URL", RUN.under("At its end");
+
+        /// When it has ended, show a notification on the desktop, where there is one
+        notify: bool as notify, "true|false", RUN.under("At its end").show();
     }
 }
 
