@@ -63,6 +63,7 @@ mod regression;
 mod reserve;
 mod retention;
 mod run_wait;
+mod screens;
 mod sessions;
 mod setup;
 mod silent_keeper;

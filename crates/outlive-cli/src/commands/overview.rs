@@ -15,7 +15,7 @@ const COMMANDS: &str = "
   outlive wait JOB       wait for its end
   outlive kill JOB       end it with everything it started
 
-`outlive --help` has all commands, `outlive run --help` the options of a job.
+`outlive --help` has all commands, `outlive help TOPIC` the guides.
 ";
 
 pub(crate) fn run(context: &Context) -> Result<ExitCode, Failure> {
