@@ -4,6 +4,7 @@
 
 mod attach;
 mod export;
+mod guarded;
 mod keys;
 mod play;
 mod programs;

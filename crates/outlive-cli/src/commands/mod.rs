@@ -11,10 +11,12 @@ mod doctor;
 mod events;
 mod export;
 mod gc;
+mod help;
 mod inbox;
 mod kill;
 mod list;
 mod logs;
+mod man;
 mod mcp;
 mod on_exit;
 mod overview;
@@ -129,6 +131,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     // A keeper that is ready already has the rights that this program had.
     let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
+        Some(Verb::Help { topic }) => return help::run(&topic),
+        Some(Verb::Man { directory }) => return man::run(&directory),
         Some(Verb::Complete(asked)) => return Ok(complete::run(&asked)),
         Some(Verb::Completions { shell }) => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.
@@ -190,6 +194,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         | Verb::Top(_)
         | Verb::Complete(_)
         | Verb::Completions { .. }
+        | Verb::Help { .. }
+        | Verb::Man { .. }
         | Verb::Cursor(_)
         | Verb::OnExit(_)
         | Verb::Reference { .. }

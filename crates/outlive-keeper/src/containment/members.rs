@@ -54,9 +54,9 @@ impl Containment {
         self.worker = i32::try_from(pid).ok();
     }
 
-    /// Notes that a child was reaped: another process may get its number.
-    pub(crate) fn reaped(&mut self, pid: i32) {
-        self.worker.take_if(|worker| *worker == pid);
+    /// Notes that a child was reaped, because another process may get its number; tells whether it worked for the keeper.
+    pub(crate) fn reaped(&mut self, pid: i32) -> bool {
+        self.worker.take_if(|worker| *worker == pid).is_some()
     }
 
     /// Tells whether nothing of the job runs any more.

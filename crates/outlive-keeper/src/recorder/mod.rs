@@ -314,6 +314,11 @@ impl Recorder {
         }
     }
 
+    /// Returns the offset of the end of the log.
+    pub(crate) fn end(&self) -> u64 {
+        self.chunker.end
+    }
+
     /// Returns what was printed so far.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = self.chunker.before.totals(self.chunker.end, self.index_end / RECORD_BYTES as u64);

@@ -9,7 +9,7 @@ mod view;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -304,12 +304,19 @@ fn type_on(
         shared.is_detached.store(true, Ordering::SeqCst);
         shared.wake();
     };
+    let is_ready = |fd: BorrowedFd<'_>| poll::readable(fd, Some(Duration::ZERO)).unwrap_or(true);
+    let mut is_kept = true;
     loop {
         let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
-        let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd()];
+        // A connection that the keeper of an ended job has closed is always readable.
+        let keeper = if is_kept { viewer.as_fd() } else { stopped.as_fd() };
+        let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd(), keeper];
         let is_any = poll::any_readable(fds, limit).unwrap_or(true);
-        if poll::readable(stopped.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
+        if is_ready(stopped.as_fd()) {
             return Ok(());
+        }
+        if is_kept && is_ready(viewer.as_fd()) {
+            is_kept = viewer.reconnect()?;
         }
         let mut typed = Vec::new();
         while let Some(signal) = signals.next() {
@@ -326,7 +333,7 @@ fn type_on(
         }
         if !is_any {
             typed.extend(manner.prefix.give_up());
-        } else if poll::readable(stdin.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
+        } else if is_ready(stdin.as_fd()) {
             let mut buffer = [0; 4096];
             match pipe::try_read(&stdin, &mut buffer) {
                 Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
