@@ -83,7 +83,7 @@ fn a_verb_says_what_it_did() {
     let home = Home::new();
     let job = home.start_with(&["--stdin", "open", "--timeout", "1h"], ["cat"]);
     assert_eq!(home.run(["send", &job, "hello"]).ok().text(), format!("{job}: 6 bytes sent\n"));
-    assert_eq!(home.run(["send", "-n", &job, "x"]).ok().text(), format!("{job} has 1 byte more\n"));
+    assert_eq!(home.run(["send", "-n", &job, "x"]).ok().text(), format!("{job}: 1 byte sent\n"));
     assert!(home.run(["show", &job]).ok().text().contains("survives"));
     assert_eq!(home.run(["send", "--eof", &job]).ok().text(), format!("{job}: its input closed\n"));
     home.wait(&job);
