@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use outlive::{AwaitedKind, Job, JobId, Listeners, SessionName, State, Status, Store};
+use outlive::{AwaitedKind, Job, JobId, Listeners, SessionName, State, Store};
 
 use crate::figures::Figures;
 
@@ -26,17 +26,6 @@ impl Row {
         awaited.is_some_and(|awaited| matches!(awaited.kind, AwaitedKind::Line | AwaitedKind::Password))
     }
 
-    /// How it is doing, in a few words.
-    pub(crate) fn status_text(&self) -> String {
-        let words = self.state.words().replace('_', " ");
-        match self.state.exit_code() {
-            Some(code @ 1..) if self.state.status == Status::Failed => {
-                words.replacen("failed", &format!("failed: {code}"), 1)
-            }
-            _ => words,
-        }
-    }
-
     /// Tells whether a filter, in lower case, occurs in what a person knows it by.
     fn matches(&self, filter: &str) -> bool {
         let spec = self.job.spec();
@@ -44,7 +33,7 @@ impl Row {
         filter.is_empty()
             || contains(self.job.id().as_str())
             || self.job.name().is_some_and(contains)
-            || contains(&self.status_text())
+            || contains(&self.state.summary())
             || contains(self.job.session().as_str())
             || spec.options.group.as_deref().is_some_and(contains)
             || contains(&spec.command_line())

@@ -11,17 +11,19 @@ use crate::failure::Failure;
 use crate::render::{is_coloured, print, table, width, wrapped};
 
 /// The guides that can be read here, each with its name.
-pub(super) const GUIDES: [(&str, &str); 12] = [
+pub(super) const GUIDES: [(&str, &str); 14] = [
     ("agents", include_str!("../../guide/agents/mcp.md")),
     ("clients", include_str!("../../guide/agents/others.md")),
     ("configuration", include_str!("../../guide/configuration.md")),
     ("containment", include_str!("../../guide/containment.md")),
+    ("first-steps", include_str!("../../guide/first-steps.md")),
     ("inbox", include_str!("../../guide/inbox.md")),
     ("output-forms", include_str!("../../guide/output-forms.md")),
     ("recovery", include_str!("../../guide/recovery.md")),
     ("scripts", include_str!("../../guide/scripts.md")),
     ("sessions", include_str!("../../guide/sessions.md")),
     ("terminals", include_str!("../../guide/terminals.md")),
+    ("top", include_str!("../../guide/top.md")),
     ("waking-agents", include_str!("../../guide/waking-agents.md")),
     ("whose-store", include_str!("../../guide/whose-store.md")),
 ];

@@ -16,8 +16,8 @@ use crate::args::List;
 use crate::commands::Context;
 use crate::failure::{Failure, chain};
 use crate::render::{
-    colour, counted, cut, is_coloured, note, one_line, port_list, print, print_json, short_state, table,
-    usage_cells, width,
+    colour, counted, cut, is_coloured, note, one_line, port_list, print, print_json, table, usage_cells,
+    width,
 };
 
 /// How many ended jobs are shown unless another number is given: what a person remembers.
@@ -284,7 +284,7 @@ fn row(listed: &Listed, longest: usize, has_sessions: bool, has_directory: bool)
     let unknown = || "-".to_owned();
     let spec = job.spec();
     let started = state.meta.as_ref().and_then(|meta| meta.started);
-    let status = cut(&short_state(state), LONGEST_STATUS);
+    let status = cut(&state.summary(), LONGEST_STATUS);
     let time = state.runtime_ms().map_or_else(unknown, format_duration);
     let mut row = vec![spec.job.to_string(), status, started.map_or_else(unknown, ago), time];
     if has_sessions {

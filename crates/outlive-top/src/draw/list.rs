@@ -36,7 +36,7 @@ impl Columns {
             texts.max().and_then(|width| u16::try_from(width).ok()).unwrap_or(0).clamp(least, most)
         };
         let mut ids = rows.iter().map(|row| row.job.id().as_str().len());
-        let mut words = rows.iter().map(|row| row.status_text().chars().count());
+        let mut words = rows.iter().map(|row| row.state.summary().chars().count());
         // Room for a mark.
         let mut next = 2;
         let mut column = |width: u16, gap: u16| {
@@ -103,7 +103,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
             if is_live { theme.strong() } else { usual },
         );
         let (x, width) = columns.status;
-        put(buffer, x, y, width, &cut(&row.status_text(), width), theme.status(row.state.status));
+        put(buffer, x, y, width, &cut(&row.state.summary(), width), theme.status(row.state.status));
         let time = row.state.runtime_ms().map(format_duration).unwrap_or_default();
         right(buffer, y, columns.time, &time, usual);
         if is_live {
@@ -160,7 +160,7 @@ pub(super) fn short_size(bytes: u64) -> String {
         }
         (value, unit) = (value / 1024.0, next);
     }
-    let digits = usize::from(unit > 'F' && unit != 'K' && unit != 'M' && value < 100.0);
+    let digits = usize::from(matches!(unit, 'G' | 'T') && value < 100.0);
     format!("{value:.digits$}{unit}")
 }
 

@@ -103,7 +103,7 @@ fn details(app: &App, buffer: &mut Buffer) {
     let (theme, width) = (app.theme, buffer.area.width);
     let Some(row) = app.jobs.chosen() else { return };
     let x = put(buffer, 1, 0, width, row.job.id().as_str(), theme.accent().patch(theme.strong()));
-    let x = put(buffer, x + 2, 0, width, &row.status_text(), theme.status(row.state.status));
+    let x = put(buffer, x + 2, 0, width, &row.state.summary(), theme.status(row.state.status));
     put(buffer, x + 2, 0, width.saturating_sub(x + 2), &facts(row).join("  "), Style::new());
     let command = outlive::one_line(&row.job.spec().command_line());
     put(buffer, 1, 1, width.saturating_sub(2), &command, theme.faint());

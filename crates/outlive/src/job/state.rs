@@ -22,6 +22,8 @@ use outlive_sys::{clock, durable, lock};
 use crate::control::orphan::Remnants;
 use crate::control::tree::identity;
 use crate::job::Job;
+use crate::job::object::signal_name;
+use crate::notify::notice::one_line;
 use crate::output::Output;
 use crate::store::Store;
 
@@ -81,6 +83,23 @@ impl State {
             }
         }
         text
+    }
+
+    /// Tells how it is doing in a few words, for people: `running, paused`, `failed: 3`, `never started: no such file`.
+    pub fn summary(&self) -> String {
+        let words = self.words();
+        let special = words.strip_prefix(self.status.word()).unwrap_or_default();
+        let outcome = self.outcome.as_ref();
+        let status = match outcome.map(|outcome| (&outcome.cause, outcome.wait_status)) {
+            Some((Cause::NeverStarted(never), _)) => format!("never started: {}", never.cause()),
+            Some((Cause::Oom, _)) => "failed: out of memory".to_owned(),
+            Some((Cause::Natural, WaitStatus::Exited { code: code @ 1.. })) => format!("failed: {code}"),
+            Some((Cause::Natural, WaitStatus::Signaled { signal, .. })) => {
+                format!("failed: {}", signal_name(signal))
+            }
+            _ => self.status.word().replace('_', " "),
+        };
+        one_line(&format!("{status}{special}"))
     }
 
     fn asks_for(&self, kind: AwaitedKind) -> bool {
