@@ -127,7 +127,7 @@ fn setup_installs_completion_and_takes_it_out_again() {
         let written = fs::read_to_string(&path).expect("it was written");
         assert!(is_fish || written.starts_with(own), "{written}");
         assert!(setup(&["--shell", name]).ok().text().starts_with("nothing to do"));
-        let tmux = Tmux::open(&home, 100, 20);
+        let tmux = Tmux::open(&home, 100, 40);
         tmux.line(
             "one",
             &format!(

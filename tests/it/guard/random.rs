@@ -118,7 +118,7 @@ fn keepers_and_guards_killed_at_random_moments_lose_nothing() {
                     plan.carry_out(&home, &job);
                     assert_eq!(
                         end_within(&mut waiter, LIMIT),
-                        Some(0),
+                        Some(7),
                         "{:?} after {:?}",
                         plan.way,
                         plan.moment

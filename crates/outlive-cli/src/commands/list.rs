@@ -39,7 +39,7 @@ const STATUS: usize = 1;
 const LEAST_STATUS: usize = 9;
 
 /// Longer words for a status are cut, a longer directory loses its beginning: neither is to crowd out the command.
-const LONGEST_STATUS: usize = 32;
+const LONGEST_STATUS: usize = 40;
 const LONGEST_DIRECTORY: usize = 32;
 
 /// How often `--watch` looks.

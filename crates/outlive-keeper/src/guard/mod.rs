@@ -335,7 +335,15 @@ impl Keeper {
         if self.guard.is_some_and(|guard| !guard.is_gone()) || self.ending.is_closed() {
             return;
         }
-        self.guard = None;
+        let is_successor = self.make_guard(buffer);
+        if !is_successor && self.guard.is_some() {
+            self.write_meta(Replacing::META_START);
+        }
+    }
+
+    /// Makes a guard. Returns twice: at once, with `false`; and with `true` in the guard, when it has gone on in place of this process.
+    fn make_guard(&mut self, buffer: &mut [u8]) -> bool {
+        (self.guard, self.meta.guard) = (None, None);
         let (me, id) = (ProcessId::current(), self.custody.main());
         // While this process is the parent of the command, its number cannot mean another.
         if self.main.is_none() {
@@ -345,7 +353,7 @@ impl Keeper {
             Ok(Forked::Parent { child }) => {
                 self.guard = ProcessId::of(child).map(Guard::Below);
                 self.meta.guard = self.guard.map(|guard| process(guard.id()));
-                self.write_meta(Replacing::META_START);
+                false
             }
             Ok(Forked::Child) => {
                 shared::lead_session();
@@ -353,9 +361,10 @@ impl Keeper {
                 shared::wait_for_end_of(me.pid);
                 become_keeper(self.custody);
                 self.take_over(buffer);
+                true
             }
             // The next event is the next try.
-            Err(_) => {}
+            Err(_) => false,
         }
     }
 }

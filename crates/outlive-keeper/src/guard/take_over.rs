@@ -86,7 +86,14 @@ pub(crate) fn take_over(
         kept: limits_kept,
     };
     let (mut keeper, mut buffer) = Keeper::of(held, common, launch, main, None, on_exit.take());
-    keeper.resume(&mut buffer);
+    let starter = match keeper.resume(&mut buffer) {
+        false => starter,
+        // This process answers in place of the one that began to.
+        true => {
+            std::mem::forget(starter);
+            custody.inherit(Word::Starter).map(UnixStream::from)
+        }
+    };
     keeper.answer_starter(starter);
     Ok((keeper, buffer))
 }
@@ -136,14 +143,17 @@ impl Keeper {
         self.alarm = self.deadline_us.and_then(|deadline| Alarm::at(deadline).ok());
         self.is_parent = false;
         self.containment.search_below(main);
-        self.guard = None;
-        (self.meta.keeper, self.meta.guard) = (Some(process(ProcessId::current())), None);
+        self.meta.keeper = Some(process(ProcessId::current()));
         self.resume(buffer);
     }
 
-    /// Brings this keeper to where the one that died was.
-    fn resume(&mut self, buffer: &mut [u8]) {
+    /// Brings this keeper to where the one that died was. Returns as [`Keeper::make_guard`] does.
+    fn resume(&mut self, buffer: &mut [u8]) -> bool {
         let custody = self.custody;
+        // First, and before the snapshot names this process: the next death may come as soon as it does.
+        if self.make_guard(buffer) {
+            return true;
+        }
         self.resume_meta();
         if let Some(terminal) = &mut self.terminal {
             let size = custody.size(Word::Size);
@@ -168,6 +178,7 @@ impl Keeper {
         self.resume_ending();
         self.write_meta(if self.ending.is_running() { Replacing::META_START } else { Replacing::META_END });
         self.write_event(&self.event(Kind::KeeperReplaced));
+        false
     }
 
     /// Takes from the snapshot what the keeper that died had noted there.
