@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use outlive_tests::{Home, binary, until};
+use outlive_tests::{Home, binary, is_running, until};
 
 use super::start;
 
@@ -14,21 +14,16 @@ pub(super) struct Tmux<'a> {
 }
 
 impl<'a> Tmux<'a> {
-    /// Opens a window of this size with a shell in it.
+    /// Opens a window of this size with bash in it.
     pub(super) fn open(home: &'a Home, columns: u16, rows: u16) -> Self {
+        Self::open_with(home, columns, rows, "bash --norc --noprofile")
+    }
+
+    /// Opens a window of this size with a shell in it.
+    fn open_with(home: &'a Home, columns: u16, rows: u16, shell: &str) -> Self {
         let tmux = Self { home };
         let (columns, rows) = (columns.to_string(), rows.to_string());
-        tmux.tell(&[
-            "new-session",
-            "-d",
-            "-x",
-            &columns,
-            "-y",
-            &rows,
-            "-s",
-            "one",
-            "bash --norc --noprofile",
-        ]);
+        tmux.tell(&["new-session", "-d", "-x", &columns, "-y", &rows, "-s", "one", shell]);
         tmux.tell(&["set-option", "-g", "remain-on-exit", "on"]);
         tmux.greet("one");
         tmux
@@ -163,18 +158,63 @@ fn a_viewer_that_is_ended_leaves_the_window_as_it_was() {
         // In the background it may not read: the shell brings it to the front.
         tmux.line("one", "fg");
         tmux.shows("one", "20 80");
-        let viewers = home.processes().into_iter().filter(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains("attach")
-        });
-        for viewer in viewers {
-            outlive_tests::signal(viewer, signal);
-        }
+        viewers(&home).into_iter().for_each(|viewer| outlive_tests::signal(viewer, signal));
         tmux.shows("one", "goes on");
         assert_eq!(tmux.modes("one"), before, "{signal}");
     }
     assert_eq!(home.show(&job)["status"], "running");
     home.run(["kill", &job]).ok();
+}
+
+/// A killed viewer leaves the window as it was last. Bash sets its own terminal right; this shell leaves it raw.
+#[test]
+fn a_window_is_mended_after_its_viewer_was_killed() {
+    let home = Home::new();
+    let job = start(&home, &[], ECHOES);
+    home.wait_for_output(&job, "40 120");
+    for mends in ["attach --reset", "attach {job}"] {
+        let tmux = Tmux::open_with(&home, 80, 20, "sh");
+        let before = tmux.modes("one");
+        tmux.line("one", "stty -g > before; echo it is $?");
+        tmux.shows("one", "it is 0");
+        tmux.outlive("one", &format!("attach {job}"));
+        tmux.shows("one", "20 80");
+        kill_viewers(&home);
+        tmux.shows("one", "Killed");
+        assert_ne!(tmux.modes("one"), before, "nothing has set it right");
+        // Enter is no end of a line in a raw terminal.
+        let line = format!("{} {}", binary("outlive").display(), mends.replace("{job}", &job));
+        tmux.tell(&["send-keys", "-t", "one", "-l", &line]);
+        tmux.tell(&["send-keys", "-t", "one", "C-j"]);
+        if mends != "attach --reset" {
+            until("there is a viewer", || !viewers(&home).is_empty());
+            tmux.line("one", "again");
+            tmux.shows("one", "got again");
+            tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+            tmux.shows("one", "goes on");
+        }
+        until("the window is as it was", || tmux.modes("one") == before);
+        tmux.line("one", "stty -g | cmp - before && echo same settings");
+        tmux.shows("one", "\nsame settings");
+    }
+    home.run(["kill", &job]).ok();
+}
+
+/// Lists the viewers of a home.
+pub(super) fn viewers(home: &Home) -> Vec<i32> {
+    let is_viewer = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|&byte| byte == 0).nth(1) == Some(b"attach")
+    };
+    home.processes().into_iter().filter(is_viewer).collect()
+}
+
+/// Kills the viewers of a home, which has some.
+pub(super) fn kill_viewers(home: &Home) {
+    let viewers = viewers(home);
+    assert!(!viewers.is_empty(), "there is a viewer");
+    viewers.iter().for_each(|&viewer| outlive_tests::signal(viewer, "KILL"));
+    until("they are gone", || !viewers.iter().any(|&viewer| is_running(viewer)));
 }
 
 #[test]

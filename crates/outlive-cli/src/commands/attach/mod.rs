@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive::{
-    Code, ControlError, Followed, Follower, Job, JobObject, JobScreen, OwnLabel, Sizing, Store, TerminalSize,
+    Code, ControlError, Follower, Growth, Job, JobObject, JobScreen, OwnLabel, Sizing, Store, TerminalSize,
     Viewer,
 };
 use outlive_sys::pipe::{self, Attempt};
@@ -219,6 +219,10 @@ pub(crate) struct Window;
 
 impl Window {
     pub(crate) fn take() -> io::Result<Self> {
+        if terminal::is_raw(io::stdin()) {
+            // A viewer that was killed has left it so.
+            terminal::make_usable(io::stdin())?;
+        }
         let changed = Changed::raw(io::stdin())?;
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(changed);
         let usual = std::panic::take_hook();
@@ -254,28 +258,29 @@ fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd) -> io::Res
     let mut follower = Follower::new(store, job, screen.offset())?.stopped_by(Some(woken.as_fd()));
     let mut size = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
     let mut view = View::new(size.0, size.1);
-    let mut stdout = io::stdout();
+    let (mut stdout, mut drawn) = (io::stdout(), Instant::now());
     loop {
-        let began = Instant::now();
         let new = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
         if size != new || shared.is_to_redraw.swap(false, Ordering::SeqCst) {
             size = new;
             view.resize(size.0, size.1);
         }
         view.set_notice(shared.notice.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let text = view.draw(screen.screen());
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
-        let followed = follower.next(Some(LOOK))?;
+        if let Some(text) = view.draw(screen.screen()) {
+            drawn = Instant::now();
+            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
+        }
+        let growth = follower.wait_beyond(screen.offset(), Some(LOOK))?;
         let mut buffer = [0; 64];
         while let Attempt::Moved(_) = pipe::try_read(&woken, &mut buffer) {}
         if shared.is_detached.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if let Followed::Piece(_) = followed {
-            std::thread::sleep(FRAME.saturating_sub(began.elapsed()));
+        if growth == Growth::More {
+            std::thread::sleep(FRAME.saturating_sub(drawn.elapsed()));
         }
         screen.advance()?;
-        if followed == Followed::End {
+        if growth == Growth::End {
             return Ok(());
         }
     }
