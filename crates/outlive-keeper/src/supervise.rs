@@ -379,11 +379,10 @@ impl Keeper {
         match &mut self.ending.killing {
             Some(killing) => killing.hasten(&mut self.containment, signal, grace_ms, now_us),
             None => {
-                if signal == Signal::TERM && self.terminal.is_some() {
-                    // As when a terminal is closed: interactive shells ignore TERM.
-                    self.containment.send(Signal::HUP);
-                }
-                self.ending.killing = Some(Killing::begin(&mut self.containment, signal, grace_ms, now_us));
+                // As when a terminal is closed: interactive shells ignore TERM.
+                let hang_up = signal == Signal::TERM && self.terminal.is_some();
+                let killing = Killing::begin(&mut self.containment, signal, hang_up, grace_ms, now_us);
+                self.ending.killing = Some(killing);
             }
         }
         self.note_pause();
