@@ -185,6 +185,7 @@ impl Keeper {
             if let Some(terminal) = &mut self.terminal {
                 terminal.look_through(&buffer[..count], self.recorder.end());
                 self.answer(Vec::new());
+                self.keep_screen();
             }
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));

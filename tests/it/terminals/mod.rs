@@ -8,6 +8,7 @@ mod keys;
 mod play;
 mod programs;
 mod screen;
+mod survival;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};
