@@ -4,6 +4,7 @@
 
 mod attach;
 mod export;
+mod hostile;
 mod keys;
 mod play;
 mod programs;
