@@ -146,6 +146,55 @@ fn who_only_looks_neither_types_nor_sizes() {
 }
 
 #[test]
+fn a_window_that_keeps_the_size_can_be_fitted() {
+    let home = Home::new();
+    let job = start(&home, &["--size", "60x10"], ECHOES);
+    home.wait_for_output(&job, "10 60");
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.outlive("one", &format!("attach --size fixed {job}"));
+    tmux.shows("one", "10 60");
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "f"]);
+    tmux.shows("one", "20 80");
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+    tmux.shows("one", "goes on");
+    until("the job has its own size again", || home.json(["screen", &job])["size"] == "60x10");
+    home.run(["kill", &job]).ok();
+}
+
+/// Both windows are of one tmux, which makes a buffer of all that is copied.
+#[test]
+fn what_is_copied_comes_to_the_window_that_leads() {
+    let home = Home::new();
+    let copies = "while read -r text; do printf '\\033]52;c;?\\007\\033]52;c;%s\\007copied\\r\\n' \"$(printf %s \"$text\" | base64)\"; done";
+    let job = start(&home, &[], copies);
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.tell(&["set-option", "-s", "set-clipboard", "on"]);
+    tmux.tell(&["new-session", "-d", "-x", "50", "-y", "12", "-s", "two", "bash --norc --noprofile"]);
+    tmux.greet("two");
+    for window in ["one", "two"] {
+        tmux.outlive(window, &format!("attach {job}"));
+    }
+    until("both look", || viewers(&home).len() == 2);
+    let buffers = || tmux.tell(&["list-buffers", "-F", "#{buffer_sample}"]);
+    tmux.line("one", "from the first");
+    until("it is copied", || buffers() == "from the first\n");
+    tmux.line("two", "from the second");
+    until("it is copied once", || buffers() == "from the second\nfrom the first\n");
+    // Later viewers see that it was copied, and copy nothing.
+    kill_viewers(&home);
+    tmux.tell(&["new-session", "-d", "-x", "60", "-y", "15", "-s", "three", "bash --norc --noprofile"]);
+    tmux.greet("three");
+    tmux.outlive("three", &format!("attach {job}"));
+    tmux.shows("three", "copied");
+    tmux.line("three", "from the third");
+    until("it is copied", || buffers().starts_with("from the third\n"));
+    assert_eq!(buffers().lines().count(), 3, "{}", buffers());
+    let printed = String::from_utf8(home.logs(&job)).unwrap();
+    assert!(!printed.contains("^[]52"), "no clipboard was read: {printed:?}");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
 fn a_viewer_that_is_ended_leaves_the_window_as_it_was() {
     let home = Home::new();
     let job = start(&home, &[], ECHOES);

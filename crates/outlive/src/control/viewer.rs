@@ -63,6 +63,30 @@ impl Viewer<'_> {
         bytes.chunks(MAX_INPUT).try_for_each(|piece| self.ask(&Request::Keys(piece.to_vec())))
     }
 
+    /// Gives the job's terminal the size of this viewer's, as if a person had typed here.
+    ///
+    /// # Errors
+    ///
+    /// If the keeper cannot be reached any more.
+    pub fn fit(&mut self, size: TerminalSize) -> Result<(), ControlError> {
+        self.sizing = Sizing::Latest;
+        self.resize(size)?;
+        self.ask(&Request::Keys(Vec::new()))
+    }
+
+    /// Tells whether a person typed last at this viewer, or there is no other. A keeper of an earlier version says no.
+    ///
+    /// # Errors
+    ///
+    /// If the keeper cannot be reached any more.
+    pub fn leads(&mut self) -> Result<bool, ControlError> {
+        match self.ask(&Request::Leads) {
+            Ok(()) => Ok(true),
+            Err(ControlError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn ask(&mut self, request: &Request) -> Result<(), ControlError> {
         match self.connection.ask(request, UNREAD.max(PATIENCE))? {
             Reply::Accepted => Ok(()),

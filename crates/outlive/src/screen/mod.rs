@@ -170,6 +170,11 @@ impl JobScreen {
         self.checkpoints.keep(&mut self.screen, self.time, place, self.output.start());
     }
 
+    /// Returns what the program wrote to the clipboard since this was asked last; see [`Screen::take_clipboard`].
+    pub fn take_clipboard(&mut self) -> Option<String> {
+        self.screen.take_clipboard()
+    }
+
     /// Returns the screen.
     pub fn screen(&self) -> &Screen {
         &self.screen

@@ -173,20 +173,23 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
     let signals = Caught::new(&[Signal::WINCH, Signal::TERM, Signal::HUP]).map_err(failed)?;
     let (woken, wake) = pipe::new().map_err(failed)?;
     pipe::set_nonblocking(&woken).map_err(failed)?;
-    let (stopped, stop) = pipe::new().map_err(failed)?;
+    let (told, tell) = pipe::new().map_err(failed)?;
+    pipe::set_nonblocking(&told).map_err(failed)?;
+    let tell = File::from(tell);
     let shared = Shared {
         is_detached: AtomicBool::new(false),
         size: Mutex::new(size),
         notice: Mutex::new(None),
+        clipboard: Mutex::new(None),
         is_to_redraw: AtomicBool::new(false),
         wake: File::from(wake),
     };
     let window = Window::take().map_err(failed)?;
     let left = std::thread::scope(|scope| {
-        let typing = scope.spawn(|| type_on(viewer, manner, &signals, &shared, stopped));
-        let drawn = draw_on(store, job, &shared, woken);
+        let typing = scope.spawn(|| type_on(viewer, manner, &signals, &shared, told));
+        let drawn = draw_on(store, job, &shared, woken, &tell);
         // The other thread ends when this is closed.
-        drop(stop);
+        drop(tell);
         let typed = typing.join().unwrap_or(Ok(()));
         match (shared.is_detached.load(Ordering::SeqCst), typed) {
             (true, _) => drawn.map(|()| Left::Detached),
@@ -198,11 +201,13 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
     left.map_err(failed)
 }
 
-/// What the thread that types tells the one that draws.
+/// What the thread that types and the one that draws tell each other.
 struct Shared {
     is_detached: AtomicBool,
     size: Mutex<(u16, u16)>,
     notice: Mutex<Option<String>>,
+    /// What the job wrote to the clipboard, for the thread that types: it can ask whether this viewer leads.
+    clipboard: Mutex<Option<String>>,
     is_to_redraw: AtomicBool,
     wake: File,
 }
@@ -253,8 +258,10 @@ fn give_back() {
 }
 
 /// Draws what the job prints, until it has ended or the person leaves.
-fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd) -> io::Result<()> {
+fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd, mut tell: &File) -> io::Result<()> {
     let Some(mut screen) = JobScreen::of(job)? else { return Ok(()) };
+    // What was copied before is not copied again.
+    screen.take_clipboard();
     let mut follower = Follower::new(store, job, screen.offset())?.stopped_by(Some(woken.as_fd()));
     let mut size = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
     let mut view = View::new(size.0, size.1);
@@ -280,19 +287,24 @@ fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd) -> io::Res
             std::thread::sleep(FRAME.saturating_sub(drawn.elapsed()));
         }
         screen.advance()?;
+        if let Some(text) = screen.take_clipboard() {
+            *shared.clipboard.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+            tell.write_all(b".")?;
+        }
         if growth == Growth::End {
             return Ok(());
         }
     }
 }
 
-/// Passes on what is typed and how large the window is, until the person leaves or `stopped` is closed at its other end.
+/// Passes on what is typed and how large the window is, and to the window what the job copies, until the person leaves or `told` is
+/// closed at its other end.
 fn type_on(
     mut viewer: Viewer<'_>,
     mut manner: Manner,
     signals: &Caught,
     shared: &Shared,
-    stopped: OwnedFd,
+    told: OwnedFd,
 ) -> Result<(), ControlError> {
     let stdin = io::stdin();
     let detach = || {
@@ -301,10 +313,17 @@ fn type_on(
     };
     loop {
         let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
-        let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd()];
+        let fds = [stdin.as_fd(), signals.as_fd(), told.as_fd()];
         let is_any = poll::any_readable(fds, limit).unwrap_or(true);
-        if poll::readable(stopped.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
+        let mut buffer = [0; 4096];
+        if let Attempt::Closed | Attempt::Failed(_) = pipe::try_read(&told, &mut buffer) {
             return Ok(());
+        }
+        let copied = shared.clipboard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(copied) = copied.filter(|_| !manner.is_view_only)
+            && viewer.leads()?
+        {
+            print_bytes(format!("\x1b]52;{copied}\x1b\\").as_bytes());
         }
         let mut typed = Vec::new();
         while let Some(signal) = signals.next() {
@@ -321,7 +340,6 @@ fn type_on(
         if !is_any {
             typed.extend(manner.prefix.give_up());
         } else if poll::readable(stdin.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
-            let mut buffer = [0; 4096];
             match pipe::try_read(&stdin, &mut buffer) {
                 Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
                 Attempt::WouldBlock => {}
@@ -348,9 +366,15 @@ fn type_on(
                     shared.is_to_redraw.store(true, Ordering::SeqCst);
                     shared.wake();
                 }
+                Typed::Fit if !manner.is_view_only => {
+                    if let Some((columns, rows)) = terminal::size(io::stdout()) {
+                        viewer.fit(TerminalSize::new(columns, rows))?;
+                    }
+                }
+                Typed::Fit => {}
                 Typed::Help => {
                     *notice = Some(
-                        " d: detach   r: redraw   the prefix again: type it   any other key: goes on "
+                        " d: detach   r: redraw   f: fit its size to this window   the prefix again: type it "
                             .to_owned(),
                     );
                     shared.wake();
