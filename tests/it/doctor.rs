@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use outlive_core::outcome::CLOSED_AT;
-use outlive_tests::{Home, SmallDisk, is_running, pid, signal, until};
+use outlive_tests::{Home, SmallDisk, is_running, pid, until};
 use serde_json::{Value, json};
 
 fn ended(home: &Home, line: &str) -> String {
@@ -125,7 +125,7 @@ fn an_orphan_is_told_with_how_to_end_it() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
     let keeper = pid(&home.show(&job), "keeper_pid");
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !is_running(keeper));
     let report = home.run(["--json", "doctor", "--fix"]).code(1).json();
     let action = report["findings"][0]["action"].as_str().unwrap();

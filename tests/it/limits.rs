@@ -133,7 +133,7 @@ fn the_mark_of_a_job_that_died_with_its_keeper_does_not_count() {
     let job = home.start(["sleep", "300"]);
     let shown = home.show(&job);
     let (keeper, command) = (pid(&shown, "keeper_pid"), pid(&shown, "pid"));
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     signal(command, "KILL");
     until("both are gone", || !is_running(keeper) && !is_running(command));
     assert_eq!(marks(&home), 1, "nobody could remove it");
@@ -188,7 +188,7 @@ fn a_job_that_lost_its_keeper_counts_while_its_command_runs() {
     let job = home.start(["sleep", "300"]);
     let shown = home.show(&job);
     let (keeper, command) = (pid(&shown, "keeper_pid"), pid(&shown, "pid"));
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !is_running(keeper));
     home.run(["run", "--", "true"]).code(5);
     signal(command, "KILL");

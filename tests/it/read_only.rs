@@ -112,10 +112,10 @@ fn a_read_only_store_says_so_and_is_the_same_afterwards() {
     assert_answers(
         &home,
         &[
-            (&["list"], 0, "failed (4)"),
+            (&["list"], 0, "failed: 4"),
             (&["show", &old], 0, "exited with 4"),
             (&["logs", &old], 0, "old\n"),
-            (&["wait", &old], 0, "exited with 4"),
+            (&["wait", &old], 7, "exited with 4"),
             (&["run", "--", "true"], 1, "Read-only file system"),
             (&["run", "--wait", "--", "true"], 1, "Read-only file system"),
             (&["send", &old, "a word"], 1, "has ended"),

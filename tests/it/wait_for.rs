@@ -121,7 +121,10 @@ fn the_first_line_decides_whichever_it_matches() {
     let home = Home::new();
     let job = home.start_line("echo good; echo bad; exit 3");
     home.wait(&job);
-    assert_eq!(outcome(&wait(&home, &[&job, "--match", "good", "--fail-match", "bad"]).ok().json()), "match");
+    assert_eq!(
+        outcome(&wait(&home, &[&job, "--match", "good", "--fail-match", "bad"]).code(7).json()),
+        "match"
+    );
     assert_eq!(
         outcome(&wait(&home, &[&job, "--match", "bad", "--fail-match", "good"]).code(6).json()),
         "fail_match"
@@ -306,8 +309,13 @@ fn silence_is_waited_for() {
 #[test]
 fn any_event_is_waited_for() {
     let home = Home::new();
-    let one = start_repeating(&home, &["--session", "s"]);
-    let two = start_repeating(&home, &["--session", "t"]);
+    // They read nothing: a job that waits for input has an event of that, too, sooner or later.
+    let start = |session: &str| {
+        let script = format!("until [ -e {session} ]; do sleep 0.05; done");
+        home.start_with(&["--session", session], ["sh", "-c", &script])
+    };
+    let end = |session: &str| std::fs::write(home.path().join(session), "").expect("the home is writable");
+    let (one, two) = (start("s"), start("t"));
     // The keeper answers the starter before it writes the event of the start.
     for session in ["s", "t"] {
         let started = home.json(["wait", "--session", session, "--event", "--since", "0"]);
@@ -320,17 +328,17 @@ fn any_event_is_waited_for() {
     // One in a session that was not there before.
     let of_new = waiter(&home, &["--session", "u", "--event"]);
     assert!(!home.store().join("sessions/u").exists(), "it is not made by asking for it");
-    let three = start_repeating(&home, &["--session", "u"]);
+    let three = start("u");
     let (code, told) = answer(of_new);
     assert_eq!((code, &told["job"], &told["event"]["event"]), (0, &json!(three), &json!("started")));
     let (code, told) = answer(of_all);
     assert_eq!((code, outcome(&told), &told["job"]), (0, "event", &json!(three)));
     assert_eq!((&told["event"]["event"], &told["event"]["session"]), (&json!("started"), &json!("u")));
-    home.run(["send", &one, "--eof"]).ok();
+    end("s");
     let (code, told) = answer(of_session);
     assert_eq!((code, &told["job"], &told["event"]["event"]), (0, &json!(one), &json!("exited")));
     assert_eq!(told["status"], "completed");
-    home.run(["send", &two, "--eof"]).ok();
+    end("t");
     let (code, told) = answer(of_job);
     assert_eq!((code, outcome(&told), &told["event"]["event"]), (0, "event", &json!("exited")));
     // After a sequence: what happened since comes at once, one after the other.
@@ -398,7 +406,7 @@ fn groups_and_sessions_are_waited_for_and_ended() {
     for job in [&theirs, &other] {
         assert_eq!(home.show(job)["status"], "running");
     }
-    let ended = home.json(["wait", "--group", "g", "--session", "s"]);
+    let ended = home.run(["--json", "wait", "--group", "g", "--session", "s"]).code(7).json();
     assert_eq!((outcome(&ended), &ended["jobs"][1]["status"]), ("exit", &json!("killed")));
     home.run(["wait", "--group", "g", "--timeout", "20ms"]).code(4);
     // A session: what is live in it now.
@@ -431,9 +439,9 @@ fn the_end_of_a_job_without_keeper_is_told_too() {
             signal(keeper, "STOP");
             signal(command, "KILL");
             until("the command is dead", || !is_running(command));
-            signal(keeper, "KILL");
+            outlive_tests::kill_with_guard(keeper);
         } else {
-            signal(keeper, "KILL");
+            outlive_tests::kill_with_guard(keeper);
             until("it is an orphan", || home.show(&job)["orphaned"] == true);
             let late = waiter(&home, &[&job, "--match", "never"]);
             signal(command, "KILL");

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 pub(crate) use outlive::one_line;
 
 use outlive::duration::{format_duration, format_size};
-use outlive::{JobObject, Port, Status, Survival, Usage};
+use outlive::{Cause, JobObject, Port, State, Status, Survival, Usage, WaitStatus, signal_name};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -85,6 +85,23 @@ pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> String {
         Status::Killed | Status::TimedOut => "33",
     };
     if is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// Tells how a job is doing in a few words: `running, paused`, `failed: 3`, `never started: no such file`.
+pub(crate) fn short_state(state: &State) -> String {
+    let words = state.words();
+    let special = words.strip_prefix(state.status.word()).unwrap_or_default();
+    let outcome = state.outcome.as_ref();
+    let status = match outcome.map(|outcome| (&outcome.cause, outcome.wait_status)) {
+        Some((Cause::NeverStarted(never), _)) => format!("never started: {}", never.cause()),
+        Some((Cause::Oom, _)) => "failed: out of memory".to_owned(),
+        Some((Cause::Natural, WaitStatus::Exited { code: code @ 1.. })) => format!("failed: {code}"),
+        Some((Cause::Natural, WaitStatus::Signaled { signal, .. })) => {
+            format!("failed: {}", signal_name(signal))
+        }
+        _ => state.status.word().replace('_', " "),
+    };
+    one_line(&format!("{status}{special}"))
 }
 
 /// Tells in one line how a job ended: `tests-3f9c failed: exited with 1 after 42s`.

@@ -304,15 +304,15 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         crate::log(&format!("{} is called", tool.name));
-        let given = request.arguments.unwrap_or_default();
+        let arguments = profile.arguments(tool, request.arguments.unwrap_or_default());
         let takes_tasks = context.client_capabilities().is_some_and(|known| known.supports_tasks());
-        if takes_tasks && tool.name == "wait" {
-            match self.work_on(&context, move |work, scope| tasks::begin(work, given, scope)).await? {
+        if takes_tasks && tool.name == "wait" && arguments.check().is_ok() {
+            match self.work_on(&context, move |work, scope| tasks::begin(work, arguments, scope)).await? {
                 Begun::Task(task) => return Ok(task.into()),
                 Begun::Answer(reply) => return Ok(self.answer(reply, &context.id).into()),
             }
         }
-        let reply = self.call(tool, Arguments::new(tool, given), &context).await;
+        let reply = self.call(tool, arguments, &context).await;
         Ok(self.answer(reply, &context.id).into())
     }
 }

@@ -90,7 +90,8 @@ impl Work {
         if !tool.waits {
             call.due();
         }
-        let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
+        let answered = call.arguments.check().and_then(|()| (tool.call)(&mut call));
+        let mut reply = answered.unwrap_or_else(|failure| self.profile.failed(failure));
         let due = call.take_due();
         let (texts, after) =
             due.map(|due| due.tell(&self.store, &reply.delivered, style)).unwrap_or_default();

@@ -9,13 +9,13 @@ use outlive_tests::{Home, binary, is_running, until};
 use super::start;
 
 /// A tmux of the test's own, ended with it.
-pub(super) struct Tmux<'a> {
+pub(crate) struct Tmux<'a> {
     home: &'a Home,
 }
 
 impl<'a> Tmux<'a> {
     /// Opens a window of this size with bash in it.
-    pub(super) fn open(home: &'a Home, columns: u16, rows: u16) -> Self {
+    pub(crate) fn open(home: &'a Home, columns: u16, rows: u16) -> Self {
         Self::open_with(home, columns, rows, "bash --norc --noprofile")
     }
 
@@ -35,7 +35,7 @@ impl<'a> Tmux<'a> {
         self.shows(window, "the shell is there");
     }
 
-    pub(super) fn tell(&self, arguments: &[&str]) -> String {
+    pub(crate) fn tell(&self, arguments: &[&str]) -> String {
         let mut command: Command = self.home.command("tmux");
         command.env_remove("TMUX").env("PS1", "$ ").env("TERM", "xterm-256color").env("SHELL", "/bin/bash");
         command.arg("-S").arg(self.home.path().join("tmux")).args(["-f", "/dev/null"]).args(arguments);
@@ -45,26 +45,26 @@ impl<'a> Tmux<'a> {
     }
 
     /// Types a line at the shell.
-    pub(super) fn line(&self, window: &str, line: &str) {
+    pub(crate) fn line(&self, window: &str, line: &str) {
         self.tell(&["send-keys", "-t", window, "-l", line]);
         self.tell(&["send-keys", "-t", window, "Enter"]);
     }
 
     /// Runs `outlive` at the shell.
-    pub(super) fn outlive(&self, window: &str, arguments: &str) {
+    pub(crate) fn outlive(&self, window: &str, arguments: &str) {
         self.line(window, &format!("{} {arguments}", binary("outlive").display()));
     }
 
-    pub(super) fn screen(&self, window: &str) -> String {
+    pub(crate) fn screen(&self, window: &str) -> String {
         self.tell(&["capture-pane", "-p", "-t", window])
     }
 
-    pub(super) fn shows(&self, window: &str, text: &str) {
+    pub(crate) fn shows(&self, window: &str, text: &str) {
         until(&format!("{window} shows {text:?}"), || self.screen(window).contains(text));
     }
 
     /// Returns the modes of the window that a program can have left behind.
-    pub(super) fn modes(&self, window: &str) -> String {
+    pub(crate) fn modes(&self, window: &str) -> String {
         let modes = "#{alternate_on} #{cursor_flag} #{insert_flag} #{keypad_cursor_flag} #{keypad_flag} #{mouse_any_flag} #{origin_flag} #{wrap_flag}";
         self.tell(&["display-message", "-p", "-t", window, modes])
     }
@@ -215,38 +215,48 @@ fn a_viewer_that_is_ended_leaves_the_window_as_it_was() {
     home.run(["kill", &job]).ok();
 }
 
-/// A killed viewer leaves the window as it was last. Bash sets its own terminal right; this shell leaves it raw.
-#[test]
-fn a_window_is_mended_after_its_viewer_was_killed() {
+/// A killed viewer leaves the window as it was last. Bash sets its own terminal right; this shell leaves it raw. `mends` is given the
+/// job, and what is typed at the shell.
+fn after_a_kill(mends: impl Fn(&Tmux<'_>, &str, &dyn Fn(&str))) {
     let home = Home::new();
     let job = start(&home, &[], ECHOES);
     home.wait_for_output(&job, "40 120");
-    for mends in ["attach --reset", "attach {job}"] {
-        let tmux = Tmux::open_with(&home, 80, 20, "sh");
-        let before = tmux.modes("one");
-        tmux.line("one", "stty -g > before; echo it is $?");
-        tmux.shows("one", "it is 0");
-        tmux.outlive("one", &format!("attach {job}"));
-        tmux.shows("one", "20 80");
-        kill_viewers(&home);
-        tmux.shows("one", "Killed");
-        assert_ne!(tmux.modes("one"), before, "nothing has set it right");
+    let tmux = Tmux::open_with(&home, 80, 20, "sh");
+    let before = tmux.modes("one");
+    tmux.line("one", "stty -g > before; echo it is $?");
+    tmux.shows("one", "it is 0");
+    tmux.outlive("one", &format!("attach {job}"));
+    tmux.shows("one", "20 80");
+    kill_viewers(&home);
+    tmux.shows("one", "Killed");
+    assert_ne!(tmux.modes("one"), before, "nothing has set it right");
+    mends(&tmux, &job, &|arguments| {
         // Enter is no end of a line in a raw terminal.
-        let line = format!("{} {}", binary("outlive").display(), mends.replace("{job}", &job));
+        let line = format!("{} {arguments}", binary("outlive").display());
         tmux.tell(&["send-keys", "-t", "one", "-l", &line]);
         tmux.tell(&["send-keys", "-t", "one", "C-j"]);
-        if mends != "attach --reset" {
-            until("there is a viewer", || !viewers(&home).is_empty());
-            tmux.line("one", "again");
-            tmux.shows("one", "got again");
-            tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
-            tmux.shows("one", "goes on");
-        }
-        until("the window is as it was", || tmux.modes("one") == before);
-        tmux.line("one", "stty -g | cmp - before && echo same settings");
-        tmux.shows("one", "\nsame settings");
-    }
+    });
+    until("the window is as it was", || tmux.modes("one") == before);
+    tmux.line("one", "stty -g | cmp - before && echo same settings");
+    tmux.shows("one", "\nsame settings");
     home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn a_window_is_reset_after_its_viewer_was_killed() {
+    after_a_kill(|_, _, run| run("attach --reset"));
+}
+
+#[test]
+fn the_next_viewer_mends_a_window_whose_viewer_was_killed() {
+    after_a_kill(|tmux, job, run| {
+        run(&format!("attach {job}"));
+        until("there is a viewer", || !viewers(tmux.home).is_empty());
+        tmux.line("one", "again");
+        tmux.shows("one", "got again");
+        tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+        tmux.shows("one", "goes on");
+    });
 }
 
 /// Lists the viewers of a home.

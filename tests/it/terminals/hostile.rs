@@ -32,7 +32,7 @@ fn numbered(count: usize, each: impl Fn(usize) -> String) -> Vec<u8> {
 fn endure(hostile: &[u8]) {
     let home = Home::new();
     let printed = [hostile, END.as_bytes()].concat();
-    std::fs::write(home.path().join("hostile"), &printed).unwrap();
+    std::fs::write(home.path().join("hostile"), &printed).expect("the home can be written");
     home.configure("[job]\noutput_cap = \"off\"\n");
     let tmux = Tmux::open(&home, 100, 30);
     let mut client = Mcp::start(&home, Era::Handshake);

@@ -14,6 +14,8 @@ mod survival;
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};
 
+pub(crate) use attach::Tmux;
+
 /// Starts a line for the shell in a terminal.
 fn start(home: &Home, options: &[&str], line: &str) -> String {
     let arguments = [&["run", "--pty"], options, &[line]].concat();

@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::args::Wait;
 use crate::commands::Context;
 use crate::commands::events::{self, Gap};
-use crate::failure::Failure;
+use crate::commands::run::own_code;
+use crate::failure::{Failure, UNSUCCESSFUL};
 use crate::render::{ending, one_line, print, print_json};
 
 /// How much of the output's end comes with the answer.
@@ -44,6 +45,10 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failure> {
+    if arguments.exit_code && arguments.jobs.len() != 1 {
+        let hint = "without --exit-code, `wait` tells of several by 0 and 7";
+        return Err(Failure::usage("wait: --exit-code is for one job", hint));
+    }
     let conditions = conditions(arguments)?;
     let jobs = chosen(context, arguments)?;
     for job in jobs.iter().filter(|job| job.spec().ready().is_some()) {
@@ -72,7 +77,15 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
         job.mark_seen();
         job.mark_delivered(&context.reader);
     }
-    if result.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &result, arguments)) }
+    if !result.is_reached {
+        return Err(failure(&objects, &result, arguments));
+    }
+    if let ([state], true) = (result.states.as_slice(), arguments.exit_code) {
+        return Ok(own_code(state));
+    }
+    let has_failed = |status: Status| status.has_ended() && status != Status::Completed;
+    let failed = objects.iter().any(|object| has_failed(object.status));
+    Ok(if failed { ExitCode::from(UNSUCCESSFUL) } else { ExitCode::SUCCESS })
 }
 
 fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {

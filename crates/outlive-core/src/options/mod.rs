@@ -36,7 +36,7 @@ job_options! {
         /// Time between TERM and KILL
         grace: Millis as grace_ms = 5_000, "DURATION", RUN.config();
 
-        /// Standard input: nothing (this is the default), or what `outlive send` writes
+        /// Standard input: null for nothing, open for what `outlive send` writes; without it null, or with --wait a pipe or file
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
 
         /// Run it in a terminal of its own, as programs expect that ask, draw or colour; `attach` shows it, `send` types into it

@@ -83,6 +83,15 @@ impl Hello {
     }
 }
 
+/// Where a piece of input belongs: a request that is sent again, because the keeper died meanwhile, repeats nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// A random number that the writer has for all its pieces; 0: it has none, and sends nothing twice.
+    pub client: u64,
+    /// How many bytes it has sent before this piece.
+    pub offset: u64,
+}
+
 /// What a front end asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
@@ -103,7 +112,7 @@ pub enum Request {
         by: String,
     },
     /// Write this to the command's standard input. The answer comes when the keeper has it in its bounded buffer.
-    Input(Vec<u8>),
+    Input(Vec<u8>, Place),
     /// Close the command's standard input once it has read what was written before.
     Eof,
     /// Drop the output so far. Offsets and line numbers continue.
@@ -141,7 +150,9 @@ impl Request {
             Self::Kill { signal, grace_ms, by } => {
                 Writer::new(KILL).i32(*signal).option_u64(*grace_ms).bytes(by.as_bytes()).finish()
             }
-            Self::Input(bytes) => Writer::new(INPUT).bytes(bytes).finish(),
+            Self::Input(bytes, place) => {
+                Writer::new(INPUT).bytes(bytes).u64(place.client).u64(place.offset).finish()
+            }
             Self::Eof => Writer::new(EOF).finish(),
             Self::Clear => Writer::new(CLEAR).finish(),
             Self::Pause => Writer::new(PAUSE).finish(),
@@ -172,7 +183,12 @@ impl Request {
         Ok(match kind {
             SIGNAL => Self::Signal { signal: reader.i32()?, by: reader.text()? },
             KILL => Self::Kill { signal: reader.i32()?, grace_ms: reader.option_u64()?, by: reader.text()? },
-            INPUT => Self::Input(reader.bytes()?.to_vec()),
+            INPUT => {
+                let bytes = reader.bytes()?.to_vec();
+                // Earlier front ends send no place.
+                let place = reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()? }));
+                Self::Input(bytes, place.unwrap_or_default())
+            }
             EOF => Self::Eof,
             CLEAR => Self::Clear,
             PAUSE => Self::Pause,
@@ -303,7 +319,7 @@ mod tests {
             Request::Signal { signal: 10, by: "cli".into() },
             Request::Kill { signal: 15, grace_ms: Some(1), by: String::new() },
             Request::Kill { signal: 9, grace_ms: None, by: "x".into() },
-            Request::Input(vec![0, 255, b'\n']),
+            Request::Input(vec![0, 255, b'\n'], Place { client: 7, offset: 1 << 40 }),
             Request::Eof,
             Request::Clear,
             Request::Pause,

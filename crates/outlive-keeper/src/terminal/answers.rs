@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::process::{ChildStdout, Command, Stdio};
 
 use outlive_core::terminal::query::{Answer, Facts, Queries, Query};
@@ -56,6 +56,11 @@ enum Waiting {
 impl Answers {
     pub(crate) fn set_program(&mut self, program: Option<OwnedFd>) {
         self.program = program;
+    }
+
+    /// Returns the number of the program's descriptor.
+    pub(crate) fn program_fd(&self) -> Option<RawFd> {
+        self.program.as_ref().map(AsRawFd::as_raw_fd)
     }
 
     /// Finds the questions in output that ends at `log_end` of the log.

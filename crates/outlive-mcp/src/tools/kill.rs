@@ -7,12 +7,12 @@ use outlive::{ControlError, Job, Kill, Killed, Signal};
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
 use crate::jobs::{self, BY, failed};
-use crate::reply::{Failure, Reply, push_line, quoted};
+use crate::reply::{Failure, MARK, Reply, push_own_line, quoted};
 
 pub(crate) static TOOL: Tool = Tool {
     name: "kill",
     title: "End jobs",
-    description: "End jobs with every process they started: TERM, then KILL after a grace, until nothing is left. By id, name, group, or the port a job listens on. With signal (INT, HUP, USR1 …) it is only sent, unless it is TERM or KILL. Only jobs of outlive are ever touched.",
+    description: "End jobs with every process they started: TERM, then KILL after a grace. By id, name, group, or the port a job listens on. Another signal (INT, HUP, USR1 …) is only sent. Only jobs of outlive are touched.",
     parameters: &[
         Parameter::new("job", Kind::Text, "Id or name"),
         Parameter::new("jobs", Kind::Texts, "Several"),
@@ -115,7 +115,7 @@ fn tell(
         return Err(failure.clone());
     }
     let header = match body.lines().count() {
-        1 if failures.is_empty() => std::mem::take(&mut body).trim_end().to_owned(),
+        1 if failures.is_empty() => std::mem::take(&mut body).trim_start_matches(MARK).trim().to_owned(),
         count => format!("{count} of {asked} jobs:"),
     };
     let mut reply = Reply::new(header).body(body);
@@ -149,5 +149,5 @@ fn describe(job: &Job, killed: &Killed, sent: Option<Signal>, body: &mut String)
         }
     };
     let untraced = killed.untraced.as_ref().map(|untraced| format!("; {untraced}")).unwrap_or_default();
-    push_line(body, &format!("{} {what}{untraced}", job.id()));
+    push_own_line(body, &format!("{} {what}{untraced}", job.id()));
 }

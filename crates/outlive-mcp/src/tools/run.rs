@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use outlive::{Job, JobChoices, OPTIONS, OptionForm, Request, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::read_output::answer;
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, shown};
 use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
@@ -16,19 +16,20 @@ use crate::starting;
 pub(crate) static TOOL: Tool = Tool {
     name: "run",
     title: "Run a command",
-    description: "Start a shell command (dev server, build, tests, watcher, anything long-running) as a background job that outlives this session, and wait up to wait_ms for its end. Ended: exit code and output. Else: a job id, the output so far; it goes on: use wait or read_output. Do not add &, nohup, sleep or | tail.",
+    description: "Start a shell command (dev server, build, tests, watcher) as a background job, and wait up to wait_ms for its end. Ended: exit code and output. Else: a job id; it goes on: use wait or read_output. Do not add &, nohup, sleep or | tail.",
     parameters: &PARAMETERS,
     hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
     waits: true,
     call,
 };
 
-const OWN: [Parameter; 5] = [
+const OWN: [Parameter; 6] = [
     Parameter::required("command", Kind::Text, "Shell command line"),
     Parameter::new("cwd", Kind::Text, "Directory; default: the project's"),
     Parameter::new("env", Kind::Variables, "Variables to add"),
-    Parameter::new("wait_ms", Kind::Number, "Wait so long for its end: default 10000, at most 45000"),
+    Parameter::new("wait_ms", Kind::Number, "Default 10000"),
     Parameter::new("background", Kind::Flag, "Do not wait"),
+    Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
 ];
 
 /// The parameters of `run` alone, then the job options that are declared for MCP.
@@ -92,10 +93,10 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 }
 
 /// Reports the state of a job that was just started, with all its output.
-fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
+fn report(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
     let mut state = job.state(call.store);
     let question = jobs::question(call, &job, &mut state);
-    let selection = Selection::after(0, call.room(), state.is_live());
+    let selection = Selection::after(0, call.room_for(&state)?, state.is_live());
     let shown = show(&job, &selection).map_err(|error| Failure::of("cannot read its output", &error))?;
     let has_ended = state.status.has_ended();
     let header = match (has_ended, shown.range.is_some()) {
@@ -170,30 +171,13 @@ fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Optio
 
 /// Returns the command; the error for anything but a string shows the right call.
 fn command(value: Option<&Value>) -> Result<String, Failure> {
-    let example = "for example run command=\"npm run dev\" name=\"web\"";
-    let again = |line: &str| format!("call run again with command={line:?}");
-    let is_no_line =
-        |what: &str| Failure::new(format!("command is {what}, and must be one line for the shell"));
-    let list = |words: &[Value], what: &str| {
-        let words = words.iter().map(|word| outlive::quote(word.as_str().unwrap_or_default()));
-        is_no_line(what).next(again(&words.collect::<Vec<_>>().join(" ")))
+    let wrong = match value {
+        None => "run needs command".to_owned(),
+        Some(Value::String(line)) if line.trim().is_empty() => "command is empty".to_owned(),
+        Some(Value::String(line)) => return Ok(line.clone()),
+        Some(other) => {
+            format!("command must be one line for the shell, and is {}", shown(&other.to_string()))
+        }
     };
-    let object = |fields: &Map<String, Value>| {
-        let inner = ["command", "cmd"].iter().find_map(|name| fields.get(*name)?.as_str());
-        is_no_line("an object").next(inner.map_or_else(|| example.to_owned(), again))
-    };
-    Err(match value {
-        None => Failure::new("run needs command").next(example),
-        Some(Value::String(line)) => match serde_json::from_str::<Value>(line) {
-            Ok(Value::Array(words)) if !words.is_empty() && words.iter().all(Value::is_string) => {
-                list(&words, "a JSON list")
-            }
-            Ok(Value::Object(fields)) => object(&fields),
-            _ if line.trim().is_empty() => Failure::new("command is empty").next(example),
-            _ => return Ok(line.clone()),
-        },
-        Some(Value::Array(words)) => list(words, "a list"),
-        Some(Value::Object(fields)) => object(fields),
-        Some(other) => Failure::new(format!("command must be a string, and is {other}")).next(example),
-    })
+    Err(Failure::new(wrong).next("for example run command=\"npm run dev\" name=\"web\""))
 }

@@ -13,24 +13,25 @@ use super::read_output::{answer, pattern, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::jobs::{self, LONGEST_WAIT_MS, summary};
 use crate::reading::{Selection, show};
-use crate::reply::{Failure, Reply, push_line, quoted};
+use crate::reply::{Failure, Reply, push_line, push_own_line, quoted};
 
 const FOR: [&str; 7] = ["exit", "ready", "match", "port", "idle", "input", "event"];
 
 pub(crate) static TOOL: Tool = Tool {
     name: "wait",
     title: "Wait for jobs",
-    description: "Wait until jobs end (for=exit, the default), get ready, print a line that matches pattern, listen on port, fall silent (idle), wait for input, or, without jobs, until anything happens to any job. Use this instead of sleep or polling. Returns new output at the end of a job. When the time is over the jobs go on: call it again.",
+    description: "Wait until jobs end (the default), get ready, print a line that matches pattern, listen on port, fall silent or ask for input; without jobs, until anything happens. Use it instead of sleep or polling. When the time is over, jobs go on: call it again.",
     parameters: &[
         Parameter::new("jobs", Kind::Texts, "Ids or names; none: any event"),
         Parameter::new("group", Kind::Text, "All jobs of this group"),
         Parameter::new("all", Kind::Flag, "All of them, not the first"),
-        Parameter::new("for", Kind::Word(&FOR), "What to wait for"),
-        Parameter::new("pattern", Kind::Text, "Regex, for match"),
+        Parameter::new("for", Kind::Word(&FOR), ""),
+        Parameter::new("pattern", Kind::Text, "Regex"),
         Parameter::new("fail_pattern", Kind::Text, "Regex of a line that ends the wait as failed"),
-        Parameter::new("port", Kind::Number, "For port"),
-        Parameter::new("idle_ms", Kind::Number, "For idle: silent so long; default 2000"),
-        Parameter::new("timeout_ms", Kind::Number, "Default 45000"),
+        Parameter::new("port", Kind::Number, ""),
+        Parameter::new("idle_ms", Kind::Number, "Silent so long; default 2000"),
+        Parameter::new("timeout_ms", Kind::Number, ""),
+        Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
     waits: true,
@@ -77,9 +78,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 /// Returns the jobs and the kind of condition.
 fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
-    let mut references = call.arguments.texts("jobs")?;
-    // The parameter of other tools is understood, too.
-    references.extend(call.arguments.texts("job")?);
+    let references = call.arguments.texts("jobs")?;
     let group = call.arguments.text("group")?;
     let goal = call.arguments.word("for", &FOR)?;
     let is_all = references.is_empty() && group.is_none();
@@ -127,7 +126,6 @@ pub(crate) fn pinned(
         let ids: Vec<Value> = jobs.iter().map(|job| job.id().as_str().into()).collect();
         given.insert("jobs".to_owned(), ids.into());
         given.remove("group");
-        given.remove("job");
     }
     Ok(given)
 }
@@ -160,7 +158,7 @@ fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
 
 /// Reports the result, and what to do next.
 fn tell(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     mut jobs: Vec<Job>,
     result: &WaitResult,
     waited: Option<Duration>,
@@ -198,7 +196,7 @@ fn tell(
     // With several jobs, a line for each.
     if jobs.len() > 1 {
         for (job, state) in jobs.iter().zip(&result.states) {
-            push_line(&mut reply.body, &summary(job, state));
+            push_own_line(&mut reply.body, &summary(job, state));
         }
     }
     let live = jobs.iter().zip(&result.states).filter(|(_, state)| !state.status.has_ended());
@@ -218,9 +216,10 @@ fn tell(
 }
 
 /// Adds the unread output of a job that has ended.
-fn with_output(call: &Call<'_>, job: Job, state: &State, reply: Reply) -> Result<Reply, Failure> {
+fn with_output(call: &mut Call<'_>, job: Job, state: &State, reply: Reply) -> Result<Reply, Failure> {
     let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
-    let room = call.room().saturating_sub(reply.body.len() + reply.header.len()).max(500);
+    let mut room = call.room()?;
+    room.whole = room.whole.saturating_sub(reply.body.len()).max(room.cut);
     let selection = Selection::after(cursor, room, false);
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };

@@ -3,8 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use outlive_core::control::{MAX_INPUT, Reply, Request};
+use outlive_core::control::{MAX_INPUT, Place, Reply, Request};
 use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::random;
 
 use super::{Connection, ControlError, unexpected};
 use crate::{Job, Store};
@@ -16,14 +17,27 @@ impl Store {
     ///
     /// If the job has ended, its input is not open, or it has not read for `limit`.
     pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
-        let mut keeper = Connection::open(self, job, &self.live_state(job)?)?;
-        let mut accepted = 0;
+        let state = self.live_state(job)?;
+        // For a keeper that dies and its guard: what was taken is not taken again.
+        let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()).max(1);
+        let mut keeper = None;
+        let mut offset = 0;
         for piece in bytes.chunks(MAX_INPUT) {
-            match keeper.ask(&Request::Input(piece.to_vec()), limit) {
-                Ok(Reply::Accepted) => accepted += piece.len() as u64,
+            let request = Request::Input(piece.to_vec(), Place { client, offset });
+            let answer = self.ask_kept(job, &state, |state| {
+                let mut connection = match keeper.take() {
+                    Some(connection) => connection,
+                    None => Connection::open(self, job, state)?,
+                };
+                let reply = connection.ask(&request, limit)?;
+                keeper = Some(connection);
+                Ok(reply)
+            });
+            match answer {
+                Ok(Reply::Accepted) => offset += piece.len() as u64,
                 Ok(other) => return Err(unexpected(job, &other)),
                 Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(ControlError::NotReading { job, accepted });
+                    return Err(ControlError::NotReading { job, accepted: offset });
                 }
                 Err(error) => return Err(error),
             }

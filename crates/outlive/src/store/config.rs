@@ -121,16 +121,23 @@ pub struct JobDefaults {
 /// How long ended jobs are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Kept so long after the end, once the outcome was shown.
-    pub keep: Duration,
-    /// At most so long, shown or not.
-    pub max_age: Duration,
+    /// Kept so long after the end, once the outcome was shown; none: as those that were not.
+    pub keep: Option<Duration>,
+    /// At most so long, shown or not; none: without limit.
+    pub max_age: Option<Duration>,
     /// At most so many ended jobs.
     pub max_jobs: Option<usize>,
     /// At most so long after the last read.
     pub max_idle: Option<Duration>,
     /// At most so much output of ended jobs together.
     pub max_bytes: Option<u64>,
+}
+
+impl Retention {
+    /// Returns how long anything that belongs to ended jobs is kept at most.
+    pub fn longest(&self) -> Duration {
+        self.max_age.unwrap_or(Duration::MAX)
+    }
 }
 
 impl Default for Config {
@@ -143,8 +150,8 @@ impl Default for Config {
                 on_exit_timeout: Duration::from_secs(600),
             },
             retention: Retention {
-                keep: Duration::from_secs(3600),
-                max_age: Duration::from_secs(7 * 86_400),
+                keep: None,
+                max_age: Some(Duration::from_secs(7 * 86_400)),
                 max_jobs: None,
                 max_idle: None,
                 max_bytes: Some(20 << 30),
@@ -270,8 +277,8 @@ impl Config {
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
         config.job.read(file.job)?;
         let (retention, session, webhook) = (&mut config.retention, &mut config.session, &mut config.webhook);
-        set(&mut retention.keep, "retention.keep", file.retention.keep, parse_duration)?;
-        set(&mut retention.max_age, "retention.max_age", file.retention.max_age, parse_duration)?;
+        set(&mut retention.keep, "retention.keep", file.retention.keep, optional(parse_duration))?;
+        set(&mut retention.max_age, "retention.max_age", file.retention.max_age, optional(parse_duration))?;
         retention.max_jobs = file.retention.max_jobs;
         set(
             &mut retention.max_idle,
