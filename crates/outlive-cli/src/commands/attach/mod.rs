@@ -374,8 +374,7 @@ fn type_on(
                 Typed::Fit => {}
                 Typed::Help => {
                     *notice = Some(
-                        " d: detach   r: redraw   f: fit its size to this window   the prefix again: type it "
-                            .to_owned(),
+                        " d: detach   r: redraw   f: fit to this window   prefix again: type it ".to_owned(),
                     );
                     shared.wake();
                 }
