@@ -237,9 +237,12 @@ impl Home {
 
     /// Lists the live processes that belong to this home: keepers of its store and all that has its environment, but no guards.
     pub fn processes(&self) -> Vec<i32> {
+        self.with_guards().into_iter().filter(|pid| !is_guard(*pid)).collect()
+    }
+
+    fn with_guards(&self) -> Vec<i32> {
         let mine = std::process::id().cast_signed();
-        let is_meant = |pid: &i32| *pid != mine && self.owns(*pid) && !is_guard(*pid);
-        all_processes().into_iter().filter(is_meant).collect()
+        all_processes().into_iter().filter(|pid| *pid != mine && self.owns(*pid)).collect()
     }
 
     /// Lists the keepers of this home's store.
@@ -279,6 +282,7 @@ impl Drop for Home {
         }
         if std::thread::panicking() {
             // The test has failed already: its home stays for an inspection, its processes do not.
+            self.keepers().into_iter().for_each(kill_with_guard);
             for pid in self.processes() {
                 signal(pid, "KILL");
             }
@@ -286,7 +290,7 @@ impl Drop for Home {
             report(&format!("the home of the failed test stays in {kept:?}"));
             return;
         }
-        until("nothing is left", || self.processes().is_empty());
+        until("nothing is left, and no guard", || self.with_guards().is_empty());
     }
 }
 

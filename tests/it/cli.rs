@@ -245,7 +245,7 @@ fn run_and_wait_exits_with_128_and_the_signal() {
         assert_eq!(done.code(128 + number).text(), "");
     }
     let timed_out = home.run(["run", "--wait", "--timeout", "50ms", "--", "sleep", "300"]).code(128 + 15);
-    assert!(timed_out.error().contains("timed_out"), "{}", timed_out.error());
+    assert!(timed_out.error().contains("timed out"), "{}", timed_out.error());
 }
 
 #[test]

@@ -46,3 +46,21 @@ fn verbs_of_other_tools_work_or_are_answered_with_ours() {
     }
     assert!(home.run(["stop", &job]).ok().text().contains("ended"));
 }
+
+#[test]
+fn verbs_say_what_they_did_and_refuse_what_makes_no_sense() {
+    let home = Home::new();
+    let job = home.start_with(&["--stdin", "open"], ["cat"]);
+    assert_eq!(home.run(["send", &job, "hello"]).ok().text(), format!("{job}: 6 bytes sent\n"));
+    let told = home.run(["wait", "--timeout", "1ms", &job]).code(4).error();
+    assert!(told.contains(&format!("it goes on; wait again, or end it with: outlive kill {job}")), "{told}");
+    assert_eq!(home.run(["send", &job, "--eof"]).ok().text(), format!("{job}: its input closed\n"));
+    home.wait(&job);
+    for refused in [&["wait", "--timeout", "0", &job][..], &["run", "--timeout", "0", "true"]] {
+        let told = home.run(refused).code(2).error();
+        assert!(told.contains("--timeout 0") && told.contains("as long as it takes"), "{told}");
+    }
+    home.run(["run", "--timeout", "50ms", "--name", "slow", "sleep", "300"]).ok();
+    let ended = home.run(["wait", "slow"]).code(7).text();
+    assert!(ended.contains(" timed out: its time was over"), "{ended}");
+}

@@ -4,6 +4,7 @@
 
 mod announce;
 mod awaits;
+mod being_told;
 mod big;
 mod bulk;
 mod bystanders;
@@ -23,8 +24,10 @@ mod durations;
 mod environment;
 mod events;
 mod exit;
+mod first_steps;
 mod first_words;
 mod guard;
+mod help;
 mod hostile;
 mod identity;
 mod inbox;

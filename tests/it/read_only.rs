@@ -74,7 +74,7 @@ fn a_full_store_says_so_and_keeps_running_what_runs() {
             (&["run", "--", "true"], 1, "No space left on device"),
             (&["run", "--wait", "--", "true"], 1, "No space left on device"),
             (&["send", &counting, "a word"], 0, ""),
-            (&["wait", "--timeout", "1ms", &counting], 4, "they go on"),
+            (&["wait", "--timeout", "1ms", &counting], 4, "it goes on"),
             (&["kill", &old], 0, "already ended"),
             (&["gc"], 0, "0 removed"),
             (&["events"], 0, "started"),

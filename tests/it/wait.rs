@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use outlive::{Cancel, Conditions, Until, WaitFor, WaitReason};
 use outlive_tests::{
-    Home, LIMIT, activity, binary, end_within, is_running, pid, signal, until, waits_with_open,
+    Home, LIMIT, Terminal, activity, binary, end_within, is_running, pid, signal, until, waits_with_open,
 };
 use serde_json::{Value, json};
 
@@ -65,6 +65,22 @@ fn the_exit_status_tells_whether_all_were_successful() {
     // A condition that came is not enough where the job has failed since.
     home.run(["wait", &live, "--match", "up"]).code(7);
     home.run(["wait", &live, "--match", "down"]).code(6);
+}
+
+#[test]
+fn a_terminal_shows_meanwhile_what_is_waited_for_and_a_pipe_nothing() {
+    let home = Home::new();
+    let job = home.start_line("echo first; echo the last line; exec sleep 300");
+    home.wait_for_output(&job, "last");
+    let mut terminal = Terminal::open(80);
+    let mut child = terminal.start(&home, &[], ["outlive", "wait", &job]);
+    terminal.read_until(&format!("s  {job}: the last line"));
+    home.run(["kill", &job]).ok();
+    assert_eq!(end_within(&mut child, LIMIT), Some(7));
+    let shown = terminal.read_to_end();
+    assert!(shown.contains(&format!("\r\u{1b}[K{job} killed")), "the line is gone: {shown:?}");
+    let quiet = home.start(["sleep", "2"]);
+    assert_eq!(home.run(["wait", &quiet]).ok().error(), "");
 }
 
 #[test]

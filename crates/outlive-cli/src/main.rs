@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod local_time;
 mod other_words;
+mod progress;
 mod quick;
 mod reference;
 mod render;

@@ -190,7 +190,9 @@ impl Keeper {
                         main = Some(ended);
                     }
                     spawn::reap(ended.pid);
-                    self.containment.reaped(ended.pid);
+                    if self.containment.reaped(ended.pid) {
+                        self.custody.set(Word::Worker, 0);
+                    }
                 }
                 Reap::None => return (main, false),
                 Reap::Running => return (main, true),

@@ -13,7 +13,7 @@ use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
-use outlive_sys::pty;
+use outlive_sys::{clock, pty};
 
 use crate::guard::{Custody, Word};
 use crate::input::Input;
@@ -26,6 +26,9 @@ const HOT_AFTER: u32 = 4;
 
 /// What one read of a terminal gives at most.
 const TERMINAL_READ: usize = 4096;
+
+/// How long a size is kept for viewers whose keeper died; they are told at once.
+const VIEWERS_RETURN_US: u64 = 2_000_000;
 
 /// How long to leave a pipe alone that could not be read, so that the loop does not spin.
 const FAILED_REST: Duration = Duration::from_millis(10);
@@ -58,6 +61,8 @@ pub(crate) struct Terminal {
     pub(crate) own_size: TerminalSize,
     /// The size that its viewers wanted last.
     pub(crate) fitted: Option<TerminalSize>,
+    /// Until then it is kept for viewers of a keeper that died, which come back.
+    pub(crate) fitted_until_us: Option<u64>,
     /// The size that it has.
     size: TerminalSize,
     /// A program that gets no answer waits for seconds, or for ever. Viewers are shown a screen and not the questions, so they
@@ -77,9 +82,11 @@ impl Terminal {
         own.into_iter().chain(self.answers.program_fd())
     }
 
-    /// Takes the size that a keeper which died has given it.
-    pub(crate) fn resume(&mut self, size: TerminalSize) {
-        (self.size, self.fitted) = (size, Some(size).filter(|size| *size != self.own_size));
+    /// Takes the sizes that it had when its keeper died: without viewers, and now.
+    pub(crate) fn resume(&mut self, own_size: TerminalSize, size: TerminalSize) {
+        (self.own_size, self.size) = (own_size, size);
+        self.fitted = Some(size).filter(|size| *size != own_size);
+        self.fitted_until_us = self.fitted.map(|_| clock::boot_us() + VIEWERS_RETURN_US);
     }
 
     /// Sets the size; the kernel tells the programs in the foreground.
@@ -127,12 +134,14 @@ fn open_terminal(size: TerminalSize, custody: Custody) -> io::Result<Ends> {
     let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
     let output = Output::new(Stream::Stdout, Some(master.try_clone()?), OutputKind::Terminal, custody);
     let input = Input::new(Some(master.try_clone()?), custody);
-    custody.note_size(size);
+    custody.note_size(Word::Size, size);
+    custody.note_size(Word::OwnSize, size);
     let terminal = Terminal {
         master,
         command_side: side,
         own_size: size,
         fitted: None,
+        fitted_until_us: None,
         size,
         answers: Answers::default(),
     };

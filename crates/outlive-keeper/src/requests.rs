@@ -9,6 +9,7 @@ use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::signal::Signal;
 
 use crate::clients::Waiting;
+use crate::guard::Word;
 use crate::start::Keeper;
 use crate::terminal::viewers::Viewer;
 
@@ -51,11 +52,10 @@ impl Keeper {
                 None => Reply::refused("bad_signal", "there is no such signal"),
             },
             Request::Input(bytes, place) if self.input.is_open() => {
-                self.clients[index].waiting = Waiting::Room(bytes, self.place_of(place));
+                self.clients[index].waiting = Waiting::Room(bytes, place);
                 return;
             }
-            Request::Keys(bytes) if self.input.is_open() => {
-                let place = self.place_of(Place::default());
+            Request::Keys(bytes, place) if self.input.is_open() => {
                 let client = &mut self.clients[index];
                 client.waiting = Waiting::Room(bytes, place);
                 if let Some(viewer) = &mut client.viewer {
@@ -75,8 +75,7 @@ impl Keeper {
                 match &self.terminal {
                     Some(terminal) => {
                         let end = terminal.end_of_file();
-                        let place = self.place_of(Place::default());
-                        self.input.push(&[end], place);
+                        self.input.push(&[end], Place::default());
                     }
                     None => self.input.end(),
                 }
@@ -87,6 +86,7 @@ impl Keeper {
                 let reply = self.set_size(size);
                 if let (Reply::Accepted, Some(terminal)) = (&reply, &mut self.terminal) {
                     terminal.own_size = size;
+                    self.custody.note_size(Word::OwnSize, size);
                 }
                 reply
             }
@@ -118,7 +118,7 @@ impl Keeper {
                 self.write_meta(Replacing::META_START);
                 Reply::Accepted
             }
-            Request::Input(..) | Request::Keys(_) | Request::Eof => {
+            Request::Input(..) | Request::Keys(..) | Request::Eof => {
                 Reply::refused("stdin_closed", "the command's standard input is not open")
             }
         };
@@ -129,7 +129,7 @@ impl Keeper {
         let Some(terminal) = &mut self.terminal else { return no_terminal() };
         // First: what the command prints in answer to it comes after it in the log.
         self.recorder.resize(size, Timestamp(clock::wall_us()));
-        self.custody.note_size(size);
+        self.custody.note_size(Word::Size, size);
         match terminal.resize(size) {
             Ok(()) => Reply::Accepted,
             Err(error) => {
@@ -137,15 +137,6 @@ impl Keeper {
                 Reply::refused("no_terminal", error.to_string())
             }
         }
-    }
-
-    /// Returns the place of a piece of input; a client without a number gets one that no other has.
-    pub(crate) fn place_of(&mut self, place: Place) -> Place {
-        if place.client != 0 {
-            return place;
-        }
-        self.unnumbered += 1;
-        Place { client: u64::from(std::process::id()) << 32 | self.unnumbered, offset: 0 }
     }
 
     /// Takes the input that clients wait to write, as far as there is room.

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use outlive_core::control::{Hello, Place, Reply, SPOKEN};
+use outlive_core::control::{Hello, Reply, SPOKEN};
 use outlive_core::event::Kind;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
@@ -65,8 +65,8 @@ impl Keeper {
                 self.synced(&mut reading.buffer);
             }
             if ready.cursor {
-                let answer = self.terminal.as_mut().map(|terminal| terminal.answers.read());
-                self.answer(answer.unwrap_or_default());
+                let found = self.terminal.as_mut().and_then(|terminal| terminal.answers.read());
+                self.answer(found);
             }
             if ready.input {
                 self.input.flush();
@@ -167,6 +167,7 @@ impl Keeper {
         let lifetime = self.expiry.next_us();
         let survivors = self.ending.survivors_us;
         let input_wait = self.input_wait.next_us();
+        let viewers = self.terminal.as_ref().and_then(|terminal| terminal.fitted_until_us);
         let next = [
             self.deadline_us,
             killing,
@@ -177,6 +178,7 @@ impl Keeper {
             self.accept_us,
             self.look_us,
             input_wait,
+            viewers,
         ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
@@ -207,25 +209,13 @@ impl Keeper {
                     terminal.look_through(bytes, log_end);
                 }
             });
-            self.answer(Vec::new());
+            self.answer(None);
             self.keep_screen();
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
         }
         count
-    }
-
-    /// Types the answers to what the command asked its terminal, this one first, as far as they are known.
-    fn answer(&mut self, mut answers: Vec<u8>) {
-        let Some(terminal) = &mut self.terminal else { return };
-        let containment = &mut self.containment;
-        answers.extend(terminal.answers.take(&self.dir, |pid| containment.except(pid)));
-        // A command that asks without end and reads no answer gets none.
-        if !answers.is_empty() && self.input.has_room_for(answers.len()) {
-            let place = self.place_of(Place::default());
-            self.input.push(&answers, place);
-        }
     }
 
     fn accept(&mut self) {

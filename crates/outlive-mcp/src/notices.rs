@@ -82,6 +82,11 @@ impl Claims {
         self.claimed().questions.get(&notice.nonce) == Some(&awaited.since)
     }
 
+    /// Tells whether a call in progress reports the end of this job.
+    pub(crate) fn has_claimed(&self, job: &JobId) -> bool {
+        self.claimed().jobs.contains(job)
+    }
+
     /// Tells whether a job is claimed. While a call is starting a job, every job counts as claimed.
     fn holds(&self, job: &JobId) -> bool {
         let claimed = self.claimed();

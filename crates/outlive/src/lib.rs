@@ -68,6 +68,7 @@ pub use job::{DamageError, Job, RenameError};
 pub use launch::programs::SpareKeeper;
 pub use launch::request::{Request, RequestError};
 pub use launch::start::{StartError, Started};
+pub use notify::changes::Changes;
 pub use notify::events::{Events, Numbered};
 pub use notify::inbox::{Inbox, InboxError, Pending};
 pub use notify::listener::Listener;
@@ -131,7 +132,9 @@ pub use outlive_core::status::Status;
 pub use outlive_core::terminal::keys;
 pub use outlive_core::terminal::size::{SizeError, Sizing, TerminalSize};
 pub use outlive_core::timestamp::Timestamp;
-pub use outlive_screen::{CursorObject, ModesObject, Run, Screen, ScreenObject, SeenRows, export, styled};
+pub use outlive_screen::{
+    Color, CursorObject, ModesObject, Run, Screen, ScreenObject, SeenRows, export, styled,
+};
 pub use outlive_sys::cancel::Cancel;
 pub use outlive_sys::owner::Distrust;
 pub use outlive_sys::ports::Listeners;

@@ -77,7 +77,7 @@ impl Drop for Tmux<'_> {
 }
 
 /// A program that draws its size, and what is typed. A shell looks at signals between reads, so none of them is long.
-const ECHOES: &str = "stty -echo; size() { printf '\\033[2J\\033[H'; stty size; }; trap size WINCH; printf '\\033[?1049h\\033[?1h\\033[?1000h\\033[?2004h'; size; while :; do if read -r -t 0.1 part; then echo \"got $line$part\"; line=; else line+=$part; fi; done";
+pub(super) const ECHOES: &str = "stty -echo; size() { printf '\\033[2J\\033[H'; stty size; }; trap size WINCH; printf '\\033[?1049h\\033[?1h\\033[?1000h\\033[?2004h'; size; while :; do if read -r -t 0.1 part; then echo \"got $line$part\"; line=; else line+=$part; fi; done";
 
 #[test]
 fn a_person_sees_types_and_leaves() {

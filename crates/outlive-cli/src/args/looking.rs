@@ -52,6 +52,21 @@ pub(crate) struct List {
     pub(crate) no_trunc: bool,
 }
 
+/// See all jobs in this window, live, with their output, and act on them
+///
+/// `?` shows the keys: move with j and k, Enter opens a job's output, a attaches to its terminal, x kills, p pauses, / filters.
+/// Leaving it with q, closing the window or killing it ends no job.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive top                            # all jobs\n  \
+outlive top web                        # those that have to do with it\n  \
+outlive --session ci top               # those of a session")]
+pub(crate) struct Top {
+    /// Only jobs in whose id, name, command, status, group or session this occurs, to begin with
+    #[arg(value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+}
+
 /// Show all that is known of a job
 #[derive(Debug, Args)]
 pub(crate) struct Show {

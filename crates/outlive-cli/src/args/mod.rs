@@ -11,12 +11,14 @@ mod upkeep;
 mod values;
 mod waiting;
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Send};
-pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show};
+pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
@@ -28,7 +30,7 @@ pub(crate) use self::waiting::Wait;
 /// A job outlives the program, terminal and connection that started it, and outlive itself. Start a command and get a
 /// handle at once; read what it prints; wait for its end; stop it with everything it started.
 #[derive(Debug, Parser)]
-#[command(name = "outlive", version, max_term_width = 100)]
+#[command(name = "outlive", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "A JOB is an id (vite-3f9c), the beginning of one, or a name.\n\
 Jobs live in $OUTLIVE_HOME, else $XDG_STATE_HOME/outlive, else ~/.local/state/outlive.")]
 pub(crate) struct Arguments {
@@ -79,6 +81,7 @@ pub(crate) struct Common {
 pub(crate) enum Verb {
     Run(Box<Run>),
     List(List),
+    Top(Top),
     Show(Show),
     #[command(visible_alias = "log")]
     Logs(Logs),
@@ -121,6 +124,22 @@ pub(crate) enum Verb {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Print help on a verb, or a guide
+    #[command(
+        after_help = "Guides: agents, clients, configuration, containment, inbox, output-forms, recovery, scripts, sessions, \
+    terminals, waking-agents, whose-store."
+    )]
+    Help {
+        /// A verb (`run`, `session create`) or the name of a guide
+        #[arg(value_name = "TOPIC")]
+        topic: Vec<String>,
+    },
+    /// Write the manual pages into a directory
+    Man {
+        /// The directory, such as ~/.local/share/man/man1
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
     },
     /// Tell a shell what may stand where the cursor is
     #[command(hide = true)]

@@ -88,6 +88,10 @@ pub(crate) struct Wait {
     #[arg(long, conflicts_with_all = ["group", "all", "any", "ready", "matches", "fail_match", "port", "http", "idle", "input", "event"])]
     pub(crate) exit_code: bool,
 
+    /// Then ring the terminal's bell, with a notification in terminals that show them
+    #[arg(long)]
+    pub(crate) bell: bool,
+
     /// Wait at most this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,

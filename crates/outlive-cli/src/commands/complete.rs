@@ -178,6 +178,10 @@ impl<'a> Line<'a> {
         };
         Some(match (argument.get_id().as_str(), name) {
             ("profile", _) => plain(&mut Profile::names()),
+            ("topic", _) => {
+                let guides = super::help::GUIDES.map(|(name, _)| (name.to_owned(), "guide".to_owned()));
+                subcommands(&Arguments::command()).into_iter().chain(guides).collect()
+            }
             ("signal", _) => plain(&mut outlive_sys::signal::names()),
             ("session", _) => self.store().map(|store| sessions(&store)).unwrap_or_default(),
             ("name", "NAME") if matches!(self.verbs[..], ["session", "show" | "close"]) => {
@@ -188,7 +192,9 @@ impl<'a> Line<'a> {
                 job.spec().labels.iter().flatten().map(|(name, value)| format!("{name}={value}")).collect()
             }),
             (_, "JOB") => self.job_names(),
-            (_, "DIR" | "FILE" | "PROGRAM" | "LINE" | "PROGRAM ARGS") => return None,
+            (_, "DIR" | "FILE" | "PROGRAM") => return None,
+            // The command to run.
+            _ if argument.is_positional() && self.verbs == ["run"] => return None,
             _ => Vec::new(),
         })
     }
@@ -243,7 +249,7 @@ fn subcommands(command: &Command) -> Vec<Candidate> {
 
 fn described(job: &Job, state: &State) -> String {
     let time = state.runtime_ms().map(|time| format!(" {}", format_duration(time))).unwrap_or_default();
-    format!("{}{time}: {}", state.words(), job.spec().command_line())
+    format!("{}{time}: {}", state.words().replace('_', " "), job.spec().command_line())
 }
 
 fn sessions(store: &Store) -> Vec<Candidate> {

@@ -11,10 +11,12 @@ mod doctor;
 mod events;
 mod export;
 mod gc;
+mod help;
 mod inbox;
 mod kill;
 mod list;
 mod logs;
+mod man;
 mod mcp;
 mod on_exit;
 mod overview;
@@ -30,6 +32,7 @@ mod send;
 mod session;
 mod setup;
 mod show;
+mod top;
 mod version;
 mod wait;
 
@@ -128,6 +131,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     // A keeper that is ready already has the rights that this program had.
     let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
+        Some(Verb::Help { topic }) => return help::run(&topic),
+        Some(Verb::Man { directory }) => return man::run(&directory),
         Some(Verb::Complete(asked)) => return Ok(complete::run(&asked)),
         Some(Verb::Completions { shell }) => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.
@@ -146,6 +151,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
     if let Some(Verb::Mcp(mcp)) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
+    }
+    if let Some(Verb::Top(top)) = arguments.verb {
+        return top::run(store, top, arguments.common.session);
     }
     if !matches!(arguments.verb, Some(Verb::Deliver(_))) {
         for warning in store.take_up_notices() {
@@ -183,8 +191,11 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Top(_)
         | Verb::Complete(_)
         | Verb::Completions { .. }
+        | Verb::Help { .. }
+        | Verb::Man { .. }
         | Verb::Cursor(_)
         | Verb::OnExit(_)
         | Verb::Reference { .. }

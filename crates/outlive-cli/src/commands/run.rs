@@ -119,7 +119,7 @@ fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
             attach::print_last(job)?;
             ended(context, job, true)
         }
-        Left::Detached => {
+        Left::Detached | Left::Told => {
             note(&format!("detached; {0} goes on: outlive attach {0}", job.id()));
             Ok(ExitCode::SUCCESS)
         }
@@ -129,6 +129,10 @@ fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
 
 fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     let hint = "a line for the shell is one argument, in quotes; a program comes with its arguments: outlive run sleep 300";
+    if arguments.options.0.timeout == Some(Some(0)) {
+        let hint = "without --timeout, and with --timeout none, it runs as long as it takes";
+        return Err(Failure::usage("run: --timeout 0 would end it at once", hint));
+    }
     let is_line = arguments.begins_with_line();
     let mut request = match arguments.command.as_slice() {
         [] => return Err(Failure::usage("run: there is no command to run", hint)),

@@ -132,7 +132,7 @@ fn shown_options() -> impl Iterator<Item = &'static JobOption> {
 
 fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     let job = shown.job;
-    let status = state.words();
+    let status = state.words().replace('_', " ");
     let mut rows = Rows::default();
     rows.add("job", Some(job.job.to_string()));
     rows.add("name", &job.name);
@@ -185,7 +185,8 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     for name in shown.env_unset {
         rows.add("unset", Some(name));
     }
-    rows.add("survives", survival(&shown.survives));
+    // What has ended has nothing to survive.
+    rows.add("survives", survival(&shown.survives).into_iter().filter(|_| state.is_live()));
     rows.add("files", Some(&shown.directory));
     let is_coloured = is_coloured();
     rows.text(|column, cell| match column {

@@ -135,7 +135,7 @@ pub enum Request {
         sizing: Sizing,
     },
     /// As [`Request::Input`], typed by a person: this viewer is the one that was used last.
-    Keys(Vec<u8>),
+    Keys(Vec<u8>, Place),
     /// Look now what the job waits for, and say what `meta.json` says, with that.
     Awaits,
     /// Accepted if a person typed last at this viewer, or there is no other.
@@ -169,7 +169,9 @@ impl Request {
                 .u32(size.rows().into())
                 .bytes(sizing.word().as_bytes())
                 .finish(),
-            Self::Keys(bytes) => Writer::new(KEYS).bytes(bytes).finish(),
+            Self::Keys(bytes, place) => {
+                Writer::new(KEYS).bytes(bytes).u64(place.client).u64(place.offset).finish()
+            }
         }
     }
 
@@ -183,12 +185,7 @@ impl Request {
         Ok(match kind {
             SIGNAL => Self::Signal { signal: reader.i32()?, by: reader.text()? },
             KILL => Self::Kill { signal: reader.i32()?, grace_ms: reader.option_u64()?, by: reader.text()? },
-            INPUT => {
-                let bytes = reader.bytes()?.to_vec();
-                // Earlier front ends send no place.
-                let place = reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()? }));
-                Self::Input(bytes, place.unwrap_or_default())
-            }
+            INPUT => Self::Input(reader.bytes()?.to_vec(), place(&mut reader)),
             EOF => Self::Eof,
             CLEAR => Self::Clear,
             PAUSE => Self::Pause,
@@ -202,10 +199,16 @@ impl Request {
                 size: size(&mut reader)?,
                 sizing: Sizing::parse(&reader.text()?).ok_or(WireError::Value)?,
             },
-            KEYS => Self::Keys(reader.bytes()?.to_vec()),
+            KEYS => Self::Keys(reader.bytes()?.to_vec(), place(&mut reader)),
             other => return Err(WireError::Type(other)),
         })
     }
+}
+
+/// Reads where a piece of input belongs; earlier front ends do not say it.
+fn place(reader: &mut Reader<'_>) -> Place {
+    let place = reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()? }));
+    place.unwrap_or_default()
 }
 
 fn size(reader: &mut Reader<'_>) -> Result<TerminalSize, WireError> {
@@ -330,7 +333,7 @@ mod tests {
             Request::Leads,
             Request::Resize(TerminalSize::new(80, 24)),
             Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
-            Request::Keys(b"\x1b[A".to_vec()),
+            Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3 }),
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }

@@ -59,9 +59,10 @@ impl Containment {
         i32::try_from(pid).is_ok_and(|pid| self.workers.contains(&pid))
     }
 
-    /// Notes that a child was reaped: another process may get its number.
-    pub(crate) fn reaped(&mut self, pid: i32) {
-        self.workers.retain(|worker| *worker != pid);
+    /// Notes that a child was reaped, because another process may get its number; tells whether it worked for the keeper.
+    pub(crate) fn reaped(&mut self, pid: i32) -> bool {
+        let place = self.workers.iter().position(|worker| *worker == pid);
+        place.map(|place| self.workers.swap_remove(place)).is_some()
     }
 
     /// Tells whether nothing of the job runs any more.

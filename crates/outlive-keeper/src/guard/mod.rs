@@ -58,8 +58,13 @@ pub(crate) enum Word {
     LastSignal,
     HasEndEvent,
     IsInputEnding,
-    /// The size of the terminal: columns and rows.
+    /// The size of the terminal, columns and rows; the one that it has without viewers.
     Size,
+    OwnSize,
+    /// The offset of the log before which all that the command asked its terminal has an answer.
+    Answered,
+    /// The process that finds out an answer.
+    Worker,
     /// The pipe that holds input: its two ends.
     QueueReading,
     QueueWriting,
@@ -68,12 +73,15 @@ pub(crate) enum Word {
     PushedUpon,
     PushedBy,
     PushedAt,
-    /// Clients of whom input was taken, and up to which offset each: so many pairs.
+    /// Clients of whom input was taken, and up to which offset each: so many pairs, and how many there were in all.
+    ClientCount,
     InputClients,
 }
 
 /// How many clients are remembered by the input that was taken from them.
-pub(crate) const INPUT_CLIENTS: usize = 8;
+const INPUT_CLIENTS: usize = 64;
+
+const _: () = assert!(Word::InputClients as usize + 2 * INPUT_CLIENTS <= shared::WORDS);
 
 const CAUSE_BY: usize = 0;
 const SIGNAL_BY: usize = 1;
@@ -131,30 +139,31 @@ impl Custody {
         words.into_iter().filter_map(|word| self.0.lent(word as usize)).collect()
     }
 
-    /// Returns up to which offset input of a client was taken.
+    /// Returns up to which offset input of a client was taken; 0 for a client without a number, which sends nothing twice.
     pub(crate) fn taken_from(self, client: u64) -> u64 {
-        let place = self.client_places().find(|place| self.0.get(*place) == client);
-        place.map_or(0, |place| self.0.get(place + 1))
+        self.place_of(client).map_or(0, |place| self.0.get(place + 1))
     }
 
-    /// Notes up to which offset input of a client was taken; the client of whom input was noted longest ago is forgotten.
+    /// Notes up to which offset input of a client was taken; the client that came first is forgotten.
     pub(crate) fn note_taken(self, client: u64, upto: u64) {
-        let place = self.client_places().find(|place| self.0.get(*place) == client).unwrap_or_else(|| {
-            let places: Vec<usize> = self.client_places().collect();
-            for pair in places.windows(2).rev() {
-                self.0.set(pair[1] + 1, self.0.get(pair[0] + 1));
-                self.0.set(pair[1], self.0.get(pair[0]));
-            }
-            places[0]
-        });
+        if client == 0 {
+            return;
+        }
+        if let Some(place) = self.place_of(client) {
+            return self.0.set(place + 1, upto);
+        }
+        let count = self.get(Word::ClientCount);
+        let place = Word::InputClients as usize + 2 * (count as usize % INPUT_CLIENTS);
         // In this order no client has, at any moment, what was taken of another.
         self.0.set(place, 0);
         self.0.set(place + 1, upto);
         self.0.set(place, client);
+        self.set(Word::ClientCount, count + 1);
     }
 
-    fn client_places(self) -> impl Iterator<Item = usize> {
-        (0..INPUT_CLIENTS).map(|client| Word::InputClients as usize + 2 * client)
+    fn place_of(self, client: u64) -> Option<usize> {
+        let mut places = (0..INPUT_CLIENTS).map(|place| Word::InputClients as usize + 2 * place);
+        places.find(|place| client != 0 && self.0.get(*place) == client)
     }
 
     pub(crate) fn note_main(self, id: ProcessId) {
@@ -167,12 +176,12 @@ impl Custody {
         Some(ProcessId { pid, start_time: self.get(Word::MainStart) })
     }
 
-    pub(crate) fn note_size(self, size: TerminalSize) {
-        self.set(Word::Size, u64::from(size.columns()) << 16 | u64::from(size.rows()));
+    pub(crate) fn note_size(self, word: Word, size: TerminalSize) {
+        self.set(word, u64::from(size.columns()) << 16 | u64::from(size.rows()));
     }
 
-    pub(crate) fn size(self) -> TerminalSize {
-        let size = self.get(Word::Size);
+    pub(crate) fn size(self, word: Word) -> TerminalSize {
+        let size = self.get(word);
         TerminalSize::new((size >> 16) as u16, size as u16)
     }
 

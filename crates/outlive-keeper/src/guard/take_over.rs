@@ -10,6 +10,7 @@ use outlive_core::file;
 use outlive_core::index::Stream;
 use outlive_core::launch::Launch;
 use outlive_core::meta::Meta;
+use outlive_core::newer::OrNewer;
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, NeverStarted, OUTCOME_AT, Outcome};
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
@@ -28,9 +29,13 @@ use crate::killing::Killing;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
 use crate::start::{Common, Handed, Held, Keeper, Main, process};
+use crate::terminal::awaits::InputWait;
 
 /// How often to look whether a command that was just forked has executed its program.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How much of the end of the output tells whether it ends with a question.
+const PROMPT: u64 = 4096;
 
 /// Goes on; an error is a job of which nothing was started.
 pub(crate) fn take_over(
@@ -141,10 +146,12 @@ impl Keeper {
         let custody = self.custody;
         self.resume_meta();
         if let Some(terminal) = &mut self.terminal {
-            terminal.resume(custody.size());
-            self.recorder.resume_size(custody.size());
+            let size = custody.size(Word::Size);
+            terminal.resume(custody.size(Word::OwnSize), size);
+            self.recorder.resume_size(size);
         }
         self.finish_transit(buffer);
+        self.resume_conversation();
         self.ending.cause = custody.cause();
         self.ending.last_signal = custody.last_signal();
         self.ending.survivors_us = custody.moment(Word::SurvivorsDue);
@@ -186,6 +193,25 @@ impl Keeper {
             Timestamp(clock::wall_us()),
             |_, _| (),
         );
+    }
+
+    /// Finds in the log what the command asked its terminal and its user, and was not yet answered.
+    fn resume_conversation(&mut self) {
+        let mut tail = Vec::new();
+        let from = self.recorder.end().saturating_sub(PROMPT);
+        // Without it, a question may be told once more.
+        self.recorder.read_from(&self.dir, from, |bytes, _| tail.extend_from_slice(bytes)).ok();
+        let asked = self.meta.awaits.as_ref().and_then(OrNewer::known).copied();
+        self.input_wait = InputWait::new(self.input.is_open());
+        self.input_wait.resume(&tail, asked);
+        let Some(terminal) = &mut self.terminal else { return };
+        let answered = self.custody.get(Word::Answered);
+        terminal.answers.begin_again(answered);
+        self.recorder.read_from(&self.dir, answered, |bytes, end| terminal.look_through(bytes, end)).ok();
+        if self.is_parent {
+            self.containment.except(self.custody.get(Word::Worker) as u32);
+        }
+        self.answer(None);
     }
 
     /// Goes on where the end of the job was being recorded.

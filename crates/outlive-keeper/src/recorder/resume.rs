@@ -61,7 +61,12 @@ impl Recorder {
         recorder.forgotten = recorder.segments.front().map_or(0, |oldest| oldest.index_start);
         if let Some((_, record)) = last {
             recorder.chunker.resume(&record);
-            recorder.count_from(&dir, &starts)?;
+            // The bytes of the last chunk, which the index has no record after.
+            if let Some(stream) = recorder.chunker.stream() {
+                let mut chunker = recorder.chunker.clone();
+                recorder.read_from(&dir, chunker.end, |bytes, _| chunker.wrote(stream, bytes))?;
+                recorder.chunker = chunker;
+            }
         }
         recorder.unrecorded = custody.get(Word::Unrecorded);
         recorder.lost_since = Timestamp(custody.get(Word::LostSince));
@@ -89,17 +94,28 @@ impl Recorder {
         self.index.as_raw_fd()
     }
 
-    /// Counts the bytes of the last chunk, which the index has no record after.
-    fn count_from(&mut self, dir: impl AsFd, starts: &[u64]) -> io::Result<()> {
-        let mut buffer = vec![0; 64 << 10];
-        for &start in starts {
+    /// Reads the log from an offset to its end; `each` gets the bytes, and where they end.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    pub(crate) fn read_from(
+        &self,
+        dir: impl AsFd,
+        offset: u64,
+        mut each: impl FnMut(&[u8], u64),
+    ) -> io::Result<()> {
+        let (mut buffer, mut at) = (vec![0; 64 << 10], offset);
+        for &Segment { start, .. } in &self.segments {
             let file = durable::open_ro(&dir, segment::name(start))?;
-            let end = start + file.metadata()?.len();
-            while (start..end).contains(&self.chunker.end) {
-                let most = buffer.len().min((end - self.chunker.end) as usize);
-                let count = file.read_at(&mut buffer[..most], self.chunker.end - start)?;
-                let Some(stream) = self.chunker.stream().filter(|_| count > 0) else { break };
-                self.chunker.wrote(stream, &buffer[..count]);
+            at = at.max(start);
+            loop {
+                let count = file.read_at(&mut buffer, at - start)?;
+                if count == 0 {
+                    break;
+                }
+                at += count as u64;
+                each(&buffer[..count], at);
             }
         }
         Ok(())

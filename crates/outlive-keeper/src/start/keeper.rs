@@ -55,8 +55,6 @@ pub(crate) struct Keeper {
     pub(crate) input: Input,
     pub(crate) terminal: Option<Terminal>,
     pub(crate) input_wait: InputWait,
-    /// How many pieces of input came from clients without a number.
-    pub(crate) unnumbered: u64,
     /// None once no request can be carried out any more.
     pub(crate) listener: Option<OwnedFd>,
     pub(crate) clients: Vec<Client>,
@@ -163,7 +161,6 @@ impl Keeper {
             input_wait: InputWait::new(input.is_open()),
             input,
             terminal,
-            unnumbered: 0,
             listener: common.listener,
             clients: Vec::new(),
             accept_us: None,

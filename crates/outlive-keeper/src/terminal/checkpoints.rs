@@ -6,6 +6,7 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::guard::Word;
 use crate::start::Keeper;
 use crate::terminal::answers::Answers;
 
@@ -40,7 +41,10 @@ impl Keeper {
         let is_due = end >= cap / 2 && end >= screens.offset + cap / PARTS;
         if is_due && !screens.pid.is_some_and(|pid| self.containment.excepts(pid)) {
             let started = terminal.answers.keep_screen(&self.dir, end);
-            started.into_iter().for_each(|pid| self.containment.except(pid));
+            if let Some(pid) = started {
+                self.custody.set(Word::Worker, pid.into());
+                self.containment.except(pid);
+            }
         }
     }
 }

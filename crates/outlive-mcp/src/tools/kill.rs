@@ -7,6 +7,7 @@ use outlive::{ControlError, Job, Kill, Killed, Signal};
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
 use crate::jobs::{self, BY, failed};
+use crate::notices::Claim;
 use crate::reply::{Failure, MARK, Reply, push_own_line, quoted};
 
 pub(crate) static TOOL: Tool = Tool {
@@ -33,10 +34,13 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if jobs.is_empty() && missing.is_empty() {
         return Ok(Reply::new(format!("nothing to end; {}", jobs::live_ids(call.store, call.scope))));
     }
+    // This answer reports their ends, not a concurrent one.
+    let claims: Vec<Claim> = jobs.iter().map(|job| call.claims.claim(job.id().clone())).collect();
     let ended = match (signal, grace) {
         (Some(signal), None) if signal != Signal::TERM && signal != Signal::KILL => {
             let send = |job: &Job| call.store.signal(job, signal, BY);
             let sent: Vec<_> = jobs.iter().map(send).collect();
+            drop(claims);
             return tell(call, jobs, sent, missing, Some(signal));
         }
         (signal, grace) => {
@@ -44,7 +48,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             call.store.kill_all(&jobs, &Kill { signal, grace, force, by: BY.to_owned() })
         }
     };
-    tell(call, jobs, ended, missing, None)
+    Ok(tell(call, jobs, ended, missing, None)?.after(move || drop(claims)))
 }
 
 fn signal(call: &Call<'_>) -> Result<Option<Signal>, Failure> {

@@ -8,6 +8,7 @@ mod read_output;
 mod read_screen;
 mod run;
 mod send_input;
+mod servers;
 pub(crate) mod wait;
 
 use std::cell::OnceCell;
@@ -194,6 +195,8 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: Arguments,
     /// `None` for a check of a task, which does not wait.
     pub(crate) cancel: Option<&'a Cancel>,
+    /// The longest that it may wait, in milliseconds.
+    pub(crate) longest_ms: u64,
     /// Events after this one count; `None` for those from now on.
     pub(crate) since: Option<u64>,
     /// How its answer reports pending endings.

@@ -7,7 +7,7 @@ use outlive_sys::clock::wall_us;
 use regex::bytes::Regex;
 
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use crate::jobs::{self, summary};
 use crate::reading::{Begin, Selection, Shown, show};
 use crate::reply::{Failure, Reply};
 
@@ -44,11 +44,12 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             .required("job", &format!("read_output job=web; {}", jobs::live_ids(call.store, call.scope)))?,
     };
     let job = jobs::find(call, &reference)?;
+    let longest_ms = call.longest_ms;
     let arguments = &mut call.arguments;
     let lines = arguments.number("lines", 1..=1_000_000)?;
     let from_line = arguments.number("from_line", 1..=u64::from(u32::MAX))?;
     let since = arguments.number("since_ms", 0..=366 * 86_400_000)?;
-    let wait = arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(0);
+    let wait = arguments.number("wait_ms", 0..=longest_ms)?.unwrap_or(0);
     let context =
         arguments.number("context", 0..=100)?.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(0);
     let stream = match arguments.word("stream", &["both", "stdout", "stderr"])? {

@@ -7,7 +7,7 @@ use outlive::{Job, Output, keys};
 use super::read_output::{answer, await_output, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool, read_screen};
 use crate::arguments::scalar;
-use crate::jobs::{self, LONGEST_WAIT_MS, UNREAD, failed, summary};
+use crate::jobs::{self, UNREAD, failed, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
 
@@ -34,7 +34,8 @@ const QUIET: Duration = Duration::from_millis(150);
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = call.arguments.required("job", "send_input job=repl text=\"print(1)\"")?;
     let job = jobs::find_to_change(call, &reference)?;
-    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(2000);
+    let longest_ms = call.longest_ms;
+    let wait = call.arguments.number("wait_ms", 0..=longest_ms)?.unwrap_or(2000);
     let mut eof = call.arguments.flag("eof")?;
     let submit = call.arguments.choice_of_two("submit")?;
     let wrong = || Failure::new("text must be a string").next("call send_input again with text as a string");

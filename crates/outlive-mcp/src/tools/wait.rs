@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    Conditions, EventScope, InputWanted, Job, Line, Plain, State, Until, WaitFor, WaitReason, WaitResult,
+    Conditions, Event, EventKind, EventScope, InputWanted, Job, Line, Plain, State, Status, Until, WaitFor,
+    WaitReason, WaitResult,
 };
 
 use serde_json::{Map, Value};
 
 use super::read_output::{answer, pattern, unreadable};
-use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use super::{Call, Hints, Kind, Parameter, Tool, servers};
+use crate::jobs::{self, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply, push_line, push_own_line, quoted};
 
@@ -38,12 +39,13 @@ pub(crate) static TOOL: Tool = Tool {
     call,
 };
 
-/// The longest wait that may be asked for, in milliseconds: a day.
+/// The longest that a task or an idle job is waited for, in milliseconds: a day.
 pub(crate) const LONGEST: u64 = 86_400_000;
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let timeout =
-        Duration::from_millis(call.arguments.number("timeout_ms", 0..=LONGEST)?.unwrap_or(LONGEST_WAIT_MS));
+    let longest_ms = call.longest_ms;
+    let timeout = call.arguments.number("timeout_ms", 0..=longest_ms)?.unwrap_or(longest_ms);
+    let timeout = Duration::from_millis(timeout);
     let until = if call.arguments.flag("all")? { Until::All } else { Until::Any };
     let (jobs, goal) = chosen(call)?;
     let conditions = conditions(call, goal)?;
@@ -54,19 +56,30 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         // An ending is pending, and comes with this answer.
         return Ok(Reply::new("something happened since your last call"));
     }
-    let events = (goal == "event").then(|| EventScope {
-        // Each session numbers its own events.
-        session: call.since.map_or_else(|| call.scope.seen().cloned(), |_| Some(call.scope.session.clone())),
-        since: call.since,
-    });
-    let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout), stop: call.stop() };
     let began = Instant::now();
     // This answer reports the end of a single job, not a concurrent one.
     let claim = match jobs.as_slice() {
         [job] => Some(call.claims.claim(job.id().clone())),
         _ => None,
     };
-    let mut result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+    let mut since = call.since;
+    let mut result = loop {
+        let events = (goal == "event").then(|| EventScope {
+            // Each session numbers its own events.
+            session: since.map_or_else(|| call.scope.seen().cloned(), |_| Some(call.scope.session.clone())),
+            since,
+        });
+        let limit = Some(timeout.saturating_sub(began.elapsed()));
+        let conditions = conditions.clone();
+        let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit, stop: call.stop() };
+        let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+        match &result.reason {
+            WaitReason::Event(_, numbered) if is_own(call, &numbered.event) => {
+                since = Some(numbered.seq).filter(|_| !call.scope.sees_all);
+            }
+            _ => break result,
+        }
+    };
     let each = jobs.iter().zip(&mut result.states);
     let questions: Vec<String> = each.filter_map(|(job, state)| jobs::question(call, job, state)).collect();
     let waited = (!timeout.is_zero()).then(|| began.elapsed());
@@ -74,6 +87,15 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     // Before the advice to wait on, which helps no job that asks.
     reply.footers.splice(0..0, questions);
     Ok(reply)
+}
+
+/// Tells whether this reader caused an event itself: the start of its own job, or an end that another answer reports.
+fn is_own(call: &Call<'_>, event: &Event) -> bool {
+    let Some(job) = call.store.find_exactly(&event.job, event.nonce) else { return false };
+    match event.event.known() {
+        Some(EventKind::Started) => job.spec().reader.as_ref() == Some(&call.scope.reader),
+        _ => event.is_end() && (call.claims.has_claimed(job.id()) || job.is_delivered(&call.scope.reader)),
+    }
 }
 
 /// Returns the jobs and the kind of condition.
@@ -190,6 +212,15 @@ fn tell(
         }
     };
     let mut reply = Reply::new(header);
+    // The end of a job is told with its output, and once.
+    if let WaitReason::Event(_, numbered) = &result.reason
+        && numbered.event.is_end()
+        && let Some(job) = call.store.find_exactly(&numbered.event.job, numbered.event.nonce)
+    {
+        let state = job.state(call.store);
+        reply.header = summary(&job, &state);
+        return with_output(call, job, &state, reply);
+    }
     if let Some(line) = result.reason.line() {
         push_line(&mut reply.body, &text(line));
     }
@@ -203,9 +234,10 @@ fn tell(
     let ids: Vec<String> = live.map(|(job, _)| format!("\"{}\"", job.id())).collect();
     reply.is_pending = result.can_still_come;
     if result.can_still_come {
-        let again =
-            if ids.is_empty() { "wait".to_owned() } else { format!("wait jobs=[{}]", ids.join(", ")) };
-        reply = reply.footer(format!("jobs go on; call it again: {again}"));
+        let jobs = if ids.is_empty() { String::new() } else { format!(" jobs=[{}]", ids.join(", ")) };
+        let conditions =
+            given(call, &["all", "for", "pattern", "fail_pattern", "port", "idle_ms", "timeout_ms"]);
+        reply = reply.footer(format!("jobs go on; call it again: wait{jobs}{conditions}"));
     }
     // The end of the deciding job comes with its unread output.
     if let Some(at) = decided.filter(|&at| result.states[at].status.has_ended()) {
@@ -213,6 +245,12 @@ fn tell(
     }
     let with_states = jobs.into_iter().zip(&result.states);
     Ok(with_states.fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, state)))
+}
+
+/// Repeats parameters of the call as they were given.
+fn given(call: &Call<'_>, names: &[&str]) -> String {
+    let repeat = |name: &&str| Some(format!(" {name}={}", call.arguments.value(name)?));
+    names.iter().filter_map(repeat).collect()
 }
 
 /// Adds the unread output of a job that has ended.
@@ -225,6 +263,10 @@ fn with_output(call: &mut Call<'_>, job: Job, state: &State, reply: Reply) -> Re
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
     let end = shown.end;
     let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
+    with.footers.extend(servers::port_conflict(call, &job, &with.body));
+    if state.status == Status::Completed {
+        with.footers.extend(servers::pipeline(&job.spec().command_line()));
+    }
     with.body = reply.body + &with.body;
     with.footers.extend(reply.footers);
     Ok(jobs::delivers_output(call, with, job, state, Some((None, end))))

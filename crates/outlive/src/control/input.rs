@@ -10,6 +10,13 @@ use outlive_sys::random;
 use super::{Connection, ControlError, unexpected};
 use crate::{Job, Store};
 
+/// Returns the place of a new writer's first byte.
+pub(super) fn new_place() -> Place {
+    // Numbers with the first bit are the keeper's own.
+    let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()) >> 1;
+    Place { client: client.max(1), offset: 0 }
+}
+
 impl Store {
     /// Writes to a job's standard input. Returns when the keeper has everything; it is then written even if the caller dies.
     ///
@@ -19,11 +26,10 @@ impl Store {
     pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
         let state = self.live_state(job)?;
         // For a keeper that dies and its guard: what was taken is not taken again.
-        let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()).max(1);
+        let mut place = new_place();
         let mut keeper = None;
-        let mut offset = 0;
         for piece in bytes.chunks(MAX_INPUT) {
-            let request = Request::Input(piece.to_vec(), Place { client, offset });
+            let request = Request::Input(piece.to_vec(), place);
             let answer = self.ask_kept(job, &state, |state| {
                 let mut connection = match keeper.take() {
                     Some(connection) => connection,
@@ -34,10 +40,10 @@ impl Store {
                 Ok(reply)
             });
             match answer {
-                Ok(Reply::Accepted) => offset += piece.len() as u64,
+                Ok(Reply::Accepted) => place.offset += piece.len() as u64,
                 Ok(other) => return Err(unexpected(job, &other)),
                 Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(ControlError::NotReading { job, accepted: offset });
+                    return Err(ControlError::NotReading { job, accepted: place.offset });
                 }
                 Err(error) => return Err(error),
             }

@@ -47,6 +47,8 @@ pub struct StoreRules {
 pub struct McpRules {
     /// The base environment of its jobs.
     pub env: JobEnvironment,
+    /// The longest that a call waits; none: as long as the client is known to take.
+    pub longest_wait: Option<Duration>,
 }
 
 /// The base environment of jobs that the MCP server starts.
@@ -208,6 +210,7 @@ struct FileStore {
 #[serde(default, deny_unknown_fields)]
 struct FileMcp {
     env: Option<String>,
+    longest_wait: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -293,6 +296,8 @@ impl Config {
         set(&mut webhook.timeout, "webhook.timeout", file.webhook.timeout, parse_duration)?;
         set(&mut webhook.give_up, "webhook.give_up", file.webhook.give_up, parse_duration)?;
         set(&mut config.mcp.env, "mcp.env", file.mcp.env, str::parse)?;
+        let longest_wait = |text: &str| parse_duration(text).map(Some);
+        set(&mut config.mcp.longest_wait, "mcp.longest_wait", file.mcp.longest_wait, longest_wait)?;
         set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
         config.limits.bytes = config.enough_bytes();
@@ -383,6 +388,7 @@ mod tests {
             ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
             ("[mcp]\nenv = \"all\"", "mcp.env"),
+            ("[mcp]\nlongest_wait = \"soon\"", "mcp.longest_wait"),
             ("[store]\nsync = \"never\"", "store.sync"),
             ("limits = 3", "limits"),
         ] {

@@ -75,7 +75,7 @@ fn list(is_json: bool) -> Result<ExitCode, Failure> {
             Some(false) => "no",
             None => "unreadable",
         };
-        let untried = if client.is_tried { "" } else { " (untried: by its documentation)" };
+        let untried = if client.is_tried { "" } else { " (untried)" };
         objects.push(json!({
             "client": name, "title": client.title, "file": client.file.display().to_string(),
             "has_outlive": has, "tried": client.is_tried,

@@ -91,7 +91,7 @@ impl<'a> Block<'a> {
             let length =
                 rest.iter().take_while(|line| !is_content(line) || indent(line) > block.indent).count();
             // Comments and blank lines behind it are the user's.
-            let last = rest[..length].iter().rposition(|line| is_content(line)).map_or(0, |last| last + 1);
+            let last = rest[..length].iter().rposition(is_content).map_or(0, |last| last + 1);
             block.own = Some(start..start + 1 + last);
         }
         Ok(block)

@@ -1,31 +1,31 @@
 //! A job survives the SIGKILL of its own keeper: its guard goes on, and nothing is lost.
 //!
 //! Proves of the design: the output is whole, the exit code is right, there is one outcome, and waiters are told once. The jobs print
-//! numbered lines on both streams and exit with 7; keepers and guards are killed at random moments. `OUTLIVE_TEST_GUARD=1000` for
-//! many.
+//! numbered lines on both streams and exit with 7. Many deaths at random moments are in `random`, and what else a job must not lose
+//! with its keeper in `kept`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
+mod kept;
+mod random;
+
 use std::fs;
 use std::process::Stdio;
-use std::time::Duration;
 
-use outlive_tests::{
-    Home, LIMIT, Random, end_within, everywhere, guard_of, is_running, pid, report, signal, until,
-};
+use outlive_tests::{Home, LIMIT, end_within, everywhere, guard_of, is_running, pid, signal, until};
 use serde_json::Value;
 
 /// Prints so many numbered lines on both streams, with a pause after each, and exits with 7.
-fn printing(lines: u32, pause: &str) -> String {
+pub(crate) fn printing(lines: u32, pause: &str) -> String {
     format!("n=0; while [ $n -lt {lines} ]; do echo o$n; echo e$n >&2; n=$((n+1)); {pause}; done; exit 7")
 }
 
-fn keeper(home: &Home, job: &str) -> i32 {
+pub(crate) fn keeper(home: &Home, job: &str) -> i32 {
     pid(&home.show(job), "keeper_pid")
 }
 
 /// Kills the keeper of a job, and waits until its guard has taken over.
-fn replace_keeper(home: &Home, job: &str) -> i32 {
+pub(crate) fn replace_keeper(home: &Home, job: &str) -> i32 {
     let first = keeper(home, job);
     signal(first, "KILL");
     until("its guard is the keeper", || keeper(home, job) != first);
@@ -33,19 +33,14 @@ fn replace_keeper(home: &Home, job: &str) -> i32 {
     keeper(home, job)
 }
 
-fn events(home: &Home, job: &str) -> Vec<String> {
+pub(crate) fn events(home: &Home, job: &str) -> Vec<String> {
     let text = home.run(["events", "--json"]).ok().text();
     let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     all.filter(|event| event["job"] == job).map(|event| event["event"].as_str().unwrap().to_owned()).collect()
 }
 
-/// How many jobs lose their keepers.
-fn count() -> u64 {
-    std::env::var("OUTLIVE_TEST_GUARD").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
-}
-
 /// Asserts that a job ended with 7 and that all of both streams is there, in order.
-fn assert_whole(home: &Home, job: &str, lines: u32) {
+pub(crate) fn assert_whole(home: &Home, job: &str, lines: u32) {
     let shown = home.wait(job);
     assert_eq!((&shown["status"], &shown["exit_code"]), (&"failed".into(), &7.into()), "{shown}");
     for (stream, letter) in [("stdout", 'o'), ("stderr", 'e')] {
@@ -71,51 +66,6 @@ fn a_killed_keeper_loses_nothing() {
     assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
     assert_eq!(events(&home, &job), ["started", "keeper_replaced", "exited"]);
     until("no process of it is left", || home.processes().is_empty());
-}
-
-/// A third of the keepers is killed twice, of a third the guard is killed first, some are stopped before.
-#[test]
-fn keepers_and_guards_killed_at_random_moments_lose_nothing() {
-    let seed = Random::seed();
-    let (mut random, count) = (Random::new(seed), count());
-    report(&format!("OUTLIVE_TEST_SEED={seed} OUTLIVE_TEST_GUARD={count}"));
-    if !outlive_sys::exit::can_tell() {
-        outlive_tests::lacks("Linux 6.15, to learn the exit status after a second death");
-    }
-    let home = Home::new();
-    let mut left = count;
-    while left > 0 {
-        let jobs: Vec<String> =
-            (0..left.min(6)).map(|_| home.start(["sh", "-c", &printing(300, "sleep 0.01")])).collect();
-        left -= jobs.len() as u64;
-        for job in &jobs {
-            std::thread::sleep(Duration::from_micros(random.below(60_000)));
-            let way = if outlive_sys::exit::can_tell() { random.below(3) } else { 0 };
-            let first = keeper(&home, job);
-            if way == 1 {
-                let guard = guard_of(first).unwrap();
-                signal(guard, "KILL");
-                until("there is another guard", || guard_of(first).is_some_and(|other| other != guard));
-            }
-            if random.below(4) == 0 {
-                signal(first, "STOP");
-                std::thread::sleep(Duration::from_micros(random.below(20_000)));
-            }
-            signal(first, "KILL");
-            if way == 2 {
-                until("its guard is the keeper, and has one", || {
-                    let second = keeper(&home, job);
-                    second != first && guard_of(second).is_some()
-                });
-                signal(keeper(&home, job), "KILL");
-            }
-        }
-        for job in &jobs {
-            assert_whole(&home, job, 300);
-            home.run(["remove", job]).ok();
-        }
-    }
-    until("no process is left", || home.processes().is_empty());
 }
 
 #[test]
@@ -209,20 +159,4 @@ fn survivors_are_kept_and_ended_by_the_guard() {
         fs::remove_file(home.path().join("left")).unwrap();
         fs::remove_file(home.path().join("go")).unwrap();
     });
-}
-
-#[test]
-fn a_flood_is_whole_to_the_byte() {
-    let home = Home::new();
-    let job = home.start(["sh", "-c", "seq 1 1500000; exit 7"]);
-    for _ in 0..2 {
-        let shown = home.show(&job);
-        if !shown["keeper_pid"].is_null() && outlive_sys::exit::can_tell() {
-            signal(pid(&shown, "keeper_pid"), "KILL");
-            until("it prints on", || home.show(&job)["output"]["bytes"] != shown["output"]["bytes"]);
-        }
-    }
-    assert_eq!(home.wait(&job)["exit_code"], 7);
-    let wanted: String = (1..=1_500_000).map(|number| format!("{number}\n")).collect();
-    assert!(home.logs(&job) == wanted.as_bytes());
 }
