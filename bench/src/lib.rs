@@ -1,12 +1,13 @@
 //! What the benchmarks share: their options, a store that cleans up after itself, what the kernel says of a process, and
 //! a few statistics.
 //!
-//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `cli`, `notify`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
+//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `cli`, `notify`, `terminal`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
 
 pub mod last_lines;
 pub mod mcp_server;
 pub mod recording;
+pub mod window;
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -368,6 +369,36 @@ pub fn sum_of_lines(path: &str, names: &[&str]) -> Result<u64, Failure> {
     } else {
         Err(format!("{path} has no {}", names.join(" or ")).into())
     }
+}
+
+/// Returns how often these processes have given up or lost the processor so far.
+///
+/// # Errors
+///
+/// If one of them is gone.
+pub fn switches(pids: &[i32]) -> Result<u64, Failure> {
+    let names = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"];
+    pids.iter().map(|pid| sum_of_lines(&format!("/proc/{pid}/status"), &names)).sum()
+}
+
+/// Sleeps for this long, unless Ctrl-C is pressed.
+///
+/// # Errors
+///
+/// If Ctrl-C was pressed.
+pub fn rest(time: Duration) -> Result<(), Failure> {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        go_on()?;
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
+    }
+    Ok(())
+}
+
+/// Tells whether a program of this name can be run.
+pub fn is_installed(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|path| path.join(program).is_file())
 }
 
 /// Measurements of one thing, in order.

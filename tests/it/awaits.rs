@@ -197,6 +197,19 @@ fn a_question_is_told_and_gone_with_the_answer() {
     assert!(!snapshot.contains("awaits"), "{snapshot}");
 }
 
+/// It prints nothing when it gives up, so its keeper is not woken.
+#[test]
+fn a_question_that_is_given_up_is_no_more() {
+    let home = Home::new();
+    let job = start(&home, "printf 'Your name? '; read -t 3 name; touch given-up; sleep 1000");
+    until("it asks", || home.run(["list"]).ok().text().contains("running, asks"));
+    until("it gives up", || home.path().join("given-up").exists());
+    assert!(!home.run(["list"]).ok().text().contains("asks"), "the list knows");
+    let told = home.run(["inbox", "--peek"]).ok().text();
+    assert!(!told.contains("Your name?"), "{told}");
+    home.run(["kill", &job]).ok();
+}
+
 #[test]
 fn a_keeper_whose_job_asks_sleeps() {
     let home = Home::new();

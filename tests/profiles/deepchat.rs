@@ -19,8 +19,17 @@ pub(super) struct Talk(pub(super) Mcp);
 
 impl Talk {
     pub(super) fn start(home: &Home, profile: &str, conversation: &str) -> Self {
+        Self::start_with(home, profile, conversation, &[])
+    }
+
+    pub(super) fn start_with(
+        home: &Home,
+        profile: &str,
+        conversation: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut command = home.outlive(["mcp", "--profile", profile]);
-        command.env("CLAUDE_CODE_SESSION_ID", conversation);
+        command.env("CLAUDE_CODE_SESSION_ID", conversation).envs(variables.iter().copied());
         Self(Mcp::of(command, Era::Handshake, json!({}), &[]))
     }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use outlive_tests::{Era, Home, Mcp, is_running, lacks, pid, signal, until, with_enough_time};
+use outlive_tests::{Era, Home, Mcp, Terminal, is_running, lacks, pid, signal, until, with_enough_time};
 use serde_json::{Value, json};
 
 use super::deepchat::{Talk, set_end_back, texts};
@@ -641,4 +641,79 @@ fn calls_at_the_same_time_do_not_mix() {
     expected.sort();
     assert_eq!(handles, expected);
     assert_told_once(&home, &mut agent, "a");
+}
+
+/// A program that asks, and ends with the second line that it gets.
+const ASKS: &str = "printf 'Delete the file? [y/N] '; read -r answer; echo \"answer: $answer\"; read -r more; echo \"more: $more\"; exit 4";
+
+/// Captures the screen until it has this text.
+#[track_caller]
+fn shows(agent: &mut Talk, handle: &str, text: &str) {
+    until(&format!("the screen has {text:?}"), || act(agent, "capture", handle).contains(text));
+}
+
+#[track_caller]
+fn send_keys(agent: &mut Talk, handle: &str, keys: &str) {
+    let sent = agent.text("process", json!({"action": "send_keys", "handle": handle, "keys": keys}));
+    assert_eq!(sent, format!("Sent keys to {handle}"));
+}
+
+/// S3-12..16 S3-25..29 S3-49 S3-54..55 S3-58 S3-89..91: a program that asks runs in a terminal that a session of tmux shows. The
+/// agent reads its screen and answers; a person attaches, watches and leaves, and the agent goes on.
+#[test]
+fn a_process_in_tmux_is_watched_and_answered() {
+    let home = Home::new();
+    let sockets = home.path().to_str().unwrap();
+    let mut agent = Talk::start_with(&home, "duragent", "a", &[("TMUX_TMPDIR", sockets)]);
+    let answer = agent.json("spawn_process", json!({"command": ASKS, "label": "asks", "tmux": true}));
+    let handle = answer["handle"].as_str().unwrap().to_owned();
+    let session = format!("duragent-{handle}");
+    assert_eq!(answer["tmux_session"], session.as_str());
+    assert_eq!(answer["attach"], format!("tmux attach -t {session}"));
+    shows(&mut agent, &handle, "Delete the file? [y/N]");
+    // A person, with the command that the agent tells.
+    let mut window = Terminal::open(120);
+    let mut person =
+        window.start(&home, &[("TMUX_TMPDIR", sockets)], ["tmux", "attach", "-t", session.as_str()]);
+    window.read_until("Delete the file?");
+    send_keys(&mut agent, &handle, "n");
+    window.read_until("answer: n");
+    shows(&mut agent, &handle, "answer: n");
+    let status = agent.json("process", json!({"action": "status", "handle": handle}));
+    assert_eq!((&status["status"], &status["tmux_session"]), (&json!("running"), &json!(session)));
+    // The person leaves, and closes the session: it was only a window.
+    drop(window);
+    person.wait().unwrap();
+    let mut close = home.command("tmux");
+    close.env("TMUX_TMPDIR", sockets).args(["kill-session", "-t", &session]);
+    assert!(close.status().unwrap().success());
+    until("the session is gone", || {
+        let status = agent.json("process", json!({"action": "status", "handle": handle}));
+        assert_eq!(status["status"], "running");
+        status.get("tmux_session").is_none()
+    });
+    write(&mut agent, &handle, "that is all\n");
+    let message = messages(&mut agent).remove(0);
+    assert_eq!((line_of(&message, "Handle"), line_of(&message, "Exit code")), (handle.as_str(), "4"));
+    assert!(message.contains("more: that is all"), "{message}");
+    assert!(act(&mut agent, "capture", &handle).contains("more: that is all"), "the last screen stays");
+}
+
+/// S3-105: the same without tmux, which is told.
+#[test]
+fn a_terminal_needs_no_tmux() {
+    let home = Home::new();
+    let mut agent = Talk::start_with(&home, "duragent", "a", &[("PATH", "/nonexistent")]);
+    let answer = agent.json("spawn_process", json!({"command": ASKS, "tmux": true}));
+    let handle = answer["handle"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (answer.get("tmux_session"), &answer["attach"]),
+        (None, &json!(format!("outlive attach {handle}")))
+    );
+    assert!(answer["message"].as_str().unwrap().contains("tmux is not available"), "{answer}");
+    shows(&mut agent, &handle, "Delete the file? [y/N]");
+    send_keys(&mut agent, &handle, "no, not now");
+    shows(&mut agent, &handle, "answer: no, not now");
+    send_keys(&mut agent, &handle, "C-u Enter");
+    assert_eq!(line_of(&messages(&mut agent)[0], "Exit code"), "4");
 }

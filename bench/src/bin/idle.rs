@@ -4,12 +4,12 @@
 
 use std::fs;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outlive::{Job, Request, Store};
 use outlive_bench::{
-    Failure, Keeper, Options, Samples, World, beside, conclude, end, go_on, guard_of, judge, keeper_of,
-    sum_of_lines,
+    Failure, Keeper, Options, Samples, World, beside, conclude, end, go_on, guard_of, judge, keeper_of, rest,
+    sum_of_lines, switches,
 };
 use outlive_sys::identity::ProcessId;
 
@@ -102,20 +102,4 @@ fn measure(store: &Store, jobs: &[Job], keeper: &Keeper, all_kept: &mut bool) ->
         judge(woken == 0, all_kept),
     );
     Ok(())
-}
-
-/// Sleeps for this long, unless Ctrl-C is pressed.
-fn rest(time: Duration) -> Result<(), Failure> {
-    let until = Instant::now() + time;
-    while Instant::now() < until {
-        go_on()?;
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    Ok(())
-}
-
-/// Returns how often these processes have given up or lost the processor so far.
-fn switches(pids: &[i32]) -> Result<u64, Failure> {
-    let names = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"];
-    pids.iter().map(|pid| sum_of_lines(&format!("/proc/{pid}/status"), &names)).sum()
 }

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use outlive::{Job, Request, Store, Until};
 use outlive_bench::{
-    Failure, Options, Samples, World, beside, conclude, end, finish, go_on, judge, processor_seconds,
+    Failure, Options, Samples, World, beside, conclude, end, finish, go_on, is_installed, judge,
+    processor_seconds,
 };
 use outlive_sys::clock;
 use outlive_tests::waits_with_open;
@@ -99,11 +100,6 @@ fn run() -> Result<bool, Failure> {
     bench.crowd(waiters as usize, &mut all_kept)?;
     bench.rest(&mut all_kept)?;
     Ok(all_kept || !options.is_check)
-}
-
-fn is_installed(program: &str) -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|path| path.join(program).is_file())
 }
 
 /// Prints a table; the first way is the floor of all others.

@@ -66,14 +66,23 @@ pub(crate) struct Killing {
 }
 
 impl Killing {
-    /// Sends the first signal and sets the grace.
-    pub(crate) fn begin(target: &mut impl Target, signal: Signal, grace_ms: u64, now_us: u64) -> Self {
+    /// Sends the first signal and sets the grace. `hang_up`: the processes lose their terminal before, which ends most of them; they
+    /// are counted as well.
+    pub(crate) fn begin(
+        target: &mut impl Target,
+        signal: Signal,
+        hang_up: bool,
+        grace_ms: u64,
+        now_us: u64,
+    ) -> Self {
         let (reached, refused) = (HashSet::new(), Vec::new());
         let mut killing = Self { hard_from_us: now_us, next_us: now_us, reached, refused };
         if signal != Signal::KILL {
             killing.hard_from_us = now_us.saturating_add(grace_ms.saturating_mul(1000));
             killing.next_us = killing.hard_from_us;
-            killing.reached.extend(target.ask(signal));
+            for signal in hang_up.then_some(Signal::HUP).into_iter().chain([signal]) {
+                killing.reached.extend(target.ask(signal));
+            }
         }
         killing
     }
@@ -158,12 +167,18 @@ mod tests {
         ends: usize,
         refused: Vec<Survivor>,
         is_beyond_reach: bool,
+        /// This signal ends all of it.
+        ends_by: Option<Signal>,
     }
 
     impl Target for Tree {
         fn ask(&mut self, signal: Signal) -> Vec<i32> {
             self.asked.push(signal.number());
-            self.pids.clone()
+            let reached = self.pids.clone();
+            if self.ends_by == Some(signal) {
+                self.pids.clear();
+            }
+            reached
         }
 
         fn end(&mut self) -> Sent {
@@ -191,7 +206,7 @@ mod tests {
     #[test]
     fn a_signal_comes_first_and_the_hard_kill_after_the_grace() {
         let mut tree = Tree { ends: 2, ..tree(3) };
-        let mut killing = Killing::begin(&mut tree, Signal::TERM, 5, 1000);
+        let mut killing = Killing::begin(&mut tree, Signal::TERM, false, 5, 1000);
         assert_eq!((&tree.asked[..], tree.rounds), (&[15][..], 0));
         assert_eq!((killing.next_us(), killing.count()), (6000, 3));
         for _ in 0..3 {
@@ -204,16 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn what_ends_with_its_terminal_is_counted() {
+        let mut tree = Tree { ends_by: Some(Signal::HUP), ..tree(2) };
+        let killing = Killing::begin(&mut tree, Signal::TERM, true, 5, 1000);
+        assert_eq!((&tree.asked[..], killing.count()), (&[1, 15][..], 2));
+    }
+
+    #[test]
     fn sigkill_has_no_grace() {
         let mut tree = tree(1);
-        let killing = Killing::begin(&mut tree, Signal::KILL, 60_000, 1000);
+        let killing = Killing::begin(&mut tree, Signal::KILL, false, 60_000, 1000);
         assert_eq!((killing.next_us(), tree.asked.len()), (1000, 0));
     }
 
     #[test]
     fn a_second_request_makes_it_sooner_and_never_later() {
         let mut tree = tree(1);
-        let mut killing = Killing::begin(&mut tree, Signal::TERM, 10, 0);
+        let mut killing = Killing::begin(&mut tree, Signal::TERM, false, 10, 0);
         killing.hasten(&mut tree, Signal::TERM, 60_000, 1000);
         assert_eq!((killing.next_us(), &tree.asked[..]), (10_000, &[15, 15][..]));
         killing.hasten(&mut tree, Signal::TERM, 2, 1000);
@@ -235,7 +257,7 @@ mod tests {
     fn survivors_are_named_when_patience_is_over_and_tried_on() {
         let why = |pid, why: &str| Survivor { pid, command: String::new(), why: why.to_owned() };
         let mut tree = Tree { refused: vec![why(i32::MAX, "it may not be signalled")], ..tree(2) };
-        let mut killing = Killing::begin(&mut tree, Signal::KILL, 0, 0);
+        let mut killing = Killing::begin(&mut tree, Signal::KILL, false, 0, 0);
         assert!(killing.step(&mut tree, PATIENCE_US).is_empty(), "patience is not over");
         let named = killing.step(&mut tree, PATIENCE_US + 1);
         assert_eq!(named[0], why(i32::MAX, "it may not be signalled"));
@@ -246,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_beyond_reach_is_named_at_once() {
         let mut tree = Tree { is_beyond_reach: true, ..tree(1) };
-        let mut killing = Killing::begin(&mut tree, Signal::KILL, 0, 0);
+        let mut killing = Killing::begin(&mut tree, Signal::KILL, false, 0, 0);
         assert_eq!(killing.step(&mut tree, 0).len(), 1);
         assert_eq!(killing.next_us(), SLOW_ROUND_US);
     }

@@ -66,10 +66,11 @@ impl Keeper {
             Request::View { .. } if self.terminal.is_none() => no_terminal(),
             Request::View { size, sizing } => {
                 let viewer = &mut self.clients[index].viewer;
-                let used_us = viewer.map_or_else(clock::boot_us, |viewer| viewer.used_us);
-                *viewer = Some(Viewer { size, sizing, used_us });
+                *viewer = Some(Viewer::seen(*viewer, size, sizing));
                 Reply::Accepted
             }
+            Request::Leads if self.leads(index) => Reply::Accepted,
+            Request::Leads => Reply::refused("not_leading", "a person typed last at another viewer"),
             Request::Eof if self.input.is_open() => {
                 match &self.terminal {
                     Some(terminal) => {

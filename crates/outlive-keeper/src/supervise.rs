@@ -210,6 +210,7 @@ impl Keeper {
                 }
             });
             self.answer(None);
+            self.keep_screen();
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
@@ -256,11 +257,10 @@ impl Keeper {
         match &mut self.ending.killing {
             Some(killing) => killing.hasten(&mut self.containment, signal, grace_ms, now_us),
             None => {
-                if signal == Signal::TERM && self.terminal.is_some() {
-                    // As when a terminal is closed: interactive shells ignore TERM.
-                    self.containment.send(Signal::HUP);
-                }
-                self.ending.killing = Some(Killing::begin(&mut self.containment, signal, grace_ms, now_us));
+                // As when a terminal is closed: interactive shells ignore TERM.
+                let hang_up = signal == Signal::TERM && self.terminal.is_some();
+                let killing = Killing::begin(&mut self.containment, signal, hang_up, grace_ms, now_us);
+                self.ending.killing = Some(killing);
             }
         }
         self.custody.set_moment(Word::HardFrom, self.ending.killing.as_ref().map(Killing::hard_from_us));

@@ -13,7 +13,7 @@ use alacritty_terminal::vte::ansi::{
 
 use crate::grids::Grids;
 use crate::links::{Entry, Links};
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, clean};
 use crate::screen::Size;
 
 /// The most characters without width on one cell. Writing systems need four, joined emoji ten.
@@ -47,6 +47,8 @@ pub(crate) struct Emulator {
     pub(crate) scroll_region: (usize, usize),
     pub(crate) tab_stops: Vec<bool>,
     pub(crate) charset: CharsetIndex,
+    /// What was written to the clipboard, and not yet taken.
+    pub(crate) clipboard: Option<String>,
     /// What REP repeats.
     pub(crate) last_character: Option<char>,
     /// How many rows are kept that scrolled away.
@@ -71,6 +73,7 @@ impl Emulator {
             scroll_region: (0, size.screen_lines()),
             tab_stops: tab_stops(size.columns()).collect(),
             charset: CharsetIndex::G0,
+            clipboard: None,
             last_character: None,
             history,
         }
@@ -106,8 +109,23 @@ impl Emulator {
             b"0" | b"2" => self.metadata.set_title(rest),
             b"7" => self.metadata.set_directory(rest),
             b"8" => self.set_link(rest),
+            b"52" => self.set_clipboard(rest),
             b"133" => self.metadata.set_mark(rest),
             _ => {}
+        }
+    }
+
+    /// Takes the selection and the text in base64. A `?` in its place asks for the clipboard, which no program is told.
+    fn set_clipboard(&mut self, command: &[u8]) {
+        let is_selection = |byte: &u8| matches!(byte, b'c' | b'p' | b'q' | b's' | b'0'..=b'7');
+        let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
+        let Some((selection, text)) =
+            command.iter().position(|&byte| byte == b';').map(|at| command.split_at(at))
+        else {
+            return;
+        };
+        if selection.iter().all(is_selection) && text.len() > 1 && text[1..].iter().all(is_base64) {
+            self.clipboard = Some(clean(command, command.len()));
         }
     }
 

@@ -21,4 +21,4 @@ pub use checkpoint::{Checkpoint, CheckpointError};
 pub use metadata::Mark;
 pub use object::{CursorObject, ModesObject, ScreenObject};
 pub use screen::Screen;
-pub use view::{Color, CursorShape, Run, Style, Underline};
+pub use view::{Color, CursorShape, Run, SeenRows, Style, Underline};

@@ -129,17 +129,27 @@ impl CursorObject {
 }
 
 impl Screen {
+    /// Returns the cursor.
+    pub fn cursor(&self) -> CursorObject {
+        CursorObject::of(self)
+    }
+
+    /// Returns what the program asked its terminal for.
+    pub fn modes(&self) -> ModesObject {
+        ModesObject::of(self)
+    }
+
     /// Returns the object, with or without colours and attributes.
     pub fn object(&self, is_styled: bool) -> ScreenObject {
         ScreenObject {
             size: self.size(),
-            cursor: CursorObject::of(self),
+            cursor: self.cursor(),
             title: self.title().map(str::to_owned),
             directory: self.directory().map(str::to_owned),
             alternate: self.is_alternate(),
             mark: self.mark(),
             command_exit_code: self.emulator.metadata.exit_code,
-            modes: ModesObject::of(self),
+            modes: self.modes(),
             rows: self.lines(),
             styled_rows: is_styled.then(|| self.rows()),
         }

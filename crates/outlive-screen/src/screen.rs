@@ -9,8 +9,9 @@ use outlive_core::terminal::size::TerminalSize;
 
 use crate::emulator::Emulator;
 
-/// The longest command (title, link, directory) that is looked at; a longer one has no effect and costs no memory.
-const MAX_COMMAND: usize = 8 << 10;
+/// The longest command (title, link, directory, clipboard) that is looked at; a longer one has no effect and costs no memory. It is
+/// what terminals take for the clipboard, the longest of them.
+const MAX_COMMAND: usize = 100 << 10;
 
 /// A size that the emulator can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +136,12 @@ impl Screen {
     /// Where the shell is, as far as it tells (OSC 133).
     pub fn mark(&self) -> Option<crate::Mark> {
         self.emulator.metadata.mark
+    }
+
+    /// What the program wrote to the clipboard since this was asked last: the selection, `;`, and text in base64, of which it has
+    /// only the characters. It cannot read the clipboard.
+    pub fn take_clipboard(&mut self) -> Option<String> {
+        self.emulator.clipboard.take()
     }
 
     /// The answer to a query for the cursor (CPR) at this place of the output.

@@ -204,7 +204,33 @@ pub(crate) fn runs(grid: &Grid<Cell>, line: Line) -> Vec<Run> {
     runs
 }
 
+/// The rows of a screen as a reader saw them last.
+#[derive(Debug, Default)]
+pub struct SeenRows(Vec<Vec<Cell>>);
+
 impl Screen {
+    /// Returns the numbers of the rows, from 0, that are others than they were when this was asked last, and remembers them.
+    pub fn unseen_rows(&self, seen: &mut SeenRows) -> Vec<usize> {
+        let grid = self.emulator.term.grid();
+        seen.0.resize(grid.screen_lines(), Vec::new());
+        let mut unseen = Vec::new();
+        for (number, seen) in seen.0.iter_mut().enumerate() {
+            let cells = &grid[Line(number as i32)][Column(0)..];
+            if seen[..] != *cells {
+                seen.clear();
+                seen.extend_from_slice(cells);
+                unseen.push(number);
+            }
+        }
+        unseen
+    }
+
+    /// Returns one row, counted from 0, without blanks at its end; nothing beyond the last.
+    pub fn row(&self, number: usize) -> Vec<Run> {
+        let grid = self.emulator.term.grid();
+        if number < grid.screen_lines() { runs(grid, Line(number as i32)) } else { Vec::new() }
+    }
+
     /// Returns the rows from the top, each without blanks at its end.
     pub fn rows(&self) -> Vec<Vec<Run>> {
         let grid = self.emulator.term.grid();

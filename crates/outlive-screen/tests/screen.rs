@@ -36,6 +36,14 @@ fn runs_have_colours_and_attributes() {
 }
 
 #[test]
+fn the_clipboard_is_written_and_never_read() {
+    let mut screen = screen(10, 1, "\x1b]52;c;aGVsbG8=\x07");
+    assert_eq!((screen.take_clipboard().as_deref(), screen.take_clipboard()), (Some("c;aGVsbG8="), None));
+    screen.feed(b"\x1b]52;c;?\x07\x1b]52;c;\x1b\\\x1b]52;c;a b\x07\x1b]52;x;aaaa\x07\x1b]52\x07");
+    assert_eq!(screen.take_clipboard(), None);
+}
+
+#[test]
 fn wide_characters_take_two_columns_and_half_of_one_is_a_blank() {
     assert_eq!(screen(10, 1, "漢字e\u{301}x").lines(), ["漢字e\u{301}x"]);
     assert_eq!(screen(10, 1, "漢字x\x1b[1Gz").lines(), ["z 字x"]);

@@ -75,6 +75,14 @@ impl Drop for Changed {
     }
 }
 
+/// Tells whether a terminal is as [`Changed::raw`] makes it. No shell starts a program on such a one.
+pub fn is_raw(terminal: impl AsFd) -> bool {
+    tcgetattr(terminal).is_ok_and(|settings| {
+        !settings.local_modes.intersects(LocalModes::ICANON | LocalModes::ISIG)
+            && !settings.output_modes.contains(OutputModes::OPOST)
+    })
+}
+
 /// Gives a terminal the settings that a person expects, whatever a program left there.
 ///
 /// # Errors
@@ -82,7 +90,7 @@ impl Drop for Changed {
 /// If it is no terminal.
 pub fn make_usable(terminal: impl AsFd) -> io::Result<()> {
     let mut settings = tcgetattr(&terminal)?;
-    settings.input_modes.insert(InputModes::BRKINT | InputModes::ICRNL | InputModes::IXON);
+    settings.input_modes.insert(InputModes::ICRNL | InputModes::IXON);
     settings.input_modes.remove(InputModes::INLCR | InputModes::IGNCR);
     settings.output_modes.insert(OutputModes::OPOST | OutputModes::ONLCR);
     settings.local_modes.insert(

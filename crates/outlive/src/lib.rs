@@ -74,7 +74,7 @@ pub use notify::inbox::{Inbox, InboxError, Pending};
 pub use notify::listener::Listener;
 pub use notify::notice::{Notice, one_line, quoted};
 pub use output::excerpt::{Excerpt, tail_text};
-pub use output::follow::{Followed, Follower, Followers};
+pub use output::follow::{Followed, Follower, Followers, Growth};
 pub use output::nonblank::{Blank, Nonblank, Tally};
 pub use output::search::{PatternError, Search, pattern};
 pub use output::steps::{Step, StepPlace};
@@ -132,7 +132,9 @@ pub use outlive_core::status::Status;
 pub use outlive_core::terminal::keys;
 pub use outlive_core::terminal::size::{SizeError, Sizing, TerminalSize};
 pub use outlive_core::timestamp::Timestamp;
-pub use outlive_screen::{Color, ModesObject, Run, Screen, ScreenObject, export, styled};
+pub use outlive_screen::{
+    Color, CursorObject, ModesObject, Run, Screen, ScreenObject, SeenRows, export, styled,
+};
 pub use outlive_sys::cancel::Cancel;
 pub use outlive_sys::owner::Distrust;
 pub use outlive_sys::ports::Listeners;

@@ -54,3 +54,34 @@ fn a_server_goes_on_whatever_is_printed() {
     assert!(screen.header().contains("screen 120x40"), "{}", screen.header());
     client.call("kill", json!({ "jobs": [job] })).ok();
 }
+
+#[test]
+fn only_what_changed_is_shown_where_that_was_asked_for() {
+    let home = Home::new();
+    let start = || {
+        let mut command = home.outlive(["mcp"]);
+        command.env("OUTLIVE_READER", "conversation");
+        Mcp::of(command, Era::Handshake, json!({}), &[])
+    };
+    let mut client = start();
+    let line =
+        "stty -echo; seq 20; while read -r text; do printf '\\033[7;1H%s\\033[K\\033[22;1H' \"$text\"; done";
+    let job = client.call("run", json!({ "command": line, "pty": true, "wait_ms": 0 })).ok().job();
+    home.wait_for_output(&job, "20\r\n");
+    let look = |client: &mut Mcp| client.call("read_screen", json!({ "job": job, "changes": true })).ok();
+    let first = look(&mut client);
+    assert_eq!(first.body().len(), 20, "all of it at the first look: {}", first.text);
+    let same = look(&mut client);
+    assert!(same.header().contains("; 0 rows changed") && same.body().is_empty(), "{}", same.text);
+    home.run(["send", &job, "seventh"]).ok();
+    home.wait_for_output(&job, "seventh");
+    // Another server of the same reader knows what was seen.
+    client.kill();
+    let mut client = start();
+    let changed = look(&mut client);
+    assert!(changed.header().contains("; 1 row changed"), "{}", changed.text);
+    assert_eq!(changed.body(), ["7: seventh"]);
+    let whole = client.call("read_screen", json!({ "job": job })).ok();
+    assert_eq!((whole.body().len(), whole.body()[6]), (20, "seventh"));
+    client.call("kill", json!({ "jobs": [job] })).ok();
+}

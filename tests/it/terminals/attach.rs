@@ -4,7 +4,7 @@
 
 use std::process::Command;
 
-use outlive_tests::{Home, binary, until};
+use outlive_tests::{Home, binary, is_running, until};
 
 use super::start;
 
@@ -14,21 +14,16 @@ pub(crate) struct Tmux<'a> {
 }
 
 impl<'a> Tmux<'a> {
-    /// Opens a window of this size with a shell in it.
+    /// Opens a window of this size with bash in it.
     pub(crate) fn open(home: &'a Home, columns: u16, rows: u16) -> Self {
+        Self::open_with(home, columns, rows, "bash --norc --noprofile")
+    }
+
+    /// Opens a window of this size with a shell in it.
+    fn open_with(home: &'a Home, columns: u16, rows: u16, shell: &str) -> Self {
         let tmux = Self { home };
         let (columns, rows) = (columns.to_string(), rows.to_string());
-        tmux.tell(&[
-            "new-session",
-            "-d",
-            "-x",
-            &columns,
-            "-y",
-            &rows,
-            "-s",
-            "one",
-            "bash --norc --noprofile",
-        ]);
+        tmux.tell(&["new-session", "-d", "-x", &columns, "-y", &rows, "-s", "one", shell]);
         tmux.tell(&["set-option", "-g", "remain-on-exit", "on"]);
         tmux.greet("one");
         tmux
@@ -151,6 +146,55 @@ fn who_only_looks_neither_types_nor_sizes() {
 }
 
 #[test]
+fn a_window_that_keeps_the_size_can_be_fitted() {
+    let home = Home::new();
+    let job = start(&home, &["--size", "60x10"], ECHOES);
+    home.wait_for_output(&job, "10 60");
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.outlive("one", &format!("attach --size fixed {job}"));
+    tmux.shows("one", "10 60");
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "f"]);
+    tmux.shows("one", "20 80");
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+    tmux.shows("one", "goes on");
+    until("the job has its own size again", || home.json(["screen", &job])["size"] == "60x10");
+    home.run(["kill", &job]).ok();
+}
+
+/// Both windows are of one tmux, which makes a buffer of all that is copied.
+#[test]
+fn what_is_copied_comes_to_the_window_that_leads() {
+    let home = Home::new();
+    let copies = "while read -r text; do printf '\\033]52;c;?\\007\\033]52;c;%s\\007copied\\r\\n' \"$(printf %s \"$text\" | base64)\"; done";
+    let job = start(&home, &[], copies);
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.tell(&["set-option", "-s", "set-clipboard", "on"]);
+    tmux.tell(&["new-session", "-d", "-x", "50", "-y", "12", "-s", "two", "bash --norc --noprofile"]);
+    tmux.greet("two");
+    for window in ["one", "two"] {
+        tmux.outlive(window, &format!("attach {job}"));
+    }
+    until("both look", || viewers(&home).len() == 2);
+    let buffers = || tmux.tell(&["list-buffers", "-F", "#{buffer_sample}"]);
+    tmux.line("one", "from the first");
+    until("it is copied", || buffers() == "from the first\n");
+    tmux.line("two", "from the second");
+    until("it is copied once", || buffers() == "from the second\nfrom the first\n");
+    // Later viewers see that it was copied, and copy nothing.
+    kill_viewers(&home);
+    tmux.tell(&["new-session", "-d", "-x", "60", "-y", "15", "-s", "three", "bash --norc --noprofile"]);
+    tmux.greet("three");
+    tmux.outlive("three", &format!("attach {job}"));
+    tmux.shows("three", "copied");
+    tmux.line("three", "from the third");
+    until("it is copied", || buffers().starts_with("from the third\n"));
+    assert_eq!(buffers().lines().count(), 3, "{}", buffers());
+    let printed = String::from_utf8(home.logs(&job)).unwrap();
+    assert!(!printed.contains("^[]52"), "no clipboard was read: {printed:?}");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
 fn a_viewer_that_is_ended_leaves_the_window_as_it_was() {
     let home = Home::new();
     let job = start(&home, &[], ECHOES);
@@ -163,18 +207,73 @@ fn a_viewer_that_is_ended_leaves_the_window_as_it_was() {
         // In the background it may not read: the shell brings it to the front.
         tmux.line("one", "fg");
         tmux.shows("one", "20 80");
-        let viewers = home.processes().into_iter().filter(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains("attach")
-        });
-        for viewer in viewers {
-            outlive_tests::signal(viewer, signal);
-        }
+        viewers(&home).into_iter().for_each(|viewer| outlive_tests::signal(viewer, signal));
         tmux.shows("one", "goes on");
         assert_eq!(tmux.modes("one"), before, "{signal}");
     }
     assert_eq!(home.show(&job)["status"], "running");
     home.run(["kill", &job]).ok();
+}
+
+/// A killed viewer leaves the window as it was last. Bash sets its own terminal right; this shell leaves it raw. `mends` is given the
+/// job, and what is typed at the shell.
+fn after_a_kill(mends: impl Fn(&Tmux<'_>, &str, &dyn Fn(&str))) {
+    let home = Home::new();
+    let job = start(&home, &[], ECHOES);
+    home.wait_for_output(&job, "40 120");
+    let tmux = Tmux::open_with(&home, 80, 20, "sh");
+    let before = tmux.modes("one");
+    tmux.line("one", "stty -g > before; echo it is $?");
+    tmux.shows("one", "it is 0");
+    tmux.outlive("one", &format!("attach {job}"));
+    tmux.shows("one", "20 80");
+    kill_viewers(&home);
+    tmux.shows("one", "Killed");
+    assert_ne!(tmux.modes("one"), before, "nothing has set it right");
+    mends(&tmux, &job, &|arguments| {
+        // Enter is no end of a line in a raw terminal.
+        let line = format!("{} {arguments}", binary("outlive").display());
+        tmux.tell(&["send-keys", "-t", "one", "-l", &line]);
+        tmux.tell(&["send-keys", "-t", "one", "C-j"]);
+    });
+    until("the window is as it was", || tmux.modes("one") == before);
+    tmux.line("one", "stty -g | cmp - before && echo same settings");
+    tmux.shows("one", "\nsame settings");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn a_window_is_reset_after_its_viewer_was_killed() {
+    after_a_kill(|_, _, run| run("attach --reset"));
+}
+
+#[test]
+fn the_next_viewer_mends_a_window_whose_viewer_was_killed() {
+    after_a_kill(|tmux, job, run| {
+        run(&format!("attach {job}"));
+        until("there is a viewer", || !viewers(tmux.home).is_empty());
+        tmux.line("one", "again");
+        tmux.shows("one", "got again");
+        tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+        tmux.shows("one", "goes on");
+    });
+}
+
+/// Lists the viewers of a home.
+pub(super) fn viewers(home: &Home) -> Vec<i32> {
+    let is_viewer = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|&byte| byte == 0).nth(1) == Some(b"attach")
+    };
+    home.processes().into_iter().filter(is_viewer).collect()
+}
+
+/// Kills the viewers of a home, which has some.
+pub(super) fn kill_viewers(home: &Home) {
+    let viewers = viewers(home);
+    assert!(!viewers.is_empty(), "there is a viewer");
+    viewers.iter().for_each(|&viewer| outlive_tests::signal(viewer, "KILL"));
+    until("they are gone", || !viewers.iter().any(|&viewer| is_running(viewer)));
 }
 
 #[test]

@@ -5,10 +5,12 @@
 mod attach;
 mod export;
 mod guarded;
+mod hostile;
 mod keys;
 mod play;
 mod programs;
 mod screen;
+mod survival;
 mod top;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use outlive_tests::Home;
+use outlive_tests::{Home, until};
 
 use super::attach::Tmux;
 use super::start;
@@ -43,6 +43,8 @@ fn a_recording_is_played_paused_and_left() {
     tmux.tell(&["send-keys", "-t", "one", "Left"]);
     tmux.shows("one", "first");
     tmux.tell(&["send-keys", "-t", "one", "q"]);
+    // What is typed before it has left is for the player.
+    until("it has left", || tmux.modes("one") == before);
     tmux.line("one", "stty -g | cmp - before && echo same settings");
     tmux.shows("one", "same settings");
     assert_eq!(tmux.modes("one"), before);

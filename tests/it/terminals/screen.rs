@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use outlive_tests::Home;
+use outlive_tests::{Home, until};
 use serde_json::Value;
 
 use super::start;
@@ -115,10 +115,45 @@ fn what_was_dropped_is_told() {
     let home = Home::new();
     let job = start(&home, &["--output-cap", "64K"], "seq 100000; echo the end");
     assert_eq!(home.wait(&job)["exit_code"], 0);
+    // The keeper has screens kept; one that was begun may come late.
+    until("no screen was kept", || {
+        checkpoints(&home, &job).into_iter().for_each(|path| drop(std::fs::remove_file(path)));
+        home.json(["screen", &job])["derived_from"].as_u64() > Some(0)
+    });
     let screen = home.json(["screen", &job]);
-    assert!(screen["derived_from"].as_u64() > Some(0), "{}", screen["derived_from"]);
     assert_eq!(rows(&screen).last().map(String::as_str), Some("the end"));
     assert!(home.run(["screen", &job]).ok().error().contains("only the last is known"));
+}
+
+/// Row 1 is drawn once and row 2 until the output of row 1 is dropped; no program looks meanwhile.
+#[test]
+fn what_stands_there_stays_when_its_output_is_dropped() {
+    const PART: u64 = 32 << 10;
+    let home = Home::new();
+    let draws = "i=0; while [ $i -lt 450 ]; do printf '\\033[2;1Hrow %070d' $i; i=$((i+1)); done";
+    let line = format!("stty -echo; echo header; while read -r go; do {draws}; done");
+    let job = start(&home, &["--output-cap", &(8 * PART).to_string()], &line);
+    home.wait_for_output(&job, "header");
+    let end = || home.show(&job)["output"]["bytes"].as_u64().expect("a number");
+    for round in 1..=12 {
+        home.run(["send", &job, ""]).ok();
+        until("it is drawn", || end() > round * PART);
+        let newest = || {
+            let names = checkpoints(&home, &job).into_iter().filter_map(|path| {
+                let name = path.file_stem()?.to_str()?.to_owned();
+                name.rsplit('-').next()?.parse::<u64>().ok()
+            });
+            names.max().unwrap_or(0)
+        };
+        if round > 4 {
+            until("its screen is kept", || newest() + 2 * PART > end());
+        }
+    }
+    assert!(!home.job_dir(&job).join(outlive_core::segment::name(0)).exists(), "the beginning was dropped");
+    let screen = home.json(["screen", &job]);
+    assert_eq!(rows(&screen), ["header".to_owned(), format!("row {:070}", 449)]);
+    assert_eq!(screen["derived_from"], 0);
+    home.run(["kill", &job]).ok();
 }
 
 #[test]

@@ -109,6 +109,10 @@ pub(crate) struct Screen {
     #[arg(long)]
     pub(crate) cursor: bool,
 
+    /// With --json: which rows are others than they were at this `offset`
+    #[arg(long, value_name = "OFFSET", conflicts_with = "at")]
+    pub(crate) changes_since: Option<u64>,
+
     /// Wait until nothing has been drawn for this long; 10 s at most
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "at")]
     pub(crate) wait_stable: Option<Duration>,

@@ -34,6 +34,10 @@ pub(crate) struct Cursor {
     /// Asked in the extended form, and so answered
     #[arg(long)]
     pub(crate) extended: bool,
+
+    /// Keep the screen in the job's directory, and print nothing
+    #[arg(long, conflicts_with = "extended")]
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
 //! `outlive cursor`: where the cursor was at an offset of a job's log, as a terminal reports it. A keeper runs it when its command
-//! asks; it is not for people.
+//! asks, and to keep the screen before its output is dropped; it is not for people.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,9 +25,13 @@ pub(crate) fn run(arguments: &Cursor) -> Result<ExitCode, Failure> {
     };
     let job = Store::open_at(home, Config::default())?.find(id, None)?;
     let screen = JobScreen::at_offset(&job, arguments.offset);
-    let Some(screen) = screen.map_err(|error| Failure::other("cursor", &error))? else {
+    let Some(mut screen) = screen.map_err(|error| Failure::other("cursor", &error))? else {
         return Err(super::screen::no_terminal(&job));
     };
+    if arguments.keep {
+        screen.keep();
+        return Ok(ExitCode::SUCCESS);
+    }
     print(&screen.screen().cursor_report(arguments.extended));
     Ok(ExitCode::SUCCESS)
 }

@@ -127,8 +127,9 @@ fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
     }
     let mut listeners = Listeners::new();
     let jobs = listing.jobs.into_iter().filter(|job| arguments.filters.fits(job)).filter_map(|job| {
-        let state = job.state(&context.store);
+        let mut state = job.state(&context.store);
         context.store.probe_in_passing(&job, &state);
+        context.store.look_at_question(&job, &mut state);
         let is_listed = !state.is_removed()
             && (!arguments.live || state.is_live())
             && arguments.filters.fits_state(&state);

@@ -168,7 +168,7 @@ impl Player<'_> {
             format!(" paused at {now} of {all}   space: go on   left, right: 5s   q: leave ")
         });
         self.view.set_notice(notice);
-        let text = self.view.draw(self.screen.screen());
+        let text = self.view.draw(self.screen.screen()).unwrap_or_default();
         let mut stdout = io::stdout();
         stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())
     }

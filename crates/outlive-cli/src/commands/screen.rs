@@ -21,6 +21,11 @@ struct Shown {
     time: Option<String>,
     /// The offset from which it is derived: 0, unless earlier output was dropped.
     derived_from: u64,
+    /// The offset up to which it is derived.
+    offset: u64,
+    /// The rows, from 1, that are others than they were at the offset that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changed_rows: Option<Vec<usize>>,
     /// What the job waits for now.
     awaits: Option<AwaitedObject>,
     #[serde(flatten)]
@@ -33,12 +38,17 @@ pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Fai
     if let Some(quiet) = arguments.wait_stable {
         wait_stable(context, &job, quiet).map_err(failed)?;
     }
-    let derived = match arguments.at {
+    let derived = match (arguments.at, arguments.changes_since) {
         // Times are written in milliseconds: that of a screen means all that was drawn within it.
-        Some(time) => JobScreen::at(&job, Timestamp(time.0.saturating_add(999))),
-        None => JobScreen::of(&job),
+        (Some(time), _) => JobScreen::at(&job, Timestamp(time.0.saturating_add(999))),
+        (None, Some(offset)) => JobScreen::at_offset(&job, offset),
+        (None, None) => JobScreen::of(&job),
     };
-    let Some(shown) = derived.map_err(failed)? else { return Err(no_terminal(&job)) };
+    let Some(mut shown) = derived.map_err(failed)? else { return Err(no_terminal(&job)) };
+    let changed_rows = match arguments.changes_since {
+        Some(_) => Some(advance(&mut shown).map_err(failed)?),
+        None => None,
+    };
     if context.is_json {
         let mut state = job.state(&context.store);
         context.store.look_for_input_wait(&job, &mut state);
@@ -46,6 +56,8 @@ pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Fai
             job: job.id().clone(),
             time: shown.time().map(|time| time.to_string()),
             derived_from: shown.derived_from(),
+            offset: shown.offset(),
+            changed_rows,
             awaits: state.awaits().map(|awaited| AwaitedObject::new(&job, awaited)),
             screen: shown.screen().object(arguments.ansi),
         });
@@ -67,6 +79,15 @@ pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Fai
         print(&format!("cursor: row {}, column {}{hidden}\n", cursor.row, cursor.column));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads what was printed since, and returns the rows that have become others; of a screen of another size all.
+fn advance(screen: &mut JobScreen) -> std::io::Result<Vec<usize>> {
+    let (before, size) = (screen.screen().lines(), screen.screen().size());
+    screen.advance()?;
+    let is_resized = screen.screen().size() != size;
+    let rows = screen.screen().lines().into_iter().zip(before).zip(1..);
+    Ok(rows.filter(|((row, before), _)| is_resized || row != before).map(|(_, number)| number).collect())
 }
 
 /// Waits until something was printed and then nothing for a time, the job is over, or it has taken too long.

@@ -55,6 +55,7 @@ const RESIZE: u8 = 25;
 const VIEW: u8 = 26;
 const KEYS: u8 = 27;
 const AWAITS: u8 = 28;
+const LEADS: u8 = 29;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -137,6 +138,8 @@ pub enum Request {
     Keys(Vec<u8>, Place),
     /// Look now what the job waits for, and say what `meta.json` says, with that.
     Awaits,
+    /// Accepted if a person typed last at this viewer, or there is no other.
+    Leads,
 }
 
 impl Request {
@@ -157,6 +160,7 @@ impl Request {
             Self::LiftTimeout => Writer::new(LIFT_TIMEOUT).finish(),
             Self::Snapshot => Writer::new(SNAPSHOT).finish(),
             Self::Awaits => Writer::new(AWAITS).finish(),
+            Self::Leads => Writer::new(LEADS).finish(),
             Self::Resize(size) => {
                 Writer::new(RESIZE).u32(size.columns().into()).u32(size.rows().into()).finish()
             }
@@ -189,6 +193,7 @@ impl Request {
             LIFT_TIMEOUT => Self::LiftTimeout,
             SNAPSHOT => Self::Snapshot,
             AWAITS => Self::Awaits,
+            LEADS => Self::Leads,
             RESIZE => Self::Resize(size(&mut reader)?),
             VIEW => Self::View {
                 size: size(&mut reader)?,
@@ -246,7 +251,7 @@ pub enum Reply {
     Described(Vec<u8>),
     /// Not done.
     Refused {
-        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`.
+        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`, `not_leading`.
         code: String,
         /// The reason for people.
         message: String,
@@ -325,6 +330,7 @@ mod tests {
             Request::LiftTimeout,
             Request::Snapshot,
             Request::Awaits,
+            Request::Leads,
             Request::Resize(TerminalSize::new(80, 24)),
             Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
             Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3 }),

@@ -46,17 +46,23 @@ impl Containment {
     }
 
     fn is_other(&self, pid: i32) -> bool {
-        self.worker == Some(pid) || is_keeper(pid)
+        self.workers.contains(&pid) || is_keeper(pid)
     }
 
     /// Leaves out a child of the keeper that works for the keeper, until it is reaped.
     pub(crate) fn except(&mut self, pid: u32) {
-        self.worker = i32::try_from(pid).ok();
+        self.workers.extend(i32::try_from(pid));
+    }
+
+    /// Tells whether a child that was left out has not been reaped.
+    pub(crate) fn excepts(&self, pid: u32) -> bool {
+        i32::try_from(pid).is_ok_and(|pid| self.workers.contains(&pid))
     }
 
     /// Notes that a child was reaped, because another process may get its number; tells whether it worked for the keeper.
     pub(crate) fn reaped(&mut self, pid: i32) -> bool {
-        self.worker.take_if(|worker| *worker == pid).is_some()
+        let place = self.workers.iter().position(|worker| *worker == pid);
+        place.map(|place| self.workers.swap_remove(place)).is_some()
     }
 
     /// Tells whether nothing of the job runs any more.

@@ -47,8 +47,8 @@ pub(crate) struct Containment {
     root: Option<ProcessId>,
     /// Where the keeper stands in the group for keepers, because it was started from inside a job.
     nested: Option<Hierarchies>,
-    /// A child of the keeper that works for it, and is no member.
-    worker: Option<i32>,
+    /// Children of the keeper that work for it, and are no members.
+    workers: Vec<i32>,
 }
 
 /// The control groups of a command, open while it is started.
@@ -137,7 +137,7 @@ impl Containment {
             main: None,
             is_paused: false,
             root: None,
-            worker: None,
+            workers: Vec::new(),
             nested: preparation.hierarchies.is_in_job().then(|| preparation.hierarchies.clone()),
         })
     }

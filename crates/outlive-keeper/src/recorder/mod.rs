@@ -314,6 +314,11 @@ impl Recorder {
         }
     }
 
+    /// Returns how much of the output is kept; none: all of it.
+    pub(crate) fn cap(&self) -> Option<u64> {
+        self.cap
+    }
+
     /// Returns the offset of the end of the log.
     pub(crate) fn end(&self) -> u64 {
         self.chunker.end

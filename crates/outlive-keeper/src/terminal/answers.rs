@@ -1,8 +1,8 @@
 //! Answers to what the command asks its terminal.
 //!
 //! The keeper has no emulator. When the command asks for the cursor, it starts `outlive cursor`, which derives the screen from the
-//! log up to the question, prints the answer and ends; a job that never asks pays nothing. Answers to later questions wait for it:
-//! programs ask for the cursor and then something that every terminal answers, and take that for the end.
+//! log up to the question, prints the answer and ends; a job that never asks pays nothing. One that ends without
+//! an answer is started again. Answers to later questions wait for it: programs ask for the cursor and then something that every terminal answers, and take that for the end.
 //!
 //! A question is known by the offset of the log at its end, so that a guard which goes on after the keeper's death answers those
 //! questions that have no answer yet.
@@ -15,6 +15,7 @@ use std::process::{ChildStdout, Command, Stdio};
 use outlive_core::control::Place;
 use outlive_core::terminal::query::{Answer, Facts, Queries, Query};
 
+use super::checkpoints::KeptScreens;
 use crate::guard::Word;
 use crate::start::Keeper;
 
@@ -23,6 +24,9 @@ const MAX_ANSWER: usize = 64;
 
 /// How many answers may wait for the cursor's; a command that asks for more without reading any gets none for them.
 const MAX_WAITING: usize = 64;
+
+/// How often the cursor of one question is worked out at most: what ends one process may end them all.
+const ATTEMPTS: u32 = 3;
 
 #[derive(Default)]
 pub(crate) struct Answers {
@@ -38,6 +42,7 @@ pub(crate) struct Answers {
     program: Option<OwnedFd>,
     /// What the running `outlive cursor` prints.
     printed: Option<Printed>,
+    pub(super) screens: KeptScreens,
 }
 
 /// A question; `end` is the offset of the log behind it.
@@ -50,7 +55,7 @@ enum Asked {
     /// Its answer is this.
     Known(Vec<u8>),
     /// The cursor.
-    Cursor { extended: bool },
+    Cursor { extended: bool, attempts: u32 },
 }
 
 /// The answer to a question that a process finds out.
@@ -58,6 +63,8 @@ struct Printed {
     end: u64,
     pipe: ChildStdout,
     answer: Vec<u8>,
+    extended: bool,
+    attempts: u32,
 }
 
 impl Answers {
@@ -81,7 +88,7 @@ impl Answers {
             }
             let mut known = Vec::new();
             let asked = match (query.answer(facts, &mut known), query) {
-                (Answer::NeedsCursor, Query::Cursor { extended }) => Asked::Cursor { extended },
+                (Answer::NeedsCursor, Query::Cursor { extended }) => Asked::Cursor { extended, attempts: 0 },
                 _ if known.is_empty() => return,
                 _ => Asked::Known(known),
             };
@@ -96,11 +103,12 @@ impl Answers {
             let Question { end, asked } = self.waiting.pop_front()?;
             match asked {
                 Asked::Known(answer) => return Some((end, answer)),
-                Asked::Cursor { extended } => {
+                Asked::Cursor { extended, attempts } => {
                     // Without the program there is no answer: a wrong one would be worse.
                     let Some((pid, pipe)) = self.start(dir, end, extended) else { continue };
                     started(pid);
-                    self.printed = Some(Printed { end, pipe, answer: Vec::new() });
+                    let attempts = attempts + 1;
+                    self.printed = Some(Printed { end, pipe, answer: Vec::new(), extended, attempts });
                 }
             }
         }
@@ -126,13 +134,19 @@ impl Answers {
     }
 
     fn start(&self, dir: &OwnedFd, offset: u64, extended: bool) -> Option<(u32, ChildStdout)> {
+        let mut command = self.screen_process(dir, offset)?;
+        command.args(extended.then_some("--extended")).stdout(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        Some((child.id(), child.stdout.take()?))
+    }
+
+    /// Returns the command for a process that derives the screen at an offset; `None` where there is no `outlive`.
+    pub(super) fn screen_process(&self, dir: &OwnedFd, offset: u64) -> Option<Command> {
         let path = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
         let mut command = Command::new(path(self.program.as_ref()?));
         command.arg("cursor").arg(std::fs::read_link(path(dir)).ok()?).arg(offset.to_string());
-        command.args(extended.then_some("--extended"));
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().ok()?;
-        Some((child.id(), child.stdout.take()?))
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Some(command)
     }
 
     /// Returns what to poll while a process finds out an answer.
@@ -148,7 +162,11 @@ impl Answers {
         if count > 0 && printed.answer.len() < MAX_ANSWER {
             return None;
         }
-        let Printed { end, answer, .. } = self.printed.take()?;
+        let Printed { end, answer, extended, attempts, .. } = self.printed.take()?;
+        if answer.is_empty() && attempts < ATTEMPTS {
+            self.waiting.push_front(Question { end, asked: Asked::Cursor { extended, attempts } });
+            return None;
+        }
         Some((end, answer))
     }
 }

@@ -11,8 +11,22 @@ pub(crate) struct Viewer {
     /// The size of its own terminal.
     pub(crate) size: TerminalSize,
     pub(crate) sizing: Sizing,
-    /// When a person last typed there, or it came.
+    /// When a person last typed there, or it came; 0 for one that only came, and changes no size.
     pub(crate) used_us: u64,
+}
+
+impl Viewer {
+    /// A viewer that says what its terminal is like, for the first time or again.
+    pub(crate) fn seen(before: Option<Self>, size: TerminalSize, sizing: Sizing) -> Self {
+        let came_us = if sizing == Sizing::Fixed { 0 } else { clock::boot_us() };
+        Self { size, sizing, used_us: before.map_or(came_us, |before| before.used_us) }
+    }
+}
+
+/// Tells whether this viewer alone was used last.
+fn leads(viewer: Viewer, all: impl Iterator<Item = Viewer>) -> bool {
+    // It is among them itself.
+    all.filter(|other| other.used_us >= viewer.used_us).count() == 1
 }
 
 /// Returns the size that suits the viewers; none if none of them minds.
@@ -29,6 +43,12 @@ fn fitting(viewers: impl Iterator<Item = Viewer> + Clone) -> Option<TerminalSize
 }
 
 impl Keeper {
+    /// Tells whether a client is the viewer at which a person typed last.
+    pub(crate) fn leads(&self, index: usize) -> bool {
+        let viewers = self.clients.iter().filter_map(|client| client.viewer);
+        self.clients[index].viewer.is_some_and(|viewer| leads(viewer, viewers))
+    }
+
     /// Gives the terminal the size that suits its viewers, when that has changed; without viewers that mind, its own.
     pub(crate) fn fit_viewers(&mut self) {
         let fitting = fitting(self.clients.iter().filter_map(|client| client.viewer));
@@ -64,5 +84,8 @@ mod tests {
         assert_eq!(fits(&[wide, Viewer { sizing: Sizing::Fixed, ..tall }]).as_deref(), Some("200x20"));
         assert_eq!(fits(&[Viewer { sizing: Sizing::Fixed, ..tall }]), None);
         assert_eq!(fits(&[]), None);
+        let leads = |viewers: &[Viewer]| leads(viewers[0], viewers.iter().copied());
+        assert!(leads(&[tall, wide]) && !leads(&[wide, tall]) && leads(&[wide]));
+        assert!(!leads(&[wide, wide]), "of two that were used alike, none leads");
     }
 }

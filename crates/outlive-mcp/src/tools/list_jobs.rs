@@ -44,7 +44,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     for job in
         jobs::list(call)?.into_iter().filter(|job| group.is_none() || job.spec().options.group == group)
     {
-        let state = job.state(call.store);
+        let mut state = job.state(call.store);
+        call.store.look_at_question(&job, &mut state);
         let is_wanted = match status {
             "all" => true,
             "live" => state.is_live(),

@@ -111,11 +111,13 @@ fn press(call: &mut Call<'_>, job: &Job, keys: &str, wait: u64) -> Result<Reply,
         return Err(Failure::new(format!("keys are for a terminal, and {id} runs on pipes"))
             .next("give text (a newline is added) or eof=true; run pty=true starts one in a terminal"));
     }
-    let screen =
-        call.store.screen_apart(job).map_err(|error| Failure::of("its screen cannot be read", &error))?;
+    let screen = call
+        .store
+        .screen_apart(job, None)
+        .map_err(|error| Failure::of("its screen cannot be read", &error))?;
     let typed = keys::parse(keys, &screen.key_modes()).map_err(|error| Failure::new(error.to_string()))?;
     let before = Output::open(job).map_err(|error| unreadable(call, job, &error))?.end();
     call.store.write_stdin(job, &typed, UNREAD).map_err(|error| failed(call, "not written", error))?;
     await_output(call, job, before, Instant::now() + Duration::from_millis(wait), QUIET)?;
-    read_screen::show(call, job, "keys pressed; ")
+    read_screen::show(call, job, "keys pressed; ", false)
 }

@@ -92,6 +92,14 @@ impl Job {
 }
 
 impl Store {
+    /// As [`Store::look_for_input_wait`], but only where a question is written down: a program that gives up waiting may print
+    /// nothing, and its keeper sleeps.
+    pub fn look_at_question(&self, job: &Job, state: &mut State) {
+        if state.awaits().is_some() {
+            self.look_for_input_wait(job, state);
+        }
+    }
+
     /// Asks the job's keeper what the job waits for now, and puts it into `state`. Changes nothing if the job takes no input, or
     /// the keeper does not answer or is too old to know.
     pub fn look_for_input_wait(&self, job: &Job, state: &mut State) {

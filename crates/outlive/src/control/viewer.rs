@@ -90,6 +90,30 @@ impl Viewer<'_> {
         Request::View { size: self.size, sizing: self.sizing }
     }
 
+    /// Gives the job's terminal the size of this viewer's, as if a person had typed here.
+    ///
+    /// # Errors
+    ///
+    /// If the keeper cannot be reached any more.
+    pub fn fit(&mut self, size: TerminalSize) -> Result<(), ControlError> {
+        self.sizing = Sizing::Latest;
+        self.resize(size)?;
+        self.ask(&Request::Keys(Vec::new(), self.place))
+    }
+
+    /// Tells whether a person typed last at this viewer, or there is no other. A keeper of an earlier version says no.
+    ///
+    /// # Errors
+    ///
+    /// If the keeper cannot be reached any more.
+    pub fn leads(&mut self) -> Result<bool, ControlError> {
+        match self.ask(&Request::Leads) {
+            Ok(()) => Ok(true),
+            Err(ControlError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn ask(&mut self, request: &Request) -> Result<(), ControlError> {
         let (store, job, view, limit) = (self.store, self.connection.job, self.view(), UNREAD.max(PATIENCE));
         let mut reply = self.connection.ask(request, limit);

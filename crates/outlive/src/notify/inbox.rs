@@ -309,7 +309,8 @@ impl Inbox {
             };
             match (whose, job) {
                 (Whose::Mine, Some(job)) if is_question(ending) => {
-                    let state = job.state(&self.store);
+                    let mut state = job.state(&self.store);
+                    self.store.look_at_question(&job, &mut state);
                     // One that is answered is over.
                     if state.awaits().is_some_and(|awaited| awaited.since == event.at) {
                         found.mine.push((ending.clone(), Some((job, state))));

@@ -20,7 +20,16 @@ impl Job {
     ///
     /// A damaged cursor counts as none: the reader sees everything again, and misses nothing.
     pub fn cursor(&self, reader: &SessionName, stream: Option<Stream>) -> Option<u64> {
-        let text = durable::read_line(self.dir().ok()?, path_of(reader, stream))?;
+        self.read_cursor(&path_of(reader, stream))
+    }
+
+    /// Returns the offset up to which the output had come when a reader last looked at the screen.
+    pub fn screen_cursor(&self, reader: &SessionName) -> Option<u64> {
+        self.read_cursor(&screen_path_of(reader))
+    }
+
+    fn read_cursor(&self, path: &str) -> Option<u64> {
+        let text = durable::read_line(self.dir().ok()?, path)?;
         let cursor: Cursor = text.parse().ok()?;
         (cursor.nonce == self.spec().nonce).then_some(cursor.offset)
     }
@@ -35,11 +44,32 @@ impl Job {
     ///
     /// If the store cannot be written, or the job was removed.
     pub fn set_cursor(&self, reader: &SessionName, stream: Option<Stream>, offset: u64) -> io::Result<()> {
+        self.write_cursor(&path_of(reader, stream), offset)
+    }
+
+    /// Stores up to which offset of the output a reader has seen the screen.
+    ///
+    /// # Durability
+    ///
+    /// Written, not synced: after a power loss a reader may see more as changed than was.
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be written, or the job was removed.
+    pub fn set_screen_cursor(&self, reader: &SessionName, offset: u64) -> io::Result<()> {
+        self.write_cursor(&screen_path_of(reader), offset)
+    }
+
+    fn write_cursor(&self, path: &str, offset: u64) -> io::Result<()> {
         // Below the open directory: that of a removed job must not come back, as a damaged one.
         fault::step(Point::CursorsMake, || durable::make_dir(self.dir()?, DIRECTORY))?;
         let text = format!("{}\n", Cursor { nonce: self.spec().nonce, offset });
-        durable::replace(Replacing::CURSOR, self.dir()?, &path_of(reader, stream), text.as_bytes())
+        durable::replace(Replacing::CURSOR, self.dir()?, path, text.as_bytes())
     }
+}
+
+fn screen_path_of(reader: &SessionName) -> String {
+    format!("{DIRECTORY}/{reader}@screen")
 }
 
 fn path_of(reader: &SessionName, stream: Option<Stream>) -> String {

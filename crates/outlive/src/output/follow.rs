@@ -42,6 +42,23 @@ pub enum Followed {
     Nothing,
 }
 
+/// Result of a wait for more output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Growth {
+    /// There is more.
+    More,
+    /// No more output will come.
+    End,
+    /// Nothing came within the limit, or before the follower was cancelled.
+    Nothing,
+}
+
+enum Step<T> {
+    Read(T),
+    End,
+    Nothing,
+}
+
 impl<'a> Follower<'a> {
     /// Starts at an offset of the log.
     pub fn new(store: &'a Store, job: &'a Job, position: u64) -> io::Result<Self> {
@@ -71,12 +88,38 @@ impl<'a> Follower<'a> {
 
     /// Returns the next piece, and waits at most `limit` for it.
     pub fn next(&mut self, limit: Option<Duration>) -> io::Result<Followed> {
+        Ok(match self.step(limit, Output::next_piece)? {
+            Step::Read(piece) => Followed::Piece(piece),
+            Step::End => Followed::End,
+            Step::Nothing => Followed::Nothing,
+        })
+    }
+
+    /// Waits at most `limit` until there is output after an offset, up to which the caller reads it by itself.
+    pub fn wait_beyond(&mut self, offset: u64, limit: Option<Duration>) -> io::Result<Growth> {
+        self.position = offset;
+        let is_beyond = |output: &mut Output, position: &mut u64, end: u64| {
+            Ok((output.end().min(end) > *position).then_some(()))
+        };
+        Ok(match self.step(limit, is_beyond)? {
+            Step::Read(()) => Growth::More,
+            Step::End => Growth::End,
+            Step::Nothing => Growth::Nothing,
+        })
+    }
+
+    /// Waits until `read` finds something between the position, which it moves, and an end.
+    fn step<T>(
+        &mut self,
+        limit: Option<Duration>,
+        read: impl Fn(&mut Output, &mut u64, u64) -> io::Result<Option<T>>,
+    ) -> io::Result<Step<T>> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
             if self.exit.is_none()
-                && let Some(piece) = self.output.next_piece(&mut self.position, u64::MAX)?
+                && let Some(found) = read(&mut self.output, &mut self.position, u64::MAX)?
             {
-                return Ok(Followed::Piece(piece));
+                return Ok(Step::Read(found));
             }
             if let Some(exit) = &mut self.exit {
                 exit.prepare(self.store, self.job, &mut self.watches);
@@ -86,16 +129,16 @@ impl<'a> Follower<'a> {
             self.output.refresh()?;
             let bytes = state.outcome.as_ref().filter(|_| self.exit.is_some());
             let end = bytes.map(|outcome| outcome.totals.bytes);
-            if let Some(piece) = self.output.next_piece(&mut self.position, end.unwrap_or(u64::MAX))? {
-                return Ok(Followed::Piece(piece));
+            if let Some(found) = read(&mut self.output, &mut self.position, end.unwrap_or(u64::MAX))? {
+                return Ok(Step::Read(found));
             }
             if end.is_some() {
-                return Ok(Followed::End);
+                return Ok(Step::End);
             }
             // An orphan's output is not recorded any more, but its exit status can still be known.
             let is_awaited = state.is_orphaned() && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
             if has_no_more(&state) && !is_awaited {
-                return Ok(Followed::End);
+                return Ok(Step::End);
             }
             let now = Instant::now();
             if let Some(exit) = &mut self.exit {
@@ -104,7 +147,7 @@ impl<'a> Follower<'a> {
             let is_stopped =
                 self.stop.is_some_and(|stop| poll::readable(stop, Some(Duration::ZERO)).unwrap_or(false));
             if deadline.is_some_and(|deadline| deadline <= now) || is_stopped {
-                return Ok(Followed::Nothing);
+                return Ok(Step::Nothing);
             }
             let due = [deadline, self.exit.as_ref().and_then(ExitWatch::due)].into_iter().flatten().min();
             let nap = [due.map(|due| due.saturating_duration_since(now)), self.watches.nap()];

@@ -36,6 +36,11 @@ pub struct ScreenText {
     pub title: Option<String>,
     /// The offset from which it is derived: 0, unless earlier output was dropped.
     pub derived_from: u64,
+    /// The offset up to which it is derived.
+    pub offset: u64,
+    /// The rows, from 1, that are others than they were at the offset that was asked for.
+    #[serde(default)]
+    pub changed_rows: Option<Vec<usize>>,
     modes: Modes,
 }
 
@@ -66,14 +71,16 @@ impl ScreenText {
 }
 
 impl Store {
-    /// Lets `outlive screen` derive the screen of a job that runs in a terminal.
+    /// Lets `outlive screen` derive the screen of a job that runs in a terminal, and compare it with what it was when the output had
+    /// come to an offset.
     ///
     /// # Errors
     ///
     /// If that program is not there, fails, or takes too long.
-    pub fn screen_apart(&self, job: &Job) -> io::Result<ScreenText> {
+    pub fn screen_apart(&self, job: &Job, since: Option<u64>) -> io::Result<ScreenText> {
         let mut command = self.helper_command()?;
         command.args(["--json", "screen", job.id().as_str()]);
+        command.args(since.map(|offset| format!("--changes-since={offset}")));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let answer = child.stdout.take().ok_or_else(|| io::ErrorKind::BrokenPipe.into()).and_then(|pipe| {
             let pipe: std::os::fd::OwnedFd = pipe.into();

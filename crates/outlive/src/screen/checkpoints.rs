@@ -50,12 +50,15 @@ impl Checkpoints {
         entries.filter_map(|entry| Place::of(entry.file_name().to_str()?)).collect()
     }
 
-    /// Keeps the screen at this place, if the last one is far enough behind; and removes those before `start`, from which nothing
-    /// can be read on any more.
+    /// Keeps the screen at this place, if the last one is far enough behind.
     pub(super) fn offer(&self, screen: &mut Screen, time: Option<Timestamp>, place: Place, start: u64) {
-        if place.offset < self.last.get() + STEP {
-            return;
+        if place.offset >= self.last.get() + STEP {
+            self.keep(screen, time, place, start);
         }
+    }
+
+    /// Keeps the screen at this place, and removes those before `start`, from which nothing can be read on any more.
+    pub(super) fn keep(&self, screen: &mut Screen, time: Option<Timestamp>, place: Place, start: u64) {
         let (Some(time), Ok(directory)) = (time, durable::open_dir(&self.path)) else { return };
         let Some(bytes) = screen.checkpoint(place.offset, time) else { return };
         self.last.set(place.offset);

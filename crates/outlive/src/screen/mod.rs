@@ -164,6 +164,17 @@ impl JobScreen {
         Ok(has_read)
     }
 
+    /// Keeps the screen in the job's directory, for later readers.
+    pub fn keep(&mut self) {
+        let place = Place { offset: self.place.offset, from: self.from };
+        self.checkpoints.keep(&mut self.screen, self.time, place, self.output.start());
+    }
+
+    /// Returns what the program wrote to the clipboard since this was asked last; see [`Screen::take_clipboard`].
+    pub fn take_clipboard(&mut self) -> Option<String> {
+        self.screen.take_clipboard()
+    }
+
     /// Returns the screen.
     pub fn screen(&self) -> &Screen {
         &self.screen

@@ -9,6 +9,8 @@ pub(crate) enum Typed {
     Keys(Vec<u8>),
     Detach,
     Redraw,
+    /// The job gets the size of this window.
+    Fit,
     Help,
 }
 
@@ -63,6 +65,7 @@ impl Prefix {
                 }
                 (true, false, b'd') => Some(Typed::Detach),
                 (true, false, b'r') => Some(Typed::Redraw),
+                (true, false, b'f') => Some(Typed::Fit),
                 (true, false, b'?') => Some(Typed::Help),
                 (_, false, byte) => {
                     if after_prefix {
@@ -104,6 +107,7 @@ mod tests {
         assert_eq!(prefix.push(b"\x1c"), []);
         assert!(prefix.is_pending());
         assert_eq!(prefix.push(b"?"), [Typed::Help]);
+        assert_eq!(prefix.push(b"\x1cf"), [Typed::Fit]);
         assert_eq!(prefix.push(b"\x1c\x1c"), [keys(b"\x1c")]);
         assert_eq!(prefix.push(b"\x1cx"), [keys(b"\x1cx")]);
         assert_eq!(prefix.push(b"\x1b[92;5ud"), [Typed::Detach]);

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use outlive::{
-    Code, ControlError, Followed, Follower, Job, JobObject, JobScreen, OwnLabel, Sizing, Store, TerminalSize,
+    Code, ControlError, Follower, Growth, Job, JobObject, JobScreen, OwnLabel, Sizing, Store, TerminalSize,
     Viewer,
 };
 use outlive_sys::pipe::{self, Attempt};
@@ -180,21 +180,24 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
     let signals = Caught::new(&[Signal::WINCH, Signal::TERM, Signal::HUP]).map_err(failed)?;
     let (woken, wake) = pipe::new().map_err(failed)?;
     pipe::set_nonblocking(&woken).map_err(failed)?;
-    let (stopped, stop) = pipe::new().map_err(failed)?;
+    let (told, tell) = pipe::new().map_err(failed)?;
+    pipe::set_nonblocking(&told).map_err(failed)?;
+    let tell = File::from(tell);
     let shared = Shared {
         is_detached: AtomicBool::new(false),
         is_told: AtomicBool::new(false),
         size: Mutex::new(size),
         notice: Mutex::new(None),
+        clipboard: Mutex::new(None),
         is_to_redraw: AtomicBool::new(false),
         wake: File::from(wake),
     };
     let window = Window::take().map_err(failed)?;
     let left = std::thread::scope(|scope| {
-        let typing = scope.spawn(|| type_on(viewer, manner, &signals, &shared, stopped));
-        let drawn = draw_on(store, job, &shared, woken);
+        let typing = scope.spawn(|| type_on(viewer, manner, &signals, &shared, told));
+        let drawn = draw_on(store, job, &shared, woken, &tell);
         // The other thread ends when this is closed.
-        drop(stop);
+        drop(tell);
         let typed = typing.join().unwrap_or(Ok(()));
         match (shared.is_detached.load(Ordering::SeqCst), typed) {
             (true, _) if shared.is_told.load(Ordering::SeqCst) => Ok(Left::Told),
@@ -207,12 +210,14 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
     left.map_err(failed)
 }
 
-/// What the thread that types tells the one that draws.
+/// What the thread that types and the one that draws tell each other.
 struct Shared {
     is_detached: AtomicBool,
     is_told: AtomicBool,
     size: Mutex<(u16, u16)>,
     notice: Mutex<Option<String>>,
+    /// What the job wrote to the clipboard, for the thread that types: it can ask whether this viewer leads.
+    clipboard: Mutex<Option<String>>,
     is_to_redraw: AtomicBool,
     wake: File,
 }
@@ -229,6 +234,10 @@ pub(crate) struct Window;
 
 impl Window {
     pub(crate) fn take() -> io::Result<Self> {
+        if terminal::is_raw(io::stdin()) {
+            // A viewer that was killed has left it so.
+            terminal::make_usable(io::stdin())?;
+        }
         let changed = Changed::raw(io::stdin())?;
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(changed);
         let usual = std::panic::take_hook();
@@ -259,45 +268,53 @@ fn give_back() {
 }
 
 /// Draws what the job prints, until it has ended or the person leaves.
-fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd) -> io::Result<()> {
+fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd, mut tell: &File) -> io::Result<()> {
     let Some(mut screen) = JobScreen::of(job)? else { return Ok(()) };
+    // What was copied before is not copied again.
+    screen.take_clipboard();
     let mut follower = Follower::new(store, job, screen.offset())?.stopped_by(Some(woken.as_fd()));
     let mut size = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
     let mut view = View::new(size.0, size.1);
-    let mut stdout = io::stdout();
+    let (mut stdout, mut drawn) = (io::stdout(), Instant::now());
     loop {
-        let began = Instant::now();
         let new = *shared.size.lock().unwrap_or_else(PoisonError::into_inner);
         if size != new || shared.is_to_redraw.swap(false, Ordering::SeqCst) {
             size = new;
             view.resize(size.0, size.1);
         }
         view.set_notice(shared.notice.lock().unwrap_or_else(PoisonError::into_inner).clone());
-        let text = view.draw(screen.screen());
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
-        let followed = follower.next(Some(LOOK))?;
+        if let Some(text) = view.draw(screen.screen()) {
+            drawn = Instant::now();
+            stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
+        }
+        let growth = follower.wait_beyond(screen.offset(), Some(LOOK))?;
         let mut buffer = [0; 64];
         while let Attempt::Moved(_) = pipe::try_read(&woken, &mut buffer) {}
         if shared.is_detached.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if let Followed::Piece(_) = followed {
-            std::thread::sleep(FRAME.saturating_sub(began.elapsed()));
+        if growth == Growth::More {
+            std::thread::sleep(FRAME.saturating_sub(drawn.elapsed()));
         }
         screen.advance()?;
-        if followed == Followed::End {
+        if let Some(text) = screen.take_clipboard() {
+            *shared.clipboard.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+            tell.write_all(b".")?;
+        }
+        if growth == Growth::End {
             return Ok(());
         }
     }
 }
 
-/// Passes on what is typed and how large the window is, until the person leaves or `stopped` is closed at its other end.
+/// Passes on what is typed and how large the window is, and to the window what the job copies, until the person leaves or `told` is
+/// closed at its other end.
 fn type_on(
     mut viewer: Viewer<'_>,
     mut manner: Manner,
     signals: &Caught,
     shared: &Shared,
-    stopped: OwnedFd,
+    told: OwnedFd,
 ) -> Result<(), ControlError> {
     let stdin = io::stdin();
     let detach = || {
@@ -309,14 +326,21 @@ fn type_on(
     loop {
         let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
         // A connection that the keeper of an ended job has closed is always readable.
-        let keeper = if is_kept { viewer.as_fd() } else { stopped.as_fd() };
-        let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd(), keeper];
+        let keeper = if is_kept { viewer.as_fd() } else { told.as_fd() };
+        let fds = [stdin.as_fd(), signals.as_fd(), told.as_fd(), keeper];
         let is_any = poll::any_readable(fds, limit).unwrap_or(true);
-        if is_ready(stopped.as_fd()) {
+        let mut buffer = [0; 4096];
+        if let Attempt::Closed | Attempt::Failed(_) = pipe::try_read(&told, &mut buffer) {
             return Ok(());
         }
         if is_kept && is_ready(viewer.as_fd()) {
             is_kept = viewer.reconnect()?;
+        }
+        let copied = shared.clipboard.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(copied) = copied.filter(|_| is_kept && !manner.is_view_only)
+            && viewer.leads()?
+        {
+            print_bytes(format!("\x1b]52;{copied}\x1b\\").as_bytes());
         }
         let mut typed = Vec::new();
         while let Some(signal) = signals.next() {
@@ -334,7 +358,6 @@ fn type_on(
         if !is_any {
             typed.extend(manner.prefix.give_up());
         } else if is_ready(stdin.as_fd()) {
-            let mut buffer = [0; 4096];
             match pipe::try_read(&stdin, &mut buffer) {
                 Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
                 Attempt::WouldBlock => {}
@@ -362,10 +385,15 @@ fn type_on(
                     shared.is_to_redraw.store(true, Ordering::SeqCst);
                     shared.wake();
                 }
+                Typed::Fit if !manner.is_view_only => {
+                    if let Some((columns, rows)) = terminal::size(io::stdout()) {
+                        viewer.fit(TerminalSize::new(columns, rows))?;
+                    }
+                }
+                Typed::Fit => {}
                 Typed::Help => {
                     *notice = Some(
-                        " d: detach   r: redraw   the prefix again: type it   any other key: goes on "
-                            .to_owned(),
+                        " d: detach   r: redraw   f: fit to this window   prefix again: type it ".to_owned(),
                     );
                     shared.wake();
                 }

@@ -3,7 +3,7 @@
 //! Drawn is what the emulator made of the output, row by row, and only rows that changed: nothing that the job printed reaches the
 //! terminal as it is.
 
-use outlive::{ModesObject, Run, Screen, styled};
+use outlive::{CursorObject, ModesObject, Run, Screen, SeenRows, styled};
 use unicode_width::UnicodeWidthChar;
 
 /// Takes the whole window, and keeps what was on it and the title for [`LEAVE`].
@@ -19,6 +19,11 @@ pub(crate) struct View {
     rows: usize,
     /// Each row as it was drawn last.
     drawn: Vec<String>,
+    /// The rows of the screen that this was made of, and the first row and column that are in the window.
+    seen: SeenRows,
+    corner: (usize, usize),
+    /// The cursor as it was shown last.
+    cursor: Option<CursorObject>,
     modes: Option<ModesObject>,
     /// What the program asked its terminal for is left alone: nothing is typed into it.
     is_recording: bool,
@@ -46,49 +51,59 @@ impl View {
 
     /// Shows a line at the bottom, or takes it away.
     pub(crate) fn set_notice(&mut self, notice: Option<String>) {
-        self.notice = notice;
+        if self.notice != notice {
+            self.notice = notice;
+            self.seen = SeenRows::default();
+        }
     }
 
-    /// Returns what brings the terminal from what is on it to this screen.
-    pub(crate) fn draw(&mut self, screen: &Screen) -> String {
-        let object = screen.object(false);
+    /// Returns what brings the terminal from what is on it to this screen; `None` if that is on it.
+    pub(crate) fn draw(&mut self, screen: &Screen) -> Option<String> {
+        let (cursor, size) = (screen.cursor(), screen.size());
         let (top, left) = (
-            pan(usize::from(object.cursor.row), usize::from(object.size.rows()), self.rows),
-            pan(usize::from(object.cursor.column), usize::from(object.size.columns()), self.columns),
+            pan(usize::from(cursor.row), usize::from(size.rows()), self.rows),
+            pan(usize::from(cursor.column), usize::from(size.columns()), self.columns),
         );
-        let all = screen.rows();
-        let mut text = String::from("\x1b[?2026h\x1b[?25l");
+        let mut text = String::new();
         if self.drawn.len() != self.rows {
             text.push_str("\x1b[0m\x1b[2J");
-            self.drawn = vec![String::new(); self.rows];
+            (self.drawn, self.seen) = (vec![String::new(); self.rows], SeenRows::default());
         }
-        for place in 0..self.rows {
-            let row = match (&self.notice, all.get(top + place)) {
-                (Some(notice), _) if place + 1 == self.rows => {
+        if std::mem::replace(&mut self.corner, (top, left)) != (top, left) {
+            self.seen = SeenRows::default();
+        }
+        // Also those that the window has and the screen has not.
+        let beyond = usize::from(size.rows()).saturating_sub(top)..self.rows;
+        let changed = screen.unseen_rows(&mut self.seen).into_iter().filter_map(|row| row.checked_sub(top));
+        for place in changed.filter(|place| *place < self.rows).chain(beyond) {
+            let row = match &self.notice {
+                Some(notice) if place + 1 == self.rows => {
                     format!("\x1b[7m{}\x1b[0m", clipped(notice, 0, self.columns))
                 }
-                (_, Some(runs)) => styled(&clip(runs, left, self.columns)),
-                (_, None) => String::new(),
+                _ => styled(&clip(&screen.row(top + place), left, self.columns)),
             };
             if self.drawn[place] != row {
                 text.push_str(&format!("\x1b[{};1H{row}\x1b[K", place + 1));
                 self.drawn[place] = row;
             }
         }
-        self.push_modes(object.modes, &mut text);
-        if object.title != self.title {
-            let title = object.title.as_deref().unwrap_or_default();
+        self.push_modes(screen.modes(), &mut text);
+        if screen.title() != self.title.as_deref() {
+            let title = screen.title().unwrap_or_default();
             let title: String = title.chars().filter(|character| !character.is_control()).collect();
             text.push_str(&format!("\x1b]2;{title}\x1b\\"));
-            self.title = object.title;
+            self.title = screen.title().map(str::to_owned);
         }
-        let (row, column) = (usize::from(object.cursor.row) - top, usize::from(object.cursor.column) - left);
-        text.push_str(&format!("\x1b[{row};{column}H\x1b[{} q", object.cursor.style_number()));
-        if object.cursor.visible && row <= self.rows && column <= self.columns {
+        if text.is_empty() && self.cursor == Some(cursor) {
+            return None;
+        }
+        self.cursor = Some(cursor);
+        let (row, column) = (usize::from(cursor.row) - top, usize::from(cursor.column) - left);
+        text.push_str(&format!("\x1b[{row};{column}H\x1b[{} q", cursor.style_number()));
+        if cursor.visible && row <= self.rows && column <= self.columns {
             text.push_str("\x1b[?25h");
         }
-        text.push_str("\x1b[?2026l");
-        text
+        Some(format!("\x1b[?2026h\x1b[?25l{text}\x1b[?2026l"))
     }
 
     /// Asks the terminal for what the program asked its own for.

@@ -1,11 +1,12 @@
 //! The tools of Duragent: `spawn_process`, waited for or not, and `process`.
 //!
-//! The end of a process that was not waited for comes as a message of its own beside the next answer. A process runs
-//! without tmux, and what needs a screen is refused in that design's words.
+//! The end of a process that was not waited for comes as a message of its own beside the next answer. A process that was asked for
+//! with tmux runs in a terminal; tmux shows it, where there is one.
 
 mod files;
 mod process;
 mod spawn_process;
+mod terminal;
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ pub(crate) static PROFILE: Profile = Profile {
     instructions: "spawn_process starts a background command and returns its handle at once, or, with wait: true, its result. \
         When a process that was not waited for has ended, a message that begins with [Background Process Completed] comes \
         beside the next result of any tool: do not poll in a loop. process lists processes, tells their status, reads their \
-        log, writes to their stdin and kills them. Processes survive restarts.",
+        log, writes to their stdin and kills them; of those started with tmux: true it shows the screen and sends keys. Processes \
+        survive restarts.",
     tools: &[&spawn_process::SPAWN_PROCESS, &process::PROCESS],
     isolation: Isolation::Conversation,
     notices: NoticeStyle::Messages,

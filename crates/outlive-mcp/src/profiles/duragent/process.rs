@@ -1,10 +1,10 @@
 //! `process`: list processes, read their status and log, write to them, end them.
 
-use outlive::{ControlError, Job, Kill, Output, Piece, State, Stdin};
+use outlive::{ControlError, Job, Kill, Output, Piece, State};
 use serde_json::{Value, json};
 
 use super::files::log_path;
-use super::{GRACE, status, sweep};
+use super::{GRACE, status, sweep, terminal};
 use crate::arguments::{scalar, shown};
 use crate::jobs::{self, BY, UNREAD};
 use crate::profiles::{find, pid, read, started, without_nulls};
@@ -14,7 +14,7 @@ use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 pub(super) static PROCESS: Tool = Tool {
     name: "process",
     title: "Interact with processes",
-    description: "Interact with background processes. Actions: list (all processes), status (check one), log (read output), capture (screen; requires tmux), send_keys (keystrokes; requires tmux), write (stdin), kill (terminate).",
+    description: "Interact with background processes. Actions: list (all processes), status (check one), log (read output), capture (screen; started with tmux), send_keys (keystrokes; started with tmux), write (stdin), kill (terminate).",
     parameters: &[
         Parameter::required("action", Kind::Word(&ACTIONS), "Action to perform"),
         Parameter::new("handle", Kind::Text, "Process handle (required for all actions except 'list')"),
@@ -61,7 +61,8 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let Some(handle) = call.arguments.text("handle")? else {
         return Err(Failure::new("'handle' is required for this action"));
     };
-    if action == "send_keys" && call.arguments.text("keys")?.is_none() {
+    let keys = call.arguments.text("keys")?.unwrap_or_default();
+    if action == "send_keys" && keys.is_empty() {
         return Err(Failure::new("'keys' is required for send_keys action"));
     }
     if action == "write" && call.arguments.value("input").is_none() {
@@ -72,14 +73,8 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     match action {
         "status" => Ok(report(call, job)),
         "log" => log(call, &job),
-        "capture" => Err(Failure::new(
-            "tmux is not available: the process runs without a terminal, so there is no screen to capture. \
-             Use the log action to read its output.",
-        )),
-        "send_keys" => Err(Failure::new(
-            "tmux is not available: the process runs without a terminal, so it takes no keys. \
-             Use the write action to send text to its stdin.",
-        )),
+        "capture" => terminal::capture(call, &job),
+        "send_keys" => terminal::send_keys(call, &job, &keys),
         "write" => write(call, &job),
         _ => kill(call, job),
     }
@@ -107,6 +102,7 @@ fn report(call: &Call<'_>, job: Job) -> Reply {
         "handle": job.id().as_str(),
         "command": spec.command_line(),
         "label": job.name(),
+        "tmux_session": spec.options.pty.then(|| terminal::session(&job)).flatten(),
         "pid": pid(&state),
         "status": status(&state),
         "exit_code": state.exit_code(),
@@ -180,14 +176,18 @@ fn lines(output: &mut Output, from: u64, limit: u64) -> std::io::Result<String> 
 
 fn write(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
     let input = call.arguments.value("input").and_then(scalar);
-    let input = enter(&input.ok_or_else(|| Failure::new("'input' must be a string"))?);
+    let mut input = enter(&input.ok_or_else(|| Failure::new("'input' must be a string"))?);
+    if job.spec().options.pty {
+        // The Enter key of a terminal.
+        input = input.replace('\n', "\r");
+    }
     let is_over = || job.state(call.store).status.has_ended();
     let ended = || Failure::new("process is not running");
     let no_stdin = || Failure::new("process does not have stdin");
     if is_over() {
         return Err(ended());
     }
-    if job.spec().options.stdin == Stdin::Null {
+    if !job.spec().options.takes_input() {
         return Err(no_stdin());
     }
     call.store.write_stdin(job, input.as_bytes(), UNREAD).map_err(|error| match &error {

@@ -6,7 +6,7 @@ use outlive::{Job, JobId, Request, State, Stdin};
 use serde_json::{Value, json};
 
 use super::files::{project, show};
-use super::{GRACE, PREFIX, status, sweep};
+use super::{GRACE, PREFIX, status, sweep, terminal};
 use crate::jobs::{self, LONGEST_WAIT};
 use crate::profiles::{known_pid, random_digits, read};
 use crate::reply::{Failure, Reply, chain};
@@ -28,7 +28,7 @@ pub(super) static SPAWN_PROCESS: Tool = Tool {
         Parameter::new(
             "tmux",
             Kind::Flag,
-            "If true, run inside a tmux session where one is available. Default: false",
+            "If true, run in a terminal, which a tmux session shows where tmux is available. Default: false",
         ),
         Parameter::new("label", Kind::Text, "Human-readable label for the process"),
         Parameter::new("timeout_seconds", Kind::Number, "Timeout in seconds. Default: 1800"),
@@ -55,8 +55,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     };
     let workdir = call.arguments.text("workdir")?;
     let is_waited_for = call.arguments.flag("wait")?;
-    // It has no effect without terminals, but a wrong value is refused.
-    call.arguments.flag("tmux")?;
+    let is_in_terminal = call.arguments.flag("tmux")?;
     let label = call.arguments.text("label")?;
     let timeout = match call.arguments.value("timeout_seconds") {
         Some(Value::Number(number)) if number.as_f64().is_some_and(|seconds| seconds < 1.0) => {
@@ -68,6 +67,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let handle = format!("{PREFIX}{}", random_digits(8, 36));
     let mut request = starting::identify(starting::fill(call, Request::shell(&line)), &handle)
         .stdin(Stdin::Open)
+        .pty(is_in_terminal)
         .timeout(Some(Duration::from_secs(timeout)))
         .grace(GRACE);
     if let Some(workdir) = workdir {
@@ -81,6 +81,7 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if let Err(error) = show(call, &job) {
         crate::log(&format!("the files of {handle} cannot be made: {}", chain(&error)));
     }
+    let shown = is_in_terminal.then(|| terminal::open_session(call, &job));
     if is_waited_for {
         // Where the wait fails, the process goes on, and its end is told.
         jobs::wait_for_start(call, &job, LONGEST_WAIT).ok();
@@ -90,6 +91,18 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
         return Ok(result(call, job, &state).after(move || drop(claim)));
     }
     let mut answer = json!({"handle": handle, "status": "running", "pid": known_pid(&state)});
+    match shown {
+        Some(Ok(session)) => {
+            answer["attach"] = format!("tmux attach -t {session}").into();
+            answer["tmux_session"] = session.into();
+        }
+        Some(Err(why)) => {
+            answer["attach"] = format!("outlive attach {handle}").into();
+            answer["message"] =
+                format!("tmux is not available: {why}. The process runs in a terminal all the same.").into();
+        }
+        None => {}
+    }
     if is_waited_for {
         answer["message"] =
             "Still running: it goes on in the background, and a completion message will follow when it exits. \
