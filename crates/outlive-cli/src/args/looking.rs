@@ -11,7 +11,7 @@ use outlive::{Budget, LabelFilter, SessionName, Stream, Timestamp};
 use super::values::{parse_budget, parse_range, parse_speed, parse_time, streams};
 
 /// List jobs, the newest last
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(visible_alias = "ps")]
 pub(crate) struct List {
     /// Only jobs of this group
@@ -150,7 +150,7 @@ pub(crate) struct Play {
 ///
 /// On a terminal control sequences are left out, so that a log cannot drive it; into a pipe or file the bytes go as they
 /// are.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
 outlive logs -n 20 web                       # the last lines\n  \
 outlive logs -f web --grep 'error|warn' -i   # follow what matters\n  \

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Send};
+pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Restart, Send};
 pub(crate) use self::looking::{Export, List, Logs, Play, Screen, Show};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
@@ -91,6 +91,7 @@ pub(crate) enum Verb {
     Attach(Attach),
     Resize(Resize),
     Kill(Kill),
+    Restart(Restart),
     /// Stop every process of jobs where it is
     ///
     /// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is

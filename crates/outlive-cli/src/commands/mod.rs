@@ -21,6 +21,7 @@ mod play;
 mod probe;
 mod remove;
 mod resize;
+mod restart;
 mod resume;
 mod run;
 mod screen;
@@ -140,6 +141,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Attach(attach) => attach::run(&context, &attach),
         Verb::Resize(resize) => resize::run(&context, &resize),
         Verb::Kill(kill) => kill::run(&context, &kill),
+        Verb::Restart(restart) => restart::run(&context, &restart),
         Verb::Pause(jobs) => pause::run(&context, &jobs),
         Verb::Resume(jobs) => resume::run(&context, &jobs),
         Verb::Remove(jobs) => remove::run(&context, &jobs),

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Followed, Follower, Job, JobObject, Output, Piece, Request, Sizing, Started, Status,
-    Stream, TerminalSize, WaitStatus,
+    AutoBackground, Code, Ensured, Followed, Follower, Job, JobObject, Output, Piece, Request, Sizing,
+    Status, Stream, TerminalSize, WaitStatus,
 };
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
@@ -25,7 +25,7 @@ const PIPE_ROOM: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
 pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Failure> {
     let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
-    let is_auto = arguments.auto_background;
+    let (is_auto, is_ensured) = (arguments.auto_background, arguments.ensure);
     let choices = &mut arguments.options.0;
     // A person who waits for a job in a terminal is in it.
     let is_interactive = wait.is_some_and(|limit| limit.0.is_none())
@@ -40,17 +40,34 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     if wait.is_some() || yield_limit.is_some() || is_auto {
         outlive_sys::signal::catch_interrupt();
     }
-    let started = context.store.start(&request)?;
-    if let Some(warning) = &started.warning {
-        note(&format!("outlive: warning: {warning}"));
-    }
+    let ensured = match is_ensured {
+        true => context.store.ensure(&request)?,
+        false => Ensured::Started(context.store.start(&request)?),
+    };
+    let (job, pid) = match ensured {
+        Ensured::Started(started) => {
+            started.warning.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
+            (started.job, Some(started.pid))
+        }
+        Ensured::Running(job) => (job, None),
+        Ensured::Changed(job, changed) => return Err(other(&job, &changed)),
+    };
     match (wait, yield_limit) {
-        (Some(_), _) if is_interactive => interact(context, &started.job),
-        (Some(limit), _) => follow(context, &started.job, limit),
-        (None, Some(limit)) => yield_when(context, &started.job, &Patience::within(Some(limit))),
-        (None, None) if is_auto => yield_when(context, &started.job, &Patience::by_rule(&started.job)),
-        (None, None) => announce(context, &started),
+        (Some(_), _) if is_interactive => interact(context, &job),
+        (Some(limit), _) => follow(context, &job, limit),
+        (None, Some(limit)) => yield_when(context, &job, &Patience::within(Some(limit))),
+        (None, None) if is_auto => yield_when(context, &job, &Patience::by_rule(&job)),
+        (None, None) => announce(context, &job, pid),
     }
+}
+
+/// The job of that name is another one.
+fn other(job: &Job, changed: &[&str]) -> Failure {
+    let id = job.id();
+    let message = format!("run: {id} has that name and runs, with another {}", changed.join(", "));
+    Failure::new(Code::Changed, message)
+        .about(id)
+        .hint(format!("leave it as it is, or replace it: outlive kill {id}, then run this again"))
 }
 
 /// Shows the job in this terminal, and takes its exit status.
@@ -99,18 +116,21 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     Ok(request)
 }
 
-fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
-    let job = &started.job;
+/// Prints the id; `pid` is that of a job that was started just now.
+fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, Failure> {
     if context.is_json {
         let mut object = JobObject::new(job, &job.state(&context.store));
         // What was true when it was started, even if it has ended since.
-        object.pid = Some(started.pid);
+        object.pid = pid.or(object.pid);
         return print_json(&object);
     }
     // The id alone, so that `job=$(outlive run …)` is all a script needs.
     print(&format!("{}\n", job.id()));
     if io::stdout().is_terminal() {
-        note(&format!("running as pid {}; outlive logs -f {}", started.pid, job.id()));
+        note(&match pid {
+            Some(pid) => format!("running as pid {pid}; outlive logs -f {}", job.id()),
+            None => format!("runs already; outlive logs -f {}", job.id()),
+        });
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use outlive::{FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Sear
 use crate::args::Logs;
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::render::note;
 use printer::Printer;
 
 /// How far back a page is rendered when only its end is wanted: what stands further up no longer changes it.
@@ -17,12 +18,49 @@ const RENDERED_TAIL: u64 = 8 << 20;
 
 pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
-    let had_ended = job.state(&context.store).status.has_ended();
     let search = search(arguments)?;
-    let mut reading =
-        Reading::new(context, arguments, &job, search).map_err(|error| failure(&job, &error))?;
+    if !joins_runs(arguments, &job) {
+        return read(context, arguments, &job, search);
+    }
+    let mut runs = Vec::new();
+    let mut wanted = arguments.clone();
+    for job in context.store.runs(job).into_iter().rev() {
+        let lines = Output::open(&job).map_err(|error| failure(&job, &error))?.line_count();
+        runs.push((job, wanted.clone()));
+        // Only the newest run can go on, and earlier ones have what it lacks of the lines that are wanted.
+        wanted.follow = false;
+        let left = [&mut wanted.lines, &mut wanted.tail].into_iter().find_map(Option::as_mut);
+        if let Some(left) = left {
+            *left = left.saturating_sub(lines);
+            if *left == 0 {
+                break;
+            }
+        }
+    }
+    for (job, wanted) in runs.iter().rev() {
+        if runs.len() > 1 {
+            note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
+        }
+        read(context, wanted, job, search.clone())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells whether the runs before are shown, too: of a job that is named, unless a place in one log is meant.
+fn joins_runs(arguments: &Logs, job: &Job) -> bool {
+    let Logs { from_line, bytes, cursor, head, tail, lines, budget, grep, .. } = arguments;
+    let is_place =
+        from_line.is_some() || bytes.is_some() || cursor.is_some() || head.is_some() || budget.is_some();
+    let counts_matches = grep.is_some() && (tail.is_some() || lines.is_some());
+    job.spec().previous.is_some() && job.name() == Some(&arguments.job) && !is_place && !counts_matches
+}
+
+/// Shows one run.
+fn read(context: &Context, arguments: &Logs, job: &Job, search: Search) -> Result<ExitCode, Failure> {
+    let had_ended = job.state(&context.store).status.has_ended();
+    let mut reading = Reading::new(context, arguments, job, search).map_err(|error| failure(job, &error))?;
     let done = if reading.is_bytewise() { reading.copy() } else { reading.show() };
-    done.and_then(|()| reading.tell_end()).map_err(|error| failure(&job, &error))?;
+    done.and_then(|()| reading.tell_end()).map_err(|error| failure(job, &error))?;
     if job.state(&context.store).status.has_ended() {
         job.note_access();
     }
