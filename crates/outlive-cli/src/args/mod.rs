@@ -4,6 +4,7 @@ mod agents;
 mod control;
 mod looking;
 mod options;
+mod project;
 mod run;
 mod sessions;
 mod upkeep;
@@ -16,6 +17,7 @@ use outlive::SessionName;
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Restart, Send};
 pub(crate) use self::looking::{Export, List, Logs, Play, Screen, Show};
+pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Cursor, Deliver, Doctor, OnExit, Page, Probe};
@@ -102,6 +104,10 @@ pub(crate) enum Verb {
     /// Remove ended jobs with their output
     #[command(visible_alias = "rm")]
     Remove(Jobs),
+    Up(Up),
+    Down(Down),
+    Status(Status),
+    Why(Why),
     Events(Events),
     Mcp(Mcp),
     #[command(subcommand)]
@@ -119,6 +125,9 @@ pub(crate) enum Verb {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Start the jobs of a project in their order, in the background
+    #[command(hide = true)]
+    Converge(Converge),
     /// Tell where the cursor of a job's terminal was, for its keeper
     #[command(hide = true)]
     Cursor(Cursor),

@@ -85,4 +85,6 @@ pub(crate) enum Page {
     McpTools,
     /// Every profile of the MCP server.
     Profiles,
+    /// The JSON Schema of `outlive.toml`.
+    ProjectSchema,
 }

@@ -19,6 +19,7 @@ mod on_exit;
 mod pause;
 mod play;
 mod probe;
+mod project;
 mod remove;
 mod resize;
 mod restart;
@@ -145,6 +146,11 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Pause(jobs) => pause::run(&context, &jobs),
         Verb::Resume(jobs) => resume::run(&context, &jobs),
         Verb::Remove(jobs) => remove::run(&context, &jobs),
+        Verb::Up(up) => project::up::run(&context, &up),
+        Verb::Down(down) => project::down::run(&context, &down),
+        Verb::Status(status) => project::status::run(&context, &status),
+        Verb::Why(why) => project::why::run(&context, &why),
+        Verb::Converge(converge) => project::converge::run(&context, &converge),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
         Verb::Inbox(inbox) => inbox::run(&context, &inbox),
