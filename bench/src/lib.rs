@@ -1,7 +1,7 @@
 //! What the benchmarks share: their options, a store that cleans up after itself, what the kernel says of a process, and
 //! a few statistics.
 //!
-//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `notify`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
+//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `cli`, `notify`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
 
 pub mod last_lines;
@@ -287,6 +287,12 @@ pub fn finish(store: &Store, job: &Job) -> Result<(), Failure> {
 pub fn keeper_of(store: &Store, job: &Job) -> Option<ProcessId> {
     let keeper = job.state(store).meta?.keeper?;
     Some(ProcessId { pid: keeper.pid, start_time: keeper.start_time })
+}
+
+/// Returns the guard of a job's keeper.
+pub fn guard_of(store: &Store, job: &Job) -> Option<ProcessId> {
+    let guard = job.state(store).meta?.guard?;
+    Some(ProcessId { pid: guard.pid, start_time: guard.start_time })
 }
 
 /// Waits until a process has ended, whether it was reaped or not.

@@ -30,7 +30,7 @@ pub use disk::{FragileDisk, SmallDisk};
 pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use outlive_test_pattern as pattern;
 pub use random::Random;
-pub use terminal::Terminal;
+pub use terminal::{Terminal, on_terminal};
 pub use user::{User, everywhere};
 pub use weather::{millis, processor_time, soon, with_enough_time};
 pub use workspace::{python_client, sources, use_fixture, workspace};
@@ -201,7 +201,10 @@ impl Home {
 
     /// Waits for the end of a job and returns its object.
     pub fn wait(&self, job: &str) -> Value {
-        self.json(["wait", "--timeout", "50s", job])["jobs"][0].take()
+        let waited = self.run(["--json", "wait", "--timeout", "50s", job]);
+        let object = waited.json()["jobs"][0].take();
+        waited.code(if object["status"] == "completed" { 0 } else { 7 });
+        object
     }
 
     /// Returns the object of a job.
@@ -209,11 +212,11 @@ impl Home {
         self.json(["show", job])
     }
 
-    /// Kills the keeper of a job, which then is an orphan; returns the command's pid.
+    /// Kills the keeper of a job and its guard, so that the job is an orphan; returns the command's pid.
     pub fn orphan(&self, job: &str) -> i32 {
         let shown = self.show(job);
         let keeper = pid(&shown, "keeper_pid");
-        signal(keeper, "KILL");
+        kill_with_guard(keeper);
         until("its keeper is gone", || !is_running(keeper));
         pid(&shown, "pid")
     }
@@ -232,10 +235,14 @@ impl Home {
         until(&format!("{job} prints {text:?}"), contains);
     }
 
-    /// Lists the live processes that belong to this home: keepers of its store and all that has its environment.
+    /// Lists the live processes that belong to this home: keepers of its store and all that has its environment, but no guards.
     pub fn processes(&self) -> Vec<i32> {
+        self.with_guards().into_iter().filter(|pid| !is_guard(*pid)).collect()
+    }
+
+    fn with_guards(&self) -> Vec<i32> {
         let mine = std::process::id().cast_signed();
-        all_processes().into_iter().filter(|&pid| pid != mine && self.owns(pid)).collect()
+        all_processes().into_iter().filter(|pid| *pid != mine && self.owns(*pid)).collect()
     }
 
     /// Lists the keepers of this home's store.
@@ -275,6 +282,7 @@ impl Drop for Home {
         }
         if std::thread::panicking() {
             // The test has failed already: its home stays for an inspection, its processes do not.
+            self.keepers().into_iter().for_each(kill_with_guard);
             for pid in self.processes() {
                 signal(pid, "KILL");
             }
@@ -282,7 +290,7 @@ impl Drop for Home {
             report(&format!("the home of the failed test stays in {kept:?}"));
             return;
         }
-        until("nothing is left", || self.processes().is_empty());
+        until("nothing is left, and no guard", || self.with_guards().is_empty());
     }
 }
 
@@ -397,7 +405,35 @@ pub fn is_running(pid: i32) -> bool {
 
 /// Lists the keepers of a store.
 pub fn keepers_of(store: &Path) -> Vec<i32> {
-    all_processes().into_iter().filter(|&pid| is_keeper_of(store, pid)).collect()
+    all_processes().into_iter().filter(|&pid| is_keeper_of(store, pid) && !is_guard(pid)).collect()
+}
+
+/// Tells whether a process is the guard of a keeper.
+pub fn is_guard(pid: i32) -> bool {
+    let has_name = std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "outlive\n");
+    has_name && outlive_sys::keeper::is_keeper(pid)
+}
+
+/// Returns the guard of a keeper: its parent, or a child of it.
+pub fn guard_of(keeper: i32) -> Option<i32> {
+    let parent = outlive_sys::identity::Stat::read(keeper)?.parent;
+    let is_below = |&pid: &i32| {
+        is_guard(pid) && outlive_sys::identity::Stat::read(pid).is_some_and(|stat| stat.parent == keeper)
+    };
+    if is_guard(parent) { Some(parent) } else { all_processes().into_iter().find(is_below) }
+}
+
+/// Kills a keeper and its guard, so that neither can go on for the other.
+pub fn kill_with_guard(keeper: i32) {
+    signal(keeper, "STOP");
+    let is_stopped =
+        || outlive_sys::identity::Stat::read(keeper).is_none_or(|stat| "TZX".contains(stat.state));
+    until("the keeper stands still", is_stopped);
+    if let Some(guard) = guard_of(keeper) {
+        signal(guard, "KILL");
+        until("its guard is gone", || !is_running(guard));
+    }
+    signal(keeper, "KILL");
 }
 
 fn is_keeper_of(store: &Path, pid: i32) -> bool {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::{Home, LIMIT, binary};
+use crate::{Home, LIMIT, binary, end_within};
 
 /// A terminal; dropping it hangs it up, as when its window is closed.
 #[derive(Debug)]
@@ -47,6 +47,11 @@ impl Terminal {
         command.spawn().unwrap()
     }
 
+    /// Types.
+    pub fn write(&mut self, keys: &[u8]) {
+        self.master.write_all(keys).unwrap();
+    }
+
     /// Reads until this text was shown.
     pub fn read_until(&mut self, text: &str) {
         let deadline = Instant::now() + LIMIT;
@@ -74,4 +79,13 @@ impl Terminal {
         self.shown.extend_from_slice(&buffer[..count]);
         count > 0
     }
+}
+
+/// Runs `outlive` on a terminal and returns what it showed; it must succeed.
+pub fn on_terminal(home: &Home, columns: u16, variables: &[(&str, &str)], arguments: &[&str]) -> String {
+    let terminal = Terminal::open(columns);
+    let mut child = terminal.start(home, variables, [&["outlive"], arguments].concat());
+    let shown = terminal.read_to_end();
+    assert_eq!(end_within(&mut child, LIMIT), Some(0), "{shown}");
+    shown.replace("\r\n", "\n")
 }

@@ -233,7 +233,10 @@ fn a_stranger_with_the_number_of_a_dead_job_is_spared() {
             let job = start(&["sleep", "300"]);
             let shown = show(&job);
             let [command, keeper] = numbers.map(|number| pid(&shown, number));
-            namespace.shell(&format!("kill -KILL {keeper} {command}"), false).ok();
+            let guard = pid(&shown, "guard_pid");
+            // Stopped, the keeper makes no other guard.
+            let line = format!("kill -STOP {keeper}; kill -KILL {guard} {keeper} {command}");
+            namespace.shell(&line, false).ok();
             until("both are gone", || [keeper, command].iter().all(|&dead| namespace.state(dead).is_none()));
             namespace.stranger(pid(&shown, number)).assert_spared(&job, &format!("{level}, {number}"));
             assert_eq!(show(&job)["status"], "lost", "{level}");

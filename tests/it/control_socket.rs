@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use outlive_core::control::{Hello, MAX_INPUT, Reply, Request};
+use outlive_core::control::{Hello, MAX_INPUT, Place, Reply, Request};
 use outlive_sys::identity::{ProcessId, Stat};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_tests::{Home, LIMIT, Random, end, pid, report, until};
@@ -159,13 +159,13 @@ fn pipelined_requests_are_answered_in_their_order() {
 fn pipeline(home: &Home, job: &str) {
     let mut client = connect(home, job);
     let requests = [
-        Request::Input(b"one ".to_vec()).to_frame(),
+        Request::Input(b"one ".to_vec(), Place::default()).to_frame(),
         frame(1, &[200]),
-        Request::Input(b"two\n".to_vec()).to_frame(),
+        Request::Input(b"two\n".to_vec(), Place::default()).to_frame(),
         frame(0, &[]),
         Request::Signal { signal: 0, by: String::new() }.to_frame(),
         Request::Eof.to_frame(),
-        Request::Input(b"three".to_vec()).to_frame(),
+        Request::Input(b"three".to_vec(), Place::default()).to_frame(),
     ];
     client.write_all(&requests.concat()).unwrap();
     assert_eq!(reply(&mut client), Reply::Accepted);
@@ -219,7 +219,7 @@ fn hostile_clients_cost_neither_the_job_nor_its_keeper() {
     let mut connected = Vec::new();
 
     // Half a frame, and silence; half a header; nothing at all.
-    for part in [&Request::Input(vec![b'x'; 1000]).to_frame()[..500], &[1, 0], &[]] {
+    for part in [&Request::Input(vec![b'x'; 1000], Place::default()).to_frame()[..500], &[1, 0], &[]] {
         let mut client = connect(&home, &job);
         client.write_all(part).unwrap();
         connected.push(client);
@@ -249,7 +249,9 @@ fn hostile_clients_cost_neither_the_job_nor_its_keeper() {
     }
     // A client that is gone in the middle of its request, before its answer, or has closed one direction.
     for _ in 0..20 {
-        connect(&home, &job).write_all(&Request::Input(vec![b'x'; 1000]).to_frame()[..500]).unwrap();
+        connect(&home, &job)
+            .write_all(&Request::Input(vec![b'x'; 1000], Place::default()).to_frame()[..500])
+            .unwrap();
         connect(&home, &job).write_all(&Request::Resume.to_frame().repeat(100)).unwrap();
         let mut client = connect(&home, &job);
         client.write_all(&Request::Resume.to_frame()).unwrap();

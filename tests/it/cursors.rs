@@ -289,5 +289,5 @@ fn a_cursor_does_not_bring_a_removed_job_back() {
     let reader = SessionName::parse("late").unwrap();
     assert_eq!(job.set_cursor(&reader, None, 6).unwrap_err().kind(), std::io::ErrorKind::NotFound);
     assert!(!home.job_dir(&id).exists());
-    assert_eq!(home.run(["list"]).ok().error(), "no jobs; start one with: outlive run 'LINE'\n");
+    assert_eq!(home.run(["list"]).ok().error(), "no jobs; start one with: outlive run COMMAND\n");
 }

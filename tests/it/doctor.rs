@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use outlive_core::outcome::CLOSED_AT;
-use outlive_tests::{Home, SmallDisk, is_running, pid, signal, until};
+use outlive_tests::{Home, SmallDisk, is_running, pid, until};
 use serde_json::{Value, json};
 
 fn ended(home: &Home, line: &str) -> String {
@@ -54,9 +54,9 @@ fn it_tells_what_the_machine_can_do_and_what_is_allowed() {
     assert_eq!(report["versions"]["keeper"], report["versions"]["outlive"]);
     assert_eq!(report["versions"]["protocol"], json!([1, 1]));
     assert_eq!(report["versions"]["live_jobs_of_others"], json!([]));
-    assert_eq!(report["findings"], json!([]));
+    assert_eq!((&report["unguarded"], &report["findings"]), (&json!([]), &json!([])));
     let text = home.run(["doctor"]).ok().text();
-    for part in ["kernel", "survives", "1 of 9 live jobs", "nothing is wrong"] {
+    for part in ["kernel", "survives", "1 of 9 live jobs", "a guard that goes on", "nothing is wrong"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     home.run(["kill", &job]).ok();
@@ -125,7 +125,7 @@ fn an_orphan_is_told_with_how_to_end_it() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
     let keeper = pid(&home.show(&job), "keeper_pid");
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !is_running(keeper));
     let report = home.run(["--json", "doctor", "--fix"]).code(1).json();
     let action = report["findings"][0]["action"].as_str().unwrap();
@@ -143,10 +143,12 @@ fn versions_that_do_not_fit_are_told() {
         let path = home.job_dir(&job).join(name);
         let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         value[change] = if change == "outlive" { json!("0.0.9") } else { json!({"min": 7, "max": 9}) };
+        value.as_object_mut().unwrap().remove("guard");
         fs::write(&path, value.to_string()).unwrap();
     }
     let report = home.run(["--json", "doctor"]).code(1).json();
     assert_eq!(report["versions"]["live_jobs_of_others"], json!([format!("{job} (0.0.9)")]));
+    assert_eq!(report["unguarded"], json!([job]), "that version had no guards");
     let problem = report["findings"][0]["problem"].as_str().unwrap();
     assert!(problem.contains("control protocol 7 to 9"), "{problem}");
     home.run(["kill", &job]).ok();

@@ -30,7 +30,7 @@ fn words(events: &[Value], job: &str) -> Vec<String> {
 fn a_job_is_started_exits_and_is_removed() {
     let home = Home::new();
     let job = home.start(["sh", "-c", "exit 7"]);
-    home.run(["wait", &job]).ok();
+    home.run(["wait", &job]).code(7);
     let told = told(&home, 2, &[]);
     assert_eq!(words(&told, &job), ["started", "exited"]);
     assert_eq!((&told[1]["exit_code"], &told[1]["status"]), (&7.into(), &"failed".into()));
@@ -98,7 +98,7 @@ fn a_job_whose_keeper_dies_is_orphaned_once_and_lost_once() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
     let shown = home.show(&job);
-    signal(pid(&shown, "keeper_pid"), "KILL");
+    outlive_tests::kill_with_guard(pid(&shown, "keeper_pid"));
     until("it is orphaned", || home.show(&job)["orphaned"] == true);
     home.run(["list"]).ok();
     assert_eq!(words(&events(&home, &[]), &job), ["started", "orphaned"]);

@@ -223,7 +223,7 @@ fn a_command_that_lost_its_keeper_is_running_until_it_ends_and_then_lost() {
     assert!(waiters.iter_mut().all(|waiter| waiter.try_wait().unwrap().is_none()), "it has not ended yet");
     end(command);
     for mut waiter in waiters {
-        assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+        assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
     }
     let ended = home.show(&job);
     assert_eq!(
@@ -351,7 +351,7 @@ fn a_job_without_keeper_in_a_pid_namespace_that_lives_is_not_lost() {
     let Some(mut container) = Container::start(&home) else { return };
     let job = container.job.clone();
     let keeper = home.keepers()[0];
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !is_running(keeper));
     let shown = home.show(&job);
     assert_eq!((&shown["status"], &shown["elsewhere"]), (&"running".into(), &true.into()), "{shown}");

@@ -55,7 +55,8 @@ fn binary_input_comes_back_as_it_is() {
         let job = start_open(&home, &["cat"]);
         let arguments = [&["send", &job], dash, &["--eof"][..dash.len()]].concat();
         let sent = home.run_with_input(&arguments, &bytes).ok();
-        assert_eq!(sent.text(), "");
+        let closed = if dash.is_empty() { "" } else { ", its input closed" };
+        assert_eq!(sent.text(), format!("{job}: 1048576 bytes sent{closed}\n"));
         if dash.is_empty() {
             home.run(["send", &job, "--eof"]).ok();
         }

@@ -55,6 +55,7 @@ fn no_verb_tells_what_another_session_has() {
         }
     }
     // Verbs without a reference say nothing of them either.
+    home.run(["session", "create", "mine"]).ok();
     let mine = |arguments: &[&str]| home.run([&["--session", "mine"], arguments].concat());
     for verb in [&["list"][..], &["list", "--usage", "--ports"], &["events"], &["session", "list"]] {
         let done = mine(verb).ok();

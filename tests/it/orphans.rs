@@ -127,7 +127,7 @@ fn a_keeper_that_dies_while_it_is_asked_to_kill_costs_nothing() {
     let mut killing = home.outlive(["kill", &job]).stdout(Stdio::null()).spawn().unwrap();
     let number = i32::try_from(killing.id()).unwrap();
     until("it asks", || outlive_tests::waits_with_open(number, "socket:"));
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     assert_eq!(end_within(&mut killing, LIMIT), Some(0));
     assert!(!is_running(command));
     assert_eq!(home.show(&job)["status"], "killed");
@@ -194,7 +194,7 @@ fn whoever_waits_for_an_orphan_learns_its_exit_status_and_records_it() {
             until("it holds the process", || holds_process(number));
             go(&home, &job);
             until("the command is gone", || !is_running(command));
-            assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+            assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
             let shown = home.show(&job);
             // The status is a fact; that no keeper saw the end is another.
             assert_eq!((&shown["status"], &shown["cause"]), (&"lost".into(), &"lost".into()), "{shown}");
@@ -242,7 +242,7 @@ fn looker_gives_way(home: &Home) -> Option<()> {
         signal(number, "CONT");
         (was_seen, looking.join().unwrap()["exit_code"].clone())
     });
-    assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+    assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
     if !was_seen {
         return None;
     }
@@ -336,7 +336,7 @@ fn a_signal_reaches_an_orphan_and_is_why_it_ended() {
     let number = i32::try_from(waiter.id()).unwrap();
     until("it holds the process", || holds_process(number));
     home.run(["kill", "--signal", "INT", &job]).ok();
-    assert_eq!(end_within(&mut waiter, LIMIT), Some(0));
+    assert_eq!(end_within(&mut waiter, LIMIT), Some(7));
     assert!(!is_running(command));
     if can_tell() {
         let shown = home.show(&job);
@@ -440,7 +440,7 @@ fn others_of_a_command_that_died_with_its_keeper_are_found_and_ended() {
         // The stopped keeper does not reap the command, and once it is killed no front end can learn the status.
         signal(keeper, "STOP");
         signal(command, "KILL");
-        signal(keeper, "KILL");
+        outlive_tests::kill_with_guard(keeper);
         until("both are gone", || !is_running(keeper) && !is_running(command));
         let shown = home.show(&job);
         assert_eq!(
@@ -618,7 +618,7 @@ fn keepers_killed_at_random_moments_cost_no_truth() {
             let job = home.start_with(&["--containment", level, "--grace", "100ms"], ["sh", "-c", &line]);
             std::thread::sleep(after);
             let keeper = home.keepers();
-            keeper.iter().for_each(|&keeper| signal(keeper, "KILL"));
+            keeper.iter().for_each(|&keeper| outlive_tests::kill_with_guard(keeper));
             until("the keepers are gone", || !keeper.iter().any(|&keeper| is_running(keeper)));
 
             let shown = home.show(&job);

@@ -350,7 +350,7 @@ fn root_acts_as_the_owner_on_request() {
         });
         fs::remove_file(home.path().join("done")).unwrap();
         assert_eq!(as_root(&home, ["--as-owner", "logs", &job]).ok().stdout, printed.as_bytes());
-        as_root(&home, ["--as-owner", "wait", &job]).ok();
+        as_root(&home, ["--as-owner", "wait", &job]).code(7);
         as_root(&home, ["remove", "--as-owner", &job]).ok();
     }
     assert_given(&home.store());

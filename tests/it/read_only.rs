@@ -74,7 +74,7 @@ fn a_full_store_says_so_and_keeps_running_what_runs() {
             (&["run", "--", "true"], 1, "No space left on device"),
             (&["run", "--wait", "--", "true"], 1, "No space left on device"),
             (&["send", &counting, "a word"], 0, ""),
-            (&["wait", "--timeout", "1ms", &counting], 4, "they go on"),
+            (&["wait", "--timeout", "1ms", &counting], 4, "it goes on"),
             (&["kill", &old], 0, "already ended"),
             (&["gc"], 0, "0 removed"),
             (&["events"], 0, "started"),
@@ -112,10 +112,10 @@ fn a_read_only_store_says_so_and_is_the_same_afterwards() {
     assert_answers(
         &home,
         &[
-            (&["list"], 0, "failed (4)"),
+            (&["list"], 0, "failed: 4"),
             (&["show", &old], 0, "exited with 4"),
             (&["logs", &old], 0, "old\n"),
-            (&["wait", &old], 0, "exited with 4"),
+            (&["wait", &old], 7, "exited with 4"),
             (&["run", "--", "true"], 1, "Read-only file system"),
             (&["run", "--wait", "--", "true"], 1, "Read-only file system"),
             (&["send", &old, "a word"], 1, "has ended"),

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use outlive::Timestamp;
+use outlive_core::outcome::{Outcome, SLOT_BYTES};
 use outlive_tests::{Home, binary, until};
 
 fn ids(home: &Home) -> Vec<String> {
@@ -51,6 +53,31 @@ fn without_configuration_a_job_that_has_just_ended_stays() {
     let collected = home.json(["gc"]);
     assert_eq!((&collected["removed"], &collected["kept"]), (&serde_json::json!([]), &2.into()));
     assert_eq!(ids(&home), jobs);
+}
+
+/// Lets a job have ended so many hours ago.
+fn age(home: &Home, job: &str, hours: u64) {
+    let path = home.job_dir(job).join("outcome");
+    let mut bytes = fs::read(&path).unwrap();
+    let outcome = Outcome::from_slot(&bytes[..SLOT_BYTES]).unwrap();
+    let now =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - Duration::from_secs(hours * 3600);
+    let ended = Timestamp(u64::try_from(now.as_micros()).unwrap());
+    bytes[..SLOT_BYTES].copy_from_slice(&Outcome { ended, ..outcome }.to_slot());
+    fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn a_job_stays_for_a_week_whether_its_end_was_told_or_not() {
+    let home = Home::new();
+    let jobs = [end_seen(&home, &["true"]), end_unseen(&home, &["true"])];
+    jobs.iter().for_each(|job| age(&home, job, 24 * 7 - 1));
+    assert_eq!(home.json(["gc"])["removed"], serde_json::json!([]));
+    jobs.iter().for_each(|job| age(&home, job, 24 * 7 + 1));
+    home.configure("[retention]\nmax_age = \"off\"\nkeep = \"off\"\n");
+    assert_eq!(home.json(["gc"])["removed"], serde_json::json!([]));
+    home.configure("");
+    assert_eq!(home.json(["gc"])["removed"].as_array().unwrap().len(), 2);
 }
 
 #[test]
@@ -114,7 +141,7 @@ fn what_is_live_never_goes() {
     let orphaned = home.start(["sleep", "300"]);
     let shown = home.show(&orphaned);
     let (keeper, command) = (outlive_tests::pid(&shown, "keeper_pid"), outlive_tests::pid(&shown, "pid"));
-    outlive_tests::signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !outlive_tests::is_running(keeper));
     let collected = home.json(["gc"]);
     assert_eq!((&collected["removed"], &collected["kept"]), (&serde_json::json!([]), &3.into()));

@@ -116,7 +116,7 @@ fn closing_can_give_the_jobs_to_the_default_session_which_hears_of_their_end() {
     assert_eq!(home.show(&job)["session"], "default");
     home.run(["--session", "a", "show", &job]).code(3);
     home.run(["--session", "default", "send", &job, "go"]).ok();
-    let ended = home.run(["--session", "default", "wait", &job]).ok().text();
+    let ended = home.run(["--session", "default", "wait", &job]).code(7).text();
     assert!(ended.contains("exited with 4"), "{ended}");
     let events = |session: &str| home.run(["--session", session, "events"]).ok().text();
     until("the end is told", || events("default").contains("exited"));

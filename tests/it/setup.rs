@@ -11,8 +11,18 @@ use std::process::{Command, Stdio};
 use outlive_tests::{Done, Home, SmallDisk, finish};
 use serde_json::{Value, json};
 
-const CLIENTS: [(&str, &str); 3] =
-    [("claude-code", ".claude.json"), ("codex", ".codex/config.toml"), ("gemini", ".gemini/settings.json")];
+const CLIENTS: [(&str, &str); 10] = [
+    ("claude-code", ".claude.json"),
+    ("codex", ".codex/config.toml"),
+    ("gemini", ".gemini/settings.json"),
+    ("opencode", ".config/opencode/opencode.json"),
+    ("goose", ".config/goose/config.yaml"),
+    ("qwen", ".qwen/settings.json"),
+    ("copilot", ".copilot/mcp-config.json"),
+    ("cursor", ".cursor/mcp.json"),
+    ("vscode", ".config/Code/User/mcp.json"),
+    ("zed", ".config/zed/settings.json"),
+];
 
 /// Runs `outlive setup` with a PATH that has outlive, perhaps fakes, and no real client.
 fn setup(home: &Home, arguments: &[&str]) -> Done {
@@ -130,10 +140,36 @@ const TOML: [&str; 8] = [
     "[[lists]]\nx=1\n\n[[lists]]\nx=2\n[tui]\n  notifications   =   true\n",
 ];
 
+const YAML: [&str; 5] = [
+    "",
+    "# only a comment\n",
+    "GOOSE_MODEL: x # why\nextensions:\n  developer:\n    enabled: true\n    type: builtin\nother:\n  outlive: no\n",
+    "extensions:\n    a:\n        cmd: b\n\n# end\n",
+    "extensions: # mine\n  a:\n    cmd: b\n  outlived:\n    cmd: c\n",
+];
+
+/// Returns the name of the object that a client has its servers in.
+fn servers_of(client: &str) -> &str {
+    match client {
+        "opencode" => "mcp",
+        "vscode" => "servers",
+        "zed" => "context_servers",
+        _ => "mcpServers",
+    }
+}
+
 #[test]
 fn everything_else_in_a_file_stays_as_it_is() {
     for (client, file) in CLIENTS {
-        for original in if client == "codex" { &TOML[..] } else { &JSON[..] } {
+        let originals = match client {
+            "codex" => &TOML[..],
+            "goose" => &YAML[..],
+            // The others are written by the same code, with another name for the object.
+            "claude-code" | "opencode" => &JSON[..],
+            _ => &JSON[4..5],
+        };
+        for original in originals {
+            let original = &original.replace("mcpServers", servers_of(client));
             let home = Home::new();
             let path = put(&home, file, original);
             let text = setup(&home, &[client, "--write"]).ok().text();
@@ -169,11 +205,26 @@ fn what_is_written_is_what_the_client_reads() {
                  env_vars = [\"OUTLIVE_HOME\", \"OUTLIVE_CONFIG\", \"XDG_STATE_HOME\", \"XDG_CONFIG_HOME\"]\n\
                  tool_timeout_sec = 3600\n"
             );
+        } else if client == "goose" {
+            assert_eq!(
+                text,
+                "extensions:\n  outlive:\n    enabled: true\n    type: stdio\n    name: outlive\n    \
+                 description: background jobs\n    cmd: \"outlive\"\n    args: [\"mcp\"]\n    timeout: 3600\n"
+            );
         } else {
             let written: Value = serde_json::from_str(&text).unwrap();
-            let entry = &written["mcpServers"]["outlive"];
-            assert_eq!((&entry["command"], &entry["args"]), (&json!("outlive"), &json!(["mcp"])));
+            let expected = match client {
+                "opencode" => json!({ "type": "local", "command": ["outlive", "mcp"], "enabled": true }),
+                "copilot" => {
+                    json!({ "type": "local", "command": "outlive", "args": ["mcp"], "tools": ["*"] })
+                }
+                "claude-code" | "vscode" => json!({ "type": "stdio", "command": "outlive", "args": ["mcp"] }),
+                _ => json!({ "command": "outlive", "args": ["mcp"] }),
+            };
+            assert_eq!(written[servers_of(client)]["outlive"], expected, "{client}");
         }
+        // What is printed is what is written where there is nothing yet.
+        assert_eq!(setup(&home, &[client, "--print"]).ok().text(), text);
     }
 }
 
@@ -274,7 +325,10 @@ fn what_a_client_s_command_fails_with_is_told() {
 #[test]
 fn what_cannot_be_understood_is_left_alone() {
     let deep = "[".repeat(200_000);
-    let files: [(&str, &str, &[u8]); 12] = [
+    let files: [(&str, &str, &[u8]); 15] = [
+        ("goose", ".config/goose/config.yaml", b"extensions: {}\n"),
+        ("goose", ".config/goose/config.yaml", b"extensions:\n\ta:\n\t\tcmd: b\n"),
+        ("goose", ".config/goose/config.yaml", b"extensions:\n  a:\n    cmd: b\nextensions:\n"),
         ("claude-code", ".claude.json", b"{\"a\": 1"),
         ("claude-code", ".claude.json", b"{'a': 1}"),
         ("claude-code", ".claude.json", b"[]"),
@@ -419,10 +473,44 @@ fn an_entry_that_no_server_would_understand_is_refused() {
         let failed = setup(&home, &["claude-code", &format!("--profile={profile}"), "--write"]).code(2);
         assert!(failed.error().contains("hint: "), "{}", failed.error());
     }
-    for wrong in [&[][..], &["emacs"], &["claude-code", "--print"], &["--print", "--write"], &["--remove"]] {
+    for wrong in [&[][..], &["emacs"], &["--list", "zed"], &["--print", "--write"], &["--remove"]] {
         setup(&home, wrong).code(2);
     }
     assert_eq!(everything(&home), []);
+}
+
+#[test]
+fn an_entry_of_another_form_is_changed_and_keeps_what_the_user_added() {
+    let home = Home::new();
+    let path = put(
+        &home,
+        ".config/opencode/opencode.jsonc",
+        r#"{"mcp": {"outlive": {"type": "local", "command": ["/old", "mcp"], "timeout": 5}}}"#,
+    );
+    assert!(setup(&home, &["opencode", "--write"]).ok().text().contains("changed in"));
+    let written: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let expected = json!({ "type": "local", "command": ["outlive", "mcp"], "timeout": 5 });
+    assert_eq!(written["mcp"]["outlive"], expected, "in the file that is there");
+    let entry = "extensions:\n  outlive:\n    enabled: false\n    cmd: \"outlive\"\n    args: [\"mcp\"]\n";
+    put(&home, ".config/goose/config.yaml", entry);
+    let text = setup(&home, &["goose", "--write"]).ok().text();
+    assert!(text.starts_with("nothing to do"), "what names the command stays as it is: {text}");
+}
+
+#[test]
+fn clients_are_listed_with_what_they_have() {
+    let home = Home::new();
+    assert!(setup(&home, &["zed", "--write"]).ok().text().contains("added"));
+    let text = setup(&home, &["--list"]).ok().text();
+    for (client, file) in CLIENTS {
+        let line = text.lines().find(|line| line.starts_with(&format!("{client} "))).expect(client);
+        assert!(line.contains(&format!("~/{file}")), "{line}");
+        assert_eq!(line.contains(" yes "), client == "zed", "{line}");
+        assert_eq!(line.contains("untried"), ["cursor", "vscode", "zed"].contains(&client), "{line}");
+    }
+    let listed = setup(&home, &["--list", "--json"]).ok().json();
+    assert_eq!(listed.as_array().unwrap().len(), CLIENTS.len());
+    assert!(setup(&home, &["cursor"]).ok().text().contains("untried"), "it says so before it is done");
 }
 
 #[test]

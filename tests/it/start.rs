@@ -216,13 +216,38 @@ fn the_shell_can_be_chosen() {
 #[test]
 fn a_line_and_a_program_together_or_neither_are_refused() {
     let home = Home::new();
-    for arguments in [&["run"][..], &["run", "echo", "hi"], &["run", "echo hi", "--", "true"], &["run", " "]]
-    {
+    for arguments in [
+        &["run"][..],
+        &["run", "echo hi", "there"],
+        &["run", "echo hi", "--name", "x", "there"],
+        &["run", "echo hi", "--", "true"],
+        &["run", " "],
+        &["run", "A=1", "true"],
+    ] {
         let refused = home.run(arguments).code(2);
         assert!(refused.error().contains("hint: "), "{arguments:?}: {}", refused.error());
         assert_eq!(refused.text(), "");
     }
     assert!(entries(&home, "jobs").is_empty());
+}
+
+#[test]
+fn the_first_word_without_spaces_ends_the_options() {
+    let home = Home::new();
+    let echoed = home.run(["run", "--wait", "echo", "--name", "x", "a b", "--", "--json", ""]).ok().text();
+    assert_eq!(echoed, "--name x a b -- --json \n");
+    // One word is a line: a program, or what only a shell knows.
+    assert_eq!(home.run(["run", "--wait", "pwd;pwd"]).ok().text().lines().count(), 2);
+    // Options may follow a line, before or after the verb's own.
+    let told = home.run(["run", "--name", "a", "echo $((1+1)); exit 3", "--wait", "--session", "s"]).code(3);
+    assert_eq!(told.text(), "2\n");
+    assert_eq!((&home.show("a")["session"], &home.show("a")["name"]), (&"s".into(), &"a".into()));
+    // After `--` it is a program, whatever its name.
+    home.run(["run", "--", "echo hi"]).code(127);
+    let refused = home.run(["run", "echo hi", "there"]).code(2).error();
+    assert!(refused.contains("\"there\"") && refused.contains("--"), "{refused}");
+    let refused = home.run(["run", "A=1", "true"]).code(2).error();
+    assert!(refused.contains("--env A=1"), "{refused}");
 }
 
 #[test]

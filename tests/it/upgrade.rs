@@ -138,7 +138,9 @@ fn answer(listener: &UnixListener, hello: &[u8], dir: &Path, command: ProcessId,
             let reply = match kind {
                 17 => frame(64, &[&1u32.to_le_bytes(), &0u32.to_le_bytes()]),
                 18 => {
-                    written.extend_from_slice(&fields[4..]);
+                    // What later front ends add after the text is not for it.
+                    let length = u32::from_le_bytes(fields[..4].try_into().unwrap()) as usize;
+                    written.extend_from_slice(&fields[4..4 + length]);
                     frame(65, &[])
                 }
                 19 => frame(65, &[]),
@@ -327,7 +329,7 @@ fn binaries_that_are_replaced_or_deleted_change_nothing_for_running_jobs() {
     let killed = run(&["--json", "kill", &is_killed]).ok().json();
     assert_eq!(killed[0]["status"], "killed");
     fs::write(home.path().join(format!("go-{ends}")), "").unwrap();
-    let ended = run(&["--json", "wait", &ends]).ok().json()["jobs"].take();
+    let ended = run(&["--json", "wait", &ends]).code(7).json()["jobs"].take();
     assert_eq!((&ended[0]["status"], &ended[0]["exit_code"]), (&"failed".into(), &6.into()));
     assert_eq!(run(&["logs", &ends]).ok().text(), "got this\ndone\n");
     assert_eq!(run(&["run", "--wait", "echo new"]).ok().text(), "new\n");

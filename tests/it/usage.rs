@@ -149,7 +149,7 @@ fn an_orphaned_job_still_shows_its_processes() {
     let job = start_line(&home, &SWEEP, "sleep 307 & echo ready; wait");
     until("it sleeps", || process(&home.show(&job), "sleep 307").is_some());
     let before = home.show(&job);
-    signal(pid(&before, "keeper_pid"), "KILL");
+    outlive_tests::kill_with_guard(pid(&before, "keeper_pid"));
     until("it is orphaned", || home.show(&job)["orphaned"] == true);
     let shown = home.show(&job);
     assert_eq!(shown["processes"][0]["pid"], before["pid"]);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use outlive::{Cancel, Conditions, Until, WaitFor, WaitReason};
 use outlive_tests::{
-    Home, LIMIT, activity, binary, end_within, is_running, pid, signal, until, waits_with_open,
+    Home, LIMIT, Terminal, activity, binary, end_within, is_running, pid, signal, until, waits_with_open,
 };
 use serde_json::{Value, json};
 
@@ -41,8 +41,61 @@ fn a_waiter_is_answered_when_the_job_ends() {
     let waiting = waiter(&home, &[&job]);
     home.run(["send", &job, "--eof"]).ok();
     let (code, text) = answer(waiting);
-    assert_eq!(code, Some(0), "the waiting succeeded, however the job ended");
+    assert_eq!(code, Some(7), "the job was not successful");
     assert!(text.starts_with(&format!("{job} failed: exited with 7 after ")), "{text}");
+}
+
+#[test]
+fn the_exit_status_tells_whether_all_were_successful() {
+    let home = Home::new();
+    let good = home.start_line("exit 0");
+    home.run(["wait", &good]).ok();
+    let bad = ["exit 3", "kill -9 $$", "exec no-such-program"].map(|line| home.start_line(line));
+    for job in &bad {
+        home.run(["wait", job]).code(7);
+        home.run(["wait", &good, job]).code(7);
+    }
+    let live = home.start_line("echo up; exec sleep 300");
+    home.run(["wait", &live, "--match", "up"]).ok();
+    home.run(["wait", "--any", &live, &good]).ok();
+    home.run(["wait", "--any", &live, &bad[0]]).code(7);
+    home.run(["wait", &live, &bad[0], "--timeout", "1ms"]).code(4);
+    home.run(["kill", &live]).ok();
+    home.run(["wait", &live]).code(7);
+    // A condition that came is not enough where the job has failed since.
+    home.run(["wait", &live, "--match", "up"]).code(7);
+    home.run(["wait", &live, "--match", "down"]).code(6);
+}
+
+#[test]
+fn a_terminal_shows_meanwhile_what_is_waited_for_and_a_pipe_nothing() {
+    let home = Home::new();
+    let job = home.start_line("echo first; echo the last line; exec sleep 300");
+    home.wait_for_output(&job, "last");
+    let mut terminal = Terminal::open(80);
+    let mut child = terminal.start(&home, &[], ["outlive", "wait", &job]);
+    terminal.read_until(&format!("s  {job}: the last line"));
+    home.run(["kill", &job]).ok();
+    assert_eq!(end_within(&mut child, LIMIT), Some(7));
+    let shown = terminal.read_to_end();
+    assert!(shown.contains(&format!("\r\u{1b}[K{job} killed")), "the line is gone: {shown:?}");
+    let quiet = home.start(["sleep", "2"]);
+    assert_eq!(home.run(["wait", &quiet]).ok().error(), "");
+}
+
+#[test]
+fn one_job_gives_its_own_exit_code_on_request() {
+    let home = Home::new();
+    for (line, code) in [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)] {
+        let job = home.start_line(line);
+        let waited = home.run(["wait", "--exit-code", &job]).code(code);
+        assert!(waited.text().starts_with(&job) && waited.error().is_empty(), "{}", waited.error());
+    }
+    let live = home.start(["sleep", "300"]);
+    home.run(["wait", "--exit-code", "--timeout", "1ms", &live]).code(4);
+    for wrong in [&[live.as_str(), &live][..], &[&live, "--ready"], &[&live, "--any"], &["--group", "g"]] {
+        home.run([&["wait", "--exit-code"], wrong].concat()).code(2);
+    }
 }
 
 #[test]
@@ -50,7 +103,8 @@ fn what_has_ended_is_answered_at_once() {
     let home = Home::new();
     let jobs = [0, 7].map(|code| home.start_line(&format!("exit {code}")));
     for _ in 0..2 {
-        let ended = home.json(["wait", "--timeout", "50s", &jobs[0], &jobs[1]])["jobs"].take();
+        let ended = home.run(["--json", "wait", "--timeout", "50s", &jobs[0], &jobs[1]]).code(7).json();
+        let ended = &ended["jobs"];
         assert_eq!([&ended[0]["exit_code"], &ended[1]["exit_code"]], [&json!(0), &json!(7)]);
     }
     let first = home.json(["wait", "--any", &jobs[0]]);
@@ -75,7 +129,7 @@ fn all_means_all() {
     assert_eq!(waiting.try_wait().unwrap(), None, "one of them still runs");
     home.run(["send", &jobs[2], "--eof"]).ok();
     let (code, text) = answer(waiting);
-    assert_eq!(code, Some(0));
+    assert_eq!(code, Some(7));
     let first_words: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(first_words, jobs, "in the order asked for");
 }
@@ -87,7 +141,7 @@ fn any_means_the_first() {
     let waiting = waiter(&home, &["--any", "--json", &jobs[0], &jobs[1], &jobs[2]]);
     home.run(["send", &jobs[1], "--eof"]).ok();
     let (code, text) = answer(waiting);
-    assert_eq!(code, Some(0));
+    assert_eq!(code, Some(7), "the one that ended was not successful");
     let answered: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&answered["outcome"], &answered["job"]), (&json!("exit"), &json!(jobs[1])));
     let answered = &answered["jobs"];
@@ -137,10 +191,10 @@ fn a_command_that_ends_with_its_keeper_is_lost_and_waiters_are_told() {
     signal(keeper, "STOP");
     signal(command, "KILL");
     until("the command is dead", || !is_running(command));
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     for waiting in waiting {
         let (code, text) = answer(waiting);
-        assert_eq!(code, Some(0), "{text}");
+        assert_eq!(code, Some(7), "{text}");
         let ended = serde_json::from_str::<Value>(&text).unwrap()["jobs"].take();
         assert_eq!((&ended[0]["status"], &ended[0]["cause"]), (&json!("lost"), &json!("lost")));
     }
@@ -163,7 +217,7 @@ fn a_command_that_outlives_its_keeper_is_waited_for() {
     let command = pid(&shown, "pid");
     let mut waiting =
         [waiter(&home, &["--json", &job]), waiter(&home, &["--json", "--timeout", "50s", &job])];
-    signal(pid(&shown, "keeper_pid"), "KILL");
+    outlive_tests::kill_with_guard(pid(&shown, "keeper_pid"));
     until("it is an orphan", || home.show(&job)["orphaned"] == true);
     assert_eq!(home.show(&job)["status"], "running");
     for waiting in &mut waiting {
@@ -172,7 +226,7 @@ fn a_command_that_outlives_its_keeper_is_waited_for() {
     signal(command, "KILL");
     for waiting in waiting {
         let (code, text) = answer(waiting);
-        assert_eq!(code, Some(0));
+        assert_eq!(code, Some(7));
         assert_eq!(
             serde_json::from_str::<Value>(&text).unwrap()["status"],
             "lost",
@@ -248,7 +302,7 @@ fn more_jobs_than_descriptors_are_waited_for() {
         home.run(["send", job, "--eof"]).ok();
     }
     let (code, text) = answer(waiting);
-    assert_eq!((code, text.lines().count()), (Some(0), jobs.len()), "{text}");
+    assert_eq!((code, text.lines().count()), (Some(7), jobs.len()), "{text}");
 }
 
 #[test]
@@ -279,7 +333,7 @@ fn fifty_waiters_for_one_job_are_all_answered() {
     home.run(["send", &job, "--eof"]).ok();
     for waiting in waiting {
         let (code, text) = answer(waiting);
-        assert_eq!(code, Some(0));
+        assert_eq!(code, Some(7));
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["jobs"][0]["exit_code"], 3);
     }
 }

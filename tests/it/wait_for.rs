@@ -121,7 +121,10 @@ fn the_first_line_decides_whichever_it_matches() {
     let home = Home::new();
     let job = home.start_line("echo good; echo bad; exit 3");
     home.wait(&job);
-    assert_eq!(outcome(&wait(&home, &[&job, "--match", "good", "--fail-match", "bad"]).ok().json()), "match");
+    assert_eq!(
+        outcome(&wait(&home, &[&job, "--match", "good", "--fail-match", "bad"]).code(7).json()),
+        "match"
+    );
     assert_eq!(
         outcome(&wait(&home, &[&job, "--match", "bad", "--fail-match", "good"]).code(6).json()),
         "fail_match"
@@ -403,7 +406,7 @@ fn groups_and_sessions_are_waited_for_and_ended() {
     for job in [&theirs, &other] {
         assert_eq!(home.show(job)["status"], "running");
     }
-    let ended = home.json(["wait", "--group", "g", "--session", "s"]);
+    let ended = home.run(["--json", "wait", "--group", "g", "--session", "s"]).code(7).json();
     assert_eq!((outcome(&ended), &ended["jobs"][1]["status"]), ("exit", &json!("killed")));
     home.run(["wait", "--group", "g", "--timeout", "20ms"]).code(4);
     // A session: what is live in it now.
@@ -436,9 +439,9 @@ fn the_end_of_a_job_without_keeper_is_told_too() {
             signal(keeper, "STOP");
             signal(command, "KILL");
             until("the command is dead", || !is_running(command));
-            signal(keeper, "KILL");
+            outlive_tests::kill_with_guard(keeper);
         } else {
-            signal(keeper, "KILL");
+            outlive_tests::kill_with_guard(keeper);
             until("it is an orphan", || home.show(&job)["orphaned"] == true);
             let late = waiter(&home, &[&job, "--match", "never"]);
             signal(command, "KILL");

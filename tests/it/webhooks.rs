@@ -332,7 +332,7 @@ fn the_notice_of_a_job_whose_keeper_was_killed_is_sent() {
     let job = home.start_with(&["--webhook", &receiver.url, "--on-exit", "echo >told"], ["sleep", "1000"]);
     let shown = home.show(&job);
     let (keeper, command) = (pid(&shown, "keeper_pid"), pid(&shown, "pid"));
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("its keeper is gone", || !is_running(keeper));
     assert_eq!(home.show(&job)["status"], "running");
     assert!(receiver.all().is_empty(), "it has not ended");

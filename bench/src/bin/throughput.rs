@@ -154,11 +154,13 @@ fn log_bytes(job: &Job) -> Result<u64, Failure> {
 /// Reaps the keeper, which has ended, and returns the seconds that all its threads and its own children have used.
 fn reap(pid: i32) -> Result<f64, Failure> {
     loop {
-        match spawn::reap_any() {
-            Reap::Ended(reaped) if reaped.pid == pid => {
-                return Ok((reaped.usage.user_ms + reaped.usage.system_ms) as f64 / 1e3);
+        match spawn::find_ended() {
+            Reap::Ended(ended) => {
+                spawn::reap(ended.pid);
+                if ended.pid == pid {
+                    return Ok((ended.usage.user_ms + ended.usage.system_ms) as f64 / 1e3);
+                }
             }
-            Reap::Ended(_) => {}
             Reap::Running | Reap::None => return Err("the keeper was not ours to reap".into()),
         }
     }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-pub(crate) use outlive::exit::{FAILED, INTERRUPTED};
+pub(crate) use outlive::exit::{FAILED, INTERRUPTED, UNSUCCESSFUL};
 pub(crate) use outlive::{Failure, chain};
 
 use outlive::Code;
 
-use crate::render::one_line;
+use crate::render::{for_stderr, one_line};
 
 /// Tells the user, and returns the exit status.
 pub(crate) fn report(failure: &Failure, is_json: bool) -> ExitCode {
@@ -18,11 +18,13 @@ pub(crate) fn report(failure: &Failure, is_json: bool) -> ExitCode {
         let json = serde_json::to_string(&BTreeMap::from([("error", failure.object())])).unwrap_or_default();
         writeln!(stderr, "{json}")
     } else {
-        let hint = failure.hint.as_ref().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        let hint = failure.hint.as_ref().map(|hint| for_stderr(&format!("hint: {hint}"), "      ") + "\n");
         // A fault in config.toml is drawn over several lines.
-        let text = failure.text();
-        let text = if failure.code == Code::Config { text } else { one_line(&text) };
-        write!(stderr, "outlive: {text}\n{hint}")
+        let text = match failure.code {
+            Code::Config => format!("outlive: {}", failure.text()),
+            _ => for_stderr(&format!("outlive: {}", one_line(&failure.text())), "  "),
+        };
+        write!(stderr, "{text}\n{}", hint.unwrap_or_default())
     };
     // With standard error closed the exit status is all that is left.
     drop(written);

@@ -3,14 +3,18 @@
 mod args;
 mod commands;
 mod failure;
+mod local_time;
+mod other_words;
+mod progress;
 mod quick;
 mod reference;
 mod render;
 
+use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Command, CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
@@ -42,42 +46,67 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line. The declarations are never freed: that takes longer than to parse, and a start waits for it.
+/// Reads the command line.
 fn parse() -> Result<Arguments, clap::Error> {
-    if let Some(arguments) = quick::read(std::env::args_os()) {
+    quick::read(std::env::args_os()).map_or_else(|| parse_declared(std::env::args_os().collect()), Ok)
+}
+
+/// Reads the words of a command line by the declarations. The options that follow a line for the shell are read as if they stood
+/// before it: clap leaves to a command all that comes after its first word.
+fn parse_declared(mut words: Vec<OsString>) -> Result<Arguments, clap::Error> {
+    let mut arguments = parse_words(&words)?;
+    let Some(Verb::Run(run)) = &mut arguments.verb else { return Ok(arguments) };
+    let place = words.len() - run.command.len();
+    run.is_program = words[..place].last().is_some_and(|before| before == "--");
+    if run.command.len() < 2 || !run.begins_with_line() {
         return Ok(arguments);
     }
+    let line = words.remove(place);
+    let mut arguments = parse_words(&words)?;
+    if let Some(Verb::Run(run)) = &mut arguments.verb {
+        run.command.insert(0, line);
+    }
+    Ok(arguments)
+}
+
+/// Reads words with the declarations of one verb, or of all. These are never freed: that takes longer than to parse, and a start
+/// waits for it.
+fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
     // Errors come from the full set of declarations.
-    if let Some(Ok(arguments)) = parse_alone() {
+    if let Some(Ok(arguments)) = parse_alone(words) {
         return Ok(arguments);
     }
     let mut command = ManuallyDrop::new(Arguments::command());
-    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut matches = command.try_get_matches_from_mut(words)?;
     Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 
 /// Reads a verb that is used often, with its own declarations: declaring all other verbs takes longer than parsing the line.
-fn parse_alone() -> Option<Result<Arguments, clap::Error>> {
-    let verb = std::env::args_os().skip(1).find(|argument| argument != "--json")?;
+fn parse_alone(words: &[OsString]) -> Option<Result<Arguments, clap::Error>> {
+    let verb = words.iter().skip(1).find(|argument| *argument != "--json")?;
     Some(match verb.to_str()? {
-        "run" => declare("run", |run| Verb::Run(Box::new(run))),
-        "list" => declare("list", Verb::List),
-        "show" => declare("show", Verb::Show),
-        "logs" => declare("logs", Verb::Logs),
-        "wait" => declare("wait", Verb::Wait),
-        "kill" => declare("kill", Verb::Kill),
+        "run" => declare("run", words, |run| Verb::Run(Box::new(run))),
+        "list" => declare("list", words, Verb::List),
+        "show" => declare("show", words, Verb::Show),
+        "logs" => declare("logs", words, Verb::Logs),
+        "wait" => declare("wait", words, Verb::Wait),
+        "kill" => declare("kill", words, Verb::Kill),
         _ => return None,
     })
 }
 
 /// Reads the command line as one of this verb.
-fn declare<A: Args>(name: &'static str, verb: impl FnOnce(A) -> Verb) -> Result<Arguments, clap::Error> {
+fn declare<A: Args>(
+    name: &'static str,
+    words: &[OsString],
+    verb: impl FnOnce(A) -> Verb,
+) -> Result<Arguments, clap::Error> {
     let own = A::augment_args(Command::new(name));
     let command = Common::augment_args(Command::new("outlive")).subcommand(own);
-    let mut matches = ManuallyDrop::new(command).try_get_matches_from_mut(std::env::args_os())?;
+    let mut matches = ManuallyDrop::new(command).try_get_matches_from_mut(words)?;
     let (_, mut of_verb) =
         matches.remove_subcommand().ok_or(clap::Error::new(ErrorKind::MissingSubcommand))?;
-    let verb = verb(A::from_arg_matches_mut(&mut of_verb)?);
+    let verb = Some(verb(A::from_arg_matches_mut(&mut of_verb)?));
     Ok(Arguments { common: Common::from_arg_matches_mut(&mut matches)?, verb })
 }
 
@@ -91,6 +120,16 @@ fn starts_a_job() -> bool {
 
 /// Puts a usage error into the form that all errors have.
 fn misused(error: &clap::Error) -> Failure {
+    if let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) {
+        let message = || format!("there is no command {verb:?}");
+        if let Some(instead) = other_words::instead_of(verb) {
+            return Failure::usage(message(), instead);
+        }
+        if other_words::is_command(verb) {
+            let word = if verb.contains(' ') { format!("'{verb}'") } else { format!("{verb} …") };
+            return Failure::usage(message(), format!("to start it as a job: outlive run {word}"));
+        }
+    }
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("For more information"));
     let first =

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use crate::args::{Arguments, Common, Run, Verb};
 
-/// Reads `run [--json] [--name NAME] [--cwd DIR] [--shell PROGRAM] LINE` or `… -- PROGRAM ARGS`; none: it is something else.
+/// Reads `run [--json] [--name NAME] [--cwd DIR] [--shell PROGRAM] [--] COMMAND`; none: it is something else.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Arguments> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let (mut common, mut run) = (Common::default(), Run::default());
@@ -23,22 +23,20 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Argu
             Some("--cwd") if run.cwd.is_none() => run.cwd = Some(value()?.into()),
             Some("--shell") if run.shell.is_none() => run.shell = Some(value()?.into()),
             Some("--") => {
-                run.argv = arguments.collect();
+                run.is_program = true;
+                run.command = arguments.collect();
                 break;
             }
             _ if is_value(&argument) => {
-                run.line.push(argument);
-                // What follows may be an option, or more of the line.
-                if arguments.next().is_some() {
-                    return None;
-                }
+                run.command = std::iter::once(argument).chain(arguments).collect();
                 break;
             }
             _ => return None,
         }
     }
-    (!run.line.is_empty() || !run.argv.is_empty())
-        .then(|| Arguments { common, verb: Verb::Run(Box::new(run)) })
+    // What follows a line for the shell may be an option.
+    let is_plain = run.command.len() == 1 || (!run.command.is_empty() && !run.begins_with_line());
+    is_plain.then(|| Arguments { common, verb: Some(Verb::Run(Box::new(run))) })
 }
 
 /// Tells whether this can be nothing but a value.
@@ -48,8 +46,6 @@ fn is_value(argument: &OsString) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
     /// Whatever it reads, the declarations read the same.
@@ -69,7 +65,7 @@ mod tests {
                 for begin in [&["outlive", "run"][..], &["outlive", "--json", "run"]] {
                     let line: Vec<OsString> = begin.iter().chain(line).map(OsString::from).collect();
                     let Some(quick) = super::read(line.clone()) else { continue };
-                    let declared = Arguments::try_parse_from(line.clone());
+                    let declared = crate::parse_declared(line.clone());
                     let declared = declared.map_err(|error| format!("{line:?}: {error}")).unwrap();
                     assert_eq!(format!("{quick:?}"), format!("{declared:?}"), "{line:?}");
                     read += 1;
@@ -85,12 +81,17 @@ mod tests {
             &["outlive", "run", "echo hi"][..],
             &["outlive", "run", "--shell", "sh", "echo hi"],
             &["outlive", "--json", "run", "--name", "a", "--cwd", "b", "--", "x", "--y", ""],
+            &["outlive", "run", "--name", "a", "python3", "-m", "http.server", "--", "--json"],
         ] {
             assert!(read(line.iter().map(OsString::from)).is_some(), "{line:?}");
         }
-        for line in
-            [&["outlive"][..], &["outlive", "run"], &["outlive", "run", "--"], &["outlive", "list", "x"]]
-        {
+        for line in [
+            &["outlive"][..],
+            &["outlive", "run"],
+            &["outlive", "run", "--"],
+            &["outlive", "list", "x"],
+            &["outlive", "run", "echo hi", "--wait"],
+        ] {
             assert!(read(line.iter().map(OsString::from)).is_none(), "{line:?}");
         }
     }

@@ -27,6 +27,10 @@ fn cli() -> String {
     section(&mut text, "outlive", &mut command.clone());
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
         section(&mut text, &format!("outlive {}", verb.get_name()), &mut verb.clone());
+        for part in verb.get_subcommands().filter(|part| !part.is_hide_set() && part.get_name() != "help") {
+            let title = format!("outlive {} {}", verb.get_name(), part.get_name());
+            section(&mut text, &title, &mut part.clone());
+        }
         if verb.get_name() == "run" {
             options(&mut text);
         }

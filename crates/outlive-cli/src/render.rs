@@ -6,7 +6,7 @@ use std::process::ExitCode;
 pub(crate) use outlive::one_line;
 
 use outlive::duration::{format_duration, format_size};
-use outlive::{JobObject, Port, Status, Survival, Usage};
+use outlive::{Cause, JobObject, Port, State, Status, Survival, Usage, WaitStatus, signal_name};
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -38,7 +38,29 @@ pub(crate) fn give_up(error: &io::Error) -> ! {
 pub(crate) fn note(text: &str) {
     let mut stderr = io::stderr().lock();
     // With standard error closed the note is lost.
-    writeln!(stderr, "{text}").ok();
+    writeln!(stderr, "{}", for_stderr(text, "  ")).ok();
+}
+
+/// Breaks a line between words where standard error is a terminal that it does not fit; `indent` begins the next lines.
+pub(crate) fn for_stderr(text: &str, indent: &str) -> String {
+    let stderr = io::stderr();
+    let columns = if stderr.is_terminal() { outlive_sys::terminal::columns(&stderr) } else { None };
+    columns.map_or_else(|| text.to_owned(), |columns| wrapped(text, columns, indent))
+}
+
+/// Breaks a line between words; `indent` begins the next lines. A word that is longer than a line is left whole.
+pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for (number, word) in text.split(' ').enumerate() {
+        let last = lines.last_mut().expect("there is a line from the beginning");
+        if number > 0 && last.width() + 1 + word.width() > width && last.trim() != "" {
+            lines.push(format!("{indent}{word}"));
+        } else {
+            last.push_str(if number > 0 { " " } else { "" });
+            last.push_str(word);
+        }
+    }
+    lines.join("\n")
 }
 
 /// Prints a value as JSON in one line.
@@ -87,11 +109,29 @@ pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> String {
     if is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
+/// Tells how a job is doing in a few words: `running, paused`, `failed: 3`, `never started: no such file`.
+pub(crate) fn short_state(state: &State) -> String {
+    let words = state.words();
+    let special = words.strip_prefix(state.status.word()).unwrap_or_default();
+    let outcome = state.outcome.as_ref();
+    let status = match outcome.map(|outcome| (&outcome.cause, outcome.wait_status)) {
+        Some((Cause::NeverStarted(never), _)) => format!("never started: {}", never.cause()),
+        Some((Cause::Oom, _)) => "failed: out of memory".to_owned(),
+        Some((Cause::Natural, WaitStatus::Exited { code: code @ 1.. })) => format!("failed: {code}"),
+        Some((Cause::Natural, WaitStatus::Signaled { signal, .. })) => {
+            format!("failed: {}", signal_name(signal))
+        }
+        _ => state.status.word().replace('_', " "),
+    };
+    one_line(&format!("{status}{special}"))
+}
+
 /// Tells in one line how a job ended: `tests-3f9c failed: exited with 1 after 42s`.
 pub(crate) fn ending(job: &JobObject) -> String {
     let reason = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let after = job.runtime_ms.map(format_duration).map(|time| format!(" after {time}"));
-    one_line(&format!("{} {}{reason}{}", job.job, job.status, after.unwrap_or_default()))
+    let status = job.status.word().replace('_', " ");
+    one_line(&format!("{} {status}{reason}{}", job.job, after.unwrap_or_default()))
 }
 
 /// Writes processor time, memory and a number of processes for people; `-` is not known.
@@ -206,6 +246,13 @@ mod tests {
         ];
         let text = table(&rows, Some(20), |_, _, cell| cell.to_owned());
         assert_eq!(text, format!("a    bb  {}…\naaa  b   y\n", "x".repeat(10)));
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrapped("hint: one two three", 10, "  "), "hint: one\n  two\n  three");
+        assert_eq!(wrapped("    averylongword x", 6, "    "), "    averylongword\n    x");
+        assert_eq!(wrapped("fits", 10, "  "), "fits");
     }
 
     #[test]

@@ -22,10 +22,11 @@ pub enum NameError {
     #[error("it is longer than {0} bytes")]
     TooLong(usize),
     /// A character that is not allowed.
-    #[error(
-        "{0:?} is not allowed in it; letters, digits, '-', '_' and '.' are, and it begins with a letter or digit"
-    )]
+    #[error("{0:?} is not allowed in it: only letters, digits, '-', '_' and '.' are")]
     Character(char),
+    /// A character that it must not begin with.
+    #[error("it begins with {0:?}, and must begin with a letter or digit")]
+    First(char),
 }
 
 /// FNV-1a: short, and the same in every version.
@@ -62,6 +63,7 @@ macro_rules! names {
                 let (first, more): (fn(&char) -> bool, &[char]) = ($first, $more);
                 let is_allowed = |(place, c): (usize, char)| first(&c) || (place > 0 && more.contains(&c));
                 match text.char_indices().find(|&at| !is_allowed(at)) {
+                    Some((0, character)) if more.contains(&character) => Err(NameError::First(character)),
                     Some((_, character)) => Err(NameError::Character(character)),
                     None => Ok(Self(text.to_owned())),
                 }

@@ -21,7 +21,7 @@ mod protocol;
 mod text;
 pub use format::{awaits, checksum, containment, event, index, meta, newer, outcome, segment, session, spec};
 pub use protocol::{control, launch, wire};
-pub use text::{budget, characters, context, cursor, lines, plain, rendered};
+pub use text::{budget, characters, context, cursor, display, lines, plain, rendered};
 
 /// The format version of the store and of every file in it.
 pub const FORMAT: u32 = 1;

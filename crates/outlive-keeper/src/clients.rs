@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-use outlive_core::control::{Hello, MAX_INPUT, Reply, Request};
+use outlive_core::control::{Hello, MAX_INPUT, Place, Reply, Request};
 use outlive_core::wire::{HEADER, WireError, first_frame};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{Attempt, try_read, try_write};
@@ -28,7 +28,7 @@ pub(crate) enum Waiting {
     /// The end of the tree.
     Killed,
     /// Room for this input.
-    Room(Vec<u8>),
+    Room(Vec<u8>, Place),
 }
 
 /// What the other end of a connection can still do.
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_request_in_pieces_is_whole_with_its_last_byte() {
         let (mut client, mut theirs) = connected();
-        let request = Request::Input(b"abc".to_vec());
+        let request = Request::Input(b"abc".to_vec(), Place::default());
         for byte in request.to_frame() {
             assert_eq!(client.next_request(), None);
             theirs.write_all(&[byte]).unwrap();
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn the_longest_request_fits() {
         let (mut client, mut theirs) = connected();
-        let request = Request::Input(vec![b'x'; MAX_INPUT]);
+        let request = Request::Input(vec![b'x'; MAX_INPUT], Place::default());
         let mut bytes = request.to_frame();
         // Fields of a later version follow, and then the next request.
         bytes.resize(HEADER + MAX_REQUEST, 0);

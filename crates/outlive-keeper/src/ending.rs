@@ -17,14 +17,19 @@ use outlive_core::outcome::{
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::identity::Handle;
 use outlive_sys::spawn::{self, Reap, Reaped};
 use outlive_sys::{clock, durable, lock, pipe};
 
+use crate::guard::Word;
 use crate::killing::Killing;
 use crate::start::{Keeper, live_path};
 
 /// How many children are reaped before the loop has its turn.
 const REAPED_AT_ONCE: usize = 5000;
+
+/// How often to look whether anything is left of a job that this process is not the parent of.
+const LOOK_EVERY_US: u64 = 200_000;
 
 /// How long to wait before a record that could not be written is tried again.
 const RETRY: std::time::Duration = std::time::Duration::from_millis(2);
@@ -38,7 +43,7 @@ pub(crate) struct Ending {
     /// The last signal that a client sent without asking for the end, and which client.
     pub(crate) last_signal: Option<(i32, String)>,
     pub(crate) killing: Option<Killing>,
-    survivors: Survivors,
+    pub(crate) survivors: Survivors,
     /// When those that the main process left behind are to be ended.
     pub(crate) survivors_us: Option<u64>,
     /// Children have ended that are not reaped yet.
@@ -113,6 +118,10 @@ impl Keeper {
     /// Reaps every child that has ended, and acts on it.
     pub(crate) fn reap(&mut self, buffer: &mut [u8]) {
         self.child_ends.clear();
+        self.see_to_guard(buffer);
+        if !self.is_parent {
+            return self.look(buffer);
+        }
         let (ended, has_children) = fault::around(Point::Reap, || self.reap_ended());
         // Children may be left that are other jobs' keepers only: they are not of this job.
         let is_tree_empty = |keeper: &Self| {
@@ -131,17 +140,60 @@ impl Keeper {
         }
     }
 
+    /// Looks how a job is doing that this process is not the parent of: the kernel tells how the main process ended through a
+    /// hold on it, and of the others nothing.
+    fn look(&mut self, buffer: &mut [u8]) {
+        self.ending.has_more_to_reap = false;
+        self.look_us = None;
+        let is_over = self.main.as_ref().is_none_or(Handle::has_ended);
+        match self.ending.phase {
+            Phase::Running if is_over => {
+                let known = self.custody.end().or_else(|| self.end_of_main());
+                self.drain(buffer);
+                match known {
+                    Some(main) => {
+                        self.custody.note_end(&main);
+                        self.record_outcome(main, self.containment.is_empty());
+                    }
+                    // An outcome without a status is for front ends to write: they may know more.
+                    None => std::process::exit(1),
+                }
+            }
+            Phase::Lingering { main, end_event } if self.containment.is_empty() => {
+                self.drain(buffer);
+                self.close(&main, end_event);
+            }
+            _ => {}
+        }
+        if matches!(self.ending.phase, Phase::Lingering { .. }) {
+            self.look_us = Some(clock::boot_us() + LOOK_EVERY_US);
+        }
+    }
+
+    fn end_of_main(&self) -> Option<Reaped> {
+        let id = self.custody.main()?;
+        let status = self.main.as_ref()?.wait_status(id)?;
+        Some(Reaped { pid: id.pid, status, usage: spawn::Usage::default() })
+    }
+
     /// Reaps the children that have ended. Returns the main process, if it was among them, and whether there are others.
     fn reap_ended(&mut self) -> (Option<Reaped>, bool) {
         self.ending.has_more_to_reap = false;
-        let mut main = None;
+        // A keeper that died may have reaped it already.
+        let mut main = self.custody.end().filter(|_| self.ending.is_running());
         // Children may end faster than they can be reaped, and a client may be waiting to end that.
         for _ in 0..REAPED_AT_ONCE {
-            match spawn::reap_any() {
-                Reap::Ended(reaped) if reaped.pid == self.ending.main_pid && self.ending.is_running() => {
-                    main.get_or_insert(reaped);
+            match spawn::find_ended() {
+                Reap::Ended(ended) => {
+                    if ended.pid == self.ending.main_pid && self.ending.is_running() && main.is_none() {
+                        self.custody.note_end(&ended);
+                        main = Some(ended);
+                    }
+                    spawn::reap(ended.pid);
+                    if self.containment.reaped(ended.pid) {
+                        self.custody.set(Word::Worker, 0);
+                    }
                 }
-                Reap::Ended(reaped) => self.containment.reaped(reaped.pid),
                 Reap::None => return (main, false),
                 Reap::Running => return (main, true),
             }
@@ -190,6 +242,7 @@ impl Keeper {
         }
         if let Survivors::KillAfter { ms } = self.ending.survivors {
             self.ending.survivors_us = Some(clock::boot_us().saturating_add(ms.saturating_mul(1000)));
+            self.custody.set_moment(Word::SurvivorsDue, self.ending.survivors_us);
         }
         (self.meta.status, self.meta.awaits) = (Status::of(&outcome).into(), None);
         if is_tree_empty {
@@ -220,7 +273,7 @@ impl Keeper {
     }
 
     /// Announces the outcome while processes are left, and syncs apart from the loop: they go on writing.
-    fn linger(&mut self, main: Reaped) -> EndEvent {
+    pub(crate) fn linger(&mut self, main: Reaped) -> EndEvent {
         let end_event = self.announce();
         self.ending.phase = Phase::Lingering { main, end_event };
         // Without room for a thread it is synced when the job is closed.
@@ -266,16 +319,18 @@ impl Keeper {
     }
 
     /// Lets readers and waiters know of the outcome.
-    fn announce(&mut self) -> EndEvent {
+    pub(crate) fn announce(&mut self) -> EndEvent {
         // First: a mark without a keeper is looked at by the next front end, which writes the event if it is missing.
         let event =
             self.meta.outcome.as_ref().map(|end| Event::of_outcome(&self.meta.job, self.meta.nonce, end));
         let is_written = event.is_some_and(|event| self.write_event(&event));
         let end_event = if is_written { EndEvent::Written } else { EndEvent::Missing };
+        self.custody.set(Word::HasEndEvent, u64::from(is_written));
         if self.ending.is_closed() {
             self.remove_mark(end_event);
         }
         if let Some(done) = self.done.take() {
+            self.custody.withdraw(Word::Done);
             // It is freed in any case when it is closed.
             fault::step(Point::DoneRelease, || lock::unlock(&done)).ok();
             // A waiter that the kernel woke on this processor goes first: the rest, which ends in a sync, is awaited by none.
@@ -313,7 +368,7 @@ impl Keeper {
     }
 
     /// Removes the mark by which the job counts as live: of its first session, or of the one that it was given to.
-    fn remove_mark(&self, end_event: EndEvent) {
+    pub(crate) fn remove_mark(&self, end_event: EndEvent) {
         if end_event == EndEvent::Missing {
             return;
         }

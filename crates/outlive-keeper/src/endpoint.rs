@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use outlive_core::index::Stream;
@@ -13,14 +13,22 @@ use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
-use outlive_sys::pty;
+use outlive_sys::{clock, pty};
 
+use crate::guard::{Custody, Word};
 use crate::input::Input;
+use crate::recorder::Transit;
 use crate::terminal::answers::Answers;
 
 /// After so many full reads in a row a stream is hot, and its pipe is grown: an unprivileged user has only so much
 /// memory for pipes, so a quiet job must not take it.
 const HOT_AFTER: u32 = 4;
+
+/// What one read of a terminal gives at most.
+const TERMINAL_READ: usize = 4096;
+
+/// How long a size is kept for viewers whose keeper died; they are told at once.
+const VIEWERS_RETURN_US: u64 = 2_000_000;
 
 /// How long to leave a pipe alone that could not be read, so that the loop does not spin.
 const FAILED_REST: Duration = Duration::from_millis(10);
@@ -31,6 +39,7 @@ pub(crate) struct Output {
     /// None once every writer is gone.
     fd: Option<OwnedFd>,
     kind: OutputKind,
+    custody: Custody,
     full_reads: u32,
     is_grown: bool,
 }
@@ -52,6 +61,8 @@ pub(crate) struct Terminal {
     pub(crate) own_size: TerminalSize,
     /// The size that its viewers wanted last.
     pub(crate) fitted: Option<TerminalSize>,
+    /// Until then it is kept for viewers of a keeper that died, which come back.
+    pub(crate) fitted_until_us: Option<u64>,
     /// The size that it has.
     size: TerminalSize,
     /// A program that gets no answer waits for seconds, or for ever. Viewers are shown a screen and not the questions, so they
@@ -63,6 +74,19 @@ impl Terminal {
     /// Finds what the command asks its terminal, in output that ends at `log_end` of the log.
     pub(crate) fn look_through(&mut self, output: &[u8], log_end: u64) {
         self.answers.look_through(output, log_end, &Facts { size: self.size, is_light: false });
+    }
+
+    /// Returns the numbers of its descriptors.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = RawFd> {
+        let own = [self.master.as_raw_fd(), self.command_side.as_raw_fd()];
+        own.into_iter().chain(self.answers.program_fd())
+    }
+
+    /// Takes the sizes that it had when its keeper died: without viewers, and now.
+    pub(crate) fn resume(&mut self, own_size: TerminalSize, size: TerminalSize) {
+        (self.own_size, self.size) = (own_size, size);
+        self.fitted = Some(size).filter(|size| *size != own_size);
+        self.fitted_until_us = self.fitted.map(|_| clock::boot_us() + VIEWERS_RETURN_US);
     }
 
     /// Sets the size; the kernel tells the programs in the foreground.
@@ -98,37 +122,40 @@ pub(crate) struct Ends {
 }
 
 /// Makes the connection; an error comes with what could not be made.
-pub(crate) fn open(endpoint: Endpoint) -> Result<Ends, (&'static str, io::Error)> {
+pub(crate) fn open(endpoint: Endpoint, custody: Custody) -> Result<Ends, (&'static str, io::Error)> {
     match endpoint {
-        Endpoint::Pipes { stdin, merge } => open_pipes(stdin, merge),
-        Endpoint::Terminal { size } => open_terminal(size).map_err(|error| ("a terminal", error)),
+        Endpoint::Pipes { stdin, merge } => open_pipes(stdin, merge, custody),
+        Endpoint::Terminal { size } => open_terminal(size, custody).map_err(|error| ("a terminal", error)),
     }
 }
 
-fn open_terminal(size: TerminalSize) -> io::Result<Ends> {
+fn open_terminal(size: TerminalSize, custody: Custody) -> io::Result<Ends> {
     let (master, side) = fault::step(Point::TerminalMake, || pty::open(size.columns(), size.rows()))?;
     let stdio = [side.try_clone()?, side.try_clone()?, side.try_clone()?];
-    let output = Output { kind: OutputKind::Terminal, ..Output::new(Stream::Stdout, master.try_clone()?) };
-    let input = Input::new(Some(master.try_clone()?));
+    let output = Output::new(Stream::Stdout, Some(master.try_clone()?), OutputKind::Terminal, custody);
+    let input = Input::new(Some(master.try_clone()?), custody);
+    custody.note_size(Word::Size, size);
+    custody.note_size(Word::OwnSize, size);
     let terminal = Terminal {
         master,
         command_side: side,
         own_size: size,
         fitted: None,
+        fitted_until_us: None,
         size,
         answers: Answers::default(),
     };
     Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
 }
 
-fn open_pipes(stdin: Stdin, merge: bool) -> Result<Ends, (&'static str, io::Error)> {
+fn open_pipes(stdin: Stdin, merge: bool, custody: Custody) -> Result<Ends, (&'static str, io::Error)> {
     let a_pipe = |error| ("a pipe", error);
-    let (stdout, stdout_end) = Output::pipe(Stream::Stdout).map_err(a_pipe)?;
+    let (stdout, stdout_end) = Output::pipe(Stream::Stdout, custody).map_err(a_pipe)?;
     let mut outputs = vec![stdout];
     let stderr_end = if merge {
         stdout_end.try_clone().map_err(a_pipe)?
     } else {
-        let (stderr, stderr_end) = Output::pipe(Stream::Stderr).map_err(a_pipe)?;
+        let (stderr, stderr_end) = Output::pipe(Stream::Stderr, custody).map_err(a_pipe)?;
         outputs.push(stderr);
         stderr_end
     };
@@ -140,19 +167,29 @@ fn open_pipes(stdin: Stdin, merge: bool) -> Result<Ends, (&'static str, io::Erro
             (Some(writing), reading)
         }
     };
-    Ok(Ends { outputs, input: Input::new(input), terminal: None, stdio: [stdin_end, stdout_end, stderr_end] })
+    let input = Input::new(input, custody);
+    Ok(Ends { outputs, input, terminal: None, stdio: [stdin_end, stdout_end, stderr_end] })
 }
 
 impl Output {
-    fn new(stream: Stream, fd: OwnedFd) -> Self {
-        Self { stream, fd: Some(fd), kind: OutputKind::Pipe, full_reads: 0, is_grown: false }
+    fn new(stream: Stream, fd: Option<OwnedFd>, kind: OutputKind, custody: Custody) -> Self {
+        if let Some(fd) = &fd {
+            custody.lend(word(stream), fd);
+        }
+        Self { stream, fd, kind, custody, full_reads: 0, is_grown: false }
+    }
+
+    /// Takes over what a keeper that died has left.
+    pub(crate) fn inherit(custody: Custody, is_terminal: bool) -> Vec<Self> {
+        let kind = if is_terminal { OutputKind::Terminal } else { OutputKind::Pipe };
+        Stream::ALL.map(|stream| Self::new(stream, custody.inherit(word(stream)), kind, custody)).into()
     }
 
     /// Makes a pipe; returns the command's end, too.
-    fn pipe(stream: Stream) -> io::Result<(Self, OwnedFd)> {
+    fn pipe(stream: Stream, custody: Custody) -> io::Result<(Self, OwnedFd)> {
         let (reading, writing) = fault::step(Point::PipeMake, pipe::new)?;
         pipe::set_nonblocking(&reading)?;
-        Ok((Self::new(stream, reading), writing))
+        Ok((Self::new(stream, Some(reading), OutputKind::Pipe, custody), writing))
     }
 
     /// Returns what to poll, while any process may write to it.
@@ -168,12 +205,15 @@ impl Output {
         }
     }
 
-    /// Reads what there is; an end of file closes it.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> usize {
-        let mut count = self.read_once(buffer);
+    /// Moves what there is into the transit pipe; an end of file closes it.
+    pub(crate) fn read(&mut self, transit: &Transit, most: usize) -> usize {
+        if self.kind == OutputKind::Pipe {
+            return self.read_once(transit, most);
+        }
         // Recorded together, so that a flood costs a write for many pages and not for each.
-        while self.kind == OutputKind::Terminal && count > 0 && count < buffer.len().min(pty::HELD) {
-            match self.read_once(&mut buffer[count..]) {
+        let mut count = 0;
+        while count < most.min(pty::HELD) {
+            match self.read_once(transit, TERMINAL_READ) {
                 0 => break,
                 more => count += more,
             }
@@ -181,11 +221,14 @@ impl Output {
         count
     }
 
-    fn read_once(&mut self, buffer: &mut [u8]) -> usize {
+    fn read_once(&mut self, transit: &Transit, most: usize) -> usize {
         let Some(fd) = &self.fd else { return 0 };
-        match fault::attempt(Point::OutputRead, || pipe::try_read(fd, buffer)) {
+        // A guard that finds bytes in the transit pipe finds out whose they are.
+        self.custody.set(Word::Stream, self.stream.index() as u64);
+        match fault::attempt(Point::OutputRead, || transit.fill(fd, most)) {
             Attempt::Moved(count) => count,
             Attempt::Closed => {
+                self.custody.withdraw(word(self.stream));
                 self.fd = None;
                 0
             }
@@ -199,15 +242,15 @@ impl Output {
         }
     }
 
-    /// Notes how much a read gave, and grows the pipe to `size` when the stream is hot.
-    pub(crate) fn note_read(&mut self, count: usize, size: usize) {
-        self.full_reads = if count >= pipe::DEFAULT_CAPACITY { self.full_reads + 1 } else { 0 };
-        if self.full_reads == HOT_AFTER
-            && !self.is_grown
-            && let Some(fd) = &self.fd
-        {
-            self.is_grown = pipe::resize(fd, size);
-        }
+    /// Notes how much a read gave, and grows the pipe to `size` when the stream is hot; tells whether it grew.
+    pub(crate) fn note_read(&mut self, count: usize, size: usize) -> bool {
+        let is_full = self.kind == OutputKind::Pipe && count >= pipe::DEFAULT_CAPACITY;
+        self.full_reads = if is_full { self.full_reads + 1 } else { 0 };
+        let Some(fd) = self.fd.as_ref().filter(|_| self.full_reads == HOT_AFTER && !self.is_grown) else {
+            return false;
+        };
+        self.is_grown = pipe::resize(fd, size);
+        self.is_grown
     }
 
     /// Gives the memory of a grown pipe back.
@@ -216,6 +259,14 @@ impl Output {
             self.is_grown = !pipe::resize(fd, pipe::DEFAULT_CAPACITY);
         }
         self.full_reads = 0;
+    }
+}
+
+/// Where a stream's descriptor is noted.
+fn word(stream: Stream) -> Word {
+    match stream {
+        Stream::Stdout => Word::Stdout,
+        Stream::Stderr => Word::Stderr,
     }
 }
 
@@ -229,10 +280,10 @@ mod tests {
     fn a_read_that_fails_is_tried_again_and_not_at_once() {
         // A directory is always ready, and cannot be read.
         let fd = Some(File::open("/").unwrap().into());
-        let kind = OutputKind::Pipe;
-        let mut output = Output { stream: Stream::Stdout, fd, kind, full_reads: 0, is_grown: false };
+        let custody = Custody::new().unwrap();
+        let mut output = Output::new(Stream::Stdout, fd, OutputKind::Pipe, custody);
         let begun = Instant::now();
-        assert_eq!(output.read(&mut [0; 16]), 0);
+        assert_eq!(output.read(&Transit::new().unwrap(), 16), 0);
         assert!(begun.elapsed() >= FAILED_REST, "the loop would spin");
         assert!(output.fd().is_some(), "the command would be hit by a broken pipe");
     }

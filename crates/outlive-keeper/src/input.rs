@@ -1,29 +1,62 @@
 //! The command's standard input.
 //!
-//! The keeper owns the writing end, so input survives every front end. What the command does not read yet is held in a
-//! bounded queue; the keeper never waits for it.
+//! The keeper owns the writing end, so input survives every front end. What the command does not read yet is held in a pipe, which is
+//! bounded; the keeper never waits for it. From there the kernel moves it on to the command, so that a keeper can be killed at any
+//! moment, and each byte arrives once.
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
+use outlive_core::control::Place;
 use outlive_sys::awaits::{self, Kind, Known};
 use outlive_sys::fault::{self, Point};
-use outlive_sys::pipe::{Attempt, try_write};
+use outlive_sys::pipe::{self, Attempt, try_move, try_write};
 
-/// How much input is held for a command that does not read; beyond it, writers wait.
+use crate::guard::{Custody, Word};
+
+/// How much input is held for a command that does not read, where the user may have so much; beyond it, writers wait.
 const QUEUE: usize = 256 << 10;
 
-#[derive(Default)]
 pub(crate) struct Input {
     pipe: Option<OwnedFd>,
-    queue: VecDeque<u8>,
+    /// Holds what the command's pipe does not take; none while there is nothing.
+    queue: Option<Queue>,
     /// The pipe is to be closed when the queue is empty.
     is_ending: bool,
+    custody: Custody,
+}
+
+struct Queue {
+    reading: OwnedFd,
+    writing: OwnedFd,
 }
 
 impl Input {
-    pub(crate) fn new(pipe: Option<OwnedFd>) -> Self {
-        Self { pipe, ..Self::default() }
+    pub(crate) fn new(pipe: Option<OwnedFd>, custody: Custody) -> Self {
+        if let Some(pipe) = &pipe {
+            custody.lend(Word::Stdin, pipe);
+        }
+        Self { pipe, queue: None, is_ending: false, custody }
+    }
+
+    /// Takes over the pipes that a keeper which died has left.
+    pub(crate) fn inherit(custody: Custody) -> Self {
+        let queue = custody.inherit(Word::QueueReading).zip(custody.inherit(Word::QueueWriting));
+        let queue = queue.map(|(reading, writing)| Queue { reading, writing });
+        if custody.get(Word::IsPushing) == 1 {
+            let held = queue.as_ref().map_or(0, |queue| pipe::held(&queue.reading) as u64);
+            let pushed = held.saturating_sub(custody.get(Word::PushedUpon));
+            custody.note_taken(custody.get(Word::PushedBy), custody.get(Word::PushedAt) + pushed);
+            custody.set(Word::IsPushing, 0);
+        }
+        let is_ending = custody.get(Word::IsInputEnding) == 1;
+        let mut input = Self { queue, is_ending, ..Self::new(custody.inherit(Word::Stdin), custody) };
+        input.flush();
+        input
+    }
+
+    /// Lets go of pipes whose numbers may mean other files.
+    pub(crate) fn forget(&mut self) {
+        std::mem::forget((self.pipe.take(), self.queue.take()));
     }
 
     /// Tells whether more can be written.
@@ -31,50 +64,96 @@ impl Input {
         self.pipe.is_some() && !self.is_ending
     }
 
-    /// Tells whether this many bytes more fit into the queue.
+    /// Tells whether so many bytes are sure to have room.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.queue.is_empty() || self.queue.len() + bytes <= QUEUE
+        self.queue
+            .as_ref()
+            .is_none_or(|queue| pipe::held(&queue.reading) + bytes <= pipe::DEFAULT_CAPACITY / 2)
     }
 
-    /// Takes input; the caller has made sure of room.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.queue.extend(bytes);
+    /// Takes as much of a client's input as there is room for; returns how much. What was taken of the same place before, by this
+    /// keeper or one that died, is not taken again.
+    pub(crate) fn push(&mut self, bytes: &[u8], place: Place) -> usize {
+        let taken = self.custody.taken_from(place.client).saturating_sub(place.offset);
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX).min(bytes.len());
+        let rest = &bytes[taken..];
+        if rest.is_empty() {
+            return taken;
+        }
+        let custody = self.custody;
+        let offset = place.offset + taken as u64;
+        let Some(queue) = self.queue() else { return taken + self.push_on(rest, place.client, offset) };
+        custody.set(Word::PushedUpon, pipe::held(&queue.reading) as u64);
+        custody.set(Word::PushedBy, place.client);
+        custody.set(Word::PushedAt, offset);
+        custody.set(Word::IsPushing, 1);
+        let pushed = match fault::attempt(Point::InputQueue, || try_write(&queue.writing, rest)) {
+            Attempt::Moved(count) => count,
+            _ => 0,
+        };
+        custody.note_taken(place.client, offset + pushed as u64);
+        custody.set(Word::IsPushing, 0);
         self.flush();
+        taken + pushed
+    }
+
+    /// Writes to the command's pipe itself, where there is no descriptor for a queue.
+    fn push_on(&mut self, bytes: &[u8], client: u64, offset: u64) -> usize {
+        let Some(pipe) = &self.pipe else { return 0 };
+        match fault::attempt(Point::InputWrite, || try_write(pipe, bytes)) {
+            Attempt::Moved(count) => {
+                self.custody.note_taken(client, offset + count as u64);
+                count
+            }
+            Attempt::WouldBlock => 0,
+            Attempt::Closed | Attempt::Failed(_) => {
+                self.close();
+                0
+            }
+        }
+    }
+
+    fn queue(&mut self) -> Option<&Queue> {
+        if self.queue.is_none() {
+            let (reading, writing) = pipe::new().ok()?;
+            pipe::set_nonblocking(&reading).and_then(|()| pipe::set_nonblocking(&writing)).ok()?;
+            pipe::resize(&writing, QUEUE);
+            self.custody.lend(Word::QueueReading, &reading);
+            self.custody.lend(Word::QueueWriting, &writing);
+            self.queue = Some(Queue { reading, writing });
+        }
+        self.queue.as_ref()
     }
 
     /// Closes the pipe once all is written.
     pub(crate) fn end(&mut self) {
         self.is_ending = true;
+        self.custody.set(Word::IsInputEnding, 1);
         self.flush();
     }
 
     /// Tells whether a process waits for what is written here.
     pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
-        awaits::of_pipe(self.pipe.as_ref().filter(|_| self.queue.is_empty())?, pids, is_prompted)
+        awaits::of_pipe(self.pipe.as_ref().filter(|_| self.queue.is_none())?, pids, is_prompted)
     }
 
     /// Returns the pipe if something waits to be written to it.
     pub(crate) fn waiting(&self) -> Option<&OwnedFd> {
-        self.pipe.as_ref().filter(|_| !self.queue.is_empty())
+        self.pipe.as_ref().filter(|_| self.queue.is_some())
     }
 
-    /// Writes what the pipe takes now.
+    /// Moves on what the command's pipe takes now.
     pub(crate) fn flush(&mut self) {
         while let Some(pipe) = &self.pipe {
-            let (front, _) = self.queue.as_slices();
-            if front.is_empty() {
+            let Some(queue) = self.queue.as_ref().filter(|queue| pipe::held(&queue.reading) > 0) else {
                 if self.is_ending {
                     self.close();
                 }
                 // What was queued is gone for good; so is the memory.
-                self.queue = VecDeque::new();
-                return;
-            }
-            let write = || try_write(pipe, fault::shortened(Point::InputWrite, front));
-            match fault::attempt(Point::InputWrite, write) {
-                Attempt::Moved(count) => {
-                    self.queue.drain(..count);
-                }
+                return self.close_queue();
+            };
+            match fault::attempt(Point::InputWrite, || try_move(&queue.reading, pipe, QUEUE)) {
+                Attempt::Moved(_) => {}
                 Attempt::WouldBlock => return,
                 // The command has closed its end.
                 Attempt::Closed | Attempt::Failed(_) => self.close(),
@@ -83,7 +162,14 @@ impl Input {
     }
 
     pub(crate) fn close(&mut self) {
+        self.custody.withdraw(Word::Stdin);
         self.pipe = None;
-        self.queue = VecDeque::new();
+        self.close_queue();
+    }
+
+    fn close_queue(&mut self) {
+        self.custody.withdraw(Word::QueueReading);
+        self.custody.withdraw(Word::QueueWriting);
+        self.queue = None;
     }
 }

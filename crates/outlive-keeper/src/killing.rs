@@ -78,6 +78,16 @@ impl Killing {
         killing
     }
 
+    /// Goes on with a kill that a keeper which died had begun.
+    pub(crate) fn resume(hard_from_us: u64) -> Self {
+        Self { hard_from_us, next_us: hard_from_us, reached: HashSet::new(), refused: Vec::new() }
+    }
+
+    /// Returns when the hard kill begins.
+    pub(crate) fn hard_from_us(&self) -> u64 {
+        self.hard_from_us
+    }
+
     /// Makes it no gentler and no later than a second request asks for.
     pub(crate) fn hasten(&mut self, target: &mut impl Target, signal: Signal, grace_ms: u64, now_us: u64) {
         if signal == Signal::KILL {

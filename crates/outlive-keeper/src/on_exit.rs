@@ -4,7 +4,7 @@
 //! job is started, so that replacing or deleting it meanwhile changes nothing, and it gets the job's own environment.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use outlive_core::file;
 use outlive_core::launch::Launch;
@@ -34,6 +34,11 @@ impl OnExit {
         let arguments = strings(&launch.completion).ok().filter(|arguments| !arguments.is_empty())?;
         let environment = strings(&launch.environment).ok()?;
         Some(Self { program: program?, arguments, environment, umask, limits })
+    }
+
+    /// Returns the number of the program's descriptor.
+    pub(crate) fn fd(&self) -> RawFd {
+        self.program.as_raw_fd()
     }
 
     /// Becomes the program. Returns only if that is not possible, and notes it in the file of the program's own result.

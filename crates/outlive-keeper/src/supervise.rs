@@ -3,23 +3,22 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use outlive_core::control::{Hello, Reply, Request, SPOKEN};
+use outlive_core::control::{Hello, Reply, SPOKEN};
 use outlive_core::event::Kind;
 use outlive_core::outcome::Cause;
-use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::region::Region;
 use outlive_sys::signal::Signal;
-use outlive_sys::{clock, socket};
+use outlive_sys::{clock, lock, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS, Waiting};
 use crate::ending::sync;
 use crate::endpoint::Output;
+use crate::guard::Word;
 use crate::killing::Killing;
 use crate::start::Keeper;
-use crate::terminal::viewers::Viewer;
 
 /// What one read takes at most; as much as a grown pipe holds.
 pub(crate) const BUFFER: usize = 256 << 10;
@@ -55,6 +54,7 @@ impl Keeper {
     /// Runs until the job is closed.
     pub(crate) fn supervise(mut self, buffer: Region) {
         let mut reading = ReadState { buffer, release_us: None };
+        self.see_to_guard(&mut reading.buffer);
         while !self.ending.is_closed() {
             let ready = self.wait(&reading);
             self.output(&ready, &mut reading);
@@ -65,13 +65,13 @@ impl Keeper {
                 self.synced(&mut reading.buffer);
             }
             if ready.cursor {
-                let answer = self.terminal.as_mut().map(|terminal| terminal.answers.read());
-                self.answer(answer.unwrap_or_default());
+                let found = self.terminal.as_mut().and_then(|terminal| terminal.answers.read());
+                self.answer(found);
             }
             if ready.input {
                 self.input.flush();
             }
-            self.serve(&ready);
+            self.serve(&ready.clients);
             if ready.connection {
                 self.accept();
             }
@@ -81,22 +81,40 @@ impl Keeper {
         self.containment.remove();
         let unsynced = self.unsynced();
         // A client that still asks for something learns that there is no keeper, and does not wait for the disk.
-        drop((self.clients, self.listener));
+        self.clients.clear();
+        self.custody.withdraw(Word::Listener);
+        self.listener = None;
         // Before anything leaves the store, and after all that a process waits for.
         sync(&unsynced);
+        self.let_go();
+        self.containment.leave();
         if let Some(on_exit) = self.on_exit.take() {
             on_exit.exec(&self.dir);
         }
     }
 
+    /// Frees the lock and lets the guard go: all is done that it would have to do.
+    fn let_go(&self) {
+        if let Some(guard) = self.guard {
+            guard.dismiss(self.custody);
+        }
+        shared::forget_peers();
+        lock::unlock(&self.lock).ok();
+    }
+
     fn wait(&self, reading: &ReadState) -> Readiness {
         let mut fds = vec![PollFd::new(&self.child_ends, PollFlags::IN)];
+        // Of a command that is not its child the keeper learns in this way.
+        let main = self.main.as_ref().filter(|_| !self.is_parent && self.ending.is_running());
+        fds.extend(main.map(|main| PollFd::new(main, PollFlags::IN)));
+        let own_fds = fds.len();
         let mut add = |fd, flags| {
             fds.push(PollFd::from_borrowed_fd(fd, flags));
             fds.len() - 1
         };
         let may_accept = self.clients.len() <= MAX_CLIENTS && self.accept_us.is_none();
-        let listener = may_accept.then(|| add(self.listener.as_fd(), PollFlags::IN));
+        let listener = self.listener.as_ref().filter(|_| may_accept);
+        let listener = listener.map(|listener| add(listener.as_fd(), PollFlags::IN));
         let outputs: Vec<Option<usize>> =
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
@@ -124,7 +142,7 @@ impl Keeper {
         }
         let is_ready = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
         Readiness {
-            child_ended: is_ready(Some(0)),
+            child_ended: (0..own_fds).any(|at| is_ready(Some(at))),
             connection: is_ready(listener),
             outputs: (0..outputs.len()).filter(|&index| is_ready(outputs[index])).collect(),
             input: is_ready(input),
@@ -149,6 +167,7 @@ impl Keeper {
         let lifetime = self.expiry.next_us();
         let survivors = self.ending.survivors_us;
         let input_wait = self.input_wait.next_us();
+        let viewers = self.terminal.as_ref().and_then(|terminal| terminal.fitted_until_us);
         let next = [
             self.deadline_us,
             killing,
@@ -157,7 +176,9 @@ impl Keeper {
             lifetime,
             survivors,
             self.accept_us,
+            self.look_us,
             input_wait,
+            viewers,
         ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
@@ -166,7 +187,9 @@ impl Keeper {
     fn output(&mut self, ready: &Readiness, reading: &mut ReadState) {
         for &index in &ready.outputs {
             let count = self.read_output(index, &mut reading.buffer);
-            self.outputs[index].note_read(count, BUFFER);
+            if self.outputs[index].note_read(count, BUFFER) {
+                self.transit.resize(BUFFER);
+            }
             reading.release_us = Some(0);
         }
         if reading.release_us == Some(0) {
@@ -177,15 +200,16 @@ impl Keeper {
     /// Reads once from an output and records it; returns how much it was.
     pub(crate) fn read_output(&mut self, index: usize, buffer: &mut [u8]) -> usize {
         let output = &mut self.outputs[index];
-        let count = output.read(buffer);
+        let count = output.read(&self.transit, buffer.len());
         if count > 0 {
             let now = Timestamp(clock::wall_us());
-            self.recorder.record(&self.dir, output.stream, &buffer[..count], now);
-            self.input_wait.note_output(&buffer[..count]);
-            if let Some(terminal) = &mut self.terminal {
-                terminal.look_through(&buffer[..count], self.recorder.end());
-                self.answer(Vec::new());
-            }
+            self.recorder.record(&self.dir, output.stream, &self.transit, buffer, now, |bytes, log_end| {
+                self.input_wait.note_output(bytes);
+                if let Some(terminal) = &mut self.terminal {
+                    terminal.look_through(bytes, log_end);
+                }
+            });
+            self.answer(None);
             if self.recorder.take_flood() {
                 self.write_event(&self.event(Kind::OutputFlood));
             }
@@ -193,21 +217,11 @@ impl Keeper {
         count
     }
 
-    /// Types the answers to what the command asked its terminal, this one first, as far as they are known.
-    fn answer(&mut self, mut answers: Vec<u8>) {
-        let Some(terminal) = &mut self.terminal else { return };
-        let containment = &mut self.containment;
-        answers.extend(terminal.answers.take(&self.dir, |pid| containment.except(pid)));
-        // A command that asks without end and reads no answer gets none.
-        if !answers.is_empty() && self.input.has_room_for(answers.len()) {
-            self.input.push(&answers);
-        }
-    }
-
     fn accept(&mut self) {
         let hello = Hello { versions: SPOKEN, nonce: self.meta.nonce };
         // One at a time: the next turn takes the next.
-        let accepted = fault::step(Point::ClientAccept, || socket::accept(&self.listener));
+        let Some(listener) = &self.listener else { return };
+        let accepted = fault::step(Point::ClientAccept, || socket::accept(listener));
         let is_out_of_room = match accepted {
             Ok(stream) => {
                 self.clients.extend(stream.and_then(|stream| Client::new(stream, &hello)));
@@ -229,150 +243,13 @@ impl Keeper {
         }
     }
 
-    fn serve(&mut self, ready: &Readiness) {
-        for &(index, is_hung_up) in &ready.clients {
-            if let Some(client) = self.clients.get_mut(index) {
-                client.exchange(is_hung_up);
-            }
-        }
-        // One request of each: a client that pipelines many holds up neither the output nor other clients.
-        for index in 0..self.clients.len() {
-            if let Some(request) = self.clients[index].next_request() {
-                fault::around(Point::ClientServe, || self.carry_out(index, request));
-            }
-        }
-        self.take_waiting_input();
-        self.clients.retain(|client| !client.is_finished());
-        self.fit_viewers();
-    }
-
-    fn carry_out(&mut self, index: usize, request: Request) {
-        let reply = match request {
-            Request::Signal { signal, by } => match Signal::from_number(signal) {
-                Some(signal) => {
-                    self.ending.last_signal = Some((signal.number(), by));
-                    let sent = self.containment.send(signal);
-                    Reply::Signalled { count: sent.reached.len() as u32, survivors: sent.refused }
-                }
-                None => Reply::refused("bad_signal", "there is no such signal"),
-            },
-            Request::Kill { signal, grace_ms, by } => match Signal::from_number(signal) {
-                Some(signal) => {
-                    self.kill(signal, grace_ms, Cause::Kill { by });
-                    self.clients[index].waiting = Waiting::Killed;
-                    return;
-                }
-                None => Reply::refused("bad_signal", "there is no such signal"),
-            },
-            Request::Input(bytes) if self.input.is_open() => {
-                self.clients[index].waiting = Waiting::Room(bytes);
-                return;
-            }
-            Request::Keys(bytes) if self.input.is_open() => {
-                let client = &mut self.clients[index];
-                client.waiting = Waiting::Room(bytes);
-                if let Some(viewer) = &mut client.viewer {
-                    viewer.used_us = clock::boot_us();
-                }
-                return;
-            }
-            Request::View { .. } if self.terminal.is_none() => no_terminal(),
-            Request::View { size, sizing } => {
-                let viewer = &mut self.clients[index].viewer;
-                let used_us = viewer.map_or_else(clock::boot_us, |viewer| viewer.used_us);
-                *viewer = Some(Viewer { size, sizing, used_us });
-                Reply::Accepted
-            }
-            Request::Eof if self.input.is_open() => {
-                match &self.terminal {
-                    Some(terminal) => self.input.push(&[terminal.end_of_file()]),
-                    None => self.input.end(),
-                }
-                self.input_wait.note_input(b"\n");
-                Reply::Accepted
-            }
-            Request::Resize(size) => {
-                let reply = self.set_size(size);
-                if let (Reply::Accepted, Some(terminal)) = (&reply, &mut self.terminal) {
-                    terminal.own_size = size;
-                }
-                reply
-            }
-            Request::Clear => {
-                self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
-                Reply::Accepted
-            }
-            Request::Pause => {
-                let paused = self.containment.pause();
-                self.note_pause();
-                match paused {
-                    Ok(()) => Reply::Accepted,
-                    Err(why) => Reply::refused("not_paused", why),
-                }
-            }
-            Request::Resume => {
-                self.containment.resume();
-                self.note_pause();
-                Reply::Accepted
-            }
-            Request::Awaits => Reply::Described(self.with_input_wait().to_bytes()),
-            Request::Snapshot => Reply::Described(self.meta.to_bytes()),
-            Request::LiftTimeout if self.ending.cause.is_some() => {
-                Reply::refused("ending", "the job is being ended")
-            }
-            Request::LiftTimeout => {
-                (self.deadline_us, self.alarm) = (None, None);
-                self.meta.untimed = true;
-                self.write_meta(Replacing::META_START);
-                Reply::Accepted
-            }
-            Request::Input(_) | Request::Keys(_) | Request::Eof => {
-                Reply::refused("stdin_closed", "the command's standard input is not open")
-            }
-        };
-        self.clients[index].reply(&reply);
-    }
-
-    pub(crate) fn set_size(&mut self, size: TerminalSize) -> Reply {
-        let Some(terminal) = &mut self.terminal else { return no_terminal() };
-        // First: what the command prints in answer to it comes after it in the log.
-        self.recorder.resize(size, Timestamp(clock::wall_us()));
-        match terminal.resize(size) {
-            Ok(()) => Reply::Accepted,
-            Err(error) => {
-                self.recorder.resize(terminal.size(), Timestamp(clock::wall_us()));
-                Reply::refused("no_terminal", error.to_string())
-            }
-        }
-    }
-
-    /// Takes the input that clients wait to write, as far as there is room.
-    fn take_waiting_input(&mut self) {
-        for client in &mut self.clients {
-            let Waiting::Room(bytes) = &client.waiting else { continue };
-            if !self.input.is_open() {
-                client.reply(&closed());
-            } else if self.input.has_room_for(bytes.len()) {
-                self.input.push(bytes);
-                self.input_wait.note_input(bytes);
-                // Writing may have shown that the command has closed its end.
-                client.reply(&if self.input.is_open() { Reply::Accepted } else { closed() });
-            }
-        }
-    }
-
-    /// Writes into the snapshot whether the job is paused.
-    fn note_pause(&mut self) {
-        if self.meta.paused != self.containment.is_paused {
-            self.meta.paused = self.containment.is_paused;
-            self.write_meta(Replacing::META_START);
-        }
-    }
-
     /// Begins to end the tree, or hastens an end that has begun.
     pub(crate) fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
         // A main process that has ended by itself, and only waits to be reaped, was not killed.
         if self.ending.is_running() && !self.containment.is_empty() {
+            if self.ending.cause.is_none() {
+                self.custody.note_cause(&cause);
+            }
             self.ending.cause.get_or_insert(cause);
         }
         let (grace_ms, now_us) = (grace_ms.unwrap_or(self.grace_ms), clock::boot_us());
@@ -386,6 +263,7 @@ impl Keeper {
                 self.ending.killing = Some(Killing::begin(&mut self.containment, signal, grace_ms, now_us));
             }
         }
+        self.custody.set_moment(Word::HardFrom, self.ending.killing.as_ref().map(Killing::hard_from_us));
         self.note_pause();
     }
 
@@ -397,6 +275,7 @@ impl Keeper {
         }
         if self.ending.survivors_us.is_some_and(|due| now_us >= due) {
             self.ending.survivors_us = None;
+            self.custody.set_moment(Word::SurvivorsDue, None);
             // The main process ended by itself, and so did the job; this only ends what it left behind.
             self.kill(Signal::TERM, None, Cause::Natural);
         }
@@ -406,6 +285,9 @@ impl Keeper {
         }
         if self.limit_monitor.next_us().is_some_and(|due| now_us >= due) {
             self.check_limits(now_us);
+        }
+        if self.look_us.is_some_and(|due| now_us >= due) {
+            self.reap(&mut reading.buffer);
         }
         if self.input_wait.next_us().is_some_and(|due| now_us >= due) {
             self.look_for_input_wait();
@@ -424,6 +306,7 @@ impl Keeper {
             reading.release_us = None;
             reading.buffer.release();
             self.outputs.iter_mut().for_each(Output::shrink);
+            self.transit.resize(outlive_sys::pipe::DEFAULT_CAPACITY);
         }
     }
 
@@ -434,12 +317,4 @@ impl Keeper {
             client.reply(&Reply::Signalled { count, survivors: survivors.to_vec() });
         }
     }
-}
-
-fn no_terminal() -> Reply {
-    Reply::refused("no_terminal", "the command runs on pipes, not in a terminal")
-}
-
-fn closed() -> Reply {
-    Reply::refused("stdin_closed", "the command has closed its standard input")
 }

@@ -1,7 +1,7 @@
 //! The arguments of a call, read the way models write them.
 //!
 //! Numbers and booleans may come as strings, values out of range are clamped, and unknown parameters are ignored; the answer notes
-//! each. Only meaningless values are errors; the message gives an example.
+//! each. Only meaningless values are errors; the message gives an example. Names of other tools are in `tools/names.rs`.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use serde_json::{Map, Value};
 
 use crate::reply::Failure;
-use crate::tools::Tool;
+use crate::tools::{Tool, names};
 
 /// The arguments of one call.
 #[derive(Debug)]
@@ -18,15 +18,25 @@ pub(crate) struct Arguments {
     values: Map<String, Value>,
     /// For the answer: what was clamped or ignored.
     notes: Vec<String>,
+    /// Why the call is not carried out, whatever its tool.
+    refusal: Option<Failure>,
 }
 
 impl Arguments {
+    /// Takes what models write for what they mean.
+    pub(crate) fn as_meant(tool: &'static Tool, values: Map<String, Value>) -> Self {
+        match names::resolve(tool, values) {
+            Ok(resolved) => Self { notes: resolved.notes, ..Self::new(tool, resolved.values) },
+            Err(failure) => Self { refusal: Some(failure), ..Self::new(tool, Map::new()) },
+        }
+    }
+
     /// Notes unknown parameters, with the known ones.
     pub(crate) fn new(tool: &'static Tool, values: Map<String, Value>) -> Self {
         let known: Vec<&str> = tool.parameters.iter().map(|parameter| parameter.name).collect();
         let is_unknown = |name: &&String| !known.contains(&name.as_str());
         let unknown: Vec<String> = values.keys().filter(is_unknown).take(5).map(|name| shown(name)).collect();
-        let mut arguments = Self { tool, values, notes: Vec::new() };
+        let mut arguments = Self { tool, values, notes: Vec::new(), refusal: None };
         if !unknown.is_empty() {
             let (unknown, known) = (unknown.join(", "), known.join(", "));
             arguments.note(format!("{} has no parameter {unknown}; it has {known}", tool.name));
@@ -37,6 +47,16 @@ impl Arguments {
     /// Adds a note to the answer.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
+    }
+
+    /// Fails if the call is not to be carried out.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// Returns all values.
+    pub(crate) fn into_values(self) -> Map<String, Value> {
+        self.values
     }
 
     /// Returns the notes for the answer.

@@ -4,17 +4,21 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    AwaitedObject, Cause, Conditions, InputWanted, Job, Notice, SessionName, State, Store, Stream, WaitError,
-    WaitFor, WaitStatus,
+    AwaitedObject, Cause, Conditions, Form, InputWanted, Job, Notice, SessionName, State, Store, Stream,
+    WaitError, WaitFor, WaitStatus,
 };
 
 use crate::arguments::shown;
-use crate::reply::{Failure, Reply};
+use crate::reading::{Begin, Room, Selection, show};
+use crate::reply::{Failure, Reply, quoted};
 use crate::scope::Scope;
 use crate::tools::Call;
 
 /// The longest that a call waits, in milliseconds: below the shortest timeout of known clients.
 pub(crate) const LONGEST_WAIT_MS: u64 = 45_000;
+
+/// As [`LONGEST_WAIT_MS`], for clients that take longer: below the timeout of each of them.
+pub(crate) const PATIENT_WAIT_MS: u64 = 200_000;
 
 /// [`LONGEST_WAIT_MS`] as a duration.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(LONGEST_WAIT_MS);
@@ -75,7 +79,10 @@ pub(crate) fn live_ids(store: &Store, scope: &Scope) -> String {
 pub(crate) fn summary(job: &Job, state: &State) -> String {
     let name = job.name().filter(|name| !job.id().as_str().starts_with(*name));
     let name = name.map(|name| format!(" ({})", shown(name))).unwrap_or_default();
-    let ready = if state.status.has_ended() { None } else { readiness(job) };
+    let ready = match state.status.has_ended() || !job.spec().can_be_ready() {
+        true => None,
+        false => Some(readiness(job).unwrap_or_else(|| "not ready".to_owned())),
+    };
     let ready = ready.map(|ready| format!(", {ready}")).unwrap_or_default();
     format!("{}{name} {}{ready}", job.id(), condition(state))
 }
@@ -195,8 +202,31 @@ pub(crate) fn await_leftovers(call: &Call<'_>, job: &Job) {
     }
 }
 
-/// Returns `ready`, with the address if it is known; `None` if the job is not ready.
-pub(crate) fn readiness(job: &Job) -> Option<String> {
+/// Returns `ready`, with the address or the line that showed it; `None` if the job is not ready.
+fn readiness(job: &Job) -> Option<String> {
     let record = job.ready_record()?;
-    Some(record.url.map_or_else(|| "ready".to_owned(), |url| format!("ready at {}", shown(&url))))
+    let line = record.line_number.and_then(|number| line(job, number)).unwrap_or_default();
+    Some(match record.url.as_deref().or_else(|| url_in(&line)) {
+        Some(url) => format!("ready at {}", shown(url)),
+        None if line.is_empty() => "ready".to_owned(),
+        None => format!("ready: {}", quoted(&line)),
+    })
+}
+
+/// Reads one line of a job's output.
+fn line(job: &Job, number: u64) -> Option<String> {
+    let selection = Selection {
+        begin: Begin::Line(number),
+        limit: Some(1),
+        form: Form::Plain,
+        ..Selection::after(0, Room::of(400), false)
+    };
+    show(job, &selection).ok().map(|shown| shown.text.trim().to_owned())
+}
+
+/// Finds the address in a line.
+fn url_in(line: &str) -> Option<&str> {
+    let at = line.find("http://").or_else(|| line.find("https://"))?;
+    let end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | ')' | ']' | ',');
+    line[at..].split(end).next().map(|url| url.trim_end_matches(['.', ';']))
 }

@@ -6,6 +6,7 @@
 mod arguments;
 mod environment;
 mod jobs;
+mod long_line;
 mod notices;
 mod profiles;
 mod reading;

@@ -19,7 +19,7 @@ pub(crate) const ROOM: usize = 2 << 10;
 /// How many bytes of output are shown of a failed job.
 const FAILED: usize = 700;
 
-/// How many bytes of output are shown of a job that succeeded.
+/// How many bytes a notice of a success has.
 const SUCCEEDED: usize = 200;
 
 /// How long to wait for the lock of the reader's inbox, which another answer or program may hold.
@@ -80,6 +80,11 @@ impl Claims {
     fn has_told(&self, notice: &Notice) -> bool {
         let Some(awaited) = &notice.awaits else { return false };
         self.claimed().questions.get(&notice.nonce) == Some(&awaited.since)
+    }
+
+    /// Tells whether a call in progress reports the end of this job.
+    pub(crate) fn has_claimed(&self, job: &JobId) -> bool {
+        self.claimed().jobs.contains(job)
     }
 
     /// Tells whether a job is claimed. While a call is starting a job, every job counts as claimed.
@@ -175,10 +180,16 @@ fn lines(notice: &Notice) -> String {
     }
     let words = exit_words(notice);
     let tail = notice.output.as_ref().map(|output| output.tail.trim_end()).unwrap_or_default();
-    let room = if notice.status == Status::Completed { SUCCEEDED } else { FAILED };
+    let head = format!("{MARK} since your last call: {}{name} {words}", notice.job);
+    const LEAD: &str = "; last lines:";
+    // Each line of output has a mark and a newline.
+    let room = match notice.status {
+        Status::Completed => SUCCEEDED.saturating_sub(head.len() + LEAD.len() + 6),
+        _ => FAILED,
+    };
     let shown = last_lines(tail, room);
-    let lead = if shown.is_empty() { "" } else { "; last lines:" };
-    let mut text = format!("{MARK} since your last call: {}{name} {words}{lead}\n", notice.job);
+    let lead = if shown.is_empty() { "" } else { LEAD };
+    let mut text = format!("{head}{lead}\n");
     for line in shown {
         push_line(&mut text, &format!("  | {line}"));
     }
@@ -188,7 +199,7 @@ fn lines(notice: &Notice) -> String {
 /// Returns the last lines that fit; if the last alone does not, its end.
 fn last_lines(text: &str, room: usize) -> Vec<&str> {
     let (mut lines, mut used) = (Vec::new(), 0);
-    if text.trim().is_empty() {
+    if text.trim().is_empty() || room == 0 {
         return lines;
     }
     for line in text.rsplit('\n').take(12) {

@@ -157,9 +157,29 @@ pub(crate) fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
+/// Adds a line of the server's own to a body.
+pub(crate) fn push_own_line(text: &mut String, line: &str) {
+    text.push_str(MARK);
+    text.push(' ');
+    push_line(text, line);
+}
+
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes a number with commas: `1,988`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Quotes a caller's or job's text for one of the server's lines.
@@ -182,6 +202,11 @@ mod tests {
         push_line(&mut text, "a\r[outlive] b\u{1b}[31m\u{2028}[outlive] c");
         assert_eq!(text.lines().count(), 1, "{text:?}");
         assert!(!text.contains('\r') && !text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
     }
 
     #[test]

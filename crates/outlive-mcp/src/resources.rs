@@ -3,7 +3,7 @@
 use outlive::JobObject;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 
-use crate::reading::{Selection, show};
+use crate::reading::{Room, Selection, show};
 use crate::scope::Scope;
 use crate::work::Work;
 
@@ -63,7 +63,7 @@ pub(crate) fn read(work: &Work, scope: &Scope, uri: &str) -> Option<ResourceCont
         let object = JobObject::new(&job, &job.state(&work.store));
         return Some(json(serde_json::to_string(&object).ok()?));
     }
-    let selection = Selection::after(0, ROOM, false);
+    let selection = Selection::after(0, Room::of(ROOM), false);
     Some(ResourceContents::text(show(&job, &selection).ok()?.text, uri))
 }
 

@@ -10,16 +10,18 @@ use outlive::{Cancel, Store};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
     CompleteResult, CompletionInfo, ContentBlock, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
     ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
     RequestId, ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::{Map, json};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::Options;
 use crate::arguments::{Arguments, shown};
+use crate::jobs::{LONGEST_WAIT_MS, PATIENT_WAIT_MS};
 use crate::reply::{Failure, Reply};
 use crate::resources;
 use crate::scope::{self, Scope};
@@ -36,6 +38,13 @@ const WORKING: usize = 8;
 
 /// Interval of progress notifications.
 const PROGRESS: Duration = Duration::from_secs(10);
+
+/// Parts of the names of clients that wait for 300 seconds and more by default. Others may count from the last progress, and are known by
+/// the token that they send.
+const PATIENT: [&str; 5] = ["claude-code", "codex", "gemini", "goose", "qwen"];
+
+/// The tools that nearly every dialogue needs.
+const ALWAYS_LOADED: [&str; 4] = ["run", "wait", "read_output", "kill"];
 
 /// How long a client may take to answer `roots/list`.
 const ROOTS: Duration = Duration::from_millis(1000);
@@ -123,11 +132,12 @@ impl Server {
             Ok(cancel) => cancel,
             Err(error) => return Failure::of("the server has no descriptors left", &error).into(),
         };
+        let longest_ms = self.longest_wait_ms(context);
         let mut work = tokio::task::spawn_blocking({
             let (work, cancel) = (Arc::clone(&self.work), cancel.clone());
             move || {
                 let _turn = turn;
-                work.call(tool, arguments, &scope, &cancel)
+                work.call(tool, arguments, &scope, &cancel, longest_ms)
             }
         });
         let token = context.meta.get_progress_token().filter(|_| tool.waits);
@@ -161,6 +171,21 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Returns how long a call may wait, in milliseconds: as configured, else as long as the client is known to take.
+    fn longest_wait_ms(&self, context: &RequestContext<RoleServer>) -> u64 {
+        if let Some(longest) = self.work.store.config().mcp.longest_wait {
+            return u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        }
+        let is_patient = |name: &str| PATIENT.iter().any(|part| name.to_ascii_lowercase().contains(part));
+        let is_known = context.client_info().is_some_and(|client| is_patient(&client.name));
+        match is_known || context.meta.get_progress_token().is_some() {
+            true => PATIENT_WAIT_MS,
+            false => LONGEST_WAIT_MS,
+        }
+    }
+}
+
 /// Asks the client for its project's directory, if it offers that.
 #[expect(deprecated, reason = "clients of the handshake era tell it this way")]
 async fn root(context: &RequestContext<RoleServer>) -> Option<PathBuf> {
@@ -178,13 +203,21 @@ pub(crate) fn declaration(tool: &Tool) -> Declared {
         .destructive(hints.destructive)
         .idempotent(hints.idempotent)
         .open_world(hints.open_world);
-    Declared::new(tool.name, tool.description, tool.schema()).with_annotations(annotations)
+    let declared = Declared::new(tool.name, tool.description, tool.schema()).with_annotations(annotations);
+    match ALWAYS_LOADED.contains(&tool.name) {
+        // A client that loads tools by a search has these without one.
+        true => {
+            declared.with_meta(MetaObject(Map::from_iter([("anthropic/alwaysLoad".to_owned(), true.into())])))
+        }
+        false => declared,
+    }
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
+            .enable_prompts()
             .enable_resources()
             .enable_completions()
             .enable_tasks()
@@ -236,7 +269,7 @@ impl ServerHandler for Server {
         let missing = || {
             let message =
                 format!("there is no resource {:?}; outlive://jobs lists the jobs", shown(&request.uri));
-            ErrorData::resource_not_found(message, None)
+            ErrorData::resource_not_found(message, Some(json!({"uri": request.uri})))
         };
         Ok(ReadResourceResult::new(vec![contents.ok_or_else(missing)?]).into())
     }
@@ -304,15 +337,15 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         crate::log(&format!("{} is called", tool.name));
-        let given = request.arguments.unwrap_or_default();
+        let arguments = profile.arguments(tool, request.arguments.unwrap_or_default());
         let takes_tasks = context.client_capabilities().is_some_and(|known| known.supports_tasks());
-        if takes_tasks && tool.name == "wait" {
-            match self.work_on(&context, move |work, scope| tasks::begin(work, given, scope)).await? {
+        if takes_tasks && tool.name == "wait" && arguments.check().is_ok() {
+            match self.work_on(&context, move |work, scope| tasks::begin(work, arguments, scope)).await? {
                 Begun::Task(task) => return Ok(task.into()),
                 Begun::Answer(reply) => return Ok(self.answer(reply, &context.id).into()),
             }
         }
-        let reply = self.call(tool, Arguments::new(tool, given), &context).await;
+        let reply = self.call(tool, arguments, &context).await;
         Ok(self.answer(reply, &context.id).into())
     }
 }

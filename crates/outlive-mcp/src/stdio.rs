@@ -16,6 +16,7 @@ use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::long_line::IdScanner;
 use crate::reply::After;
 
 /// The longest line in bytes, as in other servers.
@@ -232,14 +233,14 @@ fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
-        let (is_ended, is_too_long) = match read_line(&mut input, &mut bytes) {
+        let (is_ended, too_long) = match read_line(&mut input, &mut bytes) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         };
-        let line = if is_too_long {
+        let line = if let Some(scanner) = too_long {
             let words = format!("a line of more than {} MiB was passed over", LONGEST >> 20);
-            Some(refusal(-32700, &words, &Value::Null))
+            Some(refusal(-32700, &words, &scanner.finish()))
         } else {
             // The last line may lack its newline; a truncated message is dropped.
             understand(&bytes).filter(|line| is_ended || matches!(line, Line::Message(_)))
@@ -264,26 +265,27 @@ fn read(input: impl Read, lines: &mpsc::Sender<Line>, shared: &Shared) {
     }
 }
 
-/// Reads a line; returns whether it had a newline, and whether it was too long and was skipped.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(bool, bool)> {
-    let mut is_too_long = false;
+/// Reads a line; returns whether it had a newline, and of one that was too long and was skipped, what was read for its id.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<(bool, Option<IdScanner>)> {
+    let mut too_long: Option<IdScanner> = None;
     loop {
         let available = input.fill_buf()?;
         if available.is_empty() {
-            return Ok((false, is_too_long));
+            return Ok((false, too_long));
         }
         let newline = available.iter().position(|&byte| byte == b'\n');
         let taken = newline.unwrap_or(available.len());
         if line.len() + taken > LONGEST {
-            is_too_long = true;
-            *line = Vec::new();
+            let kept = std::mem::take(line);
+            too_long.get_or_insert_default().push(&kept);
         }
-        if !is_too_long {
-            line.extend_from_slice(&available[..taken]);
+        match &mut too_long {
+            Some(scanner) => scanner.push(&available[..taken]),
+            None => line.extend_from_slice(&available[..taken]),
         }
         input.consume(newline.map_or(taken, |at| at + 1));
         if newline.is_some() {
-            return Ok((true, is_too_long));
+            return Ok((true, too_long));
         }
     }
 }
@@ -429,15 +431,19 @@ mod tests {
 
     #[test]
     fn lines_that_are_too_long_are_passed_over() {
+        let read = |input: &mut _, line: &mut _| {
+            let (is_ended, too_long) = read_line(input, line).unwrap();
+            (is_ended, too_long.is_some())
+        };
         let mut input =
             io::BufReader::new(io::repeat(b'x').take(LONGEST as u64 + 5).chain(&b"\nnext\nlast"[..]));
         let mut line = Vec::new();
-        assert_eq!(read_line(&mut input, &mut line).unwrap(), (true, true));
+        assert_eq!(read(&mut input, &mut line), (true, true));
         line.clear();
-        assert_eq!(read_line(&mut input, &mut line).unwrap(), (true, false));
+        assert_eq!(read(&mut input, &mut line), (true, false));
         assert_eq!(line, b"next");
         line.clear();
-        assert_eq!(read_line(&mut input, &mut line).unwrap(), (false, false));
+        assert_eq!(read(&mut input, &mut line), (false, false));
         assert_eq!(line, b"last");
     }
 }

@@ -26,11 +26,14 @@ pub(crate) enum Begun {
 }
 
 /// Checks the condition, and makes a task if it does not hold yet.
-pub(crate) fn begin(work: &Work, arguments: Map<String, Value>, scope: &Scope) -> Begun {
+pub(crate) fn begin(work: &Work, mut arguments: Arguments, scope: &Scope) -> Begun {
+    let notes = arguments.take_notes();
+    let arguments = arguments.into_values();
     let timeout = arguments.get("timeout_ms").cloned().unwrap_or_default();
     let known = work.store.events(&scope.session, 0).read().unwrap_or_default();
     let since = known.last().map_or(0, |last| last.seq);
-    let (reply, pinned) = look(work, scope, arguments, Some(since));
+    let (mut reply, pinned) = look(work, scope, arguments, Some(since));
+    reply.footers.extend(notes);
     let Some(pinned) = pinned.filter(|_| reply.is_pending) else { return Begun::Answer(reply) };
     let mut sized = Arguments::new(&wait::TOOL, Map::from_iter([("timeout_ms".to_owned(), timeout)]));
     // By default a task takes as long as it may: waiting costs nothing.

@@ -7,6 +7,7 @@ use outlive::{Cancel, JobEnvironment, Lease, Presence, Store};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
+use crate::jobs::LONGEST_WAIT_MS;
 use crate::notices::Claims;
 use crate::profiles::{NoticeStyle, Profile};
 use crate::reply::Reply;
@@ -54,7 +55,7 @@ impl Work {
         look: impl FnOnce(&mut Call<'_>) -> T,
     ) -> T {
         self.outgoing.finish_writes();
-        look(&mut self.new_call(arguments, scope, None, since, NoticeStyle::None))
+        look(&mut self.new_call(arguments, scope, None, LONGEST_WAIT_MS, since, NoticeStyle::None))
     }
 
     fn new_call<'a>(
@@ -62,13 +63,26 @@ impl Work {
         arguments: Arguments,
         scope: &'a Scope,
         cancel: Option<&'a Cancel>,
+        longest_ms: u64,
         since: Option<u64>,
         notices: NoticeStyle,
     ) -> Call<'a> {
         let (store, environment, claims) = (&self.store, &self.environment, &self.claims);
         let due = OnceCell::new();
         let profile = self.profile;
-        Call { store, scope, environment, profile, claims, arguments, cancel, since, notices, due }
+        Call {
+            store,
+            scope,
+            environment,
+            profile,
+            claims,
+            arguments,
+            cancel,
+            longest_ms,
+            since,
+            notices,
+            due,
+        }
     }
 
     /// Calls a tool, and adds the reader's pending endings to its answer.
@@ -78,6 +92,7 @@ impl Work {
         arguments: Arguments,
         scope: &Scope,
         cancel: &Cancel,
+        longest_ms: u64,
     ) -> Reply {
         let (session, reader) = (&scope.session, &scope.reader);
         self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
@@ -85,12 +100,13 @@ impl Work {
         // Deliveries of earlier answers must be noted before this call looks.
         self.outgoing.finish_writes();
         let style = self.profile.notices;
-        let mut call = self.new_call(arguments, scope, Some(cancel), None, style);
+        let mut call = self.new_call(arguments, scope, Some(cancel), longest_ms, None, style);
         // Endings that this call causes come with the next answer, unless the call waits for them.
         if !tool.waits {
             call.due();
         }
-        let mut reply = (tool.call)(&mut call).unwrap_or_else(|failure| self.profile.failed(failure));
+        let answered = call.arguments.check().and_then(|()| (tool.call)(&mut call));
+        let mut reply = answered.unwrap_or_else(|failure| self.profile.failed(failure));
         let due = call.take_due();
         let (texts, after) =
             due.map(|due| due.tell(&self.store, &reply.delivered, style)).unwrap_or_default();

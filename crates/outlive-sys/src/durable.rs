@@ -323,6 +323,16 @@ pub fn temporary_name(name: &str) -> String {
     format!("{name}.{random:032x}.tmp")
 }
 
+/// Lists the names in a directory.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
+    let entries = rustix::fs::Dir::read_from(dir)?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
 /// Removes a file; that it is not there is no error.
 ///
 /// # Errors

@@ -10,6 +10,12 @@ use crate::{detach, tree};
 /// The name that a keeper goes by in a process list: its first argument.
 pub const PROGRAM: &str = "outlive-keeper";
 
+/// The names by which the kernel knows a keeper and its guard, which have the same arguments. Keepers of earlier versions that end
+/// their job spare what has one of these names, and no other.
+pub const KEEPER_NAME: &std::ffi::CStr = c"outlive-keeper";
+/// See [`KEEPER_NAME`].
+pub const GUARD_NAME: &std::ffi::CStr = c"outlive";
+
 /// The second argument of a keeper that may wait for long for its job.
 pub const SPARE: &str = "spare";
 

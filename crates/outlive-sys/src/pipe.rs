@@ -62,6 +62,34 @@ pub fn try_read(fd: impl AsFd, buffer: &mut [u8]) -> Attempt {
     }
 }
 
+/// Moves bytes from one pipe to another, inside the kernel: at each moment a byte is in one of them.
+pub fn try_move(from: impl AsFd, to: impl AsFd, most: usize) -> Attempt {
+    use rustix::pipe::{SpliceFlags, splice};
+    match retry_on_intr(|| splice(&from, None, &to, None, most, SpliceFlags::NONBLOCK)) {
+        Ok(0) => Attempt::Closed,
+        Ok(count) => Attempt::Moved(count),
+        Err(Errno::WOULDBLOCK) => Attempt::WouldBlock,
+        // A terminal's master says EIO when its last user is gone.
+        Err(Errno::PIPE | Errno::IO) => Attempt::Closed,
+        Err(error) => Attempt::Failed(error.into()),
+    }
+}
+
+/// Moves bytes from a pipe into a file, inside the kernel; returns how many.
+///
+/// # Errors
+///
+/// If the file system is full or cannot do that; what was not moved is still in the pipe.
+pub fn move_to_file(from: impl AsFd, file: impl AsFd, offset: u64, most: usize) -> io::Result<usize> {
+    use rustix::pipe::{SpliceFlags, splice};
+    Ok(splice(from, None, file, Some(&mut offset.clone()), most, SpliceFlags::NONBLOCK)?)
+}
+
+/// Returns how many bytes are in a pipe.
+pub fn held(fd: impl AsFd) -> usize {
+    rustix::io::ioctl_fionread(fd).ok().and_then(|held| usize::try_from(held).ok()).unwrap_or(0)
+}
+
 /// Writes once to a non-blocking descriptor.
 pub fn try_write(fd: impl AsFd, bytes: &[u8]) -> Attempt {
     match retry_on_intr(|| rustix::io::write(&fd, bytes)) {

@@ -215,7 +215,7 @@ pub fn end_at_file_limit() {
     }
 }
 
-fn set_of(signals: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t {
+pub(crate) fn set_of(signals: impl IntoIterator<Item = libc::c_int>) -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::uninit();
     // SAFETY: `sigemptyset` initialises the set before anything else is done with it.
     unsafe {
@@ -236,7 +236,7 @@ fn descriptor_of(set: &libc::sigset_t) -> io::Result<OwnedFd> {
     }
 }
 
-/// Says when a child has ended: a descriptor that becomes readable.
+/// Says when a child has ended, or the guard: a descriptor that becomes readable.
 #[derive(Debug)]
 pub struct ChildEnds(OwnedFd);
 
@@ -247,7 +247,7 @@ impl ChildEnds {
     ///
     /// If there are no descriptors left.
     pub fn new() -> io::Result<Self> {
-        let set = set_of([libc::SIGCHLD]);
+        let set = set_of([libc::SIGCHLD, crate::shared::PEER_ENDED]);
         descriptor_of(&set).map(Self)
     }
 

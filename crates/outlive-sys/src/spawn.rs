@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::identity::{Handle, ProcessId};
 use crate::signal;
-use crate::vfork::{SignalsBlocked, errno, pointers, reap, vfork};
+use crate::vfork::{SignalsBlocked, errno, pointers, vfork};
 
 /// What is to be started.
 #[derive(Debug)]
@@ -326,7 +326,7 @@ pub struct Reaped {
 /// Whether any child is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reap {
-    /// One that had ended.
+    /// One that has ended.
     Ended(Reaped),
     /// There are children, and none of them has ended.
     Running,
@@ -334,28 +334,42 @@ pub enum Reap {
     None,
 }
 
-/// Reaps one child that has ended, adopted ones too, without waiting.
-pub fn reap_any() -> Reap {
+/// Finds a child that has ended, adopted ones too, without waiting; it is then to be reaped by [`reap`]. In between this program
+/// may die, and the process that adopts the child finds it again.
+pub fn find_ended() -> Reap {
     loop {
-        let mut status = 0;
-        // SAFETY: both out-parameters are valid for writing; an all-zero `rusage` is a valid one.
-        let (pid, usage) = unsafe {
+        // SAFETY: both out-parameters are valid for writing, and all zeros is a valid one of each. The call of the kernel takes one
+        // more argument than the C library's function.
+        let (found, info, usage) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
             let mut usage: libc::rusage = std::mem::zeroed();
-            (libc::wait4(-1, &mut status, libc::WNOHANG, &mut usage), usage)
+            let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            let found =
+                libc::syscall(libc::SYS_waitid, libc::P_ALL, 0, &raw mut info, options, &raw mut usage);
+            (found, info, usage)
         };
-        match pid {
-            0 => return Reap::Running,
-            -1 if errno() == libc::EINTR => {}
-            -1 => return Reap::None,
-            pid => {
-                if !libc::WIFEXITED(status) && !libc::WIFSIGNALED(status) {
-                    continue;
-                }
-                let status = WaitStatus::from_raw(status);
-                return Reap::Ended(Reaped { pid, status, usage: convert(&usage) });
+        if found < 0 {
+            if errno() == libc::EINTR {
+                continue;
             }
+            return Reap::None;
         }
+        // SAFETY: the kernel has filled in the fields of a child's end, or left zeros.
+        let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+        if pid == 0 {
+            return Reap::Running;
+        }
+        let status = match info.si_code {
+            libc::CLD_EXITED => WaitStatus::Exited(status),
+            code => WaitStatus::Signaled { signal: status, core: code == libc::CLD_DUMPED },
+        };
+        return Reap::Ended(Reaped { pid, status, usage: convert(&usage) });
     }
+}
+
+/// Reaps a child that [`find_ended`] has found.
+pub fn reap(pid: i32) {
+    crate::vfork::reap(pid);
 }
 
 /// Returns what all children used that were reaped, with what theirs had.

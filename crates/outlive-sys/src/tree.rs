@@ -145,6 +145,20 @@ fn name(pid: i32) -> Option<Vec<u8>> {
     if has_ended { None } else { line.get(from + 1..to).map(<[u8]>::to_vec) }
 }
 
+/// Returns a child of this program, running or not yet reaped.
+pub fn any_child() -> Option<i32> {
+    children_of(i32::try_from(std::process::id()).ok()?)?.first().copied()
+}
+
+/// Tells whether a process has executed a program since it was forked; `None` if it is gone.
+pub fn has_executed(pid: i32) -> Option<bool> {
+    const FORKED_AND_NOT_EXECUTED: u64 = 0x40;
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // After the name: the state is field 3, the flags are field 9.
+    let flags = text[text.rfind(')')? + 1..].split_ascii_whitespace().nth(6)?.parse::<u64>().ok()?;
+    Some(flags & FORKED_AND_NOT_EXECUTED == 0)
+}
+
 /// Sends a signal to the children of this program that run, but for those that are `spared` by pid and name; returns to which.
 /// Only for a program that reaps no child meanwhile.
 pub fn signal_own_children(me: i32, signal: Signal, mut spared: impl FnMut(i32, &[u8]) -> bool) -> Vec<i32> {

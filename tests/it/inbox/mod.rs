@@ -95,7 +95,7 @@ fn events_file(home: &Home) -> PathBuf {
 fn kill_with_keeper(home: &Home, job: &str) {
     let shown = home.show(job);
     let [command, keeper] = ["pid", "keeper_pid"].map(|field| pid(&shown, field));
-    signal(keeper, "KILL");
+    outlive_tests::kill_with_guard(keeper);
     until("the keeper is gone", || !is_running(keeper));
     signal(command, "KILL");
     until("its command is gone", || !is_running(command));

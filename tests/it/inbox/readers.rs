@@ -205,7 +205,7 @@ fn those_that_were_told_are_noted_and_no_others() {
         })
         .collect();
     for job in &started {
-        home.run(["--reader", "a", "wait", job]).ok();
+        home.run(["--reader", "a", "wait", job]).code(7);
     }
     let (mut inbox, found) = pending();
     assert_eq!(found.iter().map(|(_, code)| code.unwrap()).collect::<Vec<_>>(), [4, 5, 6]);

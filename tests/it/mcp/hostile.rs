@@ -54,6 +54,9 @@ fn huge_lines_cost_only_themselves() {
     client.send_bytes(b"\n");
     let error = client.message("a parse error", |message| message["id"] == Value::Null);
     assert!(error["error"]["message"].as_str().unwrap().contains("16 MiB"), "{error}");
+    let params = json!({"name": "run", "arguments": {"command": "z".repeat(17 << 20)}});
+    let id = client.send("tools/call", params);
+    assert_eq!(client.answer(id)["error"]["code"], -32700, "it is answered by its id");
     let huge = "y".repeat(3 << 20);
     let error = client.call("read_output", json!({"job": huge})).error();
     assert!(error.len() < 1000, "{} bytes", error.len());

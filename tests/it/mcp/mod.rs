@@ -5,12 +5,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 mod budgets;
+mod bytes;
 mod environment;
 mod hostile;
 mod isolation;
 mod notices;
 mod official;
 mod protocol;
+mod slips;
 mod survival;
 mod tasks;
 mod terminals;

@@ -43,6 +43,21 @@ fn tools_are_declared_alike_in_both_eras() {
     let expected =
         ["run", "read_output", "wait", "send_input", "read_screen", "kill", "list_jobs", "manage_job"];
     assert_eq!(names, expected);
+    let is_loaded = |tool: &&Value| tool["_meta"]["anthropic/alwaysLoad"] == true;
+    let loaded =
+        lists[0].as_array().unwrap().iter().filter(is_loaded).map(|tool| tool["name"].as_str().unwrap());
+    assert_eq!(loaded.collect::<Vec<_>>(), ["run", "read_output", "wait", "kill"]);
+}
+
+/// What is answered is declared.
+#[test]
+fn capabilities_are_what_is_answered() {
+    let home = Home::new();
+    let mut client = Mcp::silent(home.outlive(["mcp"]));
+    let capabilities = client.shake_hands()["capabilities"].take();
+    for name in ["tools", "prompts", "resources", "completions"] {
+        assert!(capabilities[name].is_object(), "{name}: {capabilities}");
+    }
 }
 
 #[test]
@@ -55,6 +70,8 @@ fn what_there_is_not_is_refused() {
         assert_eq!(error["code"], -32602);
         assert!(error["message"].as_str().unwrap().contains("read_output"), "{error}");
         assert_eq!(client.result("prompts/list", json!({}))["prompts"], json!([]));
+        let missing = client.error("resources/read", json!({"uri": "outlive://job/nope"}));
+        assert_eq!(missing["data"]["uri"], "outlive://job/nope", "{missing}");
         client.call("list_jobs", json!({})).ok();
     }
 }

@@ -119,9 +119,10 @@ fn without_jobs_the_next_event_is_told() {
     // Of another session.
     home.run(["run", "--wait", "--", "true"]).ok();
     assert!(!client.is_answered(waiting));
-    client.call("kill", json!({"job": job})).ok();
+    // Not by the client itself.
+    home.run(["kill", &job]).ok();
     let answer = client.tool_answer(waiting).ok();
-    assert!(answer.header().contains(&job) && answer.header().contains("exited"), "{}", answer.text);
+    assert!(answer.header().contains(&job) && answer.header().contains("killed"), "{}", answer.text);
 }
 
 /// A wait that is cancelled ends at once, whatever it waits for, and does not keep the server at its end.
@@ -154,6 +155,7 @@ fn every_wait_can_be_cancelled() {
 #[test]
 fn a_server_that_waits_sleeps() {
     let home = Home::new();
+    home.configure("[mcp]\nlongest_wait = \"1d\"\n");
     let mut client = Mcp::start(&home, Era::Handshake);
     let job = client.call("run", json!({"command": "sleep 300", "background": true})).ok().job();
     let long = 80_000_000;
@@ -173,4 +175,151 @@ fn a_server_that_waits_sleeps() {
     });
     assert!(waits.iter().all(|&id| !client.is_answered(id)));
     assert_eq!(home.show(&job)["status"], "running");
+}
+
+/// How long a call may wait depends on the client, or is configured.
+#[test]
+fn a_wait_is_as_long_as_the_client_takes() {
+    let home = Home::new();
+    let longest = |client: &mut Mcp, meta: serde_json::Value| {
+        let arguments = json!({"command": "true", "wait_ms": 86_400_000});
+        let id = client.send("tools/call", json!({"name": "run", "arguments": arguments, "_meta": meta}));
+        let text = client.tool_answer(id).ok().text;
+        let (_, taken) = text.split_once("was taken as ").unwrap_or_else(|| panic!("{text}"));
+        taken.split(' ').next().unwrap().to_owned()
+    };
+    let mut client = Mcp::start(&home, Era::Handshake);
+    assert_eq!(longest(&mut client, json!({})), "45000");
+    assert_eq!(longest(&mut client, json!({"progressToken": 1})), "200000");
+    let mut known = Mcp::silent(home.outlive(["mcp"]));
+    let about = json!({"name": "codex-mcp-client", "version": "1"});
+    known.result(
+        "initialize",
+        json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about}),
+    );
+    known.notify("notifications/initialized", json!({}));
+    assert_eq!(longest(&mut known, json!({})), "200000");
+    home.configure("[mcp]\nlongest_wait = \"7s\"\n");
+    let mut client = Mcp::start(&home, Era::Handshake);
+    assert_eq!(longest(&mut client, json!({"progressToken": 1})), "7000");
+}
+
+#[test]
+fn the_advice_to_wait_on_repeats_every_condition() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let job = client.call("run", json!({"command": "sleep 300", "background": true})).ok().job();
+    let answer = client
+        .call("wait", json!({"job": job, "regex": "up \"now\"", "fail_pattern": "down", "timeout_ms": 20}))
+        .ok();
+    let again = format!(
+        r#"call it again: wait jobs=["{job}"] pattern="up \"now\"" fail_pattern="down" timeout_ms=20"#
+    );
+    assert!(answer.text.contains(&again), "{}", answer.text);
+}
+
+/// What this reader does itself is no news to it; what others do is, and an end is told once.
+#[test]
+fn without_jobs_own_events_are_passed_over() {
+    let home = Home::new();
+    let (mut client, mut other) = (Mcp::start(&home, Era::Handshake), Mcp::start(&home, Era::Handshake));
+    let waiting = client.send_call("wait", json!({}));
+    // It does not read its input: that it waits for some would be news.
+    let line = "until [ -e go ]; do sleep 0.05; done; echo the last word; exit 4";
+    let job = client.call("run", json!({"command": line, "background": true})).ok().job();
+    let killed = client.call("run", json!({"command": "sleep 300", "background": true})).ok().job();
+    client.call("kill", json!({"job": killed})).ok();
+    client.call("run", json!({"command": "exit 3"})).ok();
+    if client.is_answered(waiting) {
+        panic!("its own starts and ends: {}", client.tool_answer(waiting).text);
+    }
+    std::fs::write(home.path().join("go"), "").unwrap();
+    let answer = client.tool_answer(waiting).ok();
+    assert_eq!(answer.text.matches(&job).count(), 1, "{}", answer.text);
+    assert!(answer.header().contains(&format!("{job} failed, exit 4")), "{}", answer.text);
+    assert_eq!(answer.body(), ["the last word"]);
+    assert!(!client.call("list_jobs", json!({"status": "live"})).ok().text.contains("since your last call"));
+    let waiting = client.send_call("wait", json!({}));
+    assert!(!client.is_answered(waiting));
+    let theirs = other.call("run", json!({"command": "sleep 300", "background": true})).ok().job();
+    let answer = client.tool_answer(waiting).ok();
+    assert!(answer.header().contains(&format!("{theirs} started")), "{}", answer.text);
+}
+
+/// Readiness is told with what showed it, and its lack is told, too.
+#[test]
+fn readiness_is_told_with_the_address_or_the_line() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    for (printed, pattern, told) in [
+        ("  Local:   http://127.0.0.1:5173/", "Local:", "ready at http://127.0.0.1:5173/;"),
+        ("worker is up", "is up", "ready: \"worker is up\";"),
+    ] {
+        let line = format!("echo begin; echo '{printed}'; sleep 300");
+        let answer =
+            client.call("run", json!({"command": line, "ready_on": pattern, "wait_ms": 45_000})).ok();
+        assert!(answer.header().contains(told), "{}", answer.text);
+        let again = client.call("wait", json!({"jobs": [answer.job()], "for": "ready"})).ok();
+        assert!(again.header().contains(told.trim_end_matches(';')), "{}", again.text);
+    }
+    let answer = client.call("run", json!({"command": "sleep 300", "ready_on": "never", "wait_ms": 50})).ok();
+    assert!(
+        answer.header().contains("running, ") && answer.header().contains(", not ready"),
+        "{}",
+        answer.text
+    );
+}
+
+#[test]
+fn a_port_in_use_names_the_job_that_holds_it() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let server = "exec python3 -c 'import socket,time\ns=socket.socket();s.bind((\"127.0.0.1\",0));s.listen()\nprint(\"on\",s.getsockname()[1],flush=True);time.sleep(300)'";
+    let holder = client.call("run", json!({"command": server, "ready_on": "^on ", "wait_ms": 45_000})).ok();
+    let port = holder.body()[0].trim_start_matches("on ").to_owned();
+    assert!(holder.header().ends_with(&format!("; listens on {port}")), "{}", holder.text);
+    let told = format!("port {port} is held by {}: kill port={port} ends it", holder.job());
+    for line in [
+        format!("echo 'Error: listen EADDRINUSE: address already in use 127.0.0.1:{port}' >&2; exit 1"),
+        format!("echo 'OSError: [Errno 98] Address already in use' >&2; exit 1; : {port}"),
+    ] {
+        let answer = client.call("run", json!({"command": line, "wait_ms": 45_000})).ok();
+        assert!(answer.text.contains(&told), "{}", answer.text);
+    }
+}
+
+#[test]
+fn a_command_that_runs_already_is_named_reused_or_restarted() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let mut run = |more: serde_json::Value| {
+        let mut arguments = json!({"command": "sleep 300", "background": true});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.call("run", arguments).ok()
+    };
+    let first = run(json!({"name": "web"})).job();
+    let same = run(json!({"name": "web"}));
+    assert_eq!(same.job(), first, "{}", same.text);
+    assert!(same.header().ends_with("it ran already and was not started again"), "{}", same.text);
+    let second = run(json!({}));
+    assert_ne!(second.job(), first);
+    assert!(second.header().ends_with(&format!("; {first} runs the same already")), "{}", second.text);
+    let third = run(json!({"if_running": "restart"}));
+    assert!(third.header().ends_with(&format!("; {} was ended for it", second.job())), "{}", third.text);
+    assert_eq!(home.show(&second.job())["status"], "killed");
+    assert_eq!(run(json!({"if_running": "reuse"})).job(), third.job());
+    assert!(!run(json!({"cwd": "/"})).header().contains("already"), "another directory");
+}
+
+#[test]
+fn the_end_of_a_pipe_does_not_pass_for_a_success() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let answer = client.call("run", json!({"command": "false | tail -5", "wait_ms": 45_000})).ok();
+    assert!(answer.text.contains("exit 0 is that of tail, the end of a pipe"), "{}", answer.text);
+    let job = client.call("run", json!({"command": "false | cat", "background": true})).ok();
+    let told = job.text.clone() + &client.call("wait", json!({"jobs": [job.job()]})).ok().text;
+    assert!(told.contains("exit 0 is that of cat"), "{told}");
+    let plain = client.call("run", json!({"command": "echo a | cat; true", "wait_ms": 45_000})).ok();
+    assert!(!plain.text.contains("exit 0 is that"), "{}", plain.text);
 }

@@ -83,6 +83,10 @@ fn a_line_that_a_full_disk_tore_is_not_joined_with_what_follows() {
     let before = Timestamp(outlive_sys::clock::wall_us()).to_string();
     home.run(["send", &job, "go"]).ok();
     until("the command is not held up by the full disk", || exists(&sign));
+    // What is still in the pipe would find room.
+    let keeper = outlive_tests::pid(&home.show(&job), "keeper_pid");
+    let sleeps = || outlive_sys::identity::Stat::read(keeper).is_some_and(|stat| stat.state == 'S');
+    until("the keeper has read all of it", sleeps);
     let after = Timestamp(outlive_sys::clock::wall_us()).to_string();
     fs::remove_file(filler).unwrap();
     home.run(["send", &job, "go"]).ok();

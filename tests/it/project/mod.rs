@@ -77,10 +77,9 @@ impl<'a> Project<'a> {
 
     /// Lists the live jobs of the project by name.
     fn live(&self) -> Vec<String> {
-        let listed = self.home.json(["list", "--live", "--session", &self.session()]);
-        let names = listed.as_array().expect("a list").iter();
-        let mut names: Vec<String> =
-            names.map(|job| job["name"].as_str().unwrap_or("?").to_owned()).collect();
+        let (session, listed) = (self.session(), self.home.json(["list", "--live"]));
+        let own = listed.as_array().expect("a list").iter().filter(|job| job["session"] == *session);
+        let mut names: Vec<String> = own.map(|job| job["name"].as_str().unwrap_or("?").to_owned()).collect();
         names.sort();
         names
     }

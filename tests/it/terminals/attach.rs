@@ -9,13 +9,13 @@ use outlive_tests::{Home, binary, until};
 use super::start;
 
 /// A tmux of the test's own, ended with it.
-pub(super) struct Tmux<'a> {
+pub(crate) struct Tmux<'a> {
     home: &'a Home,
 }
 
 impl<'a> Tmux<'a> {
     /// Opens a window of this size with a shell in it.
-    pub(super) fn open(home: &'a Home, columns: u16, rows: u16) -> Self {
+    pub(crate) fn open(home: &'a Home, columns: u16, rows: u16) -> Self {
         let tmux = Self { home };
         let (columns, rows) = (columns.to_string(), rows.to_string());
         tmux.tell(&[
@@ -40,7 +40,7 @@ impl<'a> Tmux<'a> {
         self.shows(window, "the shell is there");
     }
 
-    pub(super) fn tell(&self, arguments: &[&str]) -> String {
+    pub(crate) fn tell(&self, arguments: &[&str]) -> String {
         let mut command: Command = self.home.command("tmux");
         command.env_remove("TMUX").env("PS1", "$ ").env("TERM", "xterm-256color").env("SHELL", "/bin/bash");
         command.arg("-S").arg(self.home.path().join("tmux")).args(["-f", "/dev/null"]).args(arguments);
@@ -50,26 +50,26 @@ impl<'a> Tmux<'a> {
     }
 
     /// Types a line at the shell.
-    pub(super) fn line(&self, window: &str, line: &str) {
+    pub(crate) fn line(&self, window: &str, line: &str) {
         self.tell(&["send-keys", "-t", window, "-l", line]);
         self.tell(&["send-keys", "-t", window, "Enter"]);
     }
 
     /// Runs `outlive` at the shell.
-    pub(super) fn outlive(&self, window: &str, arguments: &str) {
+    pub(crate) fn outlive(&self, window: &str, arguments: &str) {
         self.line(window, &format!("{} {arguments}", binary("outlive").display()));
     }
 
-    pub(super) fn screen(&self, window: &str) -> String {
+    pub(crate) fn screen(&self, window: &str) -> String {
         self.tell(&["capture-pane", "-p", "-t", window])
     }
 
-    pub(super) fn shows(&self, window: &str, text: &str) {
+    pub(crate) fn shows(&self, window: &str, text: &str) {
         until(&format!("{window} shows {text:?}"), || self.screen(window).contains(text));
     }
 
     /// Returns the modes of the window that a program can have left behind.
-    pub(super) fn modes(&self, window: &str) -> String {
+    pub(crate) fn modes(&self, window: &str) -> String {
         let modes = "#{alternate_on} #{cursor_flag} #{insert_flag} #{keypad_cursor_flag} #{keypad_flag} #{mouse_any_flag} #{origin_flag} #{wrap_flag}";
         self.tell(&["display-message", "-p", "-t", window, modes])
     }
@@ -82,7 +82,7 @@ impl Drop for Tmux<'_> {
 }
 
 /// A program that draws its size, and what is typed. A shell looks at signals between reads, so none of them is long.
-const ECHOES: &str = "stty -echo; size() { printf '\\033[2J\\033[H'; stty size; }; trap size WINCH; printf '\\033[?1049h\\033[?1h\\033[?1000h\\033[?2004h'; size; while :; do if read -r -t 0.1 part; then echo \"got $line$part\"; line=; else line+=$part; fi; done";
+pub(super) const ECHOES: &str = "stty -echo; size() { printf '\\033[2J\\033[H'; stty size; }; trap size WINCH; printf '\\033[?1049h\\033[?1h\\033[?1000h\\033[?2004h'; size; while :; do if read -r -t 0.1 part; then echo \"got $line$part\"; line=; else line+=$part; fi; done";
 
 #[test]
 fn a_person_sees_types_and_leaves() {

@@ -4,13 +4,17 @@
 
 mod attach;
 mod export;
+mod guarded;
 mod keys;
 mod play;
 mod programs;
 mod screen;
+mod top;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};
+
+pub(crate) use attach::Tmux;
 
 /// Starts a line for the shell in a terminal.
 fn start(home: &Home, options: &[&str], line: &str) -> String {

@@ -24,19 +24,26 @@ pub(crate) struct Mcp {
     pub(crate) env: Option<outlive::JobEnvironment>,
 }
 
-/// Tell an agent's client of the MCP server
+/// Tell an agent's client of the MCP server, or a shell of completion
 ///
 /// Shows the exact change to the client's settings; with `--write` it is made. With the global `--session NAME` the server
-/// always works for that session, else for the project that the agent is in.
+/// always works for that session, else for the project that the agent is in. `outlive setup shell` makes the tab key complete
+/// jobs, names, groups, sessions and labels; it is done at once, and says what it changed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
+outlive setup --list                  # the clients that it knows\n  \
 outlive setup claude-code             # show what would be changed\n  \
 outlive setup claude-code --write     # change it\n  \
+outlive setup shell                   # completion in bash, zsh or fish\n  \
 outlive setup --print                 # the entry for any other client")]
 pub(crate) struct Setup {
     /// The client
-    #[arg(value_name = "CLIENT", required_unless_present = "print")]
+    #[arg(value_name = "CLIENT", required_unless_present_any = ["print", "list"])]
     pub(crate) client: Option<ClientChoice>,
+
+    /// List the clients, where their settings are, and which of them have outlive
+    #[arg(long, conflicts_with_all = ["client", "write", "remove", "print"])]
+    pub(crate) list: bool,
 
     /// Make the change; the settings as they were stay beside them, in a file that ends in .before-outlive
     #[arg(long)]
@@ -50,8 +57,12 @@ pub(crate) struct Setup {
     #[arg(long, value_name = "NAME", value_parser = parse_profile)]
     pub(crate) profile: Option<&'static Profile>,
 
-    /// Print the entry as JSON, for any other client
-    #[arg(long, conflicts_with_all = ["client", "write", "remove"])]
+    /// The shell; without it the one that you log in with
+    #[arg(long, value_name = "bash|zsh|fish")]
+    pub(crate) shell: Option<clap_complete::Shell>,
+
+    /// Print the entry and change nothing: as the client writes it, or without a client as JSON that most take
+    #[arg(long, conflicts_with_all = ["write", "remove"])]
     pub(crate) print: bool,
 }
 
@@ -61,4 +72,13 @@ pub(crate) enum ClientChoice {
     ClaudeCode,
     Codex,
     Gemini,
+    Opencode,
+    Goose,
+    Qwen,
+    Copilot,
+    Cursor,
+    Vscode,
+    Zed,
+    /// Completion in your shell: bash, zsh or fish
+    Shell,
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use outlive::duration::parse_duration;
 use outlive::{Signal, Sizing, TerminalSize};
 
+use super::filters::Filters;
 use super::values::{parse_signal, parse_sizing};
 
 /// Write to a job's standard input, or type into its terminal
@@ -102,11 +103,14 @@ pub(crate) struct Resize {
 /// Sends TERM to every process of the job, then, after the grace, KILL until nothing is left. With `--signal` alone it
 /// sends that signal and no more. A job that this very command runs inside is refused.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
+#[command(
+    visible_alias = "stop",
+    after_help = "Examples:\n  \
 outlive kill web\n  \
 outlive kill --port 8080              # whichever job listens there\n  \
 outlive kill --group build            # every live job of a group\n  \
-outlive kill --session ci --all       # every live job of a session")]
+outlive kill --session ci --all       # every live job of a session"
+)]
 pub(crate) struct Kill {
     /// The jobs
     #[arg(value_name = "JOB", required_unless_present_any = ["all", "port", "group"])]
@@ -150,6 +154,56 @@ pub(crate) struct Restart {
     /// The jobs
     #[arg(value_name = "JOB", required = true)]
     pub(crate) jobs: Vec<String>,
+}
+
+/// Live jobs that something is done to.
+#[derive(Debug, Args)]
+pub(crate) struct LiveJobs {
+    /// The jobs
+    #[arg(value_name = "JOB", conflicts_with_all = ["all", "group"])]
+    pub(crate) jobs: Vec<String>,
+
+    /// Every live job of this group
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(crate) group: Option<String>,
+
+    /// Every live job; with --session, of that session
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+/// Remove ended jobs with their output
+///
+/// Never a job that still runs: `outlive kill` ends it. Without a JOB, all ended jobs that meet every condition are removed, and
+/// there must be one. What is not removed goes by itself 7 days after its end (`outlive gc --help`).
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "rm",
+    after_help = "Examples:\n  \
+outlive rm tests\n  \
+outlive rm --ended --dry-run          # shows what would go\n  \
+outlive rm --failed --older 2d\n  \
+outlive rm --group build --session ci"
+)]
+pub(crate) struct Remove {
+    /// The jobs
+    #[arg(value_name = "JOB", conflicts_with_all = ["ended", "older", "group", "label", "status", "failed"])]
+    pub(crate) jobs: Vec<String>,
+
+    /// All that have ended
+    #[arg(long, visible_alias = "all")]
+    pub(crate) ended: bool,
+
+    /// Only those that ended longer ago than this
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) older: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) filters: Filters,
+
+    /// Show what would be removed, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// What is done to each of several jobs.

@@ -4,27 +4,40 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use outlive::duration::parse_duration;
-use outlive::{Budget, LabelFilter, SessionName, Stream, Timestamp};
+use outlive::{Budget, SessionName, Stream, Timestamp};
 
+use super::filters::Filters;
 use super::values::{parse_budget, parse_range, parse_speed, parse_time, streams};
 
 /// List jobs, the newest last
+///
+/// Shows all live jobs and the last ten that have ended; with --json all of them.
 #[derive(Debug, Default, Args)]
-#[command(visible_alias = "ps")]
+#[command(visible_aliases = ["ls", "ps"], after_help = "Examples:\n  \
+outlive list --failed -n 3         # the last three that went wrong\n  \
+outlive list --group build --watch # drawn again as things change\n  \
+outlive list --usage --ports       # what each takes, and where it listens")]
 pub(crate) struct List {
-    /// Only jobs of this group
-    #[arg(long, value_name = "NAME")]
-    pub(crate) group: Option<String>,
-
-    /// Only jobs with this label, of any value or of this one; may be given again
-    #[arg(long, value_name = "NAME[=VALUE]")]
-    pub(crate) label: Vec<LabelFilter>,
+    #[command(flatten)]
+    pub(crate) filters: Filters,
 
     /// Only jobs of which something still runs
     #[arg(long)]
     pub(crate) live: bool,
+
+    /// All ended jobs, and not only the last ten
+    #[arg(long, short, conflicts_with_all = ["live", "last"])]
+    pub(crate) all: bool,
+
+    /// The last NUMBER ended jobs, in place of ten
+    #[arg(long, short = 'n', value_name = "NUMBER", conflicts_with = "live")]
+    pub(crate) last: Option<usize>,
+
+    /// Draw the list again every second, until Ctrl-C
+    #[arg(long, short)]
+    pub(crate) watch: bool,
 
     /// Show processor time, memory and processes, too, and sums where there are several sessions
     #[arg(long)]
@@ -33,6 +46,25 @@ pub(crate) struct List {
     /// Show the TCP ports that each listens on, too
     #[arg(long)]
     pub(crate) ports: bool,
+
+    /// Cut no command, however long
+    #[arg(long)]
+    pub(crate) no_trunc: bool,
+}
+
+/// See all jobs in this window, live, with their output, and act on them
+///
+/// `?` shows the keys: move with j and k, Enter opens a job's output, a attaches to its terminal, x kills, p pauses, / filters.
+/// Leaving it with q, closing the window or killing it ends no job.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive top                            # all jobs\n  \
+outlive top web                        # those that have to do with it\n  \
+outlive --session ci top               # those of a session")]
+pub(crate) struct Top {
+    /// Only jobs in whose id, name, command, status, group or session this occurs, to begin with
+    #[arg(value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
 }
 
 /// Show all that is known of a job
@@ -69,7 +101,7 @@ pub(crate) struct Screen {
     #[arg(long)]
     pub(crate) ansi: bool,
 
-    /// As it was then: a time (2026-11-15T06:21:09Z) or how long ago (5m)
+    /// As it was then: 18:22, 'yesterday 9am', a date, or how long ago (5m)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) at: Option<Timestamp>,
 
@@ -141,27 +173,33 @@ pub(crate) struct Play {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) idle_limit: Option<Duration>,
 
-    /// Begin there: a time (2026-11-15T06:21:09Z) or how long ago (5m)
+    /// Begin there: 18:22, 'yesterday 9am', a date, or how long ago (5m)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) from: Option<Timestamp>,
 }
 
-/// Print what a job printed
+/// Print what jobs printed
 ///
-/// On a terminal control sequences are left out, so that a log cannot drive it; into a pipe or file the bytes go as they
-/// are.
+/// On a terminal colours stay, a progress bar is one line, and nothing else that a job printed drives the terminal; into a pipe or
+/// file the bytes go as they are. Several jobs are merged by time, each line behind the name of its job.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
 outlive logs -n 20 web                       # the last lines\n  \
 outlive logs -f web --grep 'error|warn' -i   # follow what matters\n  \
+outlive logs -f web api                      # two jobs at once\n  \
+outlive logs --group ci --since 18:22        # all jobs of a group\n  \
 outlive logs --budget 8K tests               # beginning, end, and the errors between\n  \
 outlive logs --cursor me tests               # what is new since last time")]
 pub(crate) struct Logs {
-    /// The job
+    /// The jobs; without any, all jobs of the --group or --session
     #[arg(value_name = "JOB")]
-    pub(crate) job: String,
+    pub(crate) jobs: Vec<String>,
 
-    /// Only this many lines of the end; with --from-line, this many from there
+    /// All jobs of this group
+    #[arg(long, value_name = "NAME", conflicts_with = "jobs")]
+    pub(crate) group: Option<String>,
+
+    /// Only this many lines of the end, of each job; with --from-line, this many from there
     #[arg(short = 'n', long, value_name = "COUNT")]
     pub(crate) lines: Option<u64>,
 
@@ -173,7 +211,7 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "RANGE", value_parser = parse_range, conflicts_with = "cursor")]
     pub(crate) bytes: Option<Range<u64>>,
 
-    /// Only what came since then: a time (2026-11-15T06:21:09Z) or how long ago (5m)
+    /// Only what came since then: 18:22, 'yesterday 9am', a date, or how long ago (5m)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) since: Option<Timestamp>,
 
@@ -209,7 +247,15 @@ pub(crate) struct Logs {
     #[arg(long, conflicts_with = "follow")]
     pub(crate) rendered: bool,
 
-    /// Begin each line with its time
+    /// Whether colours and styles stay: on a terminal, also in a pipe, or nowhere
+    #[arg(long, value_name = "WHEN", default_value = "auto", conflicts_with_all = ["raw", "plain", "rendered"])]
+    pub(crate) color: Color,
+
+    /// Show it in $PAGER, else in less, where standard output is a terminal
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) pager: bool,
+
+    /// Begin each line with its local time
     #[arg(long, short)]
     pub(crate) timestamps: bool,
 
@@ -236,4 +282,15 @@ pub(crate) struct Logs {
     /// Only one stream
     #[arg(long, value_name = "stdout|stderr", value_parser = streams())]
     pub(crate) stream: Option<Stream>,
+}
+
+/// Where colours stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// In a pipe or file, too
+    Always,
+    /// Nowhere
+    Never,
 }

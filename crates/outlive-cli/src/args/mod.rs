@@ -2,6 +2,7 @@
 
 mod agents;
 mod control;
+mod filters;
 mod looking;
 mod options;
 mod project;
@@ -11,16 +12,18 @@ mod upkeep;
 mod values;
 mod waiting;
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Attach, Jobs, Kill, Resize, Restart, Send};
-pub(crate) use self::looking::{Export, List, Logs, Play, Screen, Show};
+pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Restart, Send};
+pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Cursor, Deliver, Doctor, OnExit, Page, Probe};
+pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
 pub(crate) use self::values::Timeout;
 pub(crate) use self::waiting::Wait;
 
@@ -29,15 +32,16 @@ pub(crate) use self::waiting::Wait;
 /// A job outlives the program, terminal and connection that started it, and outlive itself. Start a command and get a
 /// handle at once; read what it prints; wait for its end; stop it with everything it started.
 #[derive(Debug, Parser)]
-#[command(name = "outlive", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "outlive", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "A JOB is an id (vite-3f9c), the beginning of one, or a name.\n\
 Jobs live in $OUTLIVE_HOME, else $XDG_STATE_HOME/outlive, else ~/.local/state/outlive.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) common: Common,
 
+    /// None: `outlive` alone.
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: Option<Verb>,
 }
 
 /// What goes with every verb.
@@ -79,7 +83,9 @@ pub(crate) struct Common {
 pub(crate) enum Verb {
     Run(Box<Run>),
     List(List),
+    Top(Top),
     Show(Show),
+    #[command(visible_alias = "log")]
     Logs(Logs),
     Screen(Screen),
     Export(Export),
@@ -98,12 +104,10 @@ pub(crate) enum Verb {
     ///
     /// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is
     /// paused is ended.
-    Pause(Jobs),
+    Pause(LiveJobs),
     /// Let paused jobs go on
-    Resume(Jobs),
-    /// Remove ended jobs with their output
-    #[command(visible_alias = "rm")]
-    Remove(Jobs),
+    Resume(LiveJobs),
+    Remove(Remove),
     Up(Up),
     Down(Down),
     Status(Status),
@@ -116,15 +120,40 @@ pub(crate) enum Verb {
     #[command(subcommand)]
     Agent(Agent),
     /// Remove now what the configuration no longer keeps
+    ///
+    /// Ended jobs stay for 7 days, and 20 GiB of them in all, unless `[retention]` of `config.toml` says otherwise. `outlive run` does
+    /// this by itself every ten minutes at most; `outlive rm` removes jobs whatever their age.
     Gc,
     Deliver(Deliver),
     Doctor(Doctor),
     Setup(Setup),
-    /// Print completions for a shell
+    /// Print the completion script of a shell; `outlive setup shell` installs it
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print help on a verb, or a guide
+    #[command(
+        after_help = "Guides: agents, clients, configuration, containment, inbox, output-forms, projects, recovery, scripts, sessions, \
+    terminals, waking-agents, whose-store."
+    )]
+    Help {
+        /// A verb (`run`, `session create`) or the name of a guide
+        #[arg(value_name = "TOPIC")]
+        topic: Vec<String>,
+    },
+    /// Write the manual pages into a directory
+    Man {
+        /// The directory, such as ~/.local/share/man/man1
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Tell a shell what may stand where the cursor is
+    #[command(hide = true)]
+    Complete(Complete),
+    /// Print the version
+    #[command(hide = true)]
+    Version,
     /// Start the jobs of a project in their order, in the background
     #[command(hide = true)]
     Converge(Converge),

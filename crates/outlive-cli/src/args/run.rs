@@ -12,20 +12,22 @@ use super::values::{Timeout, parse_label, parse_timeout, parse_variable};
 
 /// Start a command and return at once
 ///
-/// Prints the job's id. One argument is a line for the shell; after `--` come a program and its arguments as they are.
+/// Prints the job's id. A program and its arguments are started as they are: options of outlive stand before the program. One
+/// argument alone is a line for the shell; options may follow a line that has spaces.
 #[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:\n  \
-outlive run 'npm run dev' --name web\n  \
-outlive run -- cargo test --workspace\n  \
-outlive run --wait -- make          # stream the output, exit with make's code")]
+outlive run python3 -m http.server\n  \
+outlive run --name web 'npm run dev | tee web.log'\n  \
+outlive run --wait make -j8         # stream the output, exit with make's code\n  \
+outlive run -- './my program' x     # a program with a space in its name")]
 pub(crate) struct Run {
-    /// A line for the shell, as one argument
-    #[arg(value_name = "LINE")]
-    pub(crate) line: Vec<OsString>,
+    /// A program and its arguments, or a line for the shell as one argument
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    pub(crate) command: Vec<OsString>,
 
-    /// A program and its arguments, as they are
-    #[arg(last = true, value_name = "PROGRAM ARGS")]
-    pub(crate) argv: Vec<OsString>,
+    /// The command came after `--`: a program, also where it is one argument. Told from the words of the command line.
+    #[arg(skip)]
+    pub(crate) is_program: bool,
 
     /// The directory to start in
     #[arg(long, value_name = "DIR")]
@@ -63,7 +65,20 @@ pub(crate) struct Run {
     #[arg(long, conflicts_with_all = ["wait", "yield_after"])]
     pub(crate) auto_background: bool,
 
-    /// Stream its output and exit with its code; with a duration, wait at most this long
+    /// Stream its output and exit with its code; with a duration, wait at most this long. A pipe or file on standard input is passed
+    /// on to it
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "none", value_parser = parse_timeout)]
     pub(crate) wait: Option<Timeout>,
+
+    /// With --wait: Ctrl-C ends the job, and not only the waiting
+    #[arg(long, requires = "wait")]
+    pub(crate) kill_on_interrupt: bool,
+}
+
+impl Run {
+    /// Tells whether the command begins with a line for the shell: what follows that is no argument of a program.
+    pub(crate) fn begins_with_line(&self) -> bool {
+        let has_space = |word: &OsString| word.as_encoded_bytes().iter().any(u8::is_ascii_whitespace);
+        !self.is_program && self.command.first().is_some_and(has_space)
+    }
 }

@@ -1,5 +1,6 @@
 //! The store and the program itself.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -87,4 +88,15 @@ pub(crate) enum Page {
     Profiles,
     /// The JSON Schema of `outlive.toml`.
     ProjectSchema,
+}
+
+/// What a shell asks where the tab key is pressed.
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// The number of the word at the cursor, from 0
+    pub(crate) place: usize,
+
+    /// The words of the command line
+    #[arg(last = true)]
+    pub(crate) words: Vec<OsString>,
 }

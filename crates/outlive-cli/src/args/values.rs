@@ -9,6 +9,8 @@ use outlive::duration::{QuantityError, parse_duration};
 use outlive::{Budget, Nonce, Running, Signal, Sizing, Stream, Timestamp};
 use outlive_mcp::Profile;
 
+use crate::local_time;
+
 pub(super) fn streams() -> impl TypedValueParser<Value = Stream> {
     let words = [(Stream::Stdout, "Standard output"), (Stream::Stderr, "Standard error")]
         .map(|(stream, help)| PossibleValue::new(stream.word()).help(help));
@@ -55,14 +57,7 @@ pub(super) fn parse_speed(text: &str) -> Result<f64, &'static str> {
 }
 
 pub(super) fn parse_time(text: &str) -> Result<Timestamp, String> {
-    match parse_duration(text) {
-        Ok(ago) => {
-            let ago = u64::try_from(ago.as_micros()).unwrap_or(u64::MAX);
-            Ok(Timestamp(outlive_sys::clock::wall_us().saturating_sub(ago)))
-        }
-        Err(error @ QuantityError::TooLong) => Err(error.to_string()),
-        Err(_) => Timestamp::parse(text).map_err(|error| error.to_string()),
-    }
+    local_time::parse(text, Timestamp(outlive_sys::clock::wall_us()))
 }
 
 pub(super) fn parse_budget(text: &str) -> Result<Budget, String> {

@@ -12,11 +12,12 @@ use outlive::duration::parse_duration;
 /// default) or for one of them (`--any`); the end of a job ends the waiting for it, too. Jobs are named, or those of a group, or
 /// with --session alone all that are live in it now.
 ///
-/// Exits with 0 when what was waited for came, however jobs ended; with 4 when the time is over, and the jobs go on; with 6
-/// when it can no longer come: a job ended first, was not ready in its time, or printed what --fail-match looks for.
+/// Exits with 0 when what was waited for came and every job that has ended was successful, with 7 when one was not; with 4 when
+/// the time is over, and the jobs go on; with 6 when it can no longer come: a job ended first, was not ready in its time, or
+/// printed what --fail-match looks for.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-outlive wait tests                           # until it has ended\n  \
+outlive wait tests && outlive run deploy.sh  # until it has ended, and only if it was successful\n  \
 outlive wait web --ready --timeout 1m        # as `run --ready-…` said\n  \
 outlive wait web --match 'listening on' --fail-match 'EADDRINUSE'\n  \
 outlive wait setup --input                   # until it wants an answer, see `outlive send`\n  \
@@ -82,6 +83,14 @@ pub(crate) struct Wait {
     /// With --event: after this sequence, and not only from now on
     #[arg(long, value_name = "SEQ", requires = "event", help_heading = "Conditions")]
     pub(crate) since: Option<u64>,
+
+    /// Exit with the code of the job, as `run --wait` does; for one job, and its end
+    #[arg(long, conflicts_with_all = ["group", "all", "any", "ready", "matches", "fail_match", "port", "http", "idle", "input", "event"])]
+    pub(crate) exit_code: bool,
+
+    /// Then ring the terminal's bell, with a notification in terminals that show them
+    #[arg(long)]
+    pub(crate) bell: bool,
 
     /// Wait at most this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]

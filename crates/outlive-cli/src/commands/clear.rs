@@ -7,7 +7,7 @@ use crate::commands::{Context, each};
 use crate::failure::Failure;
 
 pub(crate) fn run(context: &Context, arguments: &Jobs) -> Result<ExitCode, Failure> {
-    each(context, &arguments.jobs, "cleared", |job| {
+    each(context, context.find_each(&arguments.jobs), "cleared", |job| {
         context.store.clear(job).map_err(|error| Failure::from(error).during("clear"))
     })
 }

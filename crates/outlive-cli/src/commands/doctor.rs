@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::Doctor;
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure};
+use crate::progress::meanwhile;
 use crate::render::{Rows, answer, one_line, survival};
 
 #[derive(Serialize)]
@@ -18,6 +19,8 @@ struct Report {
     keeper: Option<String>,
     jobs: usize,
     live: usize,
+    /// Live jobs whose keeper has no guard.
+    unguarded: Vec<outlive::JobId>,
     machine: Machine,
     /// What can hold a job together here, the best first.
     containment: Vec<outlive::Level>,
@@ -38,7 +41,9 @@ struct FindingObject {
 
 pub(crate) fn run(context: &Context, arguments: &Doctor) -> Result<ExitCode, Failure> {
     let store = &context.store;
-    let examination = store.examine(arguments.fix).map_err(|error| Failure::other("doctor", &error))?;
+    let examine = || store.examine(arguments.fix);
+    let examination = meanwhile(context.is_json, || "examining the store".to_owned(), examine);
+    let examination = examination.map_err(|error| Failure::other("doctor", &error))?;
     let is_open = examination.findings.iter().any(|finding| !finding.is_handled);
     let report = Report {
         store: store.root().display().to_string(),
@@ -46,6 +51,7 @@ pub(crate) fn run(context: &Context, arguments: &Doctor) -> Result<ExitCode, Fai
         keeper: store.keeper_program().map(|path| path.display().to_string()),
         jobs: examination.jobs,
         live: examination.live,
+        unguarded: examination.unguarded,
         machine: Machine::here(store.root()),
         containment: outlive::levels(),
         allowances: store.allowances(),
@@ -71,6 +77,12 @@ fn text(report: &Report) -> String {
     let others = others.map(|other| format!("{other} was started by another version"));
     rows.add("keeper", std::iter::once(format!("{keeper}, {version}")).chain(others));
     rows.add("jobs", Some(format!("{}, {} live", report.jobs, report.live)));
+    let kept = match (report.live, report.unguarded.as_slice()) {
+        (0, _) => vec![],
+        (_, []) => vec!["each live job has a keeper, and a guard that goes on if that dies".to_owned()],
+        (_, jobs) => jobs.iter().map(|job| format!("{job} has a keeper and no guard")).collect(),
+    };
+    rows.add("guards", kept);
     rows.add("kernel", Some(&report.machine.kernel));
     let there = report.machine.features.iter().filter(|feature| feature.available);
     rows.add("has", Some(there.map(|feature| feature.name).collect::<Vec<_>>().join(", ")));

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::args;
 use crate::commands::Context;
 use crate::failure::{Failure, INTERRUPTED};
+use crate::local_time;
 use crate::render::{note, one_line, print};
 
 /// How often to look where the kernel cannot tell of all sessions, or of new ones.
@@ -204,5 +205,6 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
     }
     let whose = if context.session.is_none() { format!("{session} ") } else { String::new() };
     let tail = outlive::quoted(tail.as_deref().unwrap_or_default());
-    Ok(format!("{} {whose}{} {}{more}\n{tail}", event.at, event.job, event.event.word()))
+    let at = local_time::shown_exactly(event.at);
+    Ok(format!("{at} {whose}{} {}{more}\n{tail}", event.job, event.event.word()))
 }

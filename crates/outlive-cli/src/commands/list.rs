@@ -1,17 +1,49 @@
 //! `outlive list`.
 
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use outlive::{Job, JobObject, Listeners, NEWER, Port, State, Usage};
+use outlive::duration::format_duration;
+use outlive::{Code, Job, JobObject, Listeners, NEWER, Port, SessionName, State, Timestamp, Usage};
+use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
+use outlive_sys::{clock, poll, terminal};
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use crate::args::List;
 use crate::commands::Context;
 use crate::failure::{Failure, chain};
 use crate::render::{
-    colour, is_coloured, note, one_line, port_list, print, print_json, table, usage_cells, width,
+    colour, counted, cut, is_coloured, note, one_line, port_list, print, print_json, short_state, table,
+    usage_cells, width,
 };
+
+/// How many ended jobs are shown unless another number is given: what a person remembers.
+const LAST: usize = 10;
+
+/// A command that is longer is cut in a pipe, too: a line of a list stays a line on a screen.
+const LONGEST_COMMAND: usize = 60;
+
+/// The directory is shown where that leaves room for the command.
+const WIDE: usize = 120;
+
+/// The least room for the command; columns that can be done without make way for it.
+const LEAST_COMMAND: usize = 20;
+
+/// The place of the status in a row.
+const STATUS: usize = 1;
+
+/// As much of a status as any word without a reason takes.
+const LEAST_STATUS: usize = 9;
+
+/// Longer words for a status are cut, a longer directory loses its beginning: neither is to crowd out the command.
+const LONGEST_STATUS: usize = 32;
+const LONGEST_DIRECTORY: usize = 32;
+
+/// How often `--watch` looks.
+const WATCH: Duration = Duration::from_secs(1);
 
 /// A job, and what was looked up because it was asked for.
 struct Listed {
@@ -34,30 +66,13 @@ struct ListedObject<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
-    let listing = context.list("list")?.with_labels(&arguments.label);
-    // The session of a damaged job is not known, so a list of one session leaves it out.
-    for damaged in listing.damaged.iter().filter(|_| context.session.is_none()) {
-        let name = one_line(&damaged.name.to_string_lossy());
-        note(&if damaged.error.is_newer() {
-            format!("outlive: warning: {name} {NEWER}")
-        } else if damaged.error.is_certain() {
-            format!("outlive: warning: {name} is damaged; outlive doctor --fix moves it out of the way")
-        } else {
-            format!("outlive: warning: {name} could not be read: {}", chain(&damaged.error))
-        });
+    if let Some(session) = &context.session {
+        refuse_unknown(context, session)?;
     }
-    let mut listeners = Listeners::new();
-    let jobs: Vec<Listed> = listing
-        .jobs
-        .into_iter()
-        .filter(|job| arguments.group.is_none() || job.spec().options.group == arguments.group)
-        .filter_map(|job| {
-            let state = job.state(&context.store);
-            context.store.probe_in_passing(&job, &state);
-            let is_listed = !state.is_removed() && (!arguments.live || state.is_live());
-            is_listed.then(|| look_up(context, arguments, &mut listeners, job, state))
-        })
-        .collect();
+    if arguments.watch {
+        return watch(context, arguments);
+    }
+    let mut jobs = listed(context, arguments)?;
     for listed in &jobs {
         if !listed.state.newer.is_empty() {
             note(&format!("outlive: warning: {} {NEWER}", listed.job.id()));
@@ -70,24 +85,56 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
     if context.is_json {
         return print_json(&jobs.iter().map(object).collect::<Vec<_>>());
     }
-    if jobs.is_empty() {
-        note(if arguments.live { "no live jobs" } else { "no jobs; start one with: outlive run 'LINE'" });
+    let left_out = leave_out(&mut jobs, arguments);
+    if jobs.is_empty() && left_out == 0 {
+        note(nothing(arguments));
         return Ok(ExitCode::SUCCESS);
     }
-    let has_sessions = jobs.iter().any(|listed| listed.job.session() != jobs[0].job.session());
-    let mut rows = vec![header(arguments, has_sessions)];
-    rows.extend(jobs.iter().map(|listed| row(listed, has_sessions)));
-    let is_coloured = is_coloured();
-    let mut text = table(&rows, width(), |line, column, cell| match (line, column) {
-        (0, _) | (_, 0) | (_, 2..) => cell.to_owned(),
-        (line, _) => colour(jobs[line - 1].state.status, cell, is_coloured),
-    });
-    if has_sessions && arguments.usage {
-        text.push('\n');
-        text.push_str(&table(&sums(&jobs), width(), |_, _, cell| cell.to_owned()));
+    print(&text(&jobs, arguments));
+    if left_out > 0 {
+        note(&more(left_out));
     }
-    print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a session that has neither jobs nor settings: most likely its name was mistyped.
+fn refuse_unknown(context: &Context, session: &SessionName) -> Result<(), Failure> {
+    if *session == SessionName::default() || context.store.session(session).is_ok() {
+        return Ok(());
+    }
+    let sessions = context.store.list_sessions().map_err(|error| Failure::other("list", &error))?;
+    let names: Vec<String> = sessions.iter().map(|session| session.name.to_string()).collect();
+    let hint = match names.as_slice() {
+        [] => "there is none yet; `outlive run --session NAME` starts one".to_owned(),
+        names => format!("there are: {}", names.join(", ")),
+    };
+    let message = format!("there is no session {:?}", session.as_str());
+    Err(Failure::new(Code::NotFound, message).during("list").hint(hint))
+}
+
+fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
+    let listing = context.list("list")?;
+    // The session of a damaged job is not known, so a list of one session leaves it out.
+    for damaged in listing.damaged.iter().filter(|_| context.session.is_none() && !arguments.watch) {
+        let name = one_line(&damaged.name.to_string_lossy());
+        note(&if damaged.error.is_newer() {
+            format!("outlive: warning: {name} {NEWER}")
+        } else if damaged.error.is_certain() {
+            format!("outlive: warning: {name} is damaged; outlive doctor --fix moves it out of the way")
+        } else {
+            format!("outlive: warning: {name} could not be read: {}", chain(&damaged.error))
+        });
+    }
+    let mut listeners = Listeners::new();
+    let jobs = listing.jobs.into_iter().filter(|job| arguments.filters.fits(job)).filter_map(|job| {
+        let state = job.state(&context.store);
+        context.store.probe_in_passing(&job, &state);
+        let is_listed = !state.is_removed()
+            && (!arguments.live || state.is_live())
+            && arguments.filters.fits_state(&state);
+        is_listed.then(|| look_up(context, arguments, &mut listeners, job, state))
+    });
+    Ok(jobs.collect())
 }
 
 /// Looks only where that was asked for: processes are many, and a list is made often.
@@ -104,8 +151,115 @@ fn object(listed: &Listed) -> ListedObject<'_> {
     ListedObject { job, usage: listed.usage.as_ref(), ports: listed.ports.as_ref() }
 }
 
-fn header(arguments: &List, has_sessions: bool) -> Vec<String> {
-    let mut header = vec!["JOB", "STATUS", "TIME"];
+/// Leaves out all but the last ended jobs; returns how many.
+fn leave_out(jobs: &mut Vec<Listed>, arguments: &List) -> usize {
+    let ended = jobs.iter().filter(|listed| !listed.state.is_live()).count();
+    let last = if arguments.all { ended } else { arguments.last.unwrap_or(LAST) };
+    let left_out = ended.saturating_sub(last);
+    let mut to_skip = left_out;
+    jobs.retain(|listed| {
+        let is_skipped = to_skip > 0 && !listed.state.is_live();
+        to_skip -= usize::from(is_skipped);
+        !is_skipped
+    });
+    left_out
+}
+
+fn nothing(arguments: &List) -> &'static str {
+    match (arguments.live, arguments.filters.is_empty()) {
+        (_, false) => "no such jobs",
+        (true, true) => "no live jobs",
+        (false, true) => "no jobs; start one with: outlive run COMMAND",
+    }
+}
+
+fn more(left_out: usize) -> String {
+    let count = counted(u64::try_from(left_out).unwrap_or(u64::MAX), "job has", "jobs have");
+    format!("{count} ended before these; `outlive list --all` shows them")
+}
+
+/// Draws the list in place until Ctrl-C: each line over the one that stood there.
+fn watch(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
+    let stdout = io::stdout();
+    if context.is_json || !stdout.is_terminal() {
+        let hint = "in a script: outlive events --follow tells of every change";
+        return Err(Failure::usage("list: --watch needs a terminal", hint));
+    }
+    catch_interrupt();
+    let mut drawn = 0;
+    while !interrupted() {
+        let mut jobs = listed(context, arguments)?;
+        let left_out = leave_out(&mut jobs, arguments);
+        let mut lines: Vec<String> = match jobs.as_slice() {
+            [] => vec![nothing(arguments).to_owned()],
+            jobs => text(jobs, arguments).lines().map(str::to_owned).collect(),
+        };
+        if left_out > 0 {
+            lines.push(cut(&more(left_out), width().unwrap_or(WIDE)));
+        }
+        // The newest are at the end; the header stays.
+        let rows = terminal::size(&stdout).map_or(24, |(_, rows)| usize::from(rows));
+        if lines.len() >= rows {
+            lines.drain(1..=(lines.len() + 1 - rows));
+        }
+        let up = if drawn == 0 { String::new() } else { format!("\x1b[{drawn}A") };
+        let frame: String = lines.iter().map(|line| format!("{line}\x1b[K\n")).collect();
+        print(&format!("\x1b[?2026h\r{up}{frame}\x1b[J\x1b[?2026l"));
+        drawn = lines.len();
+        if let Some(interrupt) = interrupt_fd() {
+            poll::readable(interrupt, Some(WATCH)).map_err(|error| Failure::other("list", &error))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(jobs: &[Listed], arguments: &List) -> String {
+    let width = width().filter(|_| !arguments.no_trunc);
+    let has_sessions = jobs.iter().any(|listed| listed.job.session() != jobs[0].job.session());
+    let has_directory = width.is_some_and(|width| width >= WIDE);
+    let mut rows = vec![header(arguments, has_sessions, has_directory)];
+    rows.extend(jobs.iter().map(|listed| row(listed, arguments, has_sessions, has_directory)));
+    if let Some(width) = width {
+        make_room(&mut rows, width);
+    }
+    let is_coloured = is_coloured();
+    let mut text = table(&rows, width, |line, column, cell| match (line, column) {
+        (1.., STATUS) => colour(jobs[line - 1].state.status, cell, is_coloured),
+        _ => cell.to_owned(),
+    });
+    if has_sessions && arguments.usage {
+        text.push('\n');
+        text.push_str(&table(&sums(jobs), width, |_, _, cell| cell.to_owned()));
+    }
+    text
+}
+
+/// Takes columns away, the least important first, until the command has room in a terminal; at last it cuts the status.
+fn make_room(rows: &mut [Vec<String>], width: usize) {
+    for name in ["DIRECTORY", "STARTED", "SESSION", "PROCS", "TIME"] {
+        if missing(rows, width) == 0 {
+            return;
+        }
+        if let Some(column) = rows[0].iter().position(|header| header == name) {
+            rows.iter_mut().for_each(|row| drop(row.remove(column)));
+        }
+    }
+    let room = longest(rows, STATUS).saturating_sub(missing(rows, width)).max(LEAST_STATUS);
+    rows.iter_mut().for_each(|row| row[STATUS] = cut(&row[STATUS], room));
+}
+
+/// Returns how much room the command lacks.
+fn missing(rows: &[Vec<String>], width: usize) -> usize {
+    let used: usize = (0..rows[0].len() - 1).map(|column| longest(rows, column) + 2).sum();
+    (used + LEAST_COMMAND).saturating_sub(width)
+}
+
+fn longest(rows: &[Vec<String>], column: usize) -> usize {
+    rows.iter().map(|row| row[column].width()).max().unwrap_or(0)
+}
+
+fn header(arguments: &List, has_sessions: bool, has_directory: bool) -> Vec<String> {
+    let mut header = vec!["JOB", "STATUS", "STARTED", "TIME"];
     if has_sessions {
         header.push("SESSION");
     }
@@ -115,29 +269,56 @@ fn header(arguments: &List, has_sessions: bool) -> Vec<String> {
     if arguments.ports {
         header.push("PORTS");
     }
+    if has_directory {
+        header.push("DIRECTORY");
+    }
     header.push("COMMAND");
     header.into_iter().map(str::to_owned).collect()
 }
 
-fn row(listed: &Listed, has_sessions: bool) -> Vec<String> {
+fn row(listed: &Listed, arguments: &List, has_sessions: bool, has_directory: bool) -> Vec<String> {
     let Listed { job, state, usage, ports } = listed;
-    let mut status = state.words();
-    if let Some(outlive::WaitStatus::Exited { code: code @ 1.. }) =
-        state.outcome.as_ref().map(|outcome| outcome.wait_status)
-    {
-        status = format!("{status} ({code})");
-    }
-    let time = state.runtime_ms().map_or_else(|| "-".to_owned(), outlive::duration::format_duration);
+    let unknown = || "-".to_owned();
     let spec = job.spec();
-    let mut row = vec![spec.job.to_string(), status, time];
+    let started = state.meta.as_ref().and_then(|meta| meta.started);
+    let status = cut(&short_state(state), LONGEST_STATUS);
+    let time = state.runtime_ms().map_or_else(unknown, format_duration);
+    let mut row = vec![spec.job.to_string(), status, started.map_or_else(unknown, ago), time];
     if has_sessions {
-        row.push(listed.job.session().to_string());
+        row.push(job.session().to_string());
     }
     row.extend(usage.iter().flat_map(usage_cells));
     row.extend(ports.iter().map(|ports| port_list(ports.as_deref().unwrap_or_default())));
+    if has_directory {
+        row.push(directory(&spec.cwd.to_lossy()));
+    }
     let command = one_line(&spec.command_line());
-    row.push(job.name().map_or(command.clone(), |name| format!("{}: {command}", one_line(name))));
+    let command = job.name().map_or(command.clone(), |name| format!("{}: {command}", one_line(name)));
+    // A terminal's width decides there.
+    let is_cut = !arguments.no_trunc && width().is_none();
+    row.push(if is_cut { cut(&command, LONGEST_COMMAND) } else { command });
     row
+}
+
+/// Writes how long ago a time was, in one unit.
+fn ago(time: Timestamp) -> String {
+    let seconds = clock::wall_us().saturating_sub(time.0) / 1_000_000;
+    let (count, unit) = match seconds {
+        0..60 => (seconds, 's'),
+        60..3600 => (seconds / 60, 'm'),
+        3600..86_400 => (seconds / 3600, 'h'),
+        _ => (seconds / 86_400, 'd'),
+    };
+    format!("{count}{unit} ago")
+}
+
+/// Writes a directory with the home as `~`; of a long one the end.
+fn directory(path: &str) -> String {
+    let path = one_line(path);
+    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1);
+    let short = home.and_then(|home| path.strip_prefix(&home).map(|rest| format!("~{rest}"))).unwrap_or(path);
+    let longer = short.chars().count().saturating_sub(LONGEST_DIRECTORY);
+    if longer == 0 { short } else { format!("…{}", short.chars().skip(longer + 1).collect::<String>()) }
 }
 
 /// Sums up what the listed jobs of each session use.

@@ -3,6 +3,7 @@
 mod agent;
 mod attach;
 mod clear;
+mod complete;
 mod completions;
 mod cursor;
 mod deliver;
@@ -10,12 +11,15 @@ mod doctor;
 mod events;
 mod export;
 mod gc;
+mod help;
 mod inbox;
 mod kill;
 mod list;
 mod logs;
+mod man;
 mod mcp;
 mod on_exit;
+mod overview;
 mod pause;
 mod play;
 mod probe;
@@ -30,6 +34,8 @@ mod send;
 mod session;
 mod setup;
 mod show;
+mod top;
+mod version;
 mod wait;
 
 use std::collections::BTreeMap;
@@ -37,7 +43,7 @@ use std::process::ExitCode;
 
 use outlive::{Code, Job, Lease, Listing, SessionName, SpareKeeper, Store};
 
-use crate::args::{Arguments, Verb};
+use crate::args::{Arguments, LiveJobs, Verb};
 use crate::failure::{Failure, report};
 use crate::{reference, render};
 
@@ -81,6 +87,31 @@ impl Context {
         (jobs, failed)
     }
 
+    /// Finds the jobs that are named, or those live ones, all or of a group, of which `is_meant` tells by whether they are paused. The
+    /// job that this program runs in is meant only where it is named.
+    pub(crate) fn find_live(
+        &self,
+        what: &str,
+        arguments: &LiveJobs,
+        is_meant: impl Fn(bool) -> bool,
+    ) -> Result<(Vec<Job>, Option<ExitCode>), Failure> {
+        let mut jobs = match (&arguments.group, arguments.all) {
+            (Some(group), _) => self.of_group(what, group)?,
+            (None, true) => self.list(what)?.jobs,
+            (None, false) if arguments.jobs.is_empty() => return Err(unnamed(what, "--group NAME or --all")),
+            (None, false) => return Ok(self.find_each(&arguments.jobs)),
+        };
+        jobs.retain(|job| {
+            let state = job.state(&self.store);
+            let is_paused = state.meta.as_ref().is_some_and(|meta| meta.paused);
+            state.is_live() && !state.is_elsewhere() && is_meant(is_paused) && !self.store.is_inside(job)
+        });
+        if jobs.is_empty() {
+            render::note(&format!("no live jobs to {what}"));
+        }
+        Ok((jobs, None))
+    }
+
     /// Lists the jobs of a group, ended ones too.
     pub(crate) fn of_group(&self, what: &str, group: &str) -> Result<Vec<Job>, Failure> {
         let mut jobs = self.list(what)?.jobs;
@@ -102,24 +133,31 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     // A keeper that is ready already has the rights that this program had.
     let spare = spare.filter(|_| !arguments.common.as_owner);
     match arguments.verb {
-        Verb::Completions { shell } => return Ok(completions::run(shell)),
+        Some(Verb::Help { topic }) => return help::run(&topic),
+        Some(Verb::Man { directory }) => return man::run(&directory),
+        Some(Verb::Complete(asked)) => return Ok(complete::run(&asked)),
+        Some(Verb::Completions { shell }) => return Ok(completions::run(shell)),
         // What is wrong with the store does not concern the clients' settings.
-        Verb::Setup(setup) => {
+        Some(Verb::Setup(setup)) => {
             return setup::run(&setup, arguments.common.session.as_ref(), arguments.common.json);
         }
-        Verb::Cursor(asked) => return cursor::run(&asked),
-        Verb::OnExit(asked) => return on_exit::run(&asked),
-        Verb::Reference { page } => {
+        Some(Verb::Cursor(asked)) => return cursor::run(&asked),
+        Some(Verb::OnExit(asked)) => return on_exit::run(&asked),
+        Some(Verb::Reference { page }) => {
             render::print(&reference::page(page));
             return Ok(ExitCode::SUCCESS);
         }
+        Some(Verb::Version) => return version::run(arguments.common.json),
         _ => {}
     }
     let store = Store::open()?.with_self_as_keeper().with_self_as_helper().with_spare_keeper(spare);
-    if let Verb::Mcp(mcp) = arguments.verb {
+    if let Some(Verb::Mcp(mcp)) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
-    if !matches!(arguments.verb, Verb::Deliver(_)) {
+    if let Some(Verb::Top(top)) = arguments.verb {
+        return top::run(store, top, arguments.common.session);
+    }
+    if !matches!(arguments.verb, Some(Verb::Deliver(_))) {
         for warning in store.take_up_notices() {
             render::note(&format!("outlive: warning: {warning}"));
         }
@@ -128,7 +166,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let session = arguments.common.session;
     let lease = session.clone().or_else(|| inherited_session().ok()).and_then(|name| store.hold_lease(&name));
     let context = Context { store, is_json: arguments.common.json, session, reader, _lease: lease };
-    match arguments.verb {
+    let Some(verb) = arguments.verb else { return overview::run(&context) };
+    match verb {
         Verb::Run(run) => run::run(&context, *run),
         Verb::List(list) => list::run(&context, &list),
         Verb::Show(show) => show::run(&context, &show),
@@ -160,11 +199,16 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Top(_)
+        | Verb::Complete(_)
         | Verb::Completions { .. }
+        | Verb::Help { .. }
+        | Verb::Man { .. }
         | Verb::Cursor(_)
         | Verb::OnExit(_)
         | Verb::Reference { .. }
-        | Verb::Setup(_) => Ok(ExitCode::SUCCESS),
+        | Verb::Setup(_)
+        | Verb::Version => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -178,16 +222,22 @@ fn inherited_session() -> Result<SessionName, Failure> {
     }
 }
 
-/// Does something to each of several jobs. What fails for one is reported, and the others go on; where several are given, each
-/// that it was done to is printed with `done`, and with `--json` all of them are under that name. Returns the first failure's
-/// exit status.
+/// Refuses a verb for several jobs that names none of them.
+pub(crate) fn unnamed(verb: &str, conditions: &str) -> Failure {
+    let hint = format!("name jobs, or say which with {conditions}");
+    Failure::usage(format!("{verb}: no job is named"), hint)
+}
+
+/// Does something to each of several jobs that were found. What fails for one is reported, and the others go on; each that it was
+/// done to is printed with `done`, and with `--json` all of them are under that name. Returns the first failure's exit status.
 pub(crate) fn each(
     context: &Context,
-    references: &[String],
+    (jobs, mut failed): (Vec<Job>, Option<ExitCode>),
     done: &str,
     act: impl Fn(&Job) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    let (jobs, mut failed) = context.find_each(references);
+    // Where no job was found, the failures are the whole answer.
+    let has_answer = !jobs.is_empty() || failed.is_none();
     let mut ids = Vec::new();
     for job in &jobs {
         match act(job) {
@@ -198,12 +248,11 @@ pub(crate) fn each(
                 continue;
             }
         }
-        if !context.is_json && references.len() > 1 {
-            render::print(&format!("{} {done}\n", job.id()));
+        if !context.is_json {
+            render::print(&format!("{} {}\n", job.id(), done.replace('_', " ")));
         }
     }
-    // Where no job was found, the failures are the whole answer.
-    if context.is_json && !jobs.is_empty() {
+    if context.is_json && has_answer {
         render::print_json(&BTreeMap::from([(done, ids)]))?;
     }
     Ok(failed.unwrap_or(ExitCode::SUCCESS))

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use crate::args::Jobs;
+use crate::args::LiveJobs;
 use crate::commands::{Context, each};
 use crate::failure::Failure;
 
-pub(crate) fn run(context: &Context, arguments: &Jobs) -> Result<ExitCode, Failure> {
-    each(context, &arguments.jobs, "paused", |job| {
+pub(crate) fn run(context: &Context, arguments: &LiveJobs) -> Result<ExitCode, Failure> {
+    let jobs = context.find_live("pause", arguments, |is_paused| !is_paused)?;
+    each(context, jobs, "paused", |job| {
         context.store.pause(job).map_err(|error| Failure::from(error).during("pause"))
     })
 }

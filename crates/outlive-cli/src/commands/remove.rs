@@ -2,16 +2,52 @@
 
 use std::process::ExitCode;
 
-use crate::args::Jobs;
-use crate::commands::{Context, each};
-use crate::failure::Failure;
+use outlive::{Job, RemoveError};
+use outlive_sys::clock;
 
-pub(crate) fn run(context: &Context, arguments: &Jobs) -> Result<ExitCode, Failure> {
-    each(context, &arguments.jobs, "removed", |job| {
+use crate::args::Remove;
+use crate::commands::{Context, each, unnamed};
+use crate::failure::Failure;
+use crate::render::note;
+
+pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Failure> {
+    let found = match arguments.jobs.as_slice() {
+        [] => (ended(context, arguments)?, None),
+        named => context.find_each(named),
+    };
+    let done = if arguments.dry_run { "would_be_removed" } else { "removed" };
+    each(context, found, done, |job| {
+        let is_live = job.state(&context.store).is_live();
+        if arguments.dry_run {
+            return if is_live { Err(RemoveError::Live(job.id().clone()).into()) } else { Ok(()) };
+        }
         // A reader that removes a job knows that it has ended.
-        if !job.state(&context.store).is_live() {
+        if !is_live {
             job.mark_delivered(&context.reader);
         }
         Ok(context.store.remove(job)?)
     })
+}
+
+/// Finds the ended jobs that meet every condition. Without one nothing is meant, least of all everything.
+fn ended(context: &Context, arguments: &Remove) -> Result<Vec<Job>, Failure> {
+    if !arguments.ended && arguments.older.is_none() && arguments.filters.is_empty() {
+        return Err(unnamed("remove", "--ended, --failed, --group NAME or --older 2d"));
+    }
+    let oldest = arguments
+        .older
+        .map(|older| clock::wall_us().saturating_sub(u64::try_from(older.as_micros()).unwrap_or(u64::MAX)));
+    let mut jobs = context.list("remove")?.jobs;
+    jobs.retain(|job| {
+        if !arguments.filters.fits(job) {
+            return false;
+        }
+        let state = job.state(&context.store);
+        let is_old = |oldest| state.outcome.as_ref().is_some_and(|outcome| outcome.ended.0 < oldest);
+        !state.is_live() && arguments.filters.fits_state(&state) && oldest.is_none_or(is_old)
+    });
+    if jobs.is_empty() {
+        note("no such ended jobs");
+    }
+    Ok(jobs)
 }

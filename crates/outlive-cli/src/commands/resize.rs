@@ -7,7 +7,7 @@ use crate::commands::{Context, each};
 use crate::failure::Failure;
 
 pub(crate) fn run(context: &Context, arguments: &Resize) -> Result<ExitCode, Failure> {
-    each(context, std::slice::from_ref(&arguments.job), "resized", |job| {
+    each(context, context.find_each(std::slice::from_ref(&arguments.job)), "resized", |job| {
         context.store.resize(job, arguments.size).map_err(|error| Failure::from(error).during("resize"))
     })
 }

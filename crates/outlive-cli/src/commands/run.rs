@@ -1,13 +1,16 @@
 //! `outlive run`: start a job, and wait for it where that was asked.
 
-use std::io::{self, IsTerminal};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Code, Ensured, Followed, Follower, Job, JobObject, Output, Piece, Request, Sizing,
-    Status, Stream, TerminalSize, WaitStatus,
+    AutoBackground, Code, Ensured, Followed, Follower, Job, JobChoices, JobObject, Kill, Output, Piece,
+    Request, Sizing, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
 };
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
@@ -23,9 +26,16 @@ use crate::render::{ending, note, print, print_json};
 /// A pipe that can be written to takes so many bytes at once (POSIX: `PIPE_BUF`; macOS has 512, Linux 4096).
 const PIPE_ROOM: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
 
+/// How much of our own input is passed on at a time.
+const INPUT_PIECE: usize = 64 << 10;
+
+/// A command may leave its input unread for as long as it lives; no clock overflows by so much.
+const INPUT_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Failure> {
     let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
-    let (is_auto, is_ensured) = (arguments.auto_background, arguments.ensure);
+    let (is_auto, is_ensured, kills) =
+        (arguments.auto_background, arguments.ensure, arguments.kill_on_interrupt);
     let choices = &mut arguments.options.0;
     // A person who waits for a job in a terminal is in it.
     let is_interactive = wait.is_some_and(|limit| limit.0.is_none())
@@ -35,6 +45,12 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     if is_interactive && choices.size.is_none() {
         choices.size =
             terminal::size(io::stdout()).map(|(columns, rows)| Some(TerminalSize::new(columns, rows)));
+    }
+    let has_open_input = choices.stdin == Some(Stdin::Open);
+    // What is typed or piped belongs to the job that it was given to, and not to one that runs already.
+    let passes_input = wait.is_some() && !is_interactive && !is_ensured && passes_input(choices);
+    if passes_input {
+        choices.stdin = Some(Stdin::Open);
     }
     let request = request(context, arguments)?;
     if wait.is_some() || yield_limit.is_some() || is_auto {
@@ -52,9 +68,14 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
         Ensured::Running(job) => (job, None),
         Ensured::Changed(job, changed) => return Err(other(&job, &changed)),
     };
+    if passes_input {
+        pass_on_input(&job)?;
+    } else if wait.is_some() && has_open_input {
+        note(&format!("outlive: its input is open: outlive send {0} TEXT, outlive send {0} --eof", job.id()));
+    }
     match (wait, yield_limit) {
         (Some(_), _) if is_interactive => interact(context, &job),
-        (Some(limit), _) => follow(context, &job, limit),
+        (Some(limit), _) => follow(context, &job, limit, kills),
         (None, Some(limit)) => yield_when(context, &job, &Patience::within(Some(limit))),
         (None, None) if is_auto => yield_when(context, &job, &Patience::by_rule(&job)),
         (None, None) => announce(context, &job, pid),
@@ -70,6 +91,41 @@ fn other(job: &Job, changed: &[&str]) -> Failure {
         .hint(format!("leave it as it is, or replace it: outlive kill {id}, then run this again"))
 }
 
+/// Tells whether our own standard input goes to the job that is waited for: a pipe or a file, and where its input was asked to be
+/// open also what is typed.
+fn passes_input(choices: &JobChoices) -> bool {
+    let is_piped = || {
+        let kind = File::from(io::stdin().as_fd().try_clone_to_owned()?).metadata()?.file_type();
+        io::Result::Ok(kind.is_fifo() || kind.is_file())
+    };
+    match choices.stdin {
+        Some(Stdin::Null) => false,
+        Some(Stdin::Open) if io::stdin().is_terminal() => true,
+        Some(Stdin::Open) | None => is_piped().unwrap_or(false),
+    }
+}
+
+/// Writes our standard input to the job as it comes, and its end, until the job has ended. This program does not wait for that.
+fn pass_on_input(job: &Job) -> Result<(), Failure> {
+    let store = Store::open()?;
+    let job = store.find(job.id().as_str(), None)?;
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; INPUT_PIECE];
+        loop {
+            match io::stdin().read(&mut buffer) {
+                Ok(0) => break,
+                // A job that has ended or closed its input reads no more.
+                Ok(count) if store.write_stdin(&job, &buffer[..count], INPUT_LIMIT).is_err() => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        store.close_stdin(&job).ok();
+    });
+    Ok(())
+}
+
 /// Shows the job in this terminal, and takes its exit status.
 fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
     let prefix = Prefix::parse(attach::PREFIX).unwrap_or_default();
@@ -79,7 +135,7 @@ fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
             attach::print_last(job)?;
             ended(context, job, true)
         }
-        Left::Detached => {
+        Left::Detached | Left::Told => {
             note(&format!("detached; {0} goes on: outlive attach {0}", job.id()));
             Ok(ExitCode::SUCCESS)
         }
@@ -88,13 +144,28 @@ fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
 }
 
 fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
-    let hint = "one argument is a line for the shell; a program and its arguments come after --: outlive run -- sleep 300";
-    let mut request = match (arguments.line.as_slice(), arguments.argv.is_empty()) {
-        ([line], true) => Request::shell(line),
-        ([], false) => Request::argv(arguments.argv),
-        ([], true) => return Err(Failure::usage("run: there is no command to run", hint)),
-        (_, true) => return Err(Failure::usage("run: the line is more than one argument", hint)),
-        (_, false) => return Err(Failure::usage("run: give a line or a program after --, not both", hint)),
+    let hint = "a line for the shell is one argument, in quotes; a program comes with its arguments: outlive run sleep 300";
+    if arguments.options.0.timeout == Some(Some(0)) {
+        let hint = "without --timeout, and with --timeout none, it runs as long as it takes";
+        return Err(Failure::usage("run: --timeout 0 would end it at once", hint));
+    }
+    let is_line = arguments.begins_with_line();
+    let mut request = match arguments.command.as_slice() {
+        [] => return Err(Failure::usage("run: there is no command to run", hint)),
+        [line] if !arguments.is_program => Request::shell(line),
+        [line, word, ..] if is_line => {
+            let (line, word) = (line.to_string_lossy(), word.to_string_lossy());
+            let message = format!("run: more words follow the line {line:?}: {word:?}");
+            let hint = "put all of it into the quotes; if it is a program with a space in its name, write -- before it";
+            return Err(Failure::usage(message, hint));
+        }
+        [variable, ..] if !arguments.is_program && is_assignment(variable) => {
+            let variable = variable.to_string_lossy();
+            let message = format!("run: {variable} is a variable, and no program");
+            let hint = format!("outlive run --env {variable} …, or put the whole line into quotes");
+            return Err(Failure::usage(message, hint));
+        }
+        _ => Request::argv(arguments.command),
     };
     request =
         request.session(context.own_session()?).reader(context.reader.clone()).options(arguments.options.0);
@@ -114,6 +185,13 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
         request = request.label(name, value);
     }
     Ok(request)
+}
+
+/// Tells whether a shell would take the word for a variable: `NODE_ENV=test`.
+fn is_assignment(word: &OsStr) -> bool {
+    let name = word.as_encoded_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+    let is_name = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    name.len() < word.len() && is_name && name.first().is_some_and(|byte| !byte.is_ascii_digit())
 }
 
 /// Prints the id; `pid` is that of a job that was started just now.
@@ -214,10 +292,16 @@ fn stream(
 }
 
 /// Streams the output and takes the command's exit status.
-fn follow(context: &Context, job: &Job, limit: Timeout) -> Result<ExitCode, Failure> {
+fn follow(context: &Context, job: &Job, limit: Timeout, kills: bool) -> Result<ExitCode, Failure> {
     // A script that wants the object reads the output with `logs`.
     match stream(context, job, &Patience::within(limit.0), |_| {})? {
         Streamed::Ended => ended(context, job, true),
+        Streamed::LetGo if kills => {
+            let request = Kill { by: "Ctrl-C of outlive run".to_owned(), ..Kill::default() };
+            context.store.kill(job, &request).map_err(|error| Failure::from(error).during("run"))?;
+            note(&format!("\noutlive: {} ended", job.id()));
+            Ok(ExitCode::from(INTERRUPTED))
+        }
         Streamed::LetGo => Ok(let_go(job)),
         Streamed::TimeOver(_) => {
             let message = format!("run: {} is still running", job.id());
@@ -356,13 +440,17 @@ fn ended(context: &Context, job: &Job, prints_object: bool) -> Result<ExitCode, 
     }
     job.mark_seen();
     job.mark_delivered(&context.reader);
+    Ok(own_code(&state))
+}
+
+/// Returns the exit status that says how an ended job exited.
+pub(crate) fn own_code(state: &State) -> ExitCode {
     let is_lost = state.status == Status::Lost;
-    let code = match state.outcome.map(|outcome| outcome.wait_status) {
+    ExitCode::from(match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
         // The record of a lost job is incomplete: 0 would claim a success.
         Some(WaitStatus::Exited { code: 0 }) if is_lost => FAILED,
         Some(WaitStatus::Exited { code }) => u8::try_from(code).unwrap_or(FAILED),
         Some(WaitStatus::Signaled { signal, .. }) => u8::try_from(128 + signal).unwrap_or(FAILED),
         Some(WaitStatus::Unknown) | None => FAILED,
-    };
-    Ok(ExitCode::from(code))
+    })
 }

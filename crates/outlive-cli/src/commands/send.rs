@@ -13,7 +13,7 @@ use crate::args::Send;
 use crate::commands::Context;
 use crate::commands::screen::no_terminal;
 use crate::failure::Failure;
-use crate::render::{note, print_json};
+use crate::render::{counted, note, print, print_json};
 
 /// How long a command may leave its input unread before the writer is told.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -94,6 +94,10 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
     if context.is_json {
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
+    let sent = (bytes > 0 || !arguments.eof).then(|| counted(bytes, "byte sent", "bytes sent"));
+    let closed = arguments.eof.then(|| "its input closed".to_owned());
+    let said: Vec<String> = sent.into_iter().chain(closed).collect();
+    print(&format!("{}: {}\n", job.id(), said.join(", ")));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,6 +11,7 @@ use outlive::{RawText, Running, SessionError, SessionName, SessionObject};
 use crate::args::Session;
 use crate::commands::{Context, each};
 use crate::failure::Failure;
+use crate::local_time;
 use crate::render::{counted, note, one_line, print, print_json, table, usage_cells, width};
 
 pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Failure> {
@@ -19,9 +20,9 @@ pub(crate) fn run(context: &Context, arguments: Session) -> Result<ExitCode, Fai
         Session::List { usage } => list(context, usage),
         Session::Show { name, show_env } => show(context, name, show_env),
         Session::Close { name, running } => close(context, &name, running),
-        Session::Transfer { jobs, to } => {
-            each(context, &jobs, "transferred", |job| Ok(context.store.transfer(job, &to)?))
-        }
+        Session::Transfer { jobs, to } => each(context, context.find_each(&jobs), "transferred", |job| {
+            Ok(context.store.transfer(job, &to)?)
+        }),
     }
 }
 
@@ -115,8 +116,8 @@ fn show(context: &Context, name: Option<SessionName>, with_values: bool) -> Resu
     for (name, value) in &object.env {
         line("variable", Some(format!("{name}={value}")));
     }
-    line("made", object.created_at);
-    line("closed", object.closed_at);
+    line("made", object.created_at.as_deref().map(local_time::of_object));
+    line("closed", object.closed_at.as_deref().map(local_time::of_object));
     line("live", Some(count(object.live, &object.live_jobs)));
     line("ended", Some(object.ended.to_string()));
     if let Some(usage) = object.usage.filter(|_| object.live > 0) {

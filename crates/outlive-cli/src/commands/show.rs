@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::args::Show;
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::local_time;
 use crate::render::{
     Rows, colour, counted, is_coloured, note, one_line, port_list, print, print_json, survival, table, width,
 };
@@ -36,6 +37,7 @@ struct Shown<'a> {
     env_set: BTreeMap<String, String>,
     env_unset: &'a [String],
     keeper_pid: Option<i32>,
+    guard_pid: Option<i32>,
     closed_at: Option<String>,
     on_exit: Option<OnExit>,
     webhook: Option<Webhook>,
@@ -96,7 +98,8 @@ fn shown<'a>(
     let spec = job.spec();
     let options = &spec.options;
     let value = |value: &str| if show_env { value.to_owned() } else { "***".to_owned() };
-    let keeper = state.meta.as_ref().and_then(|meta| meta.keeper);
+    let is_kept = state.is_live() && !state.is_orphaned();
+    let [keeper, guard] = state.meta.as_ref().map_or([None; 2], |meta| [meta.keeper, meta.guard]);
     Shown {
         job: object,
         argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
@@ -108,7 +111,8 @@ fn shown<'a>(
         options: shown_options().map(|option| (option.name, option.json(options))).collect(),
         env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
         env_unset: &spec.env_unset,
-        keeper_pid: keeper.filter(|_| state.is_live() && !state.is_orphaned()).map(|keeper| keeper.pid),
+        keeper_pid: keeper.filter(|_| is_kept).map(|keeper| keeper.pid),
+        guard_pid: guard.filter(|_| is_kept).map(|guard| guard.pid),
         closed_at: state.closed.map(|closed| closed.closed.to_string()),
         on_exit: job.on_exit(state),
         webhook: job.webhook(&context.store, state),
@@ -128,7 +132,7 @@ fn shown_options() -> impl Iterator<Item = &'static JobOption> {
 
 fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     let job = shown.job;
-    let status = state.words();
+    let status = state.words().replace('_', " ");
     let mut rows = Rows::default();
     rows.add("job", Some(job.job.to_string()));
     rows.add("name", &job.name);
@@ -136,7 +140,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("ready", ready_line(job));
     rows.add("awaits", awaits_line(job));
     rows.add("reason", &job.reason);
-    rows.add("recorded until", &job.recorded_until);
+    rows.add("recorded until", job.recorded_until.as_deref().map(local_time::of_object));
     rows.add("command", Some(&job.command));
     rows.add("directory", Some(&job.cwd));
     rows.add("session", Some(&job.session));
@@ -145,8 +149,9 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("previous", job.previous.as_ref().map(ToString::to_string));
     rows.add("pid", job.pid.map(|pid| pid.to_string()));
     rows.add("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
-    rows.add("started", &job.started_at);
-    rows.add("ended", &job.ended_at);
+    rows.add("guard", shown.guard_pid.map(|pid| format!("pid {pid}")));
+    rows.add("started", job.started_at.as_deref().map(local_time::of_object));
+    rows.add("ended", job.ended_at.as_deref().map(local_time::of_object));
     rows.add("runtime", job.runtime_ms.map(format_duration));
     rows.add("timeout", shown.timeout_ms.map(format_duration));
     rows.add("grace", Some(format_duration(shown.grace_ms)));
@@ -181,7 +186,8 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     for name in shown.env_unset {
         rows.add("unset", Some(name));
     }
-    rows.add("survives", survival(&shown.survives));
+    // What has ended has nothing to survive.
+    rows.add("survives", survival(&shown.survives).into_iter().filter(|_| state.is_live()));
     rows.add("files", Some(&shown.directory));
     let is_coloured = is_coloured();
     rows.text(|column, cell| match column {
@@ -230,12 +236,21 @@ fn webhook_line(webhook: &Webhook) -> String {
 fn awaits_line(job: &JobObject) -> Option<String> {
     let awaits = job.awaits.as_ref()?;
     let hint = awaits.hint(&job.job).map(|hint| format!("; {hint}"));
-    Some(format!("{} since {}{}", awaits.sentence(), awaits.since, hint.unwrap_or_default()))
+    Some(format!(
+        "{} since {}{}",
+        awaits.sentence(),
+        local_time::of_object(&awaits.since),
+        hint.unwrap_or_default()
+    ))
 }
 
 /// Tells whether it is ready; `None` where nothing was said about when it would be.
 fn ready_line(job: &JobObject) -> Option<String> {
-    let since = job.ready_at.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
+    let since = job
+        .ready_at
+        .as_deref()
+        .map(|at| format!(", since {}", local_time::of_object(at)))
+        .unwrap_or_default();
     let url = job.ready_url.as_ref().map(|url| format!(", {url}")).unwrap_or_default();
     job.ready.map(|is_ready| format!("{}{since}{url}", if is_ready { "yes" } else { "no" }))
 }

@@ -1,5 +1,6 @@
 //! `outlive wait`: for the end of jobs, or for what comes before it.
 
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +14,9 @@ use serde_json::Value;
 use crate::args::Wait;
 use crate::commands::Context;
 use crate::commands::events::{self, Gap};
-use crate::failure::Failure;
+use crate::commands::run::own_code;
+use crate::failure::{Failure, UNSUCCESSFUL};
+use crate::progress::meanwhile;
 use crate::render::{ending, one_line, print, print_json};
 
 /// How much of the output's end comes with the answer.
@@ -44,6 +47,14 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failure> {
+    if arguments.timeout.is_some_and(|limit| limit.is_zero()) {
+        let hint = "without --timeout it waits as long as it takes; --timeout 1ms only looks";
+        return Err(Failure::usage("wait: --timeout 0 leaves no time to wait", hint));
+    }
+    if arguments.exit_code && arguments.jobs.len() != 1 {
+        let hint = "without --exit-code, `wait` tells of several by 0 and 7";
+        return Err(Failure::usage("wait: --exit-code is for one job", hint));
+    }
     let conditions = conditions(arguments)?;
     let jobs = chosen(context, arguments)?;
     for job in jobs.iter().filter(|job| job.spec().ready().is_some()) {
@@ -59,7 +70,8 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
         limit: arguments.timeout,
         stop: None,
     };
-    let result = context.store.wait_for(&wanted)?;
+    let is_at = || still_waiting(context, &jobs);
+    let result = meanwhile(context.is_json, is_at, || context.store.wait_for(&wanted))?;
     let objects: Vec<JobObject> =
         jobs.iter().zip(&result.states).map(|(job, state)| JobObject::new(job, state)).collect();
     if context.is_json {
@@ -67,12 +79,48 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     } else {
         tell(context, &objects, &result, arguments)?;
     }
+    if arguments.bell {
+        ring(&objects, &result);
+    }
     // Marked only after the answer was printed: if this program dies before, the inbox has the ending.
     for (job, _) in jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended()) {
         job.mark_seen();
         job.mark_delivered(&context.reader);
     }
-    if result.is_reached { Ok(ExitCode::SUCCESS) } else { Err(failure(&objects, &result, arguments)) }
+    if !result.is_reached {
+        return Err(failure(&objects, &result, arguments));
+    }
+    if let ([state], true) = (result.states.as_slice(), arguments.exit_code) {
+        return Ok(own_code(state));
+    }
+    let has_failed = |status: Status| status.has_ended() && status != Status::Completed;
+    let failed = objects.iter().any(|object| has_failed(object.status));
+    Ok(if failed { ExitCode::from(UNSUCCESSFUL) } else { ExitCode::SUCCESS })
+}
+
+/// Rings the bell of the terminal, and lets it show a notification (OSC 9) where it can; without a terminal nothing happens.
+fn ring(objects: &[JobObject], result: &WaitResult) {
+    let job = result.job.and_then(|at| objects.get(at));
+    let text = job.map_or_else(|| "outlive wait is over".to_owned(), ending);
+    let text = format!("\x1b]9;{text}\x07\x07");
+    if io::stderr().is_terminal() {
+        write!(io::stderr().lock(), "{text}").ok();
+    } else if io::stdout().is_terminal() {
+        print(&text);
+    }
+}
+
+/// Names the first job that has not ended, how many more there are, and its last line.
+fn still_waiting(context: &Context, jobs: &[Job]) -> String {
+    let mut live = jobs.iter().filter(|job| !job.state(&context.store).status.has_ended());
+    let Some(first) = live.next() else { return "waiting".to_owned() };
+    let more = match live.count() {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let tail = outlive::tail_text(first, TAIL_BYTES).unwrap_or_default();
+    let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    format!("{}{more}: {last}", first.id())
 }
 
 fn conditions(arguments: &Wait) -> Result<Conditions, Failure> {
@@ -215,10 +263,11 @@ fn failure(objects: &[JobObject], result: &WaitResult, arguments: &Wait) -> Fail
             [] => "nothing has happened".to_owned(),
             waiting => format!("still running: {}", waiting.join(", ")),
         };
-        return Failure::timed_out(
-            format!("wait: {what}"),
-            "they go on; wait again, or stop them with outlive kill",
-        );
+        let hint = match waiting.as_slice() {
+            [job] => format!("it goes on; wait again, or end it with: outlive kill {job}"),
+            _ => "they go on; wait again, or end them with: outlive kill".to_owned(),
+        };
+        return Failure::timed_out(format!("wait: {what}"), hint);
     }
     let Some(object) = result.job.map(|at| &objects[at]) else {
         return Failure::not_reached("wait: no job is live", "`outlive list` shows those that have ended");

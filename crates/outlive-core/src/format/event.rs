@@ -33,7 +33,9 @@ words! {
         AwaitsInput = "awaits_input",
         /// Its main process has ended, or never started.
         Exited = "exited",
-        /// Its keeper died, and the command continues.
+        /// Its keeper died, and its guard goes on as the keeper; nothing was lost.
+        KeeperReplaced = "keeper_replaced",
+        /// Its keeper died and its guard with it, and the command continues.
         Orphaned = "orphaned",
         /// It ended without a keeper; how may be unknown.
         Lost = "lost",

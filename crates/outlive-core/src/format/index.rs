@@ -198,6 +198,17 @@ impl Chunker {
         self.before.dropped = record.before.dropped;
     }
 
+    /// Goes on after the last record of an index, of whose chunk no byte was counted yet.
+    pub fn resume(&mut self, record: &Record) {
+        (self.end, self.before) = (record.offset, record.before);
+        self.began(record);
+    }
+
+    /// Returns the stream of the chunk that goes on.
+    pub fn stream(&self) -> Option<Stream> {
+        self.current.map(|(stream, ..)| stream)
+    }
+
     /// Makes the next byte begin a chunk, whatever came before it.
     pub fn interrupt(&mut self) {
         self.current = None;

@@ -27,6 +27,12 @@ pub struct Meta {
     pub status: OrNewer<Status>,
     /// The keeper; none in a snapshot that no keeper wrote.
     pub keeper: Option<Process>,
+    /// The process that goes on if the keeper dies; none of a keeper that has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Process>,
+    /// The process that the control groups are named after; none: the keeper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Process>,
     /// The main process; none if the command was never executed.
     pub command: Option<Process>,
     /// When it was started.

@@ -155,6 +155,34 @@ impl Kind for Millis {
     }
 }
 
+/// A time after which something is ended, in milliseconds; 0 is none.
+#[derive(Debug)]
+pub struct Deadline;
+
+impl Kind for Deadline {
+    type Value = u64;
+    type Given = Duration;
+    const FORM: Form = Millis::FORM;
+
+    fn take(given: Duration) -> u64 {
+        Millis::take(given)
+    }
+
+    fn parse(text: &[u8], now: Timestamp) -> Result<u64, String> {
+        match Millis::parse(text, now)? {
+            0 => {
+                Err("a job that may run for no time cannot run: write 10s or 5m, or none for no limit"
+                    .to_owned())
+            }
+            millis => Ok(millis),
+        }
+    }
+
+    fn format(value: &u64) -> String {
+        Millis::format(value)
+    }
+}
+
 /// A whole number within bounds.
 #[derive(Debug)]
 pub struct Whole<T, const LEAST: i64, const MOST: i64 = { i64::MAX }>(PhantomData<T>);

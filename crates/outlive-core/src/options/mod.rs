@@ -15,7 +15,7 @@ pub use declare::{JobOption, Surfaces};
 pub use field::Field;
 
 use declare::RUN;
-use kinds::{Cpus, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
+use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
 
 use crate::containment::{Level, Survivors};
 use crate::spec::{Lifetime, Stdin};
@@ -30,13 +30,13 @@ job_options! {
         group: Maybe<String> as group = None, "NAME", RUN.mcp("group", "Group, for wait and kill");
 
         /// End it after this time; `none` for never
-        timeout: OrOff<Millis> as timeout_ms = None, "DURATION",
+        timeout: OrOff<Deadline> as timeout_ms = None, "DURATION",
             RUN.config().mcp("timeout_ms", "Kill it after so long");
 
         /// Time between TERM and KILL
         grace: Millis as grace_ms = 5_000, "DURATION", RUN.config();
 
-        /// Standard input: nothing (this is the default), or what `outlive send` writes
+        /// Standard input: null for nothing, open for what `outlive send` writes; without it null, or with --wait a pipe or file
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
 
         /// Run it in a terminal of its own, as programs expect that ask, draw or colour; `attach` shows it, `send` types into it
@@ -105,6 +105,9 @@ job_options! {
 
         /// When it has ended, send the notice to this address
         webhook: Maybe<String> as webhook, "URL", RUN.under("At its end");
+
+        /// When it has ended, show a notification on the desktop, where there is one
+        notify: bool as notify, "true|false", RUN.under("At its end").show();
     }
 }
 

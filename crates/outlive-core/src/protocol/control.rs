@@ -82,6 +82,15 @@ impl Hello {
     }
 }
 
+/// Where a piece of input belongs: a request that is sent again, because the keeper died meanwhile, repeats nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// A random number that the writer has for all its pieces; 0: it has none, and sends nothing twice.
+    pub client: u64,
+    /// How many bytes it has sent before this piece.
+    pub offset: u64,
+}
+
 /// What a front end asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
@@ -102,7 +111,7 @@ pub enum Request {
         by: String,
     },
     /// Write this to the command's standard input. The answer comes when the keeper has it in its bounded buffer.
-    Input(Vec<u8>),
+    Input(Vec<u8>, Place),
     /// Close the command's standard input once it has read what was written before.
     Eof,
     /// Drop the output so far. Offsets and line numbers continue.
@@ -125,7 +134,7 @@ pub enum Request {
         sizing: Sizing,
     },
     /// As [`Request::Input`], typed by a person: this viewer is the one that was used last.
-    Keys(Vec<u8>),
+    Keys(Vec<u8>, Place),
     /// Look now what the job waits for, and say what `meta.json` says, with that.
     Awaits,
 }
@@ -138,7 +147,9 @@ impl Request {
             Self::Kill { signal, grace_ms, by } => {
                 Writer::new(KILL).i32(*signal).option_u64(*grace_ms).bytes(by.as_bytes()).finish()
             }
-            Self::Input(bytes) => Writer::new(INPUT).bytes(bytes).finish(),
+            Self::Input(bytes, place) => {
+                Writer::new(INPUT).bytes(bytes).u64(place.client).u64(place.offset).finish()
+            }
             Self::Eof => Writer::new(EOF).finish(),
             Self::Clear => Writer::new(CLEAR).finish(),
             Self::Pause => Writer::new(PAUSE).finish(),
@@ -154,7 +165,9 @@ impl Request {
                 .u32(size.rows().into())
                 .bytes(sizing.word().as_bytes())
                 .finish(),
-            Self::Keys(bytes) => Writer::new(KEYS).bytes(bytes).finish(),
+            Self::Keys(bytes, place) => {
+                Writer::new(KEYS).bytes(bytes).u64(place.client).u64(place.offset).finish()
+            }
         }
     }
 
@@ -168,7 +181,7 @@ impl Request {
         Ok(match kind {
             SIGNAL => Self::Signal { signal: reader.i32()?, by: reader.text()? },
             KILL => Self::Kill { signal: reader.i32()?, grace_ms: reader.option_u64()?, by: reader.text()? },
-            INPUT => Self::Input(reader.bytes()?.to_vec()),
+            INPUT => Self::Input(reader.bytes()?.to_vec(), place(&mut reader)),
             EOF => Self::Eof,
             CLEAR => Self::Clear,
             PAUSE => Self::Pause,
@@ -181,10 +194,16 @@ impl Request {
                 size: size(&mut reader)?,
                 sizing: Sizing::parse(&reader.text()?).ok_or(WireError::Value)?,
             },
-            KEYS => Self::Keys(reader.bytes()?.to_vec()),
+            KEYS => Self::Keys(reader.bytes()?.to_vec(), place(&mut reader)),
             other => return Err(WireError::Type(other)),
         })
     }
+}
+
+/// Reads where a piece of input belongs; earlier front ends do not say it.
+fn place(reader: &mut Reader<'_>) -> Place {
+    let place = reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()? }));
+    place.unwrap_or_default()
 }
 
 fn size(reader: &mut Reader<'_>) -> Result<TerminalSize, WireError> {
@@ -298,7 +317,7 @@ mod tests {
             Request::Signal { signal: 10, by: "cli".into() },
             Request::Kill { signal: 15, grace_ms: Some(1), by: String::new() },
             Request::Kill { signal: 9, grace_ms: None, by: "x".into() },
-            Request::Input(vec![0, 255, b'\n']),
+            Request::Input(vec![0, 255, b'\n'], Place { client: 7, offset: 1 << 40 }),
             Request::Eof,
             Request::Clear,
             Request::Pause,
@@ -308,7 +327,7 @@ mod tests {
             Request::Awaits,
             Request::Resize(TerminalSize::new(80, 24)),
             Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
-            Request::Keys(b"\x1b[A".to_vec()),
+            Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3 }),
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }

@@ -224,6 +224,11 @@ impl Default for Queries {
 }
 
 impl Queries {
+    /// Returns how many bytes are behind it: all but those of a sequence that has begun.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
     /// Takes the next bytes, and hands over each query with the offset of its end, counted from the first byte of the stream.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Query<'_>, u64)) {
         let position = &mut self.position;

@@ -50,10 +50,6 @@ impl Budget {
         let takes = |limit: Option<u64>, used: u64| limit.is_none_or(|limit| used <= limit);
         takes(self.lines, used.lines) && takes(self.bytes, used.bytes) && takes(self.tokens, used.tokens)
     }
-
-    fn is_unlimited(self) -> bool {
-        self == Self::default()
-    }
 }
 
 /// Estimates how many tokens a text is for a language model: one for every four bytes, rounded up.
@@ -108,8 +104,21 @@ pub struct Omitted<T> {
     pub first: T,
     /// The last of them.
     pub last: T,
-    /// Error messages among them.
+    /// Error messages among them, each with its context, and warnings as far as they had room beside the errors.
     pub rescued: Vec<T>,
+    /// How many error messages are among them, rescued or not.
+    pub errors: u64,
+}
+
+/// What a line means to a reader with little room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weight {
+    /// Nothing is known of it.
+    Plain,
+    /// It looks like a warning.
+    Warning,
+    /// It looks like an error message.
+    Error,
 }
 
 /// Fits lines into a budget while they come.
@@ -121,13 +130,40 @@ pub struct Fitter<T> {
     head: Vec<T>,
     head_used: Used,
     is_head_full: bool,
-    tail: VecDeque<(T, u64, bool)>,
+    tail: VecDeque<(T, u64, Weight)>,
     tail_used: Used,
-    rescued: VecDeque<(T, u64)>,
-    rescued_used: Used,
+    errors: Rescued<T>,
+    warnings: Rescued<T>,
+    /// How many lines after an error are rescued with it.
+    context: u64,
+    context_left: u64,
+    error_count: u64,
     omitted: Used,
     /// The first and the last line that were left out.
     bounds: Option<(T, T)>,
+}
+
+/// Lines that were left out and are shown all the same: the last that have room, with the place of each.
+#[derive(Debug)]
+struct Rescued<T> {
+    lines: VecDeque<(u64, T, u64)>,
+    used: Used,
+}
+
+impl<T> Rescued<T> {
+    fn new() -> Self {
+        Self { lines: VecDeque::new(), used: Used::default() }
+    }
+
+    /// Of what has no room, what came first goes: what went wrong last is nearest to the end.
+    fn push(&mut self, place: u64, line: T, bytes: u64, budget: Budget) {
+        self.lines.push_back((place, line, bytes));
+        self.used = self.used.plus(bytes);
+        while !budget.takes(&self.used) {
+            let Some((_, _, bytes)) = self.lines.pop_front() else { break };
+            self.used = self.used.minus(bytes);
+        }
+    }
 }
 
 impl<T: Clone> Fitter<T> {
@@ -135,6 +171,12 @@ impl<T: Clone> Fitter<T> {
     /// limit takes all.
     pub fn new(budget: Budget) -> Self {
         Self::with_parts(budget.part(3, 10), budget.part(1, 10), budget.part(6, 10))
+    }
+
+    /// Divides a budget for a reader that needs the reasons: two tenths for the beginning, four for what is rescued, with so many
+    /// lines after each error, four for the end.
+    pub fn for_reasons(budget: Budget, context: u64) -> Self {
+        Self { context, ..Self::with_parts(budget.part(2, 10), budget.part(4, 10), budget.part(4, 10)) }
     }
 
     /// Asks for so many lines of the beginning and of the end.
@@ -153,8 +195,11 @@ impl<T: Clone> Fitter<T> {
             is_head_full: false,
             tail: VecDeque::new(),
             tail_used: Used::default(),
-            rescued: VecDeque::new(),
-            rescued_used: Used::default(),
+            errors: Rescued::new(),
+            warnings: Rescued::new(),
+            context: 0,
+            context_left: 0,
+            error_count: 0,
             omitted: Used::default(),
             bounds: None,
         }
@@ -162,6 +207,11 @@ impl<T: Clone> Fitter<T> {
 
     /// Takes the next line, of so many bytes, and whether it is an error message.
     pub fn push(&mut self, line: T, bytes: u64, is_error: bool) {
+        self.push_as(line, bytes, if is_error { Weight::Error } else { Weight::Plain });
+    }
+
+    /// Takes the next line, of so many bytes.
+    pub fn push_as(&mut self, line: T, bytes: u64, weight: Weight) {
         let used = self.head_used.plus(bytes);
         if !self.is_head_full && self.head_budget.takes(&used) {
             self.head_used = used;
@@ -169,41 +219,57 @@ impl<T: Clone> Fitter<T> {
             return;
         }
         self.is_head_full = true;
-        self.tail.push_back((line, bytes, is_error));
+        self.tail.push_back((line, bytes, weight));
         self.tail_used = self.tail_used.plus(bytes);
         while !self.tail_budget.takes(&self.tail_used) {
-            let Some((line, bytes, is_error)) = self.tail.pop_front() else { break };
+            let Some((line, bytes, weight)) = self.tail.pop_front() else { break };
             self.tail_used = self.tail_used.minus(bytes);
-            self.omit(line, bytes, is_error);
+            self.omit(line, bytes, weight);
         }
     }
 
-    /// Leaves a line out. Of the errors the last ones are kept: what went wrong last is nearest to the end.
-    fn omit(&mut self, line: T, bytes: u64, is_error: bool) {
+    /// Leaves a line out.
+    fn omit(&mut self, line: T, bytes: u64, weight: Weight) {
         self.omitted = self.omitted.plus(bytes);
         match &mut self.bounds {
             Some((_, last)) => *last = line.clone(),
             None => self.bounds = Some((line.clone(), line.clone())),
         }
-        if !is_error || self.rescue_budget.is_unlimited() {
-            return;
-        }
-        self.rescued.push_back((line, bytes));
-        self.rescued_used = self.rescued_used.plus(bytes);
-        while !self.rescue_budget.takes(&self.rescued_used) {
-            let Some((_, bytes)) = self.rescued.pop_front() else { break };
-            self.rescued_used = self.rescued_used.minus(bytes);
+        let (place, budget) = (self.omitted.lines, self.rescue_budget);
+        let is_context = self.context_left > 0;
+        self.context_left = self.context_left.saturating_sub(1);
+        match weight {
+            Weight::Error => {
+                self.error_count += 1;
+                self.context_left = self.context;
+                self.errors.push(place, line, bytes, budget);
+            }
+            _ if is_context => self.errors.push(place, line, bytes, budget),
+            Weight::Warning => self.warnings.push(place, line, bytes, budget),
+            Weight::Plain => {}
         }
     }
 
     /// Returns what has room.
     pub fn finish(self) -> Fitted<T> {
+        let mut rescued = self.errors;
+        // Warnings take what errors leave.
+        for (place, line, bytes) in self.warnings.lines.into_iter().rev() {
+            let used = rescued.used.plus(bytes);
+            if !self.rescue_budget.takes(&used) {
+                break;
+            }
+            rescued.used = used;
+            rescued.lines.push_back((place, line, bytes));
+        }
+        rescued.lines.make_contiguous().sort_by_key(|(place, ..)| *place);
         let omitted = self.bounds.map(|(first, last)| Omitted {
             lines: self.omitted.lines,
             bytes: self.omitted.bytes,
             first,
             last,
-            rescued: self.rescued.into_iter().map(|(line, _)| line).collect(),
+            rescued: rescued.lines.into_iter().map(|(_, line, _)| line).collect(),
+            errors: self.error_count,
         });
         Fitted { head: self.head, omitted, tail: self.tail.into_iter().map(|(line, ..)| line).collect() }
     }
@@ -211,10 +277,36 @@ impl<T: Clone> Fitter<T> {
 
 /// Tells whether a line looks like an error message.
 pub fn looks_like_error(line: &[u8]) -> bool {
-    const WORDS: &[&[u8]] =
-        &[b"error", b"fail", b"panic", b"exception", b"fatal", b"traceback", b"cannot", b"denied"];
-    let lower: Vec<u8> = line.iter().take(2000).map(u8::to_ascii_lowercase).collect();
-    WORDS.iter().any(|word| memchr::memmem::find(&lower, word).is_some())
+    weigh(line) == Weight::Error
+}
+
+/// Guesses what a line means.
+pub fn weigh(line: &[u8]) -> Weight {
+    const ERRORS: &[&[u8]] =
+        &[b"error", b"fail", b"panic", b"exception", b"fatal", b"traceback", b"cannot", b"denied", b"not ok"];
+    let line = &line[..line.len().min(2000)];
+    let lower = line.to_ascii_lowercase();
+    // The beginnings of lines of pytest that explain a failure.
+    if line.starts_with(b"E   ") || ERRORS.iter().any(|word| stands_in(word, line, &lower)) {
+        Weight::Error
+    } else if stands_in(b"warn", line, &lower) {
+        Weight::Warning
+    } else {
+        Weight::Plain
+    }
+}
+
+/// Tells whether a word stands in a line at the beginning of a word (`TypeError` has two, `thiserror` one), and not as none of it
+/// (`0 errors`).
+fn stands_in(word: &[u8], line: &[u8], lower: &[u8]) -> bool {
+    memchr::memmem::find_iter(lower, word).any(|at| {
+        let is_inside = at > 0 && line[at - 1].is_ascii_lowercase() && line[at].is_ascii_lowercase();
+        let before = lower[..at].trim_ascii_end();
+        let is_none = before == b"no"
+            || before.ends_with(b" no")
+            || before.strip_suffix(b"0").is_some_and(|before| !before.last().is_some_and(u8::is_ascii_digit));
+        !is_inside && !is_none
+    })
 }
 
 #[cfg(test)]
@@ -247,6 +339,7 @@ mod tests {
             let rescued = fitted.omitted.iter().flat_map(|omitted| &omitted.rescued);
             let shown: Vec<u64> = fitted.head.iter().chain(rescued).chain(&fitted.tail).map(|&line| sizes[line]).collect();
             prop_assert!(lines.is_none_or(|limit| shown.len() as u64 <= limit));
+            prop_assert!(fitted.omitted.as_ref().is_none_or(|omitted| omitted.rescued.is_sorted()));
             prop_assert!(bytes.is_none_or(|limit| shown.iter().sum::<u64>() <= limit));
             prop_assert!(budget != Budget::default() || left_out == 0);
         }
@@ -262,6 +355,48 @@ mod tests {
         assert_eq!(fitted.omitted.unwrap().rescued, [300, 500]);
         assert!(looks_like_error(b"src/x.rs:3: ERROR: no"));
         assert!(!looks_like_error(b"all 12 passed"));
+    }
+
+    #[test]
+    fn errors_come_with_what_follows_and_before_warnings() {
+        let budget = Budget { bytes: Some(200), ..Budget::default() };
+        let rescued = |weigh: fn(u64) -> Weight| {
+            let mut fitter = Fitter::for_reasons(budget, 2);
+            (0..1000).for_each(|number| fitter.push_as(number, 10, weigh(number)));
+            let omitted = fitter.finish().omitted.unwrap();
+            (omitted.rescued, omitted.errors)
+        };
+        let warning = |number| if number % 100 == 50 { Weight::Warning } else { Weight::Plain };
+        assert_eq!(rescued(warning), (vec![250, 350, 450, 550, 650, 750, 850, 950], 0));
+        let both = |number| match number {
+            300 | 500 => Weight::Error,
+            250 | 310 | 900 => Weight::Warning,
+            _ => Weight::Plain,
+        };
+        assert_eq!(rescued(both), (vec![300, 301, 302, 310, 500, 501, 502, 900], 2));
+        let many = |number| if number % 5 == 0 { Weight::Error } else { Weight::Plain };
+        let (lines, count) = rescued(many);
+        assert_eq!(lines.len(), 8);
+        assert!(count > 150, "{count}");
+    }
+
+    #[test]
+    fn words_are_errors_where_they_mean_one() {
+        for (line, weight) in [
+            ("TypeError: x is not a function", Weight::Error),
+            ("E       assert 1 == 2", Weight::Error),
+            ("not ok 3 - sums", Weight::Error),
+            ("10 errors", Weight::Error),
+            ("test result: FAILED. 9 passed; 3 failed", Weight::Error),
+            ("   Compiling thiserror v2.0.1", Weight::Plain),
+            ("0 errors, 0 failures", Weight::Plain),
+            ("no errors found", Weight::Plain),
+            ("warning: unused variable", Weight::Warning),
+            ("WARN deprecated inflight@1.0.6", Weight::Warning),
+            ("0 warnings", Weight::Plain),
+        ] {
+            assert_eq!(weigh(line.as_bytes()), weight, "{line}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub mod budget;
 pub mod characters;
 pub mod context;
 pub mod cursor;
+pub mod display;
 pub mod lines;
 pub mod plain;
 pub mod rendered;

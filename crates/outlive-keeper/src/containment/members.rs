@@ -15,7 +15,18 @@ impl Containment {
     /// Lists the live processes of the job. Another keeper below is a job of its own, and so is all below it.
     pub(crate) fn members(&self) -> Vec<Member> {
         let me = i32::try_from(std::process::id()).unwrap_or(0);
-        let mut found = tree::below(me, |member| !self.is_other(member.id.pid));
+        let root = self.root.map_or(me, |root| root.pid);
+        let mut found = tree::below(root, |member| !self.is_other(member.id.pid));
+        if let Some(root) = self.root {
+            match Stat::read(root.pid).filter(|stat| stat.id == root) {
+                Some(stat) if !stat.has_ended() => {
+                    found.insert(0, Member { id: stat.id, parent: stat.parent, state: stat.state });
+                }
+                // What was below it is below init now.
+                Some(_) => {}
+                None => found.clear(),
+            }
+        }
         let Some(group) = &self.group else { return found };
         let inside = group.members();
         // An inner job whose keeper died is below this one now, and is not of this job.
@@ -43,9 +54,9 @@ impl Containment {
         self.worker = i32::try_from(pid).ok();
     }
 
-    /// Notes that a child was reaped: another process may get its number.
-    pub(crate) fn reaped(&mut self, pid: i32) {
-        self.worker.take_if(|worker| *worker == pid);
+    /// Notes that a child was reaped, because another process may get its number; tells whether it worked for the keeper.
+    pub(crate) fn reaped(&mut self, pid: i32) -> bool {
+        self.worker.take_if(|worker| *worker == pid).is_some()
     }
 
     /// Tells whether nothing of the job runs any more.

@@ -11,7 +11,7 @@ mod usage;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use outlive_core::containment::{Enforcement, Kept, Level};
@@ -43,6 +43,8 @@ pub(crate) struct Containment {
     /// The main process, which leads the first process group.
     main: Option<(i32, Handle)>,
     pub(crate) is_paused: bool,
+    /// The process below which those of the job are; none: the keeper.
+    root: Option<ProcessId>,
     /// Where the keeper stands in the group for keepers, because it was started from inside a job.
     nested: Option<Hierarchies>,
     /// A child of the keeper that works for it, and is no member.
@@ -63,7 +65,7 @@ impl Containment {
         preparation: Preparation,
         asked: Option<Level>,
         limits: &JobLimits,
-        mut execute: impl FnMut(&CgroupFds<'_>) -> Result<T, (bool, NeverStarted)>,
+        mut execute: impl FnMut(Level, &CgroupFds<'_>) -> Result<T, (bool, NeverStarted)>,
     ) -> Result<(Self, Kept, T), NeverStarted> {
         let levels = preparation.levels(asked);
         let mut failure = unavailable(asked);
@@ -76,7 +78,7 @@ impl Containment {
                     continue;
                 }
             };
-            match execute(&cgroup_fds) {
+            match execute(level, &cgroup_fds) {
                 Ok(started) => {
                     if let Some(unused) = preparation.unified.filter(|_| !containment.holds_by_v2()) {
                         unused.remove();
@@ -96,10 +98,21 @@ impl Containment {
         Err(failure)
     }
 
+    /// Takes over the containment of a command that runs on this rung; `None` if it cannot be found.
+    pub(crate) fn take_over(
+        preparation: &Preparation,
+        level: Level,
+        limits: &JobLimits,
+    ) -> Option<(Self, Kept)> {
+        let containment = Self::make(preparation, level, limits)?;
+        let directory = preparation.unified.as_ref().and_then(|group| group.open().ok());
+        let kept = containment.cgroup_fds(limits, directory.as_ref()).ok()?.0;
+        Some((containment, kept))
+    }
+
     fn make(preparation: &Preparation, level: Level, limits: &JobLimits) -> Option<Self> {
-        let v1 = |controller: &str| {
-            Group::make(preparation.hierarchies.of(controller)?, ProcessId::current()).ok()
-        };
+        let v1 =
+            |controller: &str| Group::make(preparation.hierarchies.of(controller)?, preparation.owner).ok();
         let has_v1 = preparation.hierarchies.v1.iter().any(Option::is_some);
         let group = match level {
             Level::Cgroup2 => Some(preparation.unified.clone()?),
@@ -121,6 +134,7 @@ impl Containment {
             group,
             main: None,
             is_paused: false,
+            root: None,
             worker: None,
             nested: preparation.hierarchies.is_in_job().then(|| preparation.hierarchies.clone()),
         })
@@ -181,9 +195,19 @@ impl Containment {
     }
 
     /// The command runs, as this process.
-    pub(crate) fn began(&mut self, id: ProcessId, handle: Handle) {
+    pub(crate) fn began(&mut self, id: ProcessId, handle: Option<Handle>) {
         // Where a control group holds the tree, the process group is of no use.
-        self.main = self.group.is_none().then_some((id.pid, handle));
+        self.main = handle.filter(|_| self.group.is_none()).map(|handle| (id.pid, handle));
+    }
+
+    /// Returns the number of the descriptor that holds the main process, where that is needed.
+    pub(crate) fn fd(&self) -> Option<RawFd> {
+        self.main.as_ref().map(|(_, handle)| handle.as_fd().as_raw_fd())
+    }
+
+    /// Looks for the job's processes below this one from now on: the keeper is not their parent.
+    pub(crate) fn search_below(&mut self, main: ProcessId) {
+        self.root = Some(main);
     }
 
     /// Returns what readers should know.
@@ -208,6 +232,10 @@ impl Containment {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
+    }
+
+    /// Leaves the group for keepers, which then can go.
+    pub(crate) fn leave(&self) {
         if let Some(hierarchies) = &self.nested {
             cgroup::leave_keepers(hierarchies);
         }

@@ -15,6 +15,8 @@ pub(crate) struct Preparation {
     pub(super) unified: Option<Group>,
     /// Its directory, in which the command will be started.
     pub(super) unified_dir: Option<File>,
+    /// The process that groups are named after: the guard, which has this program's pid when it has forked the keeper.
+    pub(crate) owner: ProcessId,
 }
 
 impl Preparation {
@@ -32,7 +34,12 @@ impl Preparation {
         let make = |place| fault::step(Point::GroupMake, || Group::make(place, me)).ok();
         let unified = place.and_then(make);
         let unified_dir = unified.as_ref().and_then(|group| group.open().ok());
-        Self { hierarchies, unified, unified_dir }
+        Self { hierarchies, unified, unified_dir, owner: me }
+    }
+
+    /// Lets go of the directory, which another process has closed: its number may mean another file.
+    pub(crate) fn forget_dir(&mut self) {
+        std::mem::forget(self.unified_dir.take());
     }
 
     /// Removes what was made: there is no command to contain.

@@ -41,6 +41,13 @@ impl InputWait {
         wait
     }
 
+    /// Goes on after a keeper that died: `tail` is the end of the output, and `asked` what that keeper had written down.
+    pub(crate) fn resume(&mut self, tail: &[u8], asked: Option<Awaited>) {
+        self.line.push(tail);
+        self.told = asked.map(|asked| (self.line.number, asked));
+        self.found = asked;
+    }
+
     /// When the job is to be looked at next; never, for a job that is silent or takes no input.
     pub(crate) fn next_us(&self) -> Option<u64> {
         self.next_us

@@ -1,6 +1,7 @@
 //! Viewers: connections whose front ends show the command's terminal to people, and the size that it has for them.
 
 use outlive_core::terminal::size::{Sizing, TerminalSize};
+use outlive_sys::clock;
 
 use crate::start::Keeper;
 
@@ -32,6 +33,10 @@ impl Keeper {
     pub(crate) fn fit_viewers(&mut self) {
         let fitting = fitting(self.clients.iter().filter_map(|client| client.viewer));
         let Some(terminal) = &mut self.terminal else { return };
+        if fitting.is_none() && terminal.fitted_until_us.is_some_and(|until| clock::boot_us() < until) {
+            return;
+        }
+        terminal.fitted_until_us = None;
         if terminal.fitted != fitting {
             terminal.fitted = fitting;
             let size = fitting.unwrap_or(terminal.own_size);

@@ -13,9 +13,10 @@ mod neovate;
 mod own;
 
 use outlive::{Job, Output, SessionName, State, Status, Timestamp};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
+use crate::arguments::Arguments;
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Tool};
 
@@ -90,6 +91,12 @@ impl Profile {
     /// Returns its tool of this name.
     pub(crate) fn tool(&self, name: &str) -> Option<&'static Tool> {
         self.tools.iter().copied().find(|tool| tool.name == name)
+    }
+
+    /// Reads the arguments of a call: outlive's own tools know the names of others, the tools of a design know its own.
+    pub(crate) fn arguments(&self, tool: &'static Tool, values: Map<String, Value>) -> Arguments {
+        let read = if self.name == native::PROFILE.name { Arguments::as_meant } else { Arguments::new };
+        read(tool, values)
     }
 
     /// Returns the session of the conversation, if this profile separates conversations and the client's environment names one.

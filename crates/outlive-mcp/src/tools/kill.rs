@@ -7,12 +7,13 @@ use outlive::{ControlError, Job, Kill, Killed, Signal};
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
 use crate::jobs::{self, BY, failed};
-use crate::reply::{Failure, Reply, push_line, quoted};
+use crate::notices::Claim;
+use crate::reply::{Failure, MARK, Reply, push_own_line, quoted};
 
 pub(crate) static TOOL: Tool = Tool {
     name: "kill",
     title: "End jobs",
-    description: "End jobs with every process they started: TERM, then KILL after a grace, until nothing is left. By id, name, group, or the port a job listens on. With signal (INT, HUP, USR1 …) it is only sent, unless it is TERM or KILL. Only jobs of outlive are ever touched.",
+    description: "End jobs with every process they started: TERM, then KILL after a grace. By id, name, group, or the port a job listens on. Another signal (INT, HUP, USR1 …) is only sent. Only jobs of outlive are touched.",
     parameters: &[
         Parameter::new("job", Kind::Text, "Id or name"),
         Parameter::new("jobs", Kind::Texts, "Several"),
@@ -33,10 +34,13 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     if jobs.is_empty() && missing.is_empty() {
         return Ok(Reply::new(format!("nothing to end; {}", jobs::live_ids(call.store, call.scope))));
     }
+    // This answer reports their ends, not a concurrent one.
+    let claims: Vec<Claim> = jobs.iter().map(|job| call.claims.claim(job.id().clone())).collect();
     let ended = match (signal, grace) {
         (Some(signal), None) if signal != Signal::TERM && signal != Signal::KILL => {
             let send = |job: &Job| call.store.signal(job, signal, BY);
             let sent: Vec<_> = jobs.iter().map(send).collect();
+            drop(claims);
             return tell(call, jobs, sent, missing, Some(signal));
         }
         (signal, grace) => {
@@ -44,7 +48,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             call.store.kill_all(&jobs, &Kill { signal, grace, force, by: BY.to_owned() })
         }
     };
-    tell(call, jobs, ended, missing, None)
+    Ok(tell(call, jobs, ended, missing, None)?.after(move || drop(claims)))
 }
 
 fn signal(call: &Call<'_>) -> Result<Option<Signal>, Failure> {
@@ -115,7 +119,7 @@ fn tell(
         return Err(failure.clone());
     }
     let header = match body.lines().count() {
-        1 if failures.is_empty() => std::mem::take(&mut body).trim_end().to_owned(),
+        1 if failures.is_empty() => std::mem::take(&mut body).trim_start_matches(MARK).trim().to_owned(),
         count => format!("{count} of {asked} jobs:"),
     };
     let mut reply = Reply::new(header).body(body);
@@ -149,5 +153,5 @@ fn describe(job: &Job, killed: &Killed, sent: Option<Signal>, body: &mut String)
         }
     };
     let untraced = killed.untraced.as_ref().map(|untraced| format!("; {untraced}")).unwrap_or_default();
-    push_line(body, &format!("{} {what}{untraced}", job.id()));
+    push_own_line(body, &format!("{} {what}{untraced}", job.id()));
 }

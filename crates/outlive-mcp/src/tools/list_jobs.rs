@@ -5,23 +5,33 @@ use outlive::{Job, Listeners, State};
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
-use crate::jobs::{self, condition};
-use crate::reply::{Failure, Reply, push_line};
+use crate::jobs::{self, summary};
+use crate::reply::{Failure, Reply, push_own_line};
 
 pub(crate) static TOOL: Tool = Tool {
     name: "list_jobs",
     title: "List jobs",
-    description: "List the jobs of this project with state, exit code, time and command, the newest first; also those of earlier sessions. status: live, ended, or one state. ports and usage add what each listens on, and its processor time and memory.",
+    description: "List the jobs of this project, also of earlier sessions: the live ones, then the newest that ended, with state, exit code, time and command.",
     parameters: &[
-        Parameter::new("group", Kind::Text, "Only this group"),
-        Parameter::new("status", Kind::Word(&STATUS), "Only these"),
-        Parameter::new("ports", Kind::Flag, "Show ports"),
-        Parameter::new("usage", Kind::Flag, "Show CPU time and memory"),
+        Parameter::new("group", Kind::Text, ""),
+        Parameter::new("status", Kind::Word(&STATUS), ""),
+        Parameter::new("ports", Kind::Flag, ""),
+        Parameter::new("usage", Kind::Flag, "CPU time and memory"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
     waits: false,
     call,
 };
+
+/// How many ended jobs are listed unless they are asked for.
+const ENDED: usize = 10;
+
+/// The size of the list in bytes: of all jobs, and of those that were asked for.
+const ROOM: usize = 1400;
+const FILTERED: usize = 2800;
+
+/// How many characters of a command are shown.
+const COMMAND: usize = 40;
 
 const STATUS: [&str; 10] =
     ["all", "live", "ended", "starting", "running", "completed", "failed", "killed", "timed_out", "lost"];
@@ -45,12 +55,14 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             jobs.push((job, state));
         }
     }
-    let live = jobs.iter().filter(|(_, state)| state.is_live()).count();
+    let (live, ended): (Vec<_>, Vec<_>) = jobs.iter().rev().partition(|(_, state)| state.is_live());
+    let is_plain = status == "all" && group.is_none();
+    let (most_ended, room) = if is_plain { (ENDED, ROOM) } else { (usize::MAX, FILTERED) };
     let mut listeners = Listeners::new();
-    let (mut body, mut listed, room) = (String::new(), 0, call.room());
-    for (job, state) in jobs.iter().rev() {
+    let (mut body, mut listed) = (String::new(), 0);
+    for (job, state) in live.iter().copied().chain(ended.iter().copied().take(most_ended)) {
         let mut line = String::new();
-        push_line(&mut line, &row(call, job, state, ports.then_some(&mut listeners), usage));
+        push_own_line(&mut line, &row(call, job, state, ports.then_some(&mut listeners), usage));
         if body.len() + line.len() > room {
             break;
         }
@@ -58,24 +70,28 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         listed += 1;
     }
     let header = match jobs.len() {
-        0 if group.is_some() || status != "all" => "no such jobs".to_owned(),
+        0 if !is_plain => "no such jobs".to_owned(),
         0 => "no jobs yet: start one with run".to_owned(),
-        count => format!("{count} {}, {live} live", if count == 1 { "job" } else { "jobs" }),
+        count => format!("{count} {}, {} live", if count == 1 { "job" } else { "jobs" }, live.len()),
     };
     let mut reply = Reply::new(header).body(body);
     if listed < jobs.len() {
-        reply =
-            reply.footer(format!("{} older ones are not shown: use status or group", jobs.len() - listed));
+        reply = reply.footer(format!("{} more: list_jobs with status or group", jobs.len() - listed));
     }
     Ok(reply)
 }
 
+/// Describes an ended job's age: `, 5m ago`.
+fn age(state: &State) -> Option<String> {
+    let ended = state.outcome.as_ref()?.ended;
+    let micros = outlive_sys::clock::wall_us().saturating_sub(ended.0);
+    Some(format!(", {} ago", format_duration(micros / 1_000_000 * 1000)))
+}
+
 fn row(call: &Call<'_>, job: &Job, state: &State, listeners: Option<&mut Listeners>, usage: bool) -> String {
     let spec = job.spec();
-    let mut row = format!("{}  {}", job.id(), condition(state));
-    if let Some(name) = job.name() {
-        row += &format!("  name={}", shown(name));
-    }
+    let mut row = summary(job, state);
+    row.extend(age(state).filter(|_| !state.is_live()));
     if let Some(group) = &spec.options.group {
         row += &format!("  group={}", shown(group));
     }
@@ -96,5 +112,8 @@ fn row(call: &Call<'_>, job: &Job, state: &State, listeners: Option<&mut Listene
         let memory = used.memory_bytes.map_or_else(|| "-".to_owned(), format_size);
         row += &format!("  cpu={cpu} memory={memory}");
     }
-    row + "  $ " + &shown(&spec.command_line())
+    let line = shown(&spec.command_line());
+    let short: String = line.chars().take(COMMAND).collect();
+    let cut = if short.len() < line.len() { "…" } else { "" };
+    row + "  $ " + &short + cut
 }

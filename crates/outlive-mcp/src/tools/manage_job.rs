@@ -10,11 +10,11 @@ const ACTIONS: [&str; 5] = ["pause", "resume", "clear", "remove", "rename"];
 pub(crate) static TOOL: Tool = Tool {
     name: "manage_job",
     title: "Manage a job",
-    description: "pause: stop every process of a job where it is; resume: let it go on; clear: forget what it has printed so far; remove: forget an ended job with its output; rename: give it another name. To end a job use kill.",
+    description: "pause or resume every process of a job; clear: forget what it has printed; remove: forget an ended job; rename. To end a job use kill.",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
-        Parameter::required("action", Kind::Word(&ACTIONS), "What to do"),
-        Parameter::new("name", Kind::Text, "For rename: the new name"),
+        Parameter::required("action", Kind::Word(&ACTIONS), ""),
+        Parameter::new("name", Kind::Text, "The new name"),
     ],
     hints: Hints { read_only: false, destructive: true, idempotent: true, open_world: false },
     waits: false,

@@ -6,37 +6,31 @@ use outlive::{Followed, Follower, Form, Job, Search, Stream, Timestamp};
 use outlive_sys::clock::wall_us;
 use regex::bytes::Regex;
 
-use super::{AROUND, Call, Hints, Kind, Parameter, ROOM, Tool};
-use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use super::{Call, Hints, Kind, Parameter, Tool};
+use crate::jobs::{self, summary};
 use crate::reading::{Begin, Selection, Shown, show};
 use crate::reply::{Failure, Reply};
 
 pub(crate) static TOOL: Tool = Tool {
     name: "read_output",
     title: "Read a job's output",
-    description: "Read what a job printed (logs). With job alone: what is new since you last read it. lines: the last N; from_line: from there on; grep: only lines that match. Long output is cut in the middle, its error lines are kept, and the header says how to get the rest. Progress bars are shown in their last state. To wait for the end use wait.",
+    description: "Read what a job printed (logs). With job alone: what is new since you last read it. Long output is cut in the middle, its errors are kept, and the answer says how to get the rest. To wait for the end use wait.",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
-        Parameter::new("lines", Kind::Number, "The last so many; with from_line, so many from there"),
+        Parameter::new("lines", Kind::Number, "The last so many, or from from_line"),
         Parameter::new("from_line", Kind::Number, "First line, from 1"),
-        Parameter::new("stream", Kind::Word(&["both", "stdout", "stderr"]), "Default both"),
-        Parameter::new("grep", Kind::Text, "Regex"),
-        Parameter::new("since_ms", Kind::Number, "What came in the last so many ms"),
-        Parameter::new("wait_ms", Kind::Number, "Wait so long for something new; at most 45000"),
-        Parameter::new(
-            "form",
-            Kind::Word(&["rendered", "plain", "raw"]),
-            "Default rendered; plain: each progress frame",
-        ),
-        Parameter::new("max_bytes", Kind::Number, "Default 8192"),
+        Parameter::new("stream", Kind::Word(&["both", "stdout", "stderr"]), ""),
+        Parameter::new("grep", Kind::Text, "Regex; ignores case unless it has capitals"),
+        Parameter::new("context", Kind::Number, "Lines around each match"),
+        Parameter::new("since_ms", Kind::Number, "Only the last so many ms"),
+        Parameter::new("wait_ms", Kind::Number, "Wait so long for something new"),
+        Parameter::new("form", Kind::Word(&["rendered", "plain", "raw"]), "plain: each progress frame"),
+        Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
     waits: true,
     call,
 };
-
-/// The largest answer that may be asked for, in bytes: more than any client shows.
-const MOST: u64 = 200_000;
 
 /// New output is shown once no more has come for this long.
 const QUIET: Duration = Duration::from_millis(50);
@@ -50,12 +44,14 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             .required("job", &format!("read_output job=web; {}", jobs::live_ids(call.store, call.scope)))?,
     };
     let job = jobs::find(call, &reference)?;
+    let longest_ms = call.longest_ms;
     let arguments = &mut call.arguments;
     let lines = arguments.number("lines", 1..=1_000_000)?;
     let from_line = arguments.number("from_line", 1..=u64::from(u32::MAX))?;
     let since = arguments.number("since_ms", 0..=366 * 86_400_000)?;
-    let wait = arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(0);
-    let max_bytes = arguments.number("max_bytes", 1000..=MOST)?;
+    let wait = arguments.number("wait_ms", 0..=longest_ms)?.unwrap_or(0);
+    let context =
+        arguments.number("context", 0..=100)?.and_then(|lines| usize::try_from(lines).ok()).unwrap_or(0);
     let stream = match arguments.word("stream", &["both", "stdout", "stderr"])? {
         Some("stdout") => Some(Stream::Stdout),
         Some("stderr") => Some(Stream::Stderr),
@@ -66,7 +62,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         Some("raw") => Form::Raw,
         _ => Form::Rendered,
     };
-    let search = Search { include: pattern(call, "grep")?, ..Search::default() };
+    let search = Search { include: grep(call)?, before: context, after: context, ..Search::default() };
     let is_new_only = lines.is_none() && from_line.is_none() && since.is_none() && search.is_everything();
     let cursor = job.cursor(&call.scope.reader, stream).unwrap_or(0);
     if wait > 0 {
@@ -75,9 +71,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let mut state = job.state(call.store);
     let question = jobs::question(call, &job, &mut state);
-    let room = max_bytes.map_or(call.room(), |bytes| {
-        (usize::try_from(bytes).unwrap_or(ROOM) + call.room()).saturating_sub(ROOM).max(AROUND / 2)
-    });
+    let room = call.room()?;
     let begin = match (from_line, since, lines) {
         (Some(line), ..) => Begin::Line(line),
         (_, Some(since), _) => Begin::Since(Timestamp(wall_us().saturating_sub(since.saturating_mul(1000)))),
@@ -87,7 +81,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     };
     let limit = lines.filter(|_| from_line.is_some());
     let is_live = state.is_live() && is_new_only;
-    let selection = Selection { begin, limit, stream, form, search, bytes: room, is_live };
+    let selection = Selection { begin, limit, stream, form, search, room, is_live };
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let mut header = format!("{}; ", summary(&job, &state));
     match (is_new_only, shown.range) {
@@ -124,7 +118,7 @@ pub(crate) fn answer(job: &Job, header: String, shown: Shown, options: &str) -> 
 /// Repeats the options, for the call that reads what was left out.
 fn options(call: &Call<'_>) -> Result<String, Failure> {
     let mut options = String::new();
-    for name in ["stream", "grep", "form"] {
+    for name in ["stream", "grep", "context", "form"] {
         if let Some(value) = call.arguments.text(name)? {
             options += &format!(" {name}={}", serde_json::Value::from(value));
         }
@@ -135,9 +129,30 @@ fn options(call: &Call<'_>) -> Result<String, Failure> {
 /// Compiles the parameter that holds a regular expression.
 pub(crate) fn pattern(call: &Call<'_>, name: &str) -> Result<Option<Regex>, Failure> {
     let text = call.arguments.text(name)?;
-    let compile =
-        |text: String| outlive::pattern(&text, false).map_err(|error| jobs::failed(call, name, error));
-    text.map(compile).transpose()
+    text.map(|text| compile(call, name, &text, false)).transpose()
+}
+
+/// Compiles what is searched for: in any case, unless it has capitals itself.
+fn grep(call: &Call<'_>) -> Result<Option<Regex>, Failure> {
+    let text = call.arguments.text("grep")?;
+    text.map(|text| compile(call, "grep", &text, !has_capitals(&text))).transpose()
+}
+
+fn compile(call: &Call<'_>, name: &str, text: &str, ignore_case: bool) -> Result<Regex, Failure> {
+    outlive::pattern(text, ignore_case).map_err(|error| jobs::failed(call, name, error))
+}
+
+/// Tells whether a regular expression has capital letters, apart from classes such as `\S`.
+fn has_capitals(pattern: &str) -> bool {
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c == '\\' {
+            chars.next();
+        } else if c.is_uppercase() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Waits until there is output after `from`, or none can come; then until no more comes for `quiet`. A `from` beyond the end of the

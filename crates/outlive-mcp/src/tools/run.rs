@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use outlive::{Job, JobChoices, OPTIONS, OptionForm, Request, Timestamp};
-use serde_json::{Map, Value};
+use outlive::{Job, JobChoices, Kill, OPTIONS, OptionForm, Request, Status, Timestamp};
+use serde_json::Value;
 
 use super::read_output::answer;
-use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::arguments::Arguments;
-use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use super::{Call, Hints, Kind, Parameter, Tool, servers};
+use crate::arguments::{Arguments, shown};
+use crate::jobs::{self, BY, summary};
 use crate::reading::{Selection, show};
 use crate::reply::{Failure, Reply};
 use crate::starting;
@@ -16,20 +16,28 @@ use crate::starting;
 pub(crate) static TOOL: Tool = Tool {
     name: "run",
     title: "Run a command",
-    description: "Start a shell command (dev server, build, tests, watcher, anything long-running) as a background job that outlives this session, and wait up to wait_ms for its end. Ended: exit code and output. Else: a job id, the output so far; it goes on: use wait or read_output. Do not add &, nohup, sleep or | tail.",
+    description: "Start a shell command (dev server, build, tests, watcher) as a background job, and wait up to wait_ms for its end. Ended: exit code and output. Else: a job id; it goes on: use wait or read_output. Do not add &, nohup, sleep or | tail.",
     parameters: &PARAMETERS,
     hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
     waits: true,
     call,
 };
 
-const OWN: [Parameter; 5] = [
+const OWN: [Parameter; 7] = [
     Parameter::required("command", Kind::Text, "Shell command line"),
     Parameter::new("cwd", Kind::Text, "Directory; default: the project's"),
     Parameter::new("env", Kind::Variables, "Variables to add"),
-    Parameter::new("wait_ms", Kind::Number, "Wait so long for its end: default 10000, at most 45000"),
+    Parameter::new("wait_ms", Kind::Number, "Default 10000"),
     Parameter::new("background", Kind::Flag, "Do not wait"),
+    Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
+    Parameter::new(
+        "if_running",
+        Kind::Word(&IF_RUNNING),
+        "If this command runs already; default new, with the same name reuse",
+    ),
 ];
+
+const IF_RUNNING: [&str; 3] = ["new", "reuse", "restart"];
 
 /// The parameters of `run` alone, then the job options that are declared for MCP.
 static PARAMETERS: [Parameter; OWN.len() + option_count()] = {
@@ -77,25 +85,57 @@ const FOR_AGENTS: [(&str, &str); 5] = [
 ];
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(10_000);
+    let longest_ms = call.longest_ms;
+    let wait = call.arguments.number("wait_ms", 0..=longest_ms)?.unwrap_or(10_000);
     let wait = if call.arguments.flag("background")? { 0 } else { wait };
     let request = request(call)?;
+    let line = command(call.arguments.value("command"))?;
+    let cwd = call.arguments.text("cwd")?.map(|cwd| starting::directory(call, &cwd));
+    let running = servers::running_already(call, &line, cwd.as_deref());
+    let name = call.arguments.text("name")?;
+    let is_named = |job: &Job| name.is_some() && job.name() == name.as_deref();
+    let by_default = if running.as_ref().is_some_and(is_named) { "reuse" } else { "new" };
+    let choice = call.arguments.word("if_running", &IF_RUNNING)?.unwrap_or(by_default);
+    let beside = match (running, choice) {
+        (Some(job), "reuse") => return reuse(call, job, Duration::from_millis(wait)),
+        (Some(job), "restart") => {
+            let kill = Kill { signal: None, grace: None, force: false, by: BY.to_owned() };
+            call.store.kill(&job, &kill).map_err(|error| jobs::failed(call, "not restarted", error))?;
+            let words = format!("; {} was ended for it", job.id());
+            jobs::note_delivered(&job, &call.scope.reader);
+            Some(words)
+        }
+        (Some(job), _) => Some(format!("; {} runs the same already", job.id())),
+        (None, _) => None,
+    };
     // This answer reports the end, not a concurrent one.
     let started = call.claims.claim_started(|| call.store.start(&request));
     let (started, claim) = started.map_err(|error| jobs::failed(call, "not started", error))?;
     let job = started.job;
     // If the wait fails, the state is reported all the same.
     jobs::wait_for_start(call, &job, Duration::from_millis(wait)).ok();
-    let mut reply = report(call, job)?.after(move || drop(claim));
+    let mut reply = report(call, job, 0)?.after(move || drop(claim));
+    reply.header += &beside.unwrap_or_default();
     reply.footers.extend(started.warning.map(|warning| format!("warning: {warning}")));
     Ok(reply)
 }
 
-/// Reports the state of a job that was just started, with all its output.
-fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
+/// Answers with a job that runs already, in place of another; one that is not ready yet is waited for.
+fn reuse(call: &mut Call<'_>, job: Job, wait: Duration) -> Result<Reply, Failure> {
+    if job.spec().can_be_ready() && job.ready_record().is_none() {
+        jobs::wait_for_start(call, &job, wait).ok();
+    }
+    let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
+    let mut reply = report(call, job, cursor)?;
+    reply.header += "; it ran already and was not started again";
+    Ok(reply)
+}
+
+/// Reports the state of a job, with its output from this offset on.
+fn report(call: &mut Call<'_>, job: Job, from: u64) -> Result<Reply, Failure> {
     let mut state = job.state(call.store);
     let question = jobs::question(call, &job, &mut state);
-    let selection = Selection::after(0, call.room(), state.is_live());
+    let selection = Selection::after(from, call.room_for(&state)?, state.is_live());
     let shown = show(&job, &selection).map_err(|error| Failure::of("cannot read its output", &error))?;
     let has_ended = state.status.has_ended();
     let header = match (has_ended, shown.range.is_some()) {
@@ -105,6 +145,13 @@ fn report(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
     };
     let (id, end) = (job.id().to_string(), shown.end);
     let mut reply = answer(&job, header, shown, "");
+    if let Some(ports) = servers::ports(call, &job, &state, &reply.header) {
+        reply.header += &format!("; {ports}");
+    }
+    reply.footers.extend(servers::port_conflict(call, &job, &reply.body));
+    if state.status == Status::Completed {
+        reply.footers.extend(servers::pipeline(&job.spec().command_line()));
+    }
     if let Some(question) = question {
         reply = reply.footer(question);
     } else if !has_ended {
@@ -170,30 +217,13 @@ fn text(arguments: &mut Arguments, name: &str, form: OptionForm) -> Result<Optio
 
 /// Returns the command; the error for anything but a string shows the right call.
 fn command(value: Option<&Value>) -> Result<String, Failure> {
-    let example = "for example run command=\"npm run dev\" name=\"web\"";
-    let again = |line: &str| format!("call run again with command={line:?}");
-    let is_no_line =
-        |what: &str| Failure::new(format!("command is {what}, and must be one line for the shell"));
-    let list = |words: &[Value], what: &str| {
-        let words = words.iter().map(|word| outlive::quote(word.as_str().unwrap_or_default()));
-        is_no_line(what).next(again(&words.collect::<Vec<_>>().join(" ")))
+    let wrong = match value {
+        None => "run needs command".to_owned(),
+        Some(Value::String(line)) if line.trim().is_empty() => "command is empty".to_owned(),
+        Some(Value::String(line)) => return Ok(line.clone()),
+        Some(other) => {
+            format!("command must be one line for the shell, and is {}", shown(&other.to_string()))
+        }
     };
-    let object = |fields: &Map<String, Value>| {
-        let inner = ["command", "cmd"].iter().find_map(|name| fields.get(*name)?.as_str());
-        is_no_line("an object").next(inner.map_or_else(|| example.to_owned(), again))
-    };
-    Err(match value {
-        None => Failure::new("run needs command").next(example),
-        Some(Value::String(line)) => match serde_json::from_str::<Value>(line) {
-            Ok(Value::Array(words)) if !words.is_empty() && words.iter().all(Value::is_string) => {
-                list(&words, "a JSON list")
-            }
-            Ok(Value::Object(fields)) => object(&fields),
-            _ if line.trim().is_empty() => Failure::new("command is empty").next(example),
-            _ => return Ok(line.clone()),
-        },
-        Some(Value::Array(words)) => list(words, "a list"),
-        Some(Value::Object(fields)) => object(fields),
-        Some(other) => Failure::new(format!("command must be a string, and is {other}")).next(example),
-    })
+    Err(Failure::new(wrong).next("for example run command=\"npm run dev\" name=\"web\""))
 }

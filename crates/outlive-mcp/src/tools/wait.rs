@@ -4,45 +4,48 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    Conditions, EventScope, InputWanted, Job, Line, Plain, State, Until, WaitFor, WaitReason, WaitResult,
+    Conditions, Event, EventKind, EventScope, InputWanted, Job, Line, Plain, State, Status, Until, WaitFor,
+    WaitReason, WaitResult,
 };
 
 use serde_json::{Map, Value};
 
 use super::read_output::{answer, pattern, unreadable};
-use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use super::{Call, Hints, Kind, Parameter, Tool, servers};
+use crate::jobs::{self, summary};
 use crate::reading::{Selection, show};
-use crate::reply::{Failure, Reply, push_line, quoted};
+use crate::reply::{Failure, Reply, push_line, push_own_line, quoted};
 
 const FOR: [&str; 7] = ["exit", "ready", "match", "port", "idle", "input", "event"];
 
 pub(crate) static TOOL: Tool = Tool {
     name: "wait",
     title: "Wait for jobs",
-    description: "Wait until jobs end (for=exit, the default), get ready, print a line that matches pattern, listen on port, fall silent (idle), wait for input, or, without jobs, until anything happens to any job. Use this instead of sleep or polling. Returns new output at the end of a job. When the time is over the jobs go on: call it again.",
+    description: "Wait until jobs end (the default), get ready, print a line that matches pattern, listen on port, fall silent or ask for input; without jobs, until anything happens. Use it instead of sleep or polling. When the time is over, jobs go on: call it again.",
     parameters: &[
         Parameter::new("jobs", Kind::Texts, "Ids or names; none: any event"),
         Parameter::new("group", Kind::Text, "All jobs of this group"),
         Parameter::new("all", Kind::Flag, "All of them, not the first"),
-        Parameter::new("for", Kind::Word(&FOR), "What to wait for"),
-        Parameter::new("pattern", Kind::Text, "Regex, for match"),
+        Parameter::new("for", Kind::Word(&FOR), ""),
+        Parameter::new("pattern", Kind::Text, "Regex"),
         Parameter::new("fail_pattern", Kind::Text, "Regex of a line that ends the wait as failed"),
-        Parameter::new("port", Kind::Number, "For port"),
-        Parameter::new("idle_ms", Kind::Number, "For idle: silent so long; default 2000"),
-        Parameter::new("timeout_ms", Kind::Number, "Default 45000"),
+        Parameter::new("port", Kind::Number, ""),
+        Parameter::new("idle_ms", Kind::Number, "Silent so long; default 2000"),
+        Parameter::new("timeout_ms", Kind::Number, ""),
+        Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
     waits: true,
     call,
 };
 
-/// The longest wait that may be asked for, in milliseconds: a day.
+/// The longest that a task or an idle job is waited for, in milliseconds: a day.
 pub(crate) const LONGEST: u64 = 86_400_000;
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
-    let timeout =
-        Duration::from_millis(call.arguments.number("timeout_ms", 0..=LONGEST)?.unwrap_or(LONGEST_WAIT_MS));
+    let longest_ms = call.longest_ms;
+    let timeout = call.arguments.number("timeout_ms", 0..=longest_ms)?.unwrap_or(longest_ms);
+    let timeout = Duration::from_millis(timeout);
     let until = if call.arguments.flag("all")? { Until::All } else { Until::Any };
     let (jobs, goal) = chosen(call)?;
     let conditions = conditions(call, goal)?;
@@ -53,19 +56,30 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         // An ending is pending, and comes with this answer.
         return Ok(Reply::new("something happened since your last call"));
     }
-    let events = (goal == "event").then(|| EventScope {
-        // Each session numbers its own events.
-        session: call.since.map_or_else(|| call.scope.seen().cloned(), |_| Some(call.scope.session.clone())),
-        since: call.since,
-    });
-    let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit: Some(timeout), stop: call.stop() };
     let began = Instant::now();
     // This answer reports the end of a single job, not a concurrent one.
     let claim = match jobs.as_slice() {
         [job] => Some(call.claims.claim(job.id().clone())),
         _ => None,
     };
-    let mut result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+    let mut since = call.since;
+    let mut result = loop {
+        let events = (goal == "event").then(|| EventScope {
+            // Each session numbers its own events.
+            session: since.map_or_else(|| call.scope.seen().cloned(), |_| Some(call.scope.session.clone())),
+            since,
+        });
+        let limit = Some(timeout.saturating_sub(began.elapsed()));
+        let conditions = conditions.clone();
+        let wanted = WaitFor { jobs: &jobs, until, conditions, events, limit, stop: call.stop() };
+        let result = call.store.wait_for(&wanted).map_err(|error| jobs::failed(call, "", error))?;
+        match &result.reason {
+            WaitReason::Event(_, numbered) if is_own(call, &numbered.event) => {
+                since = Some(numbered.seq).filter(|_| !call.scope.sees_all);
+            }
+            _ => break result,
+        }
+    };
     let each = jobs.iter().zip(&mut result.states);
     let questions: Vec<String> = each.filter_map(|(job, state)| jobs::question(call, job, state)).collect();
     let waited = (!timeout.is_zero()).then(|| began.elapsed());
@@ -75,11 +89,18 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     Ok(reply)
 }
 
+/// Tells whether this reader caused an event itself: the start of its own job, or an end that another answer reports.
+fn is_own(call: &Call<'_>, event: &Event) -> bool {
+    let Some(job) = call.store.find_exactly(&event.job, event.nonce) else { return false };
+    match event.event.known() {
+        Some(EventKind::Started) => job.spec().reader.as_ref() == Some(&call.scope.reader),
+        _ => event.is_end() && (call.claims.has_claimed(job.id()) || job.is_delivered(&call.scope.reader)),
+    }
+}
+
 /// Returns the jobs and the kind of condition.
 fn chosen(call: &mut Call<'_>) -> Result<(Vec<Job>, &'static str), Failure> {
-    let mut references = call.arguments.texts("jobs")?;
-    // The parameter of other tools is understood, too.
-    references.extend(call.arguments.texts("job")?);
+    let references = call.arguments.texts("jobs")?;
     let group = call.arguments.text("group")?;
     let goal = call.arguments.word("for", &FOR)?;
     let is_all = references.is_empty() && group.is_none();
@@ -127,7 +148,6 @@ pub(crate) fn pinned(
         let ids: Vec<Value> = jobs.iter().map(|job| job.id().as_str().into()).collect();
         given.insert("jobs".to_owned(), ids.into());
         given.remove("group");
-        given.remove("job");
     }
     Ok(given)
 }
@@ -160,7 +180,7 @@ fn conditions(call: &mut Call<'_>, goal: &str) -> Result<Conditions, Failure> {
 
 /// Reports the result, and what to do next.
 fn tell(
-    call: &Call<'_>,
+    call: &mut Call<'_>,
     mut jobs: Vec<Job>,
     result: &WaitResult,
     waited: Option<Duration>,
@@ -192,22 +212,32 @@ fn tell(
         }
     };
     let mut reply = Reply::new(header);
+    // The end of a job is told with its output, and once.
+    if let WaitReason::Event(_, numbered) = &result.reason
+        && numbered.event.is_end()
+        && let Some(job) = call.store.find_exactly(&numbered.event.job, numbered.event.nonce)
+    {
+        let state = job.state(call.store);
+        reply.header = summary(&job, &state);
+        return with_output(call, job, &state, reply);
+    }
     if let Some(line) = result.reason.line() {
         push_line(&mut reply.body, &text(line));
     }
     // With several jobs, a line for each.
     if jobs.len() > 1 {
         for (job, state) in jobs.iter().zip(&result.states) {
-            push_line(&mut reply.body, &summary(job, state));
+            push_own_line(&mut reply.body, &summary(job, state));
         }
     }
     let live = jobs.iter().zip(&result.states).filter(|(_, state)| !state.status.has_ended());
     let ids: Vec<String> = live.map(|(job, _)| format!("\"{}\"", job.id())).collect();
     reply.is_pending = result.can_still_come;
     if result.can_still_come {
-        let again =
-            if ids.is_empty() { "wait".to_owned() } else { format!("wait jobs=[{}]", ids.join(", ")) };
-        reply = reply.footer(format!("jobs go on; call it again: {again}"));
+        let jobs = if ids.is_empty() { String::new() } else { format!(" jobs=[{}]", ids.join(", ")) };
+        let conditions =
+            given(call, &["all", "for", "pattern", "fail_pattern", "port", "idle_ms", "timeout_ms"]);
+        reply = reply.footer(format!("jobs go on; call it again: wait{jobs}{conditions}"));
     }
     // The end of the deciding job comes with its unread output.
     if let Some(at) = decided.filter(|&at| result.states[at].status.has_ended()) {
@@ -217,15 +247,26 @@ fn tell(
     Ok(with_states.fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, state)))
 }
 
+/// Repeats parameters of the call as they were given.
+fn given(call: &Call<'_>, names: &[&str]) -> String {
+    let repeat = |name: &&str| Some(format!(" {name}={}", call.arguments.value(name)?));
+    names.iter().filter_map(repeat).collect()
+}
+
 /// Adds the unread output of a job that has ended.
-fn with_output(call: &Call<'_>, job: Job, state: &State, reply: Reply) -> Result<Reply, Failure> {
+fn with_output(call: &mut Call<'_>, job: Job, state: &State, reply: Reply) -> Result<Reply, Failure> {
     let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
-    let room = call.room().saturating_sub(reply.body.len() + reply.header.len()).max(500);
+    let mut room = call.room()?;
+    room.whole = room.whole.saturating_sub(reply.body.len()).max(room.cut);
     let selection = Selection::after(cursor, room, false);
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
     let end = shown.end;
     let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
+    with.footers.extend(servers::port_conflict(call, &job, &with.body));
+    if state.status == Status::Completed {
+        with.footers.extend(servers::pipeline(&job.spec().command_line()));
+    }
     with.body = reply.body + &with.body;
     with.footers.extend(reply.footers);
     Ok(jobs::delivers_output(call, with, job, state, Some((None, end))))

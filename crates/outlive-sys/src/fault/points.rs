@@ -117,6 +117,12 @@ points! {
         BufferMap = "keeper.buffer.map", Call;
         SocketBind = "keeper.socket.bind", Call;
         SocketListen = "keeper.socket.listen", Call;
+        /// Making the process that goes on if this one dies.
+        GuardFork = "keeper.guard.fork", Call;
+        /// Ending it, because the job is over.
+        GuardDismiss = "keeper.guard.end", Sure;
+        /// Moving bytes from the command's pipe to the one that only the keeper fills.
+        OutputRead = "keeper.output.read", Call;
         /// Opening the descriptor that is readable when a child has ended.
         SignalFd = "keeper.signals.open", Call;
         PipeMake = "keeper.pipe.make", Call;
@@ -130,14 +136,15 @@ points! {
         NeverSync = "keeper.never.sync", Call;
         NeverMark = "keeper.never.unlink", Call;
         NeverReply = "keeper.never.send", Call;
-        OutputRead = "keeper.output.read", Call;
         IndexAppend = "keeper.index.append", Write;
         LogAppend = "keeper.log.append", Write;
         SegmentMake = "keeper.segment.create", Call;
         SegmentDrop = "keeper.segment.unlink", Call;
         /// Giving back the part of the index that is about old segments.
         IndexForget = "keeper.index.punch", Call;
-        InputWrite = "keeper.input.write", Write;
+        /// Putting input into the pipe that holds it for the command.
+        InputQueue = "keeper.input.queue", Call;
+        InputWrite = "keeper.input.write", Call;
         ClientAccept = "keeper.client.accept", Call;
         ClientReceive = "keeper.client.receive", Call;
         /// Carrying out a request.

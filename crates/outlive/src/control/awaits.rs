@@ -100,7 +100,12 @@ impl Store {
             return;
         }
         let ask = || Connection::greet(job, None, SNAPSHOT_LIMIT)?.ask(&Request::Awaits, SNAPSHOT_LIMIT);
-        if let Ok(Reply::Described(snapshot)) = ask()
+        let answer = match ask() {
+            // Its guard knows as much.
+            Err(error) if error.is_keeper_gone() => ask(),
+            answer => answer,
+        };
+        if let Ok(Reply::Described(snapshot)) = answer
             && let Some(meta) = Meta::parse(job.spec().nonce, &snapshot)
         {
             state.meta = Some(meta);

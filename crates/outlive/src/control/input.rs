@@ -3,11 +3,19 @@
 use std::io;
 use std::time::Duration;
 
-use outlive_core::control::{MAX_INPUT, Reply, Request};
+use outlive_core::control::{MAX_INPUT, Place, Reply, Request};
 use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::random;
 
 use super::{Connection, ControlError, unexpected};
 use crate::{Job, Store};
+
+/// Returns the place of a new writer's first byte.
+pub(super) fn new_place() -> Place {
+    // Numbers with the first bit are the keeper's own.
+    let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()) >> 1;
+    Place { client: client.max(1), offset: 0 }
+}
 
 impl Store {
     /// Writes to a job's standard input. Returns when the keeper has everything; it is then written even if the caller dies.
@@ -16,14 +24,26 @@ impl Store {
     ///
     /// If the job has ended, its input is not open, or it has not read for `limit`.
     pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
-        let mut keeper = Connection::open(self, job, &self.live_state(job)?)?;
-        let mut accepted = 0;
+        let state = self.live_state(job)?;
+        // For a keeper that dies and its guard: what was taken is not taken again.
+        let mut place = new_place();
+        let mut keeper = None;
         for piece in bytes.chunks(MAX_INPUT) {
-            match keeper.ask(&Request::Input(piece.to_vec()), limit) {
-                Ok(Reply::Accepted) => accepted += piece.len() as u64,
+            let request = Request::Input(piece.to_vec(), place);
+            let answer = self.ask_kept(job, &state, |state| {
+                let mut connection = match keeper.take() {
+                    Some(connection) => connection,
+                    None => Connection::open(self, job, state)?,
+                };
+                let reply = connection.ask(&request, limit)?;
+                keeper = Some(connection);
+                Ok(reply)
+            });
+            match answer {
+                Ok(Reply::Accepted) => place.offset += piece.len() as u64,
                 Ok(other) => return Err(unexpected(job, &other)),
                 Err(ControlError::Unreachable(job, source)) if source.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(ControlError::NotReading { job, accepted });
+                    return Err(ControlError::NotReading { job, accepted: place.offset });
                 }
                 Err(error) => return Err(error),
             }

@@ -1,6 +1,7 @@
 //! Requests to a job's keeper.
 
 pub(crate) mod awaits;
+mod connection;
 mod frame;
 mod input;
 pub(crate) mod orphan;
@@ -10,19 +11,15 @@ pub(crate) mod usage;
 pub(crate) mod viewer;
 
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use outlive_core::control::{Hello, Reply, Request, SPOKEN, Survivor, Versions};
+use outlive_core::control::{Reply, Request, SPOKEN, Survivor};
 use outlive_core::file;
 use outlive_core::id::JobId;
-use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::poll::readable;
 use outlive_sys::signal::Signal;
-use outlive_sys::socket;
 
+use connection::Connection;
 pub(crate) use frame::receive_frame;
 
 use crate::job::Job;
@@ -35,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a list or an answer is held up by a keeper that is asked for what a missing or damaged `meta.json` does not say.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
+
+/// How many deaths of keepers one request outlasts.
+const REPLACEMENTS: usize = 10;
 
 /// A grace period without an end: a year.
 const NO_END: u64 = 366 * 86_400_000;
@@ -157,8 +157,9 @@ impl Store {
             grace_ms: kill.grace.map(|grace| u64::try_from(grace.as_millis()).unwrap_or(u64::MAX)),
             by: kill.by.clone(),
         };
-        let answer = Connection::open(self, job, &state)
-            .and_then(|mut keeper| keeper.ask_to_signal(&request, grace.saturating_add(PATIENCE)));
+        let answer = self.ask_kept(job, &state, |state| {
+            Connection::open(self, job, state)?.ask_to_signal(&request, grace.saturating_add(PATIENCE))
+        });
         match answer {
             // It ended during the request, which is the intended result.
             Err(error) if error.is_keeper_gone() && self.ends_now(job) => Ok(Killed::default()),
@@ -234,8 +235,10 @@ impl Store {
         } else {
             let (signal, by) = (signal.number(), by.to_owned());
             let request = Request::Kill { signal, grace_ms: Some(NO_END), by };
-            let asked = Connection::open(self, job, &state)
-                .and_then(|mut keeper| keeper.send(&request).map(|()| keeper));
+            let asked = self.ask_kept(job, &state, |state| {
+                Connection::open(self, job, state)
+                    .and_then(|mut keeper| keeper.send(&request).map(|()| keeper))
+            });
             match asked {
                 // The keeper answers when no process is left, which may take long; the store is enough.
                 Ok(keeper) => Some(keeper),
@@ -316,6 +319,28 @@ impl Store {
         true
     }
 
+    /// Asks the keeper of a job, and asks again if it died meanwhile and its guard goes on in its place. Only for what may be done
+    /// twice.
+    fn ask_kept<T>(
+        &self,
+        job: &Job,
+        state: &State,
+        mut ask: impl FnMut(&State) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
+        let mut answer = ask(state);
+        for _ in 0..REPLACEMENTS {
+            if !answer.as_ref().is_err_and(ControlError::is_keeper_gone) {
+                break;
+            }
+            let state = job.state(self);
+            if !state.is_live() || state.is_orphaned() {
+                break;
+            }
+            answer = ask(&state);
+        }
+        answer
+    }
+
     /// Sends a request that is either done or refused.
     pub(crate) fn ask_to_accept(
         &self,
@@ -323,7 +348,8 @@ impl Store {
         state: &State,
         request: &Request,
     ) -> Result<(), ControlError> {
-        match Connection::open(self, job, state)?.ask(request, PATIENCE)? {
+        let ask = |state: &State| Connection::open(self, job, state)?.ask(request, PATIENCE);
+        match self.ask_kept(job, state, ask)? {
             Reply::Accepted => Ok(()),
             other => Err(unexpected(job, &other)),
         }
@@ -360,110 +386,6 @@ fn unexpected(job: &Job, reply: &Reply) -> ControlError {
 
 fn keeper_of(state: &State) -> Option<ProcessId> {
     state.meta.as_ref()?.keeper.map(tree::identity)
-}
-
-/// Connects to a keeper, and waits for the socket of a keeper that is just starting.
-fn connect(job: &Job, patience: Duration) -> io::Result<UnixStream> {
-    let deadline = Instant::now() + patience;
-    loop {
-        match fault::step(Point::KeeperConnect, || socket::connect_in(job.dir()?, file::CONTROL, patience)) {
-            // Not created yet, or not listening yet.
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-                    && job.is_kept()
-                    && Instant::now() < deadline =>
-            {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            other => return other,
-        }
-    }
-}
-
-/// A connection to a keeper.
-struct Connection<'a> {
-    job: &'a Job,
-    stream: UnixStream,
-    /// None while it is starting.
-    keeper: Option<ProcessId>,
-}
-
-impl<'a> Connection<'a> {
-    fn open(store: &Store, job: &'a Job, state: &State) -> Result<Self, ControlError> {
-        if state.is_elsewhere() || store.host().pid_namespace != job.spec().host.pid_namespace {
-            return Err(ControlError::Elsewhere(job.id().clone()));
-        }
-        if state.is_orphaned() {
-            return Err(ControlError::Orphaned(job.id().clone()));
-        }
-        let keeper = keeper_of(state);
-        if let Some(keeper) = keeper {
-            // A stopped keeper takes no connection once its queue is full.
-            silent::continue_stopped(job, keeper);
-        }
-        Self::greet(job, keeper, PATIENCE)
-    }
-
-    /// Connects to the keeper and checks that it is the job's.
-    fn greet(job: &'a Job, keeper: Option<ProcessId>, patience: Duration) -> Result<Self, ControlError> {
-        let stream = connect(job, patience).map_err(|error| unreachable(job, error))?;
-        let mut connection = Self { job, stream, keeper };
-        let hello = connection.receive(patience)?;
-        let hello = Hello::parse(&hello).map_err(|error| unreachable(job, io::Error::other(error)))?;
-        if hello.nonce != job.spec().nonce {
-            let other = io::Error::new(io::ErrorKind::InvalidData, "the keeper of another job answers");
-            return Err(unreachable(job, other));
-        }
-        let Versions { min, max } = hello.versions;
-        match SPOKEN.common(hello.versions) {
-            Some(_) => Ok(connection),
-            None => Err(ControlError::Version { job: job.id().clone(), min, max }),
-        }
-    }
-
-    /// Sends a request, and waits at most `limit` for the answer.
-    fn ask(&mut self, request: &Request, limit: Duration) -> Result<Reply, ControlError> {
-        self.send(request)?;
-        let contents = self.receive(limit)?;
-        Reply::parse(&contents).map_err(|error| unreachable(self.job, io::Error::other(error)))
-    }
-
-    fn ask_to_signal(&mut self, request: &Request, limit: Duration) -> Result<Killed, ControlError> {
-        match self.ask(request, limit)? {
-            Reply::Signalled { count, survivors } => {
-                Ok(Killed { signalled: count, survivors, ..Killed::default() })
-            }
-            other => Err(unexpected(self.job, &other)),
-        }
-    }
-
-    fn send(&mut self, request: &Request) -> Result<(), ControlError> {
-        fault::write_all(Point::RequestSend, &mut self.stream, &request.to_frame())
-            .map_err(|error| unreachable(self.job, error))
-    }
-
-    /// Waits at most `limit` for what the keeper says next. A keeper that is stopped meanwhile is continued.
-    fn receive(&mut self, limit: Duration) -> Result<Vec<u8>, ControlError> {
-        let received = fault::step(Point::ReplyReceive, || {
-            let deadline = Instant::now().checked_add(limit.max(Duration::from_millis(1)));
-            let (mut look, mut stops) = (silent::FIRST_LOOK, 0);
-            loop {
-                let rest =
-                    deadline.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-                if readable(self.stream.as_fd(), Some(look.min(rest)))? {
-                    return receive_frame(&self.stream);
-                }
-                let was_stopped =
-                    self.keeper.is_some_and(|keeper| silent::continue_stopped(self.job, keeper));
-                stops += u32::from(was_stopped);
-                if rest <= look || stops == silent::STOPS {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                look *= 2;
-            }
-        });
-        received.map_err(|error| unreachable(self.job, error))
-    }
 }
 
 fn unreachable(job: &Job, source: io::Error) -> ControlError {

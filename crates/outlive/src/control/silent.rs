@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use outlive_core::file;
 use outlive_sys::identity::{Handle, ProcessId, Stat};
+use outlive_sys::keeper;
 use outlive_sys::poll::readable;
 use outlive_sys::signal::Signal;
-use outlive_sys::{keeper, lock};
 
+use crate::control::tree::identity;
 use crate::job::Job;
 
 /// When a silent keeper is first looked at; each later look comes after twice as long. A keeper answers within microseconds,
@@ -36,7 +36,7 @@ pub(super) fn continue_stopped(job: &Job, id: ProcessId) -> bool {
     is_stopped && hold(job, id).is_some_and(|handle| handle.signal(Signal::CONT).is_ok())
 }
 
-/// Ends the keeper of a job, which does not answer; tells whether the job has no keeper now.
+/// Ends the keeper of a job, which does not answer; tells whether it is gone: the job has no keeper now, or its guard is the keeper.
 pub(super) fn end(job: &Job, id: ProcessId) -> bool {
     let Some(handle) = hold(job, id) else { return !job.is_kept() };
     if handle.signal(Signal::KILL).is_err() {
@@ -44,7 +44,13 @@ pub(super) fn end(job: &Job, id: ProcessId) -> bool {
     }
     let until = Instant::now() + LIMIT;
     readable(std::os::fd::AsFd::as_fd(&handle), Some(LIMIT)).ok();
-    // The lock is freed when the kernel has closed its files.
-    let rest = until.saturating_duration_since(Instant::now());
-    job.open_file(file::LOCK).and_then(|file| lock::lock_within(&file, rest)).unwrap_or(false)
+    let is_named = || job.meta().and_then(|meta| meta.keeper).map(identity) == Some(id);
+    // The lock is freed when the kernel has closed its files; a guard writes another snapshot.
+    while job.is_kept() && is_named() {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    true
 }

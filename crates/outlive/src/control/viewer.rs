@@ -1,8 +1,9 @@
 //! A viewer of a job's terminal: the connection over which a person types into it.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use outlive_core::control::{MAX_INPUT, Reply, Request};
+use outlive_core::control::{MAX_INPUT, Place, Reply, Request};
 use outlive_core::terminal::size::{Sizing, TerminalSize};
 
 use super::{Connection, ControlError, PATIENCE, unexpected};
@@ -12,10 +13,15 @@ use crate::store::Store;
 /// How long a command may leave what is typed unread.
 const UNREAD: Duration = Duration::from_secs(10);
 
-/// A connection to the keeper of a job in a terminal. The keeper knows of the viewer for as long as this exists, however it ends.
+/// A connection to the keeper of a job in a terminal. The keeper knows of the viewer for as long as this exists, however it ends. If
+/// the keeper dies, the next call connects to its guard, and no key is typed twice.
 pub struct Viewer<'a> {
+    store: &'a Store,
     connection: Connection<'a>,
+    size: TerminalSize,
     sizing: Sizing,
+    /// Where the next key belongs.
+    place: Place,
 }
 
 impl std::fmt::Debug for Viewer<'_> {
@@ -31,13 +37,13 @@ impl Store {
     ///
     /// If the job has ended, has no terminal, or its keeper cannot be reached.
     pub fn view<'a>(
-        &self,
+        &'a self,
         job: &'a Job,
         size: TerminalSize,
         sizing: Sizing,
     ) -> Result<Viewer<'a>, ControlError> {
         let connection = Connection::open(self, job, &self.live_state(job)?)?;
-        let mut viewer = Viewer { connection, sizing };
+        let mut viewer = Viewer { store: self, connection, size, sizing, place: super::input::new_place() };
         viewer.resize(size)?;
         Ok(viewer)
     }
@@ -50,8 +56,8 @@ impl Viewer<'_> {
     ///
     /// If the keeper cannot be reached any more.
     pub fn resize(&mut self, size: TerminalSize) -> Result<(), ControlError> {
-        let sizing = self.sizing;
-        self.ask(&Request::View { size, sizing })
+        self.size = size;
+        self.ask(&self.view())
     }
 
     /// Types.
@@ -60,13 +66,51 @@ impl Viewer<'_> {
     ///
     /// If the command has not read for a while, or the keeper cannot be reached any more.
     pub fn keys(&mut self, bytes: &[u8]) -> Result<(), ControlError> {
-        bytes.chunks(MAX_INPUT).try_for_each(|piece| self.ask(&Request::Keys(piece.to_vec())))
+        for piece in bytes.chunks(MAX_INPUT) {
+            self.ask(&Request::Keys(piece.to_vec(), self.place))?;
+            self.place.offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Connects again, because the keeper has closed the connection; see [`Viewer::as_fd`]. `false` if the job has ended.
+    ///
+    /// # Errors
+    ///
+    /// If the keeper cannot be reached any more.
+    pub fn reconnect(&mut self) -> Result<bool, ControlError> {
+        match self.ask(&self.view()) {
+            Err(ControlError::Ended(_)) => Ok(false),
+            Err(error) if error.is_keeper_gone() && self.store.ends_now(self.connection.job) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    fn view(&self) -> Request {
+        Request::View { size: self.size, sizing: self.sizing }
     }
 
     fn ask(&mut self, request: &Request) -> Result<(), ControlError> {
-        match self.connection.ask(request, UNREAD.max(PATIENCE))? {
-            Reply::Accepted => Ok(()),
-            other => Err(unexpected(self.connection.job, &other)),
+        let (store, job, view, limit) = (self.store, self.connection.job, self.view(), UNREAD.max(PATIENCE));
+        let mut reply = self.connection.ask(request, limit);
+        if reply.as_ref().is_err_and(ControlError::is_keeper_gone) {
+            reply = store.ask_kept(job, &store.live_state(job)?, |state| {
+                self.connection = Connection::open(store, job, state)?;
+                // The new keeper knows of no viewer.
+                self.connection.ask(&view, PATIENCE)?;
+                self.connection.ask(request, limit)
+            });
         }
+        match reply? {
+            Reply::Accepted => Ok(()),
+            other => Err(unexpected(job, &other)),
+        }
+    }
+}
+
+/// Becomes readable when the keeper closes the connection: the job has ended, or the keeper has.
+impl AsFd for Viewer<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.connection.stream.as_fd()
     }
 }

@@ -41,6 +41,16 @@ const VARIABLE_BYTES: usize = 32 << 10;
 /// How long to wait for the last output of a command that has ended.
 const LAST_OUTPUT: Duration = Duration::from_millis(200);
 
+/// Shows a notification on the user's desktop, with what the environment of on-exit commands tells. Where the usual program is not
+/// installed, the bus is asked directly.
+const NOTIFY: &str = r#"title="${OUTLIVE_NAME:-$OUTLIVE_JOB} $(echo "$OUTLIVE_STATUS" | tr _ ' ')"
+notify-send --app-name=outlive -- "$title" "$OUTLIVE_REASON" || busctl --user call org.freedesktop.Notifications \
+/org/freedesktop/Notifications org.freedesktop.Notifications Notify 'susssasa{sv}i' \
+outlive 0 '' "$title" "$OUTLIVE_REASON" 0 0 -1"#;
+
+/// A desktop that is alive answers at once.
+const NOTIFY_LIMIT: Duration = Duration::from_secs(10);
+
 /// Why the on-exit work of a job could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum OnExitError {
@@ -86,6 +96,11 @@ impl Store {
         let notice = Notice::of(&job, &state, seq);
         // On a full disk the command still runs; the mark stays, and the next front end tries.
         self.spool_notice(&job, &state).ok();
+        if job.spec().options.completion.notify {
+            // Where there is no desktop the line fails at once, and nothing depends on it.
+            let shown = Running::start(self, &job, OsStr::new(NOTIFY), self.root(), &notice);
+            shown.into_iter().for_each(|running| running.watch(NOTIFY_LIMIT, |_, _, _| {}));
+        }
         if let Some(line) = &job.spec().options.completion.on_exit {
             self.run_on_exit(&job, OsStr::from_bytes(&line.0), &notice);
         }

@@ -169,7 +169,7 @@ impl Store {
 
     /// Removes what crashes left, and files in `failed/` that are older than any job is kept.
     pub(crate) fn sweep_spool(&self) {
-        let aside = self.config().retention.max_age;
+        let aside = self.config().retention.longest();
         let sweep = |directory: &Path, age: Duration, is_ours: fn(&str) -> bool| {
             for file in fs::read_dir(directory).into_iter().flatten().flatten() {
                 let is_old = file

@@ -16,6 +16,8 @@ pub mod exit {
     pub const LIMIT: u8 = 5;
     /// A wait for something that can no longer happen.
     pub const NOT_REACHED: u8 = 6;
+    /// A wait came to its end, and a job that ended was not successful.
+    pub const UNSUCCESSFUL: u8 = 7;
     /// The program could not be executed.
     pub const CANNOT_START: u8 = 126;
     /// The program does not exist.
@@ -25,7 +27,7 @@ pub mod exit {
 
     /// Every exit status with its meaning, for the reference.
     pub const TABLE: &[(&str, &str)] = &[
-        ("0", "done. For `wait`: what was waited for came; jobs have ended, however they did"),
+        ("0", "done. For `wait`: what was waited for came, and every job that has ended was successful"),
         ("1", "failed: the store, a keeper or a job refused; the message says which"),
         ("2", "the command line makes no sense"),
         ("3", "no such job, or the reference fits several"),
@@ -35,10 +37,14 @@ pub mod exit {
             "6",
             "`wait`: what was waited for can no longer come: the job ended first, was not ready in its time, or printed what --fail-match looks for",
         ),
+        (
+            "7",
+            "`wait`: what was waited for came, and a job that has ended was not successful: it exited with another code than 0, was killed, timed out or is lost",
+        ),
         ("126", "`run`: the program is there and could not be started"),
         ("127", "`run`: there is no such program"),
         ("130", "`run --wait`: Ctrl-C ended the waiting; the job goes on"),
-        ("other", "`run --wait`: the command's own; 128 + n if signal n ended it"),
+        ("other", "`run --wait`, `wait --exit-code`: the command's own; 128 + n if signal n ended it"),
     ];
 }
 

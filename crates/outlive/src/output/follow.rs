@@ -11,6 +11,7 @@ use outlive_sys::poll;
 use outlive_sys::watch::Watches;
 
 use crate::job::Job;
+use crate::job::state::State;
 use crate::output::{Output, Piece};
 use crate::store::Store;
 use crate::wait::exits::ExitWatch;
@@ -93,7 +94,7 @@ impl<'a> Follower<'a> {
             }
             // An orphan's output is not recorded any more, but its exit status can still be known.
             let is_awaited = state.is_orphaned() && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
-            if !state.is_elsewhere() && (!state.is_live() || state.is_orphaned()) && !is_awaited {
+            if has_no_more(&state) && !is_awaited {
                 return Ok(Followed::End);
             }
             let now = Instant::now();
@@ -113,4 +114,83 @@ impl<'a> Follower<'a> {
             self.output.refresh()?;
         }
     }
+}
+
+/// Follows the output of several jobs at once. One descriptor watches all of them: a user has few.
+#[derive(Debug)]
+pub struct Followers<'a> {
+    store: &'a Store,
+    parts: Vec<Part<'a>>,
+    watches: Watches,
+    /// The part that is looked at first, so that a job that floods does not hide the others.
+    first: usize,
+}
+
+#[derive(Debug)]
+struct Part<'a> {
+    job: &'a Job,
+    output: Output,
+    position: u64,
+    /// May have more since it was looked at last.
+    is_due: bool,
+    has_ended: bool,
+}
+
+impl<'a> Followers<'a> {
+    /// Starts at an offset of each log.
+    pub fn new(store: &'a Store, jobs: impl IntoIterator<Item = (&'a Job, u64)>) -> io::Result<Self> {
+        let mut watches = Watches::new();
+        let parts = jobs.into_iter().map(|(job, position)| {
+            // The watch starts before the first look, as for one job.
+            watches.add(job.path());
+            let output = Output::open(job)?;
+            Ok(Part { job, output, position, is_due: true, has_ended: false })
+        });
+        let parts = parts.collect::<io::Result<_>>()?;
+        Ok(Self { store, parts, watches, first: 0 })
+    }
+
+    /// Waits for more output of any job; returns the place of the job among those that were given. Each job ends once; none: all
+    /// have ended.
+    pub fn next_of_any(&mut self) -> io::Result<Option<(usize, Followed)>> {
+        while !self.parts.iter().all(|part| part.has_ended) {
+            let count = self.parts.len();
+            for place in (self.first..self.first + count).map(|place| place % count) {
+                if let Some(followed) = self.parts[place].next(self.store)? {
+                    self.first = place + 1;
+                    return Ok(Some((place, followed)));
+                }
+            }
+            poll::any_readable(self.watches.fd(), self.watches.nap())?;
+            for (part, is_changed) in self.parts.iter_mut().zip(self.watches.changed()) {
+                part.is_due |= is_changed;
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Part<'_> {
+    fn next(&mut self, store: &Store) -> io::Result<Option<Followed>> {
+        if self.has_ended || !self.is_due {
+            return Ok(None);
+        }
+        if let Some(piece) = self.output.next_piece(&mut self.position, u64::MAX)? {
+            return Ok(Some(Followed::Piece(piece)));
+        }
+        // The state first, then the log again: nothing is written after the job is closed.
+        let state = self.job.state(store);
+        self.output.refresh()?;
+        if let Some(piece) = self.output.next_piece(&mut self.position, u64::MAX)? {
+            return Ok(Some(Followed::Piece(piece)));
+        }
+        self.is_due = false;
+        self.has_ended = has_no_more(&state);
+        Ok(self.has_ended.then_some(Followed::End))
+    }
+}
+
+/// Tells whether no process is left that could write to the job's log.
+fn has_no_more(state: &State) -> bool {
+    !state.is_elsewhere() && (!state.is_live() || state.is_orphaned())
 }

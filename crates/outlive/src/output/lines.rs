@@ -148,10 +148,12 @@ impl Output {
         Ok(lines)
     }
 
-    /// Passes on all lines that end after `offset`, unfinished ones last.
+    /// Passes on all lines that end after `offset`, unfinished ones last. What is printed meanwhile is left to the next look: a job
+    /// that prints faster than this reads would hold it for ever.
     pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
         let mut assembler = self.assembler_at(offset)?;
-        while let Some(piece) = self.next_piece(&mut offset, u64::MAX)? {
+        let end = self.end();
+        while let Some(piece) = self.next_piece(&mut offset, end)? {
             if let Piece::Output { stream, time, lost_before, bytes, .. } = piece {
                 lost_before.inspect(|_| assembler.tear(&mut take));
                 assembler.push(stream, time, &bytes, &mut take);

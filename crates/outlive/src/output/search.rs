@@ -64,7 +64,8 @@ impl Search {
 }
 
 impl Output {
-    /// Passes on every matching line after `offset`, of one stream or of both, unfinished lines included.
+    /// Passes on every matching line after `offset`, of one stream or of both, unfinished lines included. What is printed
+    /// meanwhile is left to the next search: a job that prints faster than this reads would hold it for ever.
     pub fn find_lines(
         &mut self,
         mut offset: u64,
@@ -75,7 +76,8 @@ impl Output {
         let mut assembler = self.assembler_at(offset)?;
         let is_wanted = |of: Option<Stream>| stream.is_none() || of == stream;
         let is_match = |line: &Line| is_wanted(line.stream) && pattern.is_match(&line.text);
-        while let Some(piece) = self.next_piece(&mut offset, u64::MAX)? {
+        let end = self.end();
+        while let Some(piece) = self.next_piece(&mut offset, end)? {
             let Piece::Output { stream: of, time, lost_before, bytes, .. } = piece else {
                 assembler = self.assembler_at(offset)?;
                 continue;

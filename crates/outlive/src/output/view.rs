@@ -5,6 +5,7 @@
 
 use outlive_core::budget::{Budget, Fitter, Omitted, looks_like_error};
 use outlive_core::context::{Context, Selected};
+use outlive_core::display::{Display, without_styles};
 use outlive_core::index::Stream;
 use outlive_core::lines::{Assembler, Line};
 use outlive_core::plain::Plain;
@@ -22,6 +23,11 @@ pub enum Form {
     Raw,
     /// Without control sequences.
     Plain,
+    /// Line by line as a terminal shows it: carriage returns overwrite, and nothing else drives the terminal.
+    Display {
+        /// Whether colours and styles stay.
+        has_colour: bool,
+    },
     /// As a terminal would show it at the end.
     Rendered,
 }
@@ -73,6 +79,7 @@ pub struct View {
 enum Source {
     Raw(Assembler),
     Plain(Assembler, Box<[Plain; 3]>),
+    Display(Assembler, Box<[Display; 3]>),
     Rendered { page: Box<Rendered>, lines: u64, time: Option<Timestamp> },
 }
 
@@ -82,6 +89,9 @@ impl View {
         let source = match form {
             Form::Raw => Source::Raw(assembler),
             Form::Plain => Source::Plain(assembler, Box::default()),
+            Form::Display { has_colour } => {
+                Source::Display(assembler, Box::new(std::array::from_fn(|_| Display::new(has_colour))))
+            }
             Form::Rendered => Source::Rendered { page: Box::new(Rendered::new(None)), lines: 0, time: None },
         };
         Self {
@@ -146,7 +156,7 @@ impl View {
     /// Replaces the unfinished lines, after a hole in the log.
     pub fn resume(&mut self, assembler: Assembler) {
         match &mut self.source {
-            Source::Raw(old) | Source::Plain(old, _) => *old = assembler,
+            Source::Raw(old) | Source::Plain(old, _) | Source::Display(old, _) => *old = assembler,
             Source::Rendered { .. } => {}
         }
     }
@@ -168,6 +178,9 @@ impl View {
             Source::Raw(assembler) => assembler.push(stream, time, bytes, |line| lines.push(line)),
             Source::Plain(assembler, plain) => {
                 assembler.push(stream, time, bytes, |line| stripped(plain, line, &mut lines));
+            }
+            Source::Display(assembler, display) => {
+                assembler.push(stream, time, bytes, |line| lines.push(displayed(display, line)));
             }
             Source::Rendered { page, lines: count, time: last } => {
                 *last = time;
@@ -192,6 +205,11 @@ impl View {
             Source::Plain(assembler, plain) => {
                 assembler.tear(|line| stripped(plain, line, &mut lines));
                 **plain = Default::default();
+                assembler
+            }
+            Source::Display(assembler, display) => {
+                assembler.tear(|line| lines.push(displayed(display, line)));
+                display.iter_mut().for_each(Display::clear);
                 assembler
             }
             Source::Rendered { page, lines: count, time } => {
@@ -226,6 +244,9 @@ impl View {
                 for line in assembler.unfinished() {
                     stripped(plain, line, &mut lines);
                 }
+            }
+            Source::Display(assembler, display) => {
+                lines = assembler.unfinished().into_iter().map(|line| displayed(display, line)).collect();
             }
             Source::Rendered { page, lines: count, time } => {
                 page.finish(|line| lines.push(on_page(line, count, self.stream, *time)));
@@ -264,7 +285,11 @@ impl View {
         if !is_in_time || !is_of_stream || self.is_full() {
             return;
         }
-        let is_match = is_loss || self.search.is_match(&line.text);
+        let is_match = is_loss
+            || match &self.source {
+                Source::Display(..) => self.search.is_match(&without_styles(&line.text)),
+                _ => self.search.is_match(&line.text),
+            };
         let (fitter, shown, limit, from_line) =
             (&mut self.fitter, &mut self.shown, self.limit, self.from_line);
         self.context.push(line, is_match, |selected| {
@@ -305,6 +330,21 @@ fn stripped(plain: &mut [Plain; 3], line: Line, lines: &mut Vec<Line>) {
     let text = text.strip_suffix(b"\n").unwrap_or(&text);
     let parts = text.split(|&byte| byte == b'\n');
     lines.extend(parts.map(|part| Line { text: part.to_vec(), ..line.clone() }));
+}
+
+/// Shows a line as a terminal would; one that is unfinished ends in a carriage return if its end is to be overwritten.
+fn displayed(displays: &mut [Display; 3], line: Line) -> Line {
+    let display = &mut displays[line.stream.map_or(2, Stream::index)];
+    let mut text = String::new();
+    display.push(line.stream, &line.text, &mut text);
+    if line.is_ended {
+        display.push(line.stream, b"\n", &mut text);
+        text.pop();
+    } else {
+        text += &display.unfinished();
+        display.clear();
+    }
+    Line { text: text.into_bytes(), ..line }
 }
 
 fn on_page(

@@ -261,7 +261,7 @@ impl Store {
 
     /// Removes finished agents that were registered longer ago than any job is kept.
     fn sweep_agents(&self, session: &SessionName) {
-        let kept = u64::try_from(self.config().retention.max_age.as_micros()).unwrap_or(u64::MAX);
+        let kept = u64::try_from(self.config().retention.longest().as_micros()).unwrap_or(u64::MAX);
         let oldest = clock::wall_us().saturating_sub(kept);
         for agent in self.agents(Some(session)).unwrap_or_default() {
             if agent.status != AgentStatus::Running && agent.started.0 < oldest {

@@ -47,6 +47,8 @@ pub struct StoreRules {
 pub struct McpRules {
     /// The base environment of its jobs.
     pub env: JobEnvironment,
+    /// The longest that a call waits; none: as long as the client is known to take.
+    pub longest_wait: Option<Duration>,
 }
 
 /// The base environment of jobs that the MCP server starts.
@@ -121,16 +123,23 @@ pub struct JobDefaults {
 /// How long ended jobs are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Kept so long after the end, once the outcome was shown.
-    pub keep: Duration,
-    /// At most so long, shown or not.
-    pub max_age: Duration,
+    /// Kept so long after the end, once the outcome was shown; none: as those that were not.
+    pub keep: Option<Duration>,
+    /// At most so long, shown or not; none: without limit.
+    pub max_age: Option<Duration>,
     /// At most so many ended jobs.
     pub max_jobs: Option<usize>,
     /// At most so long after the last read.
     pub max_idle: Option<Duration>,
     /// At most so much output of ended jobs together.
     pub max_bytes: Option<u64>,
+}
+
+impl Retention {
+    /// Returns how long anything that belongs to ended jobs is kept at most.
+    pub fn longest(&self) -> Duration {
+        self.max_age.unwrap_or(Duration::MAX)
+    }
 }
 
 impl Default for Config {
@@ -143,8 +152,8 @@ impl Default for Config {
                 on_exit_timeout: Duration::from_secs(600),
             },
             retention: Retention {
-                keep: Duration::from_secs(3600),
-                max_age: Duration::from_secs(7 * 86_400),
+                keep: None,
+                max_age: Some(Duration::from_secs(7 * 86_400)),
                 max_jobs: None,
                 max_idle: None,
                 max_bytes: Some(20 << 30),
@@ -201,6 +210,7 @@ struct FileStore {
 #[serde(default, deny_unknown_fields)]
 struct FileMcp {
     env: Option<String>,
+    longest_wait: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -270,8 +280,8 @@ impl Config {
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
         config.job.read(file.job)?;
         let (retention, session, webhook) = (&mut config.retention, &mut config.session, &mut config.webhook);
-        set(&mut retention.keep, "retention.keep", file.retention.keep, parse_duration)?;
-        set(&mut retention.max_age, "retention.max_age", file.retention.max_age, parse_duration)?;
+        set(&mut retention.keep, "retention.keep", file.retention.keep, optional(parse_duration))?;
+        set(&mut retention.max_age, "retention.max_age", file.retention.max_age, optional(parse_duration))?;
         retention.max_jobs = file.retention.max_jobs;
         set(
             &mut retention.max_idle,
@@ -286,6 +296,8 @@ impl Config {
         set(&mut webhook.timeout, "webhook.timeout", file.webhook.timeout, parse_duration)?;
         set(&mut webhook.give_up, "webhook.give_up", file.webhook.give_up, parse_duration)?;
         set(&mut config.mcp.env, "mcp.env", file.mcp.env, str::parse)?;
+        let longest_wait = |text: &str| parse_duration(text).map(Some);
+        set(&mut config.mcp.longest_wait, "mcp.longest_wait", file.mcp.longest_wait, longest_wait)?;
         set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
         config.limits.bytes = config.enough_bytes();
@@ -376,6 +388,7 @@ mod tests {
             ("[job]\nmemory = \"0\"", "job.memory"),
             ("[retention]\nmax_bytes = \"-1\"", "retention.max_bytes"),
             ("[mcp]\nenv = \"all\"", "mcp.env"),
+            ("[mcp]\nlongest_wait = \"soon\"", "mcp.longest_wait"),
             ("[store]\nsync = \"never\"", "store.sync"),
             ("limits = 3", "limits"),
         ] {

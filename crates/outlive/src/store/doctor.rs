@@ -9,15 +9,17 @@ use std::path::{Path, PathBuf};
 
 use outlive_core::control::SPOKEN;
 use outlive_core::file;
+use outlive_core::id::JobId;
 use outlive_core::index::{RECORD_BYTES, Record};
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
 
+use crate::control::tree::identity;
 use crate::delivery::webhook::origin;
 use crate::job::Job;
 use crate::job::find::{Damaged, Listing, NEWER};
-use crate::job::state::State;
+use crate::job::state::{Custody, State};
 use crate::store::{DIRECTORIES, LATER_DIRECTORIES, Store};
 
 /// A problem.
@@ -57,6 +59,9 @@ pub struct Examination {
     pub jobs: usize,
     /// How many of them are live.
     pub live: usize,
+    /// Live jobs whose keeper has no guard that would go on in its place: a version without guards started them, or the next guard
+    /// is just being made.
+    pub unguarded: Vec<JobId>,
     /// The problems, in the order of the examination.
     pub findings: Vec<Finding>,
 }
@@ -108,7 +113,7 @@ impl Store {
         for damaged in &listing.damaged {
             findings.push(self.quarantine_job(damaged, fixes));
         }
-        let mut live = 0;
+        let (mut live, mut unguarded) = (0, Vec::new());
         for job in &listing.jobs {
             // Before the state: that treats a torn record as missing, and records the end as unknown.
             let records = damaged_records(job);
@@ -128,6 +133,7 @@ impl Store {
                 findings.push(Finding::open(job.path(), problem).done(LEFT_TO_NEWER, true));
             }
             live += usize::from(state.is_live());
+            unguarded.extend(is_unguarded(&state).then(|| job.id().clone()));
             if state.is_orphaned() {
                 let problem = "its keeper died; the command goes on, and its output is not recorded";
                 let finding = Finding::open(job.path(), problem);
@@ -152,7 +158,7 @@ impl Store {
             Ok(_) => {}
             Err(error) => findings.push(Finding::open(self.root(), format!("it cannot be written: {error}"))),
         }
-        Ok(Examination { jobs: listing.jobs.len(), live, findings })
+        Ok(Examination { jobs: listing.jobs.len(), live, unguarded, findings })
     }
 
     /// Lists the notices that did not arrive.
@@ -275,6 +281,13 @@ fn damaged_index(job: &Job, state: &State) -> Option<String> {
         let rest = if rest.is_empty() { String::new() } else { format!(" and {} bytes", rest.len()) };
         format!("its index has {found} records{rest} in place of {expected}: {consequence}")
     })
+}
+
+/// Tells whether a keeper has a job to itself, so that its death would leave an orphan.
+fn is_unguarded(state: &State) -> bool {
+    let is_kept = state.is_live() && matches!(state.custody, Custody::Keeper | Custody::Lingering);
+    let Some(meta) = state.meta.as_ref().filter(|_| is_kept) else { return false };
+    !meta.guard.is_some_and(|guard| identity(guard).is_alive())
 }
 
 /// Reports a live job whose keeper has no control protocol in common with this version.

@@ -51,7 +51,7 @@ pub enum LimitError {
 }
 
 impl Store {
-    /// Checks whether one more job may start; returns a warning when a limit is near.
+    /// Checks whether one more job may start; returns a warning when a limit comes near, with the first job that is near it.
     pub(crate) fn check_limits(&self, session: &SessionName) -> Result<Option<String>, LimitError> {
         let limits = self.config().limits;
         let (mut own, mut all) = self.count_live(session);
@@ -66,7 +66,8 @@ impl Store {
         if all >= limits.total {
             return Err(LimitError::Total { live: all, limit: limits.total });
         }
-        let near = |live: usize, limit: usize| (live + 1) * 100 >= limit * WARN_AT_PERCENT;
+        let is_near = |live: usize, limit: usize| live * 100 >= limit * WARN_AT_PERCENT;
+        let near = |live: usize, limit: usize| is_near(live + 1, limit) && !is_near(live, limit);
         Ok(if near(own, limits.session) {
             Some(format!("{} of {} live jobs of session {session} are used", own + 1, limits.session))
         } else if near(all, limits.total) {

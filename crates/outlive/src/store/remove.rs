@@ -133,7 +133,7 @@ impl Store {
             self.open_or_create("collected")?.set_modified(SystemTime::now())
         })?;
         self.sweep_marks();
-        let gone = self.take_out_sessions(self.config().retention.max_age);
+        let gone = self.take_out_sessions(self.config().retention.longest());
         // The rest takes as long as there is something to delete, and no start is to wait for that. A second collector finds the
         // stamp, or removes what this one does not.
         drop(lock);
@@ -179,8 +179,8 @@ impl Store {
         let rules = &self.config().retention;
         candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.age));
         let is_old = |candidate: &Candidate| {
-            candidate.age >= rules.max_age
-                || (candidate.is_seen && candidate.age >= rules.keep)
+            candidate.age >= rules.longest()
+                || (candidate.is_seen && rules.keep.is_some_and(|limit| candidate.age >= limit))
                 || rules.max_idle.is_some_and(|limit| candidate.idle >= limit)
         };
         let (mut expired, mut rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_old);

@@ -57,6 +57,9 @@ impl ExitWatch {
                 self.watch = Some(watches.add(job.path()));
                 self.open(store, job);
             }
+        } else if self.keeper.is_none() && self.held.is_none() && self.is_known {
+            // A guard that has become the keeper is named by the next snapshot.
+            self.keeper = job.meta().and_then(|meta| meta.keeper).map(identity).and_then(Handle::open);
         }
         if let Some(main) = &self.main {
             main.record_end(store, job);

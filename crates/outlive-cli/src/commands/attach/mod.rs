@@ -9,7 +9,7 @@ mod view;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -60,6 +60,8 @@ pub(crate) struct Manner {
 /// Why a viewer left.
 pub(crate) enum Left {
     Detached,
+    /// This program was told to end, or its window is gone.
+    Told,
     /// The job has ended.
     Ended,
     /// The keeper cannot be reached any more.
@@ -78,19 +80,16 @@ pub(crate) fn run(context: &Context, arguments: &Attach) -> Result<ExitCode, Fai
     if arguments.tmux {
         return open_in_tmux(&context.store, &job, arguments);
     }
-    let is_agents = [OwnLabel::Profile, OwnLabel::Conversation]
-        .iter()
-        .any(|label| job.spec().own_label(*label).is_some());
-    let usual = if is_agents { Sizing::Fixed } else { Sizing::Latest };
     let prefix = Prefix::parse(&arguments.prefix)
         .map_err(|message| Failure::usage(message, "write --prefix 'C-a', or --prefix none"))?;
+    let usual = usual_manner(&job);
     let manner = Manner {
-        sizing: if arguments.view { Sizing::Fixed } else { arguments.size.unwrap_or(usual) },
+        sizing: if arguments.view { Sizing::Fixed } else { arguments.size.unwrap_or(usual.sizing) },
         is_view_only: arguments.view,
         prefix,
     };
     match show(&context.store, &job, manner)? {
-        Left::Detached => note(&format!("detached; {0} goes on: outlive attach {0}", job.id())),
+        Left::Detached | Left::Told => note(&format!("detached; {0} goes on: outlive attach {0}", job.id())),
         Left::Ended => {
             print_last(&job)?;
             note(&ending(&JobObject::new(&job, &job.state(&context.store))));
@@ -98,6 +97,14 @@ pub(crate) fn run(context: &Context, arguments: &Attach) -> Result<ExitCode, Fai
         Left::Cut(error) => return Err(Failure::from(error).during("attach")),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what a viewer does where nothing else is asked for. The size of a job that an agent started is left alone.
+pub(crate) fn usual_manner(job: &Job) -> Manner {
+    let labels = [OwnLabel::Profile, OwnLabel::Conversation];
+    let is_agents = labels.iter().any(|label| job.spec().own_label(*label).is_some());
+    let sizing = if is_agents { Sizing::Fixed } else { Sizing::Latest };
+    Manner { sizing, is_view_only: false, prefix: Prefix::parse(PREFIX).unwrap_or_default() }
 }
 
 /// Opens a window of tmux with a viewer in it. Tmux shows the job and no more: its output and exit status stay where they are.
@@ -176,6 +183,7 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
     let (stopped, stop) = pipe::new().map_err(failed)?;
     let shared = Shared {
         is_detached: AtomicBool::new(false),
+        is_told: AtomicBool::new(false),
         size: Mutex::new(size),
         notice: Mutex::new(None),
         is_to_redraw: AtomicBool::new(false),
@@ -189,6 +197,7 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
         drop(stop);
         let typed = typing.join().unwrap_or(Ok(()));
         match (shared.is_detached.load(Ordering::SeqCst), typed) {
+            (true, _) if shared.is_told.load(Ordering::SeqCst) => Ok(Left::Told),
             (true, _) => drawn.map(|()| Left::Detached),
             (false, Err(error)) => drawn.map(|()| Left::Cut(error)),
             (false, Ok(())) => drawn.map(|()| Left::Ended),
@@ -201,6 +210,7 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
 /// What the thread that types tells the one that draws.
 struct Shared {
     is_detached: AtomicBool,
+    is_told: AtomicBool,
     size: Mutex<(u16, u16)>,
     notice: Mutex<Option<String>>,
     is_to_redraw: AtomicBool,
@@ -294,16 +304,24 @@ fn type_on(
         shared.is_detached.store(true, Ordering::SeqCst);
         shared.wake();
     };
+    let is_ready = |fd: BorrowedFd<'_>| poll::readable(fd, Some(Duration::ZERO)).unwrap_or(true);
+    let mut is_kept = true;
     loop {
         let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
-        let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd()];
+        // A connection that the keeper of an ended job has closed is always readable.
+        let keeper = if is_kept { viewer.as_fd() } else { stopped.as_fd() };
+        let fds = [stdin.as_fd(), signals.as_fd(), stopped.as_fd(), keeper];
         let is_any = poll::any_readable(fds, limit).unwrap_or(true);
-        if poll::readable(stopped.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
+        if is_ready(stopped.as_fd()) {
             return Ok(());
+        }
+        if is_kept && is_ready(viewer.as_fd()) {
+            is_kept = viewer.reconnect()?;
         }
         let mut typed = Vec::new();
         while let Some(signal) = signals.next() {
             if signal != Signal::WINCH {
+                shared.is_told.store(true, Ordering::SeqCst);
                 detach();
                 return Ok(());
             }
@@ -315,13 +333,14 @@ fn type_on(
         }
         if !is_any {
             typed.extend(manner.prefix.give_up());
-        } else if poll::readable(stdin.as_fd(), Some(Duration::ZERO)).unwrap_or(true) {
+        } else if is_ready(stdin.as_fd()) {
             let mut buffer = [0; 4096];
             match pipe::try_read(&stdin, &mut buffer) {
                 Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
                 Attempt::WouldBlock => {}
                 // The window is gone.
                 Attempt::Closed | Attempt::Failed(_) => {
+                    shared.is_told.store(true, Ordering::SeqCst);
                     detach();
                     return Ok(());
                 }

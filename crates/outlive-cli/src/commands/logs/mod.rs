@@ -1,73 +1,151 @@
 //! `outlive logs`: what a job printed, in the form its reader needs.
 
+mod live;
+mod many;
+mod pager;
 mod printer;
+mod runs;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use outlive::{FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, View};
+use outlive::{Code, FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, View};
 
-use crate::args::Logs;
+use crate::args::{Color, Logs};
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::note;
+use crate::render::{is_coloured, note, width};
+use live::LiveLine;
+use pager::Pager;
 use printer::Printer;
 
 /// How far back a page is rendered when only its end is wanted: what stands further up no longer changes it.
 const RENDERED_TAIL: u64 = 8 << 20;
 
 pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failure> {
-    let job = context.store.find(&arguments.job, context.session.as_ref())?;
+    let is_of_many = arguments.jobs.len() != 1;
+    let jobs = chosen(context, arguments)?;
+    let had_ended: Vec<bool> = jobs.iter().map(|job| job.state(&context.store).status.has_ended()).collect();
     let search = search(arguments)?;
-    if !joins_runs(arguments, &job) {
-        return read(context, arguments, &job, search);
-    }
-    let mut runs = Vec::new();
-    let mut wanted = arguments.clone();
-    for job in context.store.runs(job).into_iter().rev() {
-        let lines = Output::open(&job).map_err(|error| failure(&job, &error))?.line_count();
-        runs.push((job, wanted.clone()));
-        // Only the newest run can go on, and earlier ones have what it lacks of the lines that are wanted.
-        wanted.follow = false;
-        let left = [&mut wanted.lines, &mut wanted.tail].into_iter().find_map(Option::as_mut);
-        if let Some(left) = left {
-            *left = left.saturating_sub(lines);
-            if *left == 0 {
-                break;
+    let form = form(arguments, context.is_json);
+    let mut pager = None;
+    let out: (Box<dyn Write>, _) = if arguments.pager && io::stdout().is_terminal() && !context.is_json {
+        let (started, input) = Pager::start()?;
+        pager = Some(started);
+        (Box::new(input), None)
+    } else {
+        (Box::new(io::stdout()), width().map(LiveLine::new))
+    };
+    let mut printer = Printer::new(context.is_json, arguments.timestamps, jobs[0].id(), form, out);
+    let reading = |job| {
+        Reading::new(context, arguments, job, search.clone(), form).map_err(|error| failure(job, &error))
+    };
+    if is_of_many {
+        let readings = jobs.iter().map(reading).collect::<Result<_, _>>()?;
+        many::show(context, arguments, readings, &mut printer)?;
+    } else {
+        let runs = runs::of(context, arguments, &jobs[0])?;
+        for (job, wanted) in &runs {
+            if runs.len() > 1 {
+                note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
             }
+            let mut reading = Reading::new(context, wanted, job, search.clone(), form)
+                .map_err(|error| failure(job, &error))?;
+            let done =
+                if reading.is_bytewise() { reading.copy(&mut printer) } else { reading.show(&mut printer) };
+            done.and_then(|()| reading.tell_end(&mut printer)).map_err(|error| failure(job, &error))?;
         }
     }
-    for (job, wanted) in runs.iter().rev() {
-        if runs.len() > 1 {
-            note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
+    // The pager sees the end of its input once nothing holds it open.
+    drop(printer);
+    if let Some(pager) = pager {
+        pager.wait();
+    }
+    for (job, had_ended) in jobs.iter().zip(had_ended) {
+        if job.state(&context.store).status.has_ended() {
+            job.note_access();
         }
-        read(context, wanted, job, search.clone())?;
+        if (had_ended || arguments.follow) && shows_end(arguments) {
+            job.mark_delivered(&context.reader);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells whether the runs before are shown, too: of a job that is named, unless a place in one log is meant.
-fn joins_runs(arguments: &Logs, job: &Job) -> bool {
-    let Logs { from_line, bytes, cursor, head, tail, lines, budget, grep, .. } = arguments;
-    let is_place =
-        from_line.is_some() || bytes.is_some() || cursor.is_some() || head.is_some() || budget.is_some();
-    let counts_matches = grep.is_some() && (tail.is_some() || lines.is_some());
-    job.spec().previous.is_some() && job.name() == Some(&arguments.job) && !is_place && !counts_matches
+/// Finds the jobs that are meant, each once; there is at least one.
+fn chosen(context: &Context, arguments: &Logs) -> Result<Vec<Job>, Failure> {
+    if arguments.jobs.len() == 1 {
+        return Ok(vec![find(context, &arguments.jobs[0])?]);
+    }
+    for (option, is_given) in [
+        ("--bytes", arguments.bytes.is_some()),
+        ("--cursor", arguments.cursor.is_some()),
+        ("--from-line", arguments.from_line.is_some()),
+        ("--head", arguments.head.is_some()),
+        ("--budget", arguments.budget.is_some()),
+        ("--rendered", arguments.rendered),
+    ] {
+        if is_given {
+            return Err(Failure::usage(
+                format!("logs: {option} is for one job"),
+                "name one job, or leave it out",
+            ));
+        }
+    }
+    if let Some(group) = &arguments.group {
+        return context.of_group("logs", group);
+    }
+    let mut jobs = Vec::<Job>::new();
+    for reference in &arguments.jobs {
+        let job = find(context, reference)?;
+        if jobs.iter().all(|known| known.id() != job.id()) {
+            jobs.push(job);
+        }
+    }
+    if jobs.is_empty()
+        && let Some(session) = &context.session
+    {
+        jobs = context.list("logs")?.jobs;
+        if jobs.is_empty() {
+            let message = format!("session {session} has no jobs");
+            return Err(Failure::new(Code::NotFound, message)
+                .during("logs")
+                .hint("`outlive session list` shows the sessions"));
+        }
+    }
+    match jobs.is_empty() {
+        true => Err(Failure::usage(
+            "logs: whose?",
+            "outlive logs JOB…, or --group NAME or --session NAME; `outlive list` shows the jobs",
+        )),
+        false => Ok(jobs),
+    }
 }
 
-/// Shows one run.
-fn read(context: &Context, arguments: &Logs, job: &Job, search: Search) -> Result<ExitCode, Failure> {
-    let had_ended = job.state(&context.store).status.has_ended();
-    let mut reading = Reading::new(context, arguments, job, search).map_err(|error| failure(job, &error))?;
-    let done = if reading.is_bytewise() { reading.copy() } else { reading.show() };
-    done.and_then(|()| reading.tell_end()).map_err(|error| failure(job, &error))?;
-    if job.state(&context.store).status.has_ended() {
-        job.note_access();
+/// Finds a job. A number alone is no job but, for a user of `tail`, a number of lines.
+fn find(context: &Context, reference: &str) -> Result<Job, Failure> {
+    context.store.find(reference, context.session.as_ref()).map_err(|error| {
+        let is_number = reference.bytes().all(|byte| byte.is_ascii_digit());
+        let failure = Failure::from(error);
+        match is_number {
+            true => failure.hint(format!("for the last {reference} lines: outlive logs -n {reference} JOB")),
+            false => failure,
+        }
+    })
+}
+
+/// Returns the form in which its reader needs it.
+fn form(arguments: &Logs, is_json: bool) -> Form {
+    match (arguments.raw, arguments.plain, arguments.rendered, arguments.color) {
+        (true, ..) => Form::Raw,
+        (_, true, ..) => Form::Plain,
+        (_, _, true, _) => Form::Rendered,
+        _ if is_json => Form::Raw,
+        (.., Color::Always) => Form::Display { has_colour: true },
+        (.., Color::Never) => Form::Display { has_colour: false },
+        (.., Color::Auto) if io::stdout().is_terminal() => Form::Display { has_colour: is_coloured() },
+        (.., Color::Auto) => Form::Raw,
     }
-    if (had_ended || arguments.follow) && shows_end(arguments) {
-        job.mark_delivered(&context.reader);
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Tells whether the end of the log is shown, with nothing left out before it but its beginning.
@@ -118,23 +196,20 @@ struct Reading<'a> {
     start: u64,
     /// Where it ends, unless it is followed.
     end: u64,
-    printer: Printer,
 }
 
 impl<'a> Reading<'a> {
-    fn new(context: &'a Context, arguments: &'a Logs, job: &'a Job, search: Search) -> io::Result<Self> {
+    fn new(
+        context: &'a Context,
+        arguments: &'a Logs,
+        job: &'a Job,
+        search: Search,
+        form: Form,
+    ) -> io::Result<Self> {
         let output = Output::open(job)?;
-        let form = match (arguments.raw, arguments.plain, arguments.rendered) {
-            (true, ..) => Form::Raw,
-            (_, true, _) => Form::Plain,
-            (.., true) => Form::Rendered,
-            _ if io::stdout().is_terminal() && !context.is_json => Form::Plain,
-            _ => Form::Raw,
-        };
         let range_end = arguments.bytes.as_ref().map_or(u64::MAX, |range| range.end);
         let end = output.end().min(range_end);
-        let printer = Printer::new(context.is_json, arguments.timestamps, job.id(), form);
-        let mut reading = Self { context, arguments, job, output, search, form, start: 0, end, printer };
+        let mut reading = Self { context, arguments, job, output, search, form, start: 0, end };
         reading.start = reading.find_start();
         Ok(reading)
     }
@@ -185,31 +260,35 @@ impl<'a> Reading<'a> {
         !asks_for_lines && self.form != Form::Rendered
     }
 
-    fn copy(&mut self) -> io::Result<()> {
+    fn copy(&mut self, printer: &mut Printer) -> io::Result<()> {
         let mut position = self.start;
         while position < self.end {
             let Some(piece) = self.piece(position)? else { break };
             position = piece_end(&piece);
-            self.printer.piece(&piece, self.arguments.stream);
+            printer.piece(&piece, self.arguments.stream);
         }
-        if self.arguments.follow { self.copy_on(position) } else { self.finish(position) }
+        if self.arguments.follow { self.copy_on(position, printer) } else { self.finish(position, printer) }
     }
 
     /// Passes on what comes.
-    fn copy_on(&mut self, position: u64) -> io::Result<()> {
+    fn copy_on(&mut self, position: u64, printer: &mut Printer) -> io::Result<()> {
         let stream = self.arguments.stream;
-        let position = self.follow(position, |reading, piece| reading.printer.piece(piece, stream))?;
-        self.finish(position)
+        let position = self.follow(position, printer, |_, piece, printer| printer.piece(piece, stream))?;
+        self.finish(position, printer)
     }
 
-    fn show(&mut self) -> io::Result<()> {
+    fn show(&mut self, printer: &mut Printer) -> io::Result<()> {
         if self.is_plain_search() {
-            return self.find();
+            return self.find(printer);
         }
+        // A reader that asked for one end alone expects that the rest is left out.
+        printer.options = self.options();
+        printer.tells_omitted =
+            self.arguments.budget.is_some() || (self.arguments.head.is_some() && self.tail().is_some());
         let begin = self.start.max(self.output.start());
         let is_from_middle = self.arguments.from_line.is_some() || self.arguments.since.is_some();
         if is_from_middle && begin == self.output.start() && self.start == begin && begin > 0 {
-            self.printer.gone(0, begin);
+            printer.gone(0, begin);
         }
         let (mut view, mut position) = (self.view(begin)?, self.start);
         while position < self.end && !view.is_full() {
@@ -223,35 +302,35 @@ impl<'a> Reading<'a> {
             if let Piece::Gone { to, .. } = piece {
                 view.resume(self.output.assembler_at(to)?);
             }
-            view.push(&piece, |item| self.printer.item(&item));
+            view.push(&piece, |item| printer.item(&item));
         }
         if self.arguments.follow && (self.tail().is_some() || self.arguments.lines.is_some()) {
             if self.search.is_everything() && !self.context.is_json && !self.arguments.timestamps {
                 // The end as it stands, unfinished lines too, then the bytes that follow it.
-                view.finish(|item| self.printer.item(&item));
-                return self.copy_on(position);
+                view.finish(|item| printer.item(&item));
+                return self.copy_on(position, printer);
             }
-            view.finish_ended(|item| self.printer.item(&item));
+            view.finish_ended(|item| printer.item(&item));
             let rest = self.output.assembler_at(position)?;
             view = View::new(self.form, rest).stream(self.arguments.stream).search(self.search.clone());
         }
         if self.arguments.follow {
-            position = self.follow(position, |reading, piece| {
+            position = self.follow(position, printer, |reading, piece, printer| {
                 if let Piece::Gone { to, .. } = piece
                     && let Ok(rest) = reading.output.refresh().and_then(|()| reading.output.assembler_at(*to))
                 {
                     view.resume(rest);
                 }
-                view.push(piece, |item| reading.printer.item(&item));
+                view.push(piece, |item| printer.item(&item));
             })?;
         }
         if self.arguments.cursor.is_some() && position == self.start {
             // An unfinished line that has not grown was shown before.
-            view.finish_ended(|item| self.printer.item(&item));
+            view.finish_ended(|item| printer.item(&item));
         } else {
-            view.finish(|item| self.printer.item(&item));
+            view.finish(|item| printer.item(&item));
         }
-        self.finish(position)
+        self.finish(position, printer)
     }
 
     fn view(&mut self, begin: u64) -> io::Result<View> {
@@ -261,10 +340,6 @@ impl<'a> Reading<'a> {
             (_, None, None) => None,
             (_, head, tail) => Some(Fit::HeadAndTail(head.unwrap_or(0), tail.unwrap_or(0))),
         };
-        // A reader that asked for one end alone expects that the rest is left out.
-        self.printer.options = self.options();
-        self.printer.tells_omitted =
-            arguments.budget.is_some() || (arguments.head.is_some() && self.tail().is_some());
         let limit = arguments.lines.filter(|_| arguments.from_line.is_some());
         let assembler = self.output.assembler_at(begin)?;
         Ok(View::new(self.form, assembler)
@@ -277,11 +352,11 @@ impl<'a> Reading<'a> {
     }
 
     /// Says that more was printed than could be kept, where the end of the log was read.
-    fn tell_end(&mut self) -> io::Result<()> {
+    fn tell_end(&mut self, printer: &mut Printer) -> io::Result<()> {
         self.output.refresh()?;
         if let Some(loss) = self.output.lost_at_end().filter(|_| self.arguments.bytes.is_none()) {
-            self.printer.lost(&loss);
-            self.printer.flush();
+            printer.lost(&loss);
+            printer.flush();
         }
         Ok(())
     }
@@ -317,16 +392,15 @@ impl<'a> Reading<'a> {
             && !chooses_lines(arguments)
     }
 
-    fn find(&mut self) -> io::Result<()> {
+    fn find(&mut self, printer: &mut Printer) -> io::Result<()> {
         let start = self.output.start();
         if start > 0 {
-            self.printer.gone(0, start);
+            printer.gone(0, start);
         }
         if let Some(pattern) = &self.search.include {
-            let printer = &mut self.printer;
             self.output.find_lines(start, pattern, self.arguments.stream, |line| printer.line(&line))?;
         }
-        self.printer.finish();
+        printer.finish();
         Ok(())
     }
 
@@ -340,23 +414,28 @@ impl<'a> Reading<'a> {
     }
 
     /// Goes on until the job is closed; returns where it ended.
-    fn follow(&mut self, position: u64, mut act: impl FnMut(&mut Self, &Piece)) -> io::Result<u64> {
+    fn follow(
+        &mut self,
+        position: u64,
+        printer: &mut Printer,
+        mut act: impl FnMut(&mut Self, &Piece, &mut Printer),
+    ) -> io::Result<u64> {
         let mut follower = Follower::new(&self.context.store, self.job, position)?;
         loop {
-            self.printer.flush();
+            printer.flush();
             match follower.next(None)? {
-                Followed::Piece(piece) => act(self, &piece),
+                Followed::Piece(piece) => act(self, &piece, printer),
                 Followed::End => return Ok(follower.position()),
                 Followed::Nothing => {}
             }
-            self.printer.flush();
+            printer.flush();
             self.note_position(follower.position())?;
         }
     }
 
     /// Only what was really written counts as read.
-    fn finish(&mut self, position: u64) -> io::Result<()> {
-        self.printer.finish();
+    fn finish(&mut self, position: u64, printer: &mut Printer) -> io::Result<()> {
+        printer.finish();
         self.note_position(position)
     }
 

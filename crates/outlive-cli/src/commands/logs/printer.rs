@@ -4,15 +4,20 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use outlive::duration::format_size;
-use outlive::{Form, JobId, Line, Loss, Piece, Plain, Stream, ViewItem};
+use outlive::{Display, Form, JobId, Line, Loss, Piece, Plain, Stream, ViewItem};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::render::{give_up, note};
+use super::live::LiveLine;
+use crate::local_time;
+use crate::render::{counted, give_up, note};
 
 /// A line as scripts see it.
 #[derive(Serialize)]
 struct LineObject<'a> {
+    /// The job, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<&'a JobId>,
     line: u64,
     stream: Option<Stream>,
     time: Option<String>,
@@ -46,13 +51,26 @@ pub(super) struct Printer {
     pub(super) options: String,
     /// Says what was left out to fit.
     pub(super) tells_omitted: bool,
-    out: BufWriter<io::Stdout>,
+    /// What stands before each line, where there are several jobs.
+    prefix: Option<String>,
+    out: BufWriter<Box<dyn Write>>,
     plain: [Plain; 3],
+    display: Display,
+    /// The unfinished line, where standard output is a terminal.
+    live: Option<LiveLine>,
     ends_in_newline: bool,
 }
 
 impl Printer {
-    pub(super) fn new(is_json: bool, has_times: bool, job: &JobId, form: Form) -> Self {
+    /// Prints to `out`, which is a terminal if there is a live line.
+    pub(super) fn new(
+        is_json: bool,
+        has_times: bool,
+        job: &JobId,
+        form: Form,
+        (out, live): (Box<dyn Write>, Option<LiveLine>),
+    ) -> Self {
+        let has_colour = matches!(form, Form::Display { has_colour: true });
         Self {
             is_json,
             has_times,
@@ -60,10 +78,19 @@ impl Printer {
             form,
             options: String::new(),
             tells_omitted: false,
-            out: BufWriter::with_capacity(64 << 10, io::stdout()),
+            prefix: None,
+            out: BufWriter::with_capacity(64 << 10, out),
             plain: Default::default(),
+            display: Display::new(has_colour),
+            live,
             ends_in_newline: true,
         }
+    }
+
+    /// Goes on with lines of this job, with this before each of them.
+    pub(super) fn go_on_with(&mut self, job: &JobId, prefix: &str) {
+        self.job = job.clone();
+        self.prefix = Some(prefix.to_owned());
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -93,17 +120,34 @@ impl Printer {
                 if wanted.is_some() && *stream != wanted {
                     return;
                 }
-                if self.form == Form::Raw {
-                    self.write(bytes);
-                    self.ends_in_newline = bytes.ends_with(b"\n");
-                } else {
-                    let mut text = Vec::new();
-                    self.plain[stream.map_or(2, Stream::index)].push(bytes, &mut text);
-                    self.write(&text);
-                    self.ends_in_newline = text.ends_with(b"\n");
+                match self.form {
+                    Form::Raw => {
+                        self.write(bytes);
+                        self.ends_in_newline = bytes.ends_with(b"\n");
+                    }
+                    Form::Display { .. } => self.display(*stream, bytes),
+                    Form::Plain | Form::Rendered => {
+                        let mut text = Vec::new();
+                        self.plain[stream.map_or(2, Stream::index)].push(bytes, &mut text);
+                        self.write(&text);
+                        self.ends_in_newline = text.ends_with(b"\n");
+                    }
                 }
             }
         }
+    }
+
+    /// Shows bytes as a terminal would: on one, what is unfinished, too.
+    fn display(&mut self, stream: Option<Stream>, bytes: &[u8]) {
+        let mut ended = String::new();
+        self.display.push(stream, bytes, &mut ended);
+        let unfinished = self.display.unfinished();
+        self.ends_in_newline = unfinished.is_empty();
+        let text = match &mut self.live {
+            Some(live) => live.update(&ended, &unfinished),
+            None => ended,
+        };
+        self.write(text.as_bytes());
     }
 
     pub(super) fn item(&mut self, item: &ViewItem) {
@@ -123,31 +167,43 @@ impl Printer {
         }
         if self.is_json {
             let text = String::from_utf8_lossy(&line.text);
-            return self.json(&object(line, &text));
+            let job = self.prefix.is_some().then(|| self.job.clone());
+            return self.json(&object(job.as_ref(), line, &text));
+        }
+        let (is_displayed, has_more) =
+            (matches!(self.form, Form::Display { .. }), self.prefix.is_some() || self.has_times);
+        if is_displayed && !line.is_ended && !has_more {
+            // It goes on where it stands.
+            return self.display(line.stream, &line.text);
+        }
+        if let Some(prefix) = self.prefix.clone() {
+            self.write(prefix.as_bytes());
         }
         if self.has_times {
-            let time = line.time.map_or_else(|| "-".to_owned(), |time| time.to_string());
+            let time = line.time.map_or_else(|| "-".to_owned(), local_time::shown_exactly);
             self.write(format!("{time} ").as_bytes());
         }
-        self.write(&line.text);
+        self.write(line.text.strip_suffix(b"\r").filter(|_| is_displayed).unwrap_or(&line.text));
         if line.cut_bytes > 0 {
             self.write(format!(" [{} more]", line.cut_bytes).as_bytes());
         }
         if line.repeated > 1 && !line.text.is_empty() {
             self.write(format!(" [{} times]", line.repeated).as_bytes());
         }
-        if line.is_ended {
+        // The next line is that of another job, perhaps.
+        let is_ended = line.is_ended || self.prefix.is_some();
+        if is_ended {
             self.write(b"\n");
         }
-        self.ends_in_newline = line.is_ended;
+        self.ends_in_newline = is_ended;
     }
 
     fn omitted(&mut self, omitted: &outlive::Omitted<Line>) {
-        let outlive::Omitted { lines, bytes, first, last, rescued } = omitted;
+        let outlive::Omitted { lines, bytes, first, last, rescued, .. } = omitted;
         let (from_line, to_line, lines, bytes) = (first.number, last.number, *lines, *bytes);
         if self.is_json {
             let texts: Vec<_> = rescued.iter().map(|line| String::from_utf8_lossy(&line.text)).collect();
-            let rescued = rescued.iter().zip(&texts).map(|(line, text)| object(line, text)).collect();
+            let rescued = rescued.iter().zip(&texts).map(|(line, text)| object(None, line, text)).collect();
             let omitted = Omitted { from_line, to_line, lines, bytes, rescued };
             return self.json(&BTreeMap::from([("omitted", omitted)]));
         }
@@ -155,7 +211,8 @@ impl Printer {
             Form::Rendered => String::new(),
             _ => format!("; outlive logs {}{} --from-line {from_line} -n {lines}", self.job, self.options),
         };
-        self.write(format!("[{lines} lines, {}, left out{how}]\n", format_size(bytes)).as_bytes());
+        let count = counted(lines, "line", "lines");
+        self.write(format!("[{count}, {}, left out{how}]\n", format_size(bytes)).as_bytes());
         if !rescued.is_empty() {
             self.write(b"[errors among them:]\n");
             for line in rescued {
@@ -178,10 +235,13 @@ impl Printer {
             let time = loss.time.map(|time| time.to_string());
             return self.json(&json!({ "lost_bytes": loss.bytes, "time": time }));
         }
-        if self.form != Form::Raw && !self.ends_in_newline {
-            self.write(b"\n");
-            self.ends_in_newline = true;
+        match self.form {
+            Form::Raw => {}
+            Form::Display { .. } if !self.ends_in_newline => self.display(None, b"\n"),
+            _ if !self.ends_in_newline => self.write(b"\n"),
+            _ => {}
         }
+        self.ends_in_newline = true;
         self.flush();
         note(&format!("outlive: {loss}, here"));
     }
@@ -192,6 +252,10 @@ impl Printer {
         for plain in &mut self.plain {
             plain.finish(&mut text);
         }
+        if self.live.is_none() {
+            text.extend_from_slice(self.display.unfinished().trim_end_matches('\r').as_bytes());
+            self.display.clear();
+        }
         self.write(&text);
         if !self.ends_in_newline && io::stdout().is_terminal() {
             self.write(b"\n");
@@ -200,8 +264,9 @@ impl Printer {
     }
 }
 
-fn object<'a>(line: &Line, text: &'a str) -> LineObject<'a> {
+fn object<'a>(job: Option<&'a JobId>, line: &Line, text: &'a str) -> LineObject<'a> {
     LineObject {
+        job,
         line: line.number,
         stream: line.stream,
         time: line.time.map(|time| time.to_string()),

@@ -54,7 +54,7 @@ impl Entry {
 }
 
 /// Returns `outlive` where PATH finds this very program, so that an update keeps the entry right; else its whole path.
-fn this_program() -> Result<String, Failure> {
+pub(super) fn this_program() -> Result<String, Failure> {
     let own = std::env::current_exe().and_then(|path| path.canonicalize()).map_err(|error| {
         failure(
             format!("cannot tell where this program is: {}", crate::failure::chain(&error)),

@@ -56,6 +56,11 @@ impl Settings {
         Ok(Some(copy))
     }
 
+    /// Removes the file.
+    pub(super) fn remove(&self) -> Result<(), Failure> {
+        fs::remove_file(&self.path).map_err(|error| failed(&self.path, &error))
+    }
+
     /// Replaces what was read with this text, unless another program has changed the file meanwhile.
     pub(super) fn replace(&self, text: &str) -> Result<(), Failure> {
         let wrong = |error: io::Error| failed(&self.path, &error);

@@ -1,16 +1,16 @@
-//! The two forms of settings, behind one face: texts in, texts out, and everything else in them stays as it is.
+//! The forms of settings, behind one face: texts in, texts out, and everything else in them stays as it is.
 
 use super::entry::Entry;
-use super::{json, toml};
+use super::json::{self, Layout};
+use super::{toml, yaml};
 
 /// How a client's settings are written.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Form {
-    /// JSON with an object `mcpServers`; comments are allowed.
-    Json {
-        /// A new entry says that it is of the type `stdio`.
-        is_typed: bool,
-    },
+    /// JSON with an object of servers; comments are allowed.
+    Json(Layout),
+    /// YAML with a mapping `extensions`, as goose has it.
+    Yaml,
     /// TOML with a table `mcp_servers`, as Codex has it.
     Toml,
 }
@@ -26,7 +26,8 @@ impl Form {
     pub(super) fn has(self, text: &str) -> Result<bool, Unfit> {
         let text = text.strip_prefix(MARK).unwrap_or(text);
         match self {
-            Self::Json { .. } => json::has(text),
+            Self::Json(layout) => json::has(text, &layout),
+            Self::Yaml => yaml::has(text),
             Self::Toml => toml::has(&unix(text)),
         }
     }
@@ -34,7 +35,8 @@ impl Form {
     /// Returns the text with this entry; the same text if it is there.
     pub(super) fn with(self, text: &str, entry: &Entry) -> Result<String, Unfit> {
         let put = |text: &str| match self {
-            Self::Json { is_typed } => json::with(text, entry, is_typed),
+            Self::Json(layout) => json::with(text, entry, &layout),
+            Self::Yaml => yaml::with(text, entry),
             Self::Toml => toml::with(text, entry),
         };
         let new = self.edit(text, put)?;
@@ -47,8 +49,11 @@ impl Form {
 
     /// Returns the text without an entry of ours; the same text if there is none.
     pub(super) fn without(self, text: &str) -> Result<String, Unfit> {
-        let take = if matches!(self, Self::Toml) { toml::without } else { json::without };
-        let new = self.edit(text, take)?;
+        let new = self.edit(text, |text| match self {
+            Self::Json(layout) => json::without(text, &layout),
+            Self::Yaml => yaml::without(text),
+            Self::Toml => toml::without(text),
+        })?;
         if self.has(&new)? {
             return Err(Unfit("it has several entries of the name outlive".to_owned()));
         }

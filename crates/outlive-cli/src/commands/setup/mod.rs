@@ -1,4 +1,4 @@
-//! `outlive setup`: tell an agent's client of the MCP server.
+//! `outlive setup`: tell an agent's client of the MCP server, and a shell of completion.
 //!
 //! A new entry goes through the client's own command where there is one, for the client knows its file best. An entry that is
 //! there and says something else is changed in the file itself: taking it out and adding it anew would lose what the user has put
@@ -10,12 +10,15 @@ mod entry;
 mod file;
 mod form;
 mod json;
+mod shell;
 mod toml;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use clap::ValueEnum;
 use outlive::{Code, SessionName};
 use serde::Serialize;
 use serde_json::json;
@@ -24,18 +27,30 @@ use self::client::{Client, shown};
 use self::entry::{Entry, NAME, in_path, quoted};
 use self::file::Settings;
 use self::form::{Form, Unfit};
-use crate::args::Setup;
+use crate::args::{ClientChoice, Setup};
 use crate::failure::{Failure, chain};
-use crate::render::answer;
+use crate::render::{answer, table, width};
 
 pub(crate) fn run(
     arguments: &Setup,
     session: Option<&SessionName>,
     is_json: bool,
 ) -> Result<ExitCode, Failure> {
+    if arguments.list {
+        return list(is_json);
+    }
+    if arguments.client == Some(ClientChoice::Shell) {
+        return shell::run(arguments, is_json);
+    }
     let entry = Entry::of_this_program(session, arguments.profile.map(|profile| profile.name()))?;
     let Some(choice) = arguments.client else { return print_entry(&entry, is_json) };
     let client = Client::of(choice)?;
+    if arguments.print {
+        let text = client.form.with("", &entry).map_err(|why| left_alone(&client, &why))?;
+        let object =
+            json!({ "client": client.title, "file": client.file.display().to_string(), "text": text });
+        return answer(is_json, &object, || text.clone());
+    }
     let settings = Settings::read(&client.file)?;
     let plan = Plan::make(&client, &settings, &entry, arguments.remove)?;
     let backup = if arguments.write { plan.carry_out(&client, &settings, &entry)? } else { None };
@@ -45,6 +60,29 @@ pub(crate) fn run(
         (_, true) => plan.done(&client, backup.as_deref()),
         (_, false) => plan.preview(&client),
     })
+}
+
+/// Lists the clients with their files, and whether they have outlive.
+fn list(is_json: bool) -> Result<ExitCode, Failure> {
+    let mut rows = vec![["CLIENT", "OUTLIVE", "FILE"].map(str::to_owned).to_vec()];
+    let mut objects = Vec::new();
+    for choice in ClientChoice::value_variants().iter().filter(|choice| **choice != ClientChoice::Shell) {
+        let name = choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let client = Client::of(*choice)?;
+        let has = Settings::read(&client.file).ok().and_then(|settings| client.form.has(&settings.text).ok());
+        let word = match has {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "unreadable",
+        };
+        let untried = if client.is_tried { "" } else { " (untried)" };
+        objects.push(json!({
+            "client": name, "title": client.title, "file": client.file.display().to_string(),
+            "has_outlive": has, "tried": client.is_tried,
+        }));
+        rows.push(vec![name, word.to_owned(), format!("{}{untried}", shown(&client.file))]);
+    }
+    answer(is_json, &objects, || table(&rows, width(), |_, _, cell| cell.to_owned()))
 }
 
 /// The entry for clients that outlive does not know.
@@ -115,6 +153,8 @@ impl<'a> Plan<'a> {
             Action::Remove => Some(client.remove.to_vec()),
             Action::Nothing | Action::Change => None,
         };
+        let has_command = !client.add.is_empty();
+        let arguments = arguments.filter(|_| has_command);
         let command = arguments.and_then(|arguments| Some((in_path(client.program)?, arguments)));
         let diff = if action == Action::Nothing { String::new() } else { diff::diff(old, &text) };
         Ok(Self { action, command, text, diff })
@@ -180,6 +220,9 @@ impl<'a> Plan<'a> {
         if let (Form::Toml, Action::Add, Some(_)) = (client.form, self.action, &self.command) {
             let further = indented(&toml::further_lines());
             text.push_str(&format!("\nand then these lines in the entry:\n\n{further}"));
+        }
+        if !client.is_tried {
+            text.push_str(&format!("\nuntried: this is what the documentation of {} says\n", client.title));
         }
         text.push_str(&format!("\nto have it done: {}\n", repeated_with_write()));
         text

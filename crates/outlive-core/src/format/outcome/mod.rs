@@ -100,6 +100,15 @@ impl NeverStarted {
         }
     }
 
+    /// Returns the reason alone, in a few words: `no such file`.
+    pub fn cause(&self) -> String {
+        match self.errno {
+            Some(2) => "no such file".to_owned(),
+            Some(errno) => errno_text(errno),
+            None => self.detail.clone().unwrap_or_else(|| self.step.clone()),
+        }
+    }
+
     /// Tells whether the program is simply not there, which shells report as 127; all else is 126.
     pub fn is_not_found(&self) -> bool {
         self.step == "exec" && self.errno == Some(2) && self.detail.is_none()

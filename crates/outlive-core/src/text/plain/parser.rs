@@ -52,6 +52,10 @@ pub(crate) struct Csi {
     pub(crate) last: u8,
     in_subparameter: bool,
     is_malformed: bool,
+    /// Parameters and subparameters in the order in which they came; a bit for each that is a subparameter.
+    values: [u16; MAX_PARAMETERS],
+    last_value: usize,
+    subparameters: u32,
 }
 
 impl Csi {
@@ -70,23 +74,46 @@ impl Csi {
         usize::from(self.parameter(place).max(1))
     }
 
+    /// Returns each parameter with its subparameters behind it. What there are too many of is left out.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &[u16]> {
+        let values = &self.values[..(self.last_value + 1).min(MAX_PARAMETERS)];
+        let begins = |place: &usize| self.subparameters & (1 << place) == 0;
+        let starts = (0..values.len()).filter(begins);
+        starts.map(move |start| {
+            let end = (start + 1..values.len()).find(begins).unwrap_or(values.len());
+            &values[start..end]
+        })
+    }
+
     /// Takes a byte before the last one.
     fn take(&mut self, byte: u8) {
+        let push_digit = |value: &mut u16| {
+            *value = value.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
+        };
         match byte {
             b'0'..=b'9' if self.intermediate == 0 => {
                 if !self.in_subparameter {
-                    let parameter = &mut self.parameters[self.length];
-                    *parameter = parameter.saturating_mul(10).saturating_add(u16::from(byte - b'0'));
+                    push_digit(&mut self.parameters[self.length]);
                 }
+                self.values.get_mut(self.last_value).map(push_digit);
             }
-            b':' if self.intermediate == 0 => self.in_subparameter = true,
+            b':' if self.intermediate == 0 => {
+                self.in_subparameter = true;
+                self.begin_value();
+                self.subparameters |= 1u32.checked_shl(self.last_value as u32).unwrap_or(0);
+            }
             b';' if self.intermediate == 0 && self.length + 1 < MAX_PARAMETERS => {
                 self.length += 1;
                 self.in_subparameter = false;
+                self.begin_value();
             }
             b' '..=b'/' if self.intermediate == 0 => self.intermediate = byte,
             _ => self.is_malformed = true,
         }
+    }
+
+    fn begin_value(&mut self) {
+        self.last_value = (self.last_value + 1).min(MAX_PARAMETERS);
     }
 }
 

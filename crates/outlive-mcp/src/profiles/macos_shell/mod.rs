@@ -11,6 +11,7 @@ mod start;
 use std::collections::HashMap;
 use std::io;
 use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use outlive::{Job, JobId, Line, Nonblank, Nonce, State, Status, Stream, Tally};
 use serde_json::{Value, json};
@@ -40,10 +41,15 @@ stream_process_output and kill_process look after it. Without a session, \"defau
     isolation: Isolation::Project,
     notices: NoticeStyle::None,
     expiry: Some(Expiry {
-        is_due: |call, job, ended| job.is_seen() && is_past(ended, call.store.config().retention.keep),
+        is_due: |call, job, ended| {
+            job.is_seen() && is_past(ended, call.store.config().retention.keep.unwrap_or(KEPT))
+        },
         remove_files: |_, _| {},
     }),
 };
+
+/// How long an ended process stays once its end was told, unless the configuration says otherwise.
+const KEPT: Duration = Duration::from_secs(3600);
 
 /// How many of the last lines a client can read, unless `bufferSize` says otherwise.
 const WINDOW: u64 = 300;

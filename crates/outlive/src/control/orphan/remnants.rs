@@ -156,19 +156,19 @@ impl Finding<'_> {
 fn own_group(job: &Job, meta: Option<&Meta>) -> Option<Group> {
     let meta = meta?;
     let group = Group::at(meta.containment.as_ref()?.group.as_deref()?);
-    let keeper = meta.keeper.map(identity)?;
-    (group.is_of(keeper, job.spec().starter.uid) && group.path().is_dir()).then_some(group)
+    let owner = meta.owner.or(meta.keeper).map(identity)?;
+    (group.is_of(owner, job.spec().starter.uid) && group.path().is_dir()).then_some(group)
 }
 
 /// Returns all control groups of the job, of every hierarchy.
 pub(super) fn all_groups(job: &Job, meta: &Meta) -> Vec<Group> {
-    let (Some(contained), Some(keeper)) = (&meta.containment, meta.keeper.map(identity)) else {
+    let (Some(contained), Some(owner)) = (&meta.containment, meta.owner.or(meta.keeper).map(identity)) else {
         return Vec::new();
     };
     let paths =
         [&contained.group, &contained.memory_group, &contained.pids_group, &contained.cpu_group].into_iter();
     let groups = paths.flatten().map(Group::at);
-    groups.filter(|group| group.is_of(keeper, job.spec().starter.uid)).collect()
+    groups.filter(|group| group.is_of(owner, job.spec().starter.uid)).collect()
 }
 
 /// Tells whether a process has this job's environment: its id and its store, the same user, and not started before the job.

@@ -2,6 +2,12 @@
 //!
 //! Order: first the index record, then the bytes, so that a byte in the log always has its stream. What cannot be written
 //! is counted and recorded as a gap as soon as there is room again; the command is never made to wait for the disk.
+//!
+//! The bytes go from the command's pipe to one that only the keeper fills, and from there into the log, inside the kernel: a keeper
+//! that is killed between any two instructions loses none and repeats none. What is in the log is read back to be counted.
+
+mod resume;
+mod transit;
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,8 +20,12 @@ use outlive_core::outcome::Totals;
 use outlive_core::segment;
 use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
-use outlive_sys::durable;
 use outlive_sys::fault::{self, Point};
+use outlive_sys::{durable, pipe};
+
+pub(crate) use transit::Transit;
+
+use crate::guard::{Custody, Word};
 
 /// A cap is kept in this many segments, so that dropping the oldest costs at most this part of it.
 const SEGMENTS: u64 = 8;
@@ -40,6 +50,7 @@ pub(crate) struct Recorder {
     size: Option<TerminalSize>,
     /// Whether output was dropped for the cap, and the event of it written.
     flood: Flood,
+    custody: Custody,
 }
 
 /// Whether output was dropped for the cap.
@@ -69,7 +80,7 @@ const INDEX_STEP: u64 = 4096;
 
 impl Recorder {
     /// Takes over the empty index and first segment.
-    pub(crate) fn new(index: File, log: File, cap: Option<u64>) -> Self {
+    pub(crate) fn new(index: File, log: File, cap: Option<u64>, custody: Custody) -> Self {
         durable::reserve(&index, 0, INDEX_STEP);
         Self {
             index,
@@ -83,50 +94,87 @@ impl Recorder {
             lost_since: Timestamp(0),
             size: None,
             flood: Flood::No,
+            custody,
         }
     }
 
-    /// Records what was read from a stream.
-    pub(crate) fn record(&mut self, dir: impl AsFd, stream: Stream, mut bytes: &[u8], now: Timestamp) {
-        while !bytes.is_empty() {
+    /// Records what the transit pipe holds of a stream. `seen` gets the bytes, and where the log ends after them.
+    pub(crate) fn record(
+        &mut self,
+        dir: impl AsFd,
+        stream: Stream,
+        transit: &Transit,
+        buffer: &mut [u8],
+        now: Timestamp,
+        mut seen: impl FnMut(&[u8], u64),
+    ) {
+        loop {
+            let held = transit.held();
+            if held == 0 {
+                return;
+            }
             let room = usize::try_from(self.segment_room(&dir, now)).unwrap_or(usize::MAX);
-            let (part, rest) = bytes.split_at(room.min(bytes.len()));
-            let kept = self.keep(stream, part, now);
+            if self.keep(stream, transit, held.min(room), buffer, now, &mut seen) {
+                continue;
+            }
+            // There is no room: what is left cannot be kept.
             if self.unrecorded == 0 {
                 self.lost_since = now;
+                self.custody.set(Word::LostSince, now.0);
             }
-            self.unrecorded += (part.len() - kept) as u64;
-            bytes = rest;
+            self.custody.set(Word::Discarding, self.unrecorded + transit.held() as u64);
+            self.discard(transit, buffer, seen);
+            return;
         }
     }
 
-    /// Returns how many of the bytes could be kept.
-    fn keep(&mut self, stream: Stream, bytes: &[u8], now: Timestamp) -> usize {
+    /// Throws away what the transit pipe holds, and counts it: the count that is then to be reached was noted before.
+    pub(crate) fn discard(&mut self, transit: &Transit, buffer: &mut [u8], mut seen: impl FnMut(&[u8], u64)) {
+        transit.discard(buffer, |bytes| seen(bytes, self.chunker.end));
+        self.unrecorded = self.custody.get(Word::Discarding);
+        self.custody.set(Word::Unrecorded, self.unrecorded);
+        self.custody.set(Word::Discarding, 0);
+    }
+
+    /// Moves so many bytes into the log; `false` if not all of them could be kept.
+    fn keep(
+        &mut self,
+        stream: Stream,
+        transit: &Transit,
+        count: usize,
+        buffer: &mut [u8],
+        now: Timestamp,
+        seen: &mut impl FnMut(&[u8], u64),
+    ) -> bool {
         if !self.record_gap() {
-            return 0;
+            return false;
         }
         if let Some(record) = self.chunker.record_for(stream, now)
             && !self.append(&record)
         {
-            return 0;
+            return false;
         }
         let mut kept = 0;
-        while kept < bytes.len() {
+        while kept < count {
             let place = self.chunker.end - self.segment_start();
-            let written = fault::step(Point::LogAppend, || {
-                self.log.write_at(fault::shortened(Point::LogAppend, &bytes[kept..]), place)
-            });
+            let most = fault::shortened(Point::LogAppend, &buffer[..(count - kept).min(buffer.len())]).len();
+            let written =
+                fault::step(Point::LogAppend, || pipe::move_to_file(transit.end(), &self.log, place, most));
             match written {
-                Ok(0) => break,
+                Ok(0) => return false,
                 Ok(written) => {
-                    self.chunker.wrote(stream, &bytes[kept..kept + written]);
+                    // Without being read it would not be counted.
+                    let read = self.log.read_exact_at(&mut buffer[..written], place);
+                    let bytes = if read.is_ok() { &buffer[..written] } else { &[] };
+                    self.chunker.wrote(stream, bytes);
+                    seen(bytes, self.chunker.end);
                     kept += written;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
+                Err(_) => return false,
             }
         }
-        kept
+        true
     }
 
     /// Writes the record of what was lost, if anything was; `false` if there is still no room.
@@ -138,6 +186,7 @@ impl Recorder {
         let recorded = self.append(&gap);
         if recorded {
             self.unrecorded = 0;
+            self.custody.set(Word::Unrecorded, 0);
         }
         recorded
     }
@@ -182,6 +231,7 @@ impl Recorder {
             self.forget_index(size / FORGET_PART);
             if self.flood == Flood::No {
                 self.flood = Flood::Unreported;
+                self.custody.set(Word::Flood, 1);
             }
         }
         size
@@ -192,6 +242,7 @@ impl Recorder {
         let is_new = self.flood == Flood::Unreported;
         if is_new {
             self.flood = Flood::Reported;
+            self.custody.set(Word::Flood, 2);
         }
         is_new
     }
@@ -296,7 +347,16 @@ mod tests {
     fn recorder(home: &Path, cap: Option<u64>) -> (Recorder, OwnedFd) {
         let dir = durable::open_dir(home).unwrap();
         let create = |name: &str| durable::create_new(&dir, name).unwrap();
-        (Recorder::new(create(INDEX), create(&segment::name(0)), cap), dir)
+        (Recorder::new(create(INDEX), create(&segment::name(0)), cap, Custody::new().unwrap()), dir)
+    }
+
+    /// Records these bytes, as if a stream had printed them.
+    fn record(recorder: &mut Recorder, dir: &OwnedFd, stream: Stream, bytes: &[u8], now: Timestamp) {
+        let transit = Transit::new().unwrap();
+        for part in bytes.chunks(pipe::DEFAULT_CAPACITY) {
+            transit.put(part);
+            recorder.record(dir, stream, &transit, &mut [0; 4096], now, |_, _| ());
+        }
     }
 
     /// Reads the records that the index has; those that were given back are zeros.
@@ -336,7 +396,7 @@ mod tests {
             (Stream::Stdout, "", later),
             (Stream::Stdout, "five", Timestamp(2 * CHUNK_MICROS)),
         ] {
-            recorder.record(&dir, stream, text.as_bytes(), now);
+            record(&mut recorder, &dir, stream, text.as_bytes(), now);
         }
         assert_eq!(records(home.path()), [(0, OUT), (8, ERR), (14, OUT), (18, OUT)]);
         assert_eq!(segments(home.path()), [(0, b"one\ntwo\nthree\nfourfive".to_vec())]);
@@ -353,7 +413,7 @@ mod tests {
         let printed: Vec<u8> = (0..3 * cap).map(|at| (at / 100) as u8).collect();
         let mut floods = 0;
         for part in printed.chunks(1000) {
-            recorder.record(&dir, Stream::Stdout, part, Timestamp(0));
+            record(&mut recorder, &dir, Stream::Stdout, part, Timestamp(0));
             floods += u32::from(recorder.take_flood());
         }
         let left = segments(home.path());
@@ -377,16 +437,16 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let (mut recorder, dir) = recorder(home.path(), None);
         let now = Timestamp(0);
-        recorder.record(&dir, Stream::Stdout, b"kept\n", now);
+        record(&mut recorder, &dir, Stream::Stdout, b"kept\n", now);
         // First only the log has no room, then the index has none either.
         let log = std::mem::replace(&mut recorder.log, full());
-        recorder.record(&dir, Stream::Stdout, b"lost\n", Timestamp(50));
+        record(&mut recorder, &dir, Stream::Stdout, b"lost\n", Timestamp(50));
         let index = std::mem::replace(&mut recorder.index, full());
-        recorder.record(&dir, Stream::Stderr, b"lost too\n", Timestamp(60));
+        record(&mut recorder, &dir, Stream::Stderr, b"lost too\n", Timestamp(60));
         assert_eq!((recorder.totals().dropped_bytes, recorder.totals().bytes), (14, 5));
         assert!(!recorder.record_gap(), "there is no room for the gap");
         (recorder.index, recorder.log) = (index, log);
-        recorder.record(&dir, Stream::Stdout, b"back\n", Timestamp(70));
+        record(&mut recorder, &dir, Stream::Stdout, b"back\n", Timestamp(70));
         assert_eq!(records(home.path()), [(0, OUT), (5, Kind::Gap), (5, OUT)]);
         let gap = std::fs::read(home.path().join(INDEX)).unwrap()[RECORD_BYTES..][..RECORD_BYTES].try_into();
         let gap = Record::from_bytes(&gap.unwrap()).unwrap();
@@ -404,8 +464,8 @@ mod tests {
         let part = vec![b'x'; usize::try_from(SMALLEST_SEGMENT).unwrap()];
         // The next segment's name is taken.
         std::fs::write(home.path().join(segment::name(SMALLEST_SEGMENT)), "").unwrap();
-        recorder.record(&dir, Stream::Stdout, &part, Timestamp(0));
-        recorder.record(&dir, Stream::Stdout, &part, Timestamp(0));
+        record(&mut recorder, &dir, Stream::Stdout, &part, Timestamp(0));
+        record(&mut recorder, &dir, Stream::Stdout, &part, Timestamp(0));
         assert_eq!(segments(home.path())[0].1.len(), 2 * part.len());
         assert_eq!(recorder.totals().dropped_bytes, 0);
     }
@@ -414,10 +474,10 @@ mod tests {
     fn clearing_forgets_bytes_and_keeps_counts() {
         let home = tempfile::tempdir().unwrap();
         let (mut recorder, dir) = recorder(home.path(), None);
-        recorder.record(&dir, Stream::Stdout, b"one\ntwo\n", Timestamp(0));
+        record(&mut recorder, &dir, Stream::Stdout, b"one\ntwo\n", Timestamp(0));
         recorder.clear(&dir, Timestamp(0));
         recorder.clear(&dir, Timestamp(0));
-        recorder.record(&dir, Stream::Stdout, b"three\n", Timestamp(0));
+        record(&mut recorder, &dir, Stream::Stdout, b"three\n", Timestamp(0));
         assert_eq!(segments(home.path()), [(8, b"three\n".to_vec())]);
         assert_eq!((recorder.totals().bytes, recorder.totals().stdout_lines), (14, 3));
         assert_eq!(recorder.files(&dir).len(), 2, "the index and one segment");

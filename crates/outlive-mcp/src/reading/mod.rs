@@ -1,14 +1,13 @@
 //! Fitting a job's output into an answer.
 
-use std::collections::VecDeque;
+mod fit;
+mod fold;
+
 use std::io;
 
-use outlive::{
-    Budget, Fitter, Form, Job, Line, Output, Piece, Search, Stream, Timestamp, View, ViewItem,
-    looks_like_error,
-};
+use outlive::{Form, Job, Output, Piece, Search, Stream, Timestamp, View};
 
-use crate::reply::{MARK, push_line};
+use self::fit::Sink;
 
 /// How many rows above the end control sequences may still change: rendering begins that much earlier.
 const ROWS: u64 = 200;
@@ -35,22 +34,36 @@ pub(crate) struct Selection {
     pub(crate) stream: Option<Stream>,
     pub(crate) form: Form,
     pub(crate) search: Search,
-    /// The most bytes of text.
-    pub(crate) bytes: usize,
+    pub(crate) room: Room,
     /// More may come: an incomplete character or sequence at the end is left for the next read.
     pub(crate) is_live: bool,
 }
 
+/// How many bytes of text there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Text that fits into this is shown whole.
+    pub(crate) whole: usize,
+    /// Longer text is cut to this.
+    pub(crate) cut: usize,
+}
+
+impl Room {
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self { whole: bytes, cut: bytes }
+    }
+}
+
 impl Selection {
     /// Selects what follows a byte offset.
-    pub(crate) fn after(offset: u64, bytes: usize, is_live: bool) -> Self {
+    pub(crate) fn after(offset: u64, room: Room, is_live: bool) -> Self {
         Self {
             begin: Begin::Offset(offset),
             limit: None,
             stream: None,
             form: Form::Rendered,
             search: Search::default(),
-            bytes,
+            room,
             is_live,
         }
     }
@@ -65,6 +78,8 @@ pub(crate) struct Shown {
     pub(crate) range: Option<(u64, u64)>,
     /// The number of all lines of the job.
     pub(crate) total: u64,
+    /// How many lines match what was searched for; none: nothing was.
+    pub(crate) matches: Option<u64>,
     /// The first line of the range that was left out, and how many were.
     pub(crate) omitted: Option<(u64, u64)>,
     /// The last line has no newline yet: more of it may come.
@@ -79,6 +94,14 @@ impl Shown {
     /// Describes the range of lines, for a header.
     pub(crate) fn lines(&self) -> String {
         let unfinished = if self.is_unfinished { ", the last unfinished" } else { "" };
+        if let Some(matches) = self.matches {
+            let of = format!("in {} {}", self.total, if self.total == 1 { "line" } else { "lines" });
+            return match matches {
+                0 => format!("no match {of}"),
+                1 => format!("1 match {of}"),
+                _ => format!("{matches} matches {of}"),
+            };
+        }
         match self.range {
             None => format!("no lines of {}", self.total),
             Some((first, last)) if first == last => {
@@ -205,119 +228,6 @@ fn unfinished(bytes: &[u8]) -> usize {
     if is_begun { rest.len() } else { 0 }
 }
 
-/// Collects lines, only the last ones if asked for, and fits them into the budget.
-struct Sink {
-    base: u64,
-    widest: usize,
-    tail: Option<(usize, VecDeque<Line>)>,
-    fitter: Fitter<Line>,
-    range: Option<(u64, u64)>,
-    notes: Vec<String>,
-}
-
-impl Sink {
-    fn new(selection: &Selection, base: u64, tail: Option<u64>) -> Self {
-        let budget = Budget { bytes: Some(selection.bytes as u64), ..Budget::default() };
-        Self {
-            base,
-            // So that one long line does not displace all others.
-            widest: (selection.bytes / 4).max(200),
-            tail: tail.map(|count| (usize::try_from(count).unwrap_or(usize::MAX), VecDeque::new())),
-            fitter: Fitter::new(budget),
-            range: None,
-            notes: Vec::new(),
-        }
-    }
-
-    fn take(&mut self, item: ViewItem) {
-        match item {
-            ViewItem::Line(line) => self.line(line),
-            ViewItem::Gone { from, to } => self
-                .notes
-                .push(format!("{} bytes of older output are no longer kept", to.saturating_sub(from))),
-            ViewItem::Break | ViewItem::Omitted(_) => {}
-        }
-    }
-
-    fn line(&mut self, mut line: Line) {
-        line.number += self.base;
-        cut(&mut line, self.widest);
-        match &mut self.tail {
-            None => self.fit(line),
-            Some((0, _)) => {}
-            Some((count, lines)) => {
-                if lines.len() >= *count {
-                    lines.pop_front();
-                }
-                lines.push_back(line);
-            }
-        }
-    }
-
-    fn fit(&mut self, line: Line) {
-        let last = line.number + u64::from(line.repeated.saturating_sub(1));
-        self.range = Some((self.range.map_or(line.number, |(first, _)| first), last));
-        let bytes = line.text.len() as u64 + 1 + suffix(&line).len() as u64;
-        let is_error = looks_like_error(&line.text);
-        self.fitter.push(line, bytes, is_error);
-    }
-
-    fn finish(mut self, shown: &mut Shown) {
-        if let Some((_, lines)) = self.tail.take() {
-            lines.into_iter().for_each(|line| self.fit(line));
-        }
-        let fitted = self.fitter.finish();
-        let text = &mut shown.text;
-        fitted.head.iter().for_each(|line| push(text, line, ""));
-        if let Some(omitted) = fitted.omitted {
-            let (first, last) = (omitted.first.number, omitted.last.number);
-            shown.omitted = Some((first, omitted.lines));
-            let has_errors = !omitted.rescued.is_empty();
-            let errors = if has_errors { ", with these errors among them:" } else { "" };
-            text.push_str(&format!("{MARK} {} lines left out: {first}-{last}{errors}\n", omitted.lines));
-            for line in &omitted.rescued {
-                push(text, line, &format!("{}: ", line.number));
-            }
-            if has_errors {
-                text.push_str(&format!("{MARK} end of those left out\n"));
-            }
-        }
-        fitted.tail.iter().for_each(|line| push(text, line, ""));
-        shown.range = self.range;
-        shown.notes.append(&mut self.notes);
-    }
-}
-
-fn push(text: &mut String, line: &Line, prefix: &str) {
-    let words = String::from_utf8_lossy(&line.text);
-    push_line(text, &format!("{prefix}{words}{}", suffix(line)));
-}
-
-/// Says what of a line is not shown.
-fn suffix(line: &Line) -> String {
-    let mut suffix = String::new();
-    if line.cut_bytes > 0 {
-        suffix += &format!(" […{} more]", line.cut_bytes);
-    }
-    if line.repeated > 1 && !line.text.is_empty() {
-        suffix += &format!(" [{} times]", line.repeated);
-    }
-    suffix
-}
-
-/// Cuts a line at the border of a character.
-fn cut(line: &mut Line, widest: usize) {
-    if line.text.len() <= widest {
-        return;
-    }
-    let mut end = widest;
-    while end > widest.saturating_sub(4) && line.text[end] & 0xc0 == 0x80 {
-        end -= 1;
-    }
-    line.cut_bytes += (line.text.len() - end) as u64;
-    line.text.truncate(end);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,21 +252,5 @@ mod tests {
         ] {
             assert_eq!(unfinished(bytes), left, "{bytes:?}");
         }
-    }
-
-    #[test]
-    fn a_line_is_cut_between_characters() {
-        let mut line = Line {
-            number: 1,
-            stream: None,
-            time: None,
-            text: "é".repeat(100).into_bytes(),
-            repeated: 1,
-            cut_bytes: 0,
-            lost_bytes: 0,
-            is_ended: true,
-        };
-        cut(&mut line, 51);
-        assert_eq!((String::from_utf8(line.text).unwrap().len(), line.cut_bytes), (50, 150));
     }
 }

@@ -1,0 +1,9 @@
+# Completion of outlive in fish: verbs, options, jobs, names, groups, sessions and labels as they are now.
+function __outlive_complete
+    set -l words (commandline -opc) (commandline -ct)
+    # A file, or a program with its arguments, where outlive does not know.
+    $words[1] complete (math (count $words) - 1) -- $words 2>/dev/null
+    or __fish_complete_path (commandline -ct)
+end
+complete -c outlive -e
+complete -c outlive -f -k -a '(__outlive_complete)'

@@ -1,0 +1,177 @@
+//! Requests of clients, carried out.
+
+use outlive_core::control::{Place, Reply, Request};
+use outlive_core::outcome::Cause;
+use outlive_core::terminal::size::TerminalSize;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::clock;
+use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::signal::Signal;
+
+use crate::clients::Waiting;
+use crate::guard::Word;
+use crate::start::Keeper;
+use crate::terminal::viewers::Viewer;
+
+impl Keeper {
+    /// Exchanges bytes with the clients that are ready, and carries out what they ask for.
+    pub(crate) fn serve(&mut self, ready: &[(usize, bool)]) {
+        for &(index, is_hung_up) in ready {
+            if let Some(client) = self.clients.get_mut(index) {
+                client.exchange(is_hung_up);
+            }
+        }
+        // One request of each: a client that pipelines many holds up neither the output nor other clients.
+        for index in 0..self.clients.len() {
+            if let Some(request) = self.clients[index].next_request() {
+                fault::around(Point::ClientServe, || self.carry_out(index, request));
+            }
+        }
+        self.take_waiting_input();
+        self.clients.retain(|client| !client.is_finished());
+        self.fit_viewers();
+    }
+
+    fn carry_out(&mut self, index: usize, request: Request) {
+        let reply = match request {
+            Request::Signal { signal, by } => match Signal::from_number(signal) {
+                Some(signal) => {
+                    self.custody.note_signal(signal.number(), &by);
+                    self.ending.last_signal = Some((signal.number(), by));
+                    let sent = self.containment.send(signal);
+                    Reply::Signalled { count: sent.reached.len() as u32, survivors: sent.refused }
+                }
+                None => Reply::refused("bad_signal", "there is no such signal"),
+            },
+            Request::Kill { signal, grace_ms, by } => match Signal::from_number(signal) {
+                Some(signal) => {
+                    self.kill(signal, grace_ms, Cause::Kill { by });
+                    self.clients[index].waiting = Waiting::Killed;
+                    return;
+                }
+                None => Reply::refused("bad_signal", "there is no such signal"),
+            },
+            Request::Input(bytes, place) if self.input.is_open() => {
+                self.clients[index].waiting = Waiting::Room(bytes, place);
+                return;
+            }
+            Request::Keys(bytes, place) if self.input.is_open() => {
+                let client = &mut self.clients[index];
+                client.waiting = Waiting::Room(bytes, place);
+                if let Some(viewer) = &mut client.viewer {
+                    viewer.used_us = clock::boot_us();
+                }
+                return;
+            }
+            Request::View { .. } if self.terminal.is_none() => no_terminal(),
+            Request::View { size, sizing } => {
+                let viewer = &mut self.clients[index].viewer;
+                let used_us = viewer.map_or_else(clock::boot_us, |viewer| viewer.used_us);
+                *viewer = Some(Viewer { size, sizing, used_us });
+                Reply::Accepted
+            }
+            Request::Eof if self.input.is_open() => {
+                match &self.terminal {
+                    Some(terminal) => {
+                        let end = terminal.end_of_file();
+                        self.input.push(&[end], Place::default());
+                    }
+                    None => self.input.end(),
+                }
+                self.input_wait.note_input(b"\n");
+                Reply::Accepted
+            }
+            Request::Resize(size) => {
+                let reply = self.set_size(size);
+                if let (Reply::Accepted, Some(terminal)) = (&reply, &mut self.terminal) {
+                    terminal.own_size = size;
+                    self.custody.note_size(Word::OwnSize, size);
+                }
+                reply
+            }
+            Request::Clear => {
+                self.recorder.clear(&self.dir, Timestamp(clock::wall_us()));
+                Reply::Accepted
+            }
+            Request::Pause => {
+                let paused = self.containment.pause();
+                self.note_pause();
+                match paused {
+                    Ok(()) => Reply::Accepted,
+                    Err(why) => Reply::refused("not_paused", why),
+                }
+            }
+            Request::Resume => {
+                self.containment.resume();
+                self.note_pause();
+                Reply::Accepted
+            }
+            Request::Awaits => Reply::Described(self.with_input_wait().to_bytes()),
+            Request::Snapshot => Reply::Described(self.meta.to_bytes()),
+            Request::LiftTimeout if self.ending.cause.is_some() => {
+                Reply::refused("ending", "the job is being ended")
+            }
+            Request::LiftTimeout => {
+                (self.deadline_us, self.alarm) = (None, None);
+                self.meta.untimed = true;
+                self.write_meta(Replacing::META_START);
+                Reply::Accepted
+            }
+            Request::Input(..) | Request::Keys(..) | Request::Eof => {
+                Reply::refused("stdin_closed", "the command's standard input is not open")
+            }
+        };
+        self.clients[index].reply(&reply);
+    }
+
+    pub(crate) fn set_size(&mut self, size: TerminalSize) -> Reply {
+        let Some(terminal) = &mut self.terminal else { return no_terminal() };
+        // First: what the command prints in answer to it comes after it in the log.
+        self.recorder.resize(size, Timestamp(clock::wall_us()));
+        self.custody.note_size(Word::Size, size);
+        match terminal.resize(size) {
+            Ok(()) => Reply::Accepted,
+            Err(error) => {
+                self.recorder.resize(terminal.size(), Timestamp(clock::wall_us()));
+                Reply::refused("no_terminal", error.to_string())
+            }
+        }
+    }
+
+    /// Takes the input that clients wait to write, as far as there is room.
+    fn take_waiting_input(&mut self) {
+        for client in &mut self.clients {
+            let Waiting::Room(bytes, place) = &mut client.waiting else { continue };
+            if self.input.is_open() {
+                let taken = self.input.push(bytes, *place);
+                if taken > 0 {
+                    self.input_wait.note_input(&bytes[..taken]);
+                }
+                bytes.drain(..taken);
+                place.offset += taken as u64;
+            }
+            // Writing may have shown that the command has closed its end.
+            if !self.input.is_open() {
+                client.reply(&closed());
+            } else if bytes.is_empty() {
+                client.reply(&Reply::Accepted);
+            }
+        }
+    }
+
+    /// Writes into the snapshot whether the job is paused.
+    pub(crate) fn note_pause(&mut self) {
+        if self.meta.paused != self.containment.is_paused {
+            self.meta.paused = self.containment.is_paused;
+            self.write_meta(Replacing::META_START);
+        }
+    }
+}
+
+fn no_terminal() -> Reply {
+    Reply::refused("no_terminal", "the command runs on pipes, not in a terminal")
+}
+
+fn closed() -> Reply {
+    Reply::refused("stdin_closed", "the command has closed its standard input")
+}

@@ -1,0 +1,195 @@
+//! The keeper of a running command: what it has, and how that is put together.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use outlive_core::containment::Kept;
+use outlive_core::control::SPOKEN;
+use outlive_core::event::{Event, Kind};
+use outlive_core::launch::{Launch, LaunchReply, SyncOrder};
+use outlive_core::meta::Meta;
+use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::clock::Alarm;
+use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::{Handle, ProcessId};
+use outlive_sys::region::Region;
+use outlive_sys::signal::ChildEnds;
+use outlive_sys::tree;
+
+use super::process;
+use crate::clients::Client;
+use crate::containment::Containment;
+use crate::ending::Ending;
+use crate::endpoint::{Output, Terminal};
+use crate::guard::{Custody, Guard, Word};
+use crate::input::Input;
+use crate::lifetime::Expiry;
+use crate::limits::LimitMonitor;
+use crate::on_exit::OnExit;
+use crate::recorder::{Recorder, Transit};
+use crate::terminal::awaits::InputWait;
+
+/// The keeper of a running command.
+pub(crate) struct Keeper {
+    /// Held until the job is over, at its fixed number.
+    pub(crate) lock: OwnedFd,
+    pub(crate) custody: Custody,
+    pub(crate) guard: Option<Guard>,
+    /// A hold on the command, so that a guard below this process learns how it ends.
+    pub(crate) main: Option<Handle>,
+    /// This process is the parent of all that is left of the job.
+    pub(crate) is_parent: bool,
+    /// When to look at what is left of a job that this process is not the parent of.
+    pub(crate) look_us: Option<u64>,
+    pub(crate) transit: Transit,
+    /// Held until the outcome is written.
+    pub(crate) done: Option<OwnedFd>,
+    pub(crate) dir: OwnedFd,
+    pub(crate) live_mark: String,
+    pub(crate) outcome: File,
+    pub(crate) recorder: Recorder,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) input: Input,
+    pub(crate) terminal: Option<Terminal>,
+    pub(crate) input_wait: InputWait,
+    /// None once no request can be carried out any more.
+    pub(crate) listener: Option<OwnedFd>,
+    pub(crate) clients: Vec<Client>,
+    /// When connections are accepted again; none: now.
+    pub(crate) accept_us: Option<u64>,
+    pub(crate) child_ends: ChildEnds,
+    pub(crate) meta: Meta,
+    pub(crate) started_boot_us: u64,
+    pub(crate) deadline_us: Option<u64>,
+    /// Wakes the loop at the deadline.
+    pub(crate) alarm: Option<Alarm>,
+    pub(crate) grace_ms: u64,
+    pub(crate) containment: Containment,
+    pub(crate) limit_monitor: LimitMonitor,
+    pub(crate) expiry: Expiry,
+    pub(crate) on_exit: Option<OnExit>,
+    pub(crate) sync: SyncOrder,
+    pub(crate) ending: Ending,
+}
+
+/// What a keeper has, whether it started the command or goes on in place of one that did.
+pub(crate) struct Common {
+    pub(crate) custody: Custody,
+    pub(crate) transit: Transit,
+    pub(crate) listener: Option<OwnedFd>,
+    pub(crate) child_ends: ChildEnds,
+    pub(crate) buffer: Region,
+}
+
+/// The descriptors of the job.
+pub(crate) struct Held {
+    pub(crate) lock: OwnedFd,
+    pub(crate) done: Option<OwnedFd>,
+    pub(crate) dir: OwnedFd,
+    pub(crate) outcome: File,
+    pub(crate) recorder: Recorder,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) input: Input,
+    pub(crate) terminal: Option<Terminal>,
+}
+
+/// The command that runs.
+pub(crate) struct Main {
+    pub(crate) id: ProcessId,
+    /// The process that its control groups are named after.
+    pub(crate) owner: ProcessId,
+    pub(crate) started: Timestamp,
+    pub(crate) started_boot_us: u64,
+    pub(crate) containment: Containment,
+    pub(crate) kept: Kept,
+}
+
+impl Keeper {
+    /// Puts the parts together; returns the buffer that output is read into, too.
+    pub(crate) fn of(
+        held: Held,
+        common: Common,
+        launch: &Launch<'_>,
+        main: Main,
+        guard: Option<Guard>,
+        on_exit: Option<OnExit>,
+    ) -> (Self, Region) {
+        let Held { lock, done, dir, outcome, recorder, outputs, input, terminal } = held;
+        let Main { id, owner, started, started_boot_us, containment, kept } = main;
+        let meta = Meta {
+            format: outlive_core::FORMAT,
+            job: launch.job.clone(),
+            nonce: launch.nonce,
+            status: Status::Running.into(),
+            keeper: Some(process(ProcessId::current())),
+            guard: guard.map(|guard| process(guard.id())),
+            owner: Some(process(owner)),
+            command: Some(process(id)),
+            started: Some(started),
+            started_boot_us: Some(started_boot_us),
+            protocol: SPOKEN,
+            containment: Some(containment.describe()),
+            kept: kept.into(),
+            paused: false,
+            awaits: None,
+            untimed: false,
+            near: None,
+            out_of_memory: None,
+            outcome: None,
+            closed: None,
+            newer: Default::default(),
+        };
+        let timeout_us = launch.options.timeout_ms.map(|limit| limit.saturating_mul(1000));
+        let deadline_us = timeout_us.map(|limit| started_boot_us.saturating_add(limit));
+        let keeper = Self {
+            lock,
+            custody: common.custody,
+            guard,
+            main: None,
+            is_parent: true,
+            look_us: None,
+            transit: common.transit,
+            done,
+            dir,
+            live_mark: launch.live_mark.clone(),
+            outcome,
+            recorder,
+            outputs,
+            input_wait: InputWait::new(input.is_open()),
+            input,
+            terminal,
+            listener: common.listener,
+            clients: Vec::new(),
+            accept_us: None,
+            child_ends: common.child_ends,
+            meta,
+            started_boot_us,
+            // Without one, the deadline is met by the time that the loop counts.
+            alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
+            deadline_us,
+            grace_ms: launch.options.grace_ms,
+            limit_monitor: LimitMonitor::new(launch.options.limits, kept),
+            expiry: Expiry::new(launch.options.lifetime),
+            on_exit,
+            containment,
+            sync: launch.sync,
+            ending: Ending::new(id.pid, launch.options.survivors),
+        };
+        (keeper, common.buffer)
+    }
+
+    /// Tells the starter and the session that the command runs.
+    pub(crate) fn answer_starter(&self, starter: Option<UnixStream>) {
+        let Some((mut starter, command)) = starter.zip(self.meta.command) else { return };
+        // A starter that died meanwhile changes nothing.
+        let reply = LaunchReply::Started(command).to_frame();
+        fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
+        tree::raise_oom_score(command.pid);
+        let at = self.meta.started.unwrap_or(Timestamp(0));
+        self.write_event(&Event { at, ..self.event(Kind::Started) });
+        self.custody.withdraw(Word::Starter);
+    }
+}

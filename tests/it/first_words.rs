@@ -1,0 +1,66 @@
+//! The first words of a new user: what is typed without having read anything.
+//!
+//! Verbs of other tools work here, or their message names the one that does.
+
+use outlive_tests::Home;
+
+#[test]
+fn alone_it_shows_the_live_jobs_and_where_to_begin() {
+    let home = Home::new();
+    let empty = home.run([] as [&str; 0]).ok();
+    assert_eq!(empty.error(), "no live jobs\n");
+    for verb in ["run", "list", "logs -f", "wait", "kill"] {
+        assert!(empty.text().contains(&format!("outlive {verb}")), "{}", empty.text());
+    }
+    let live = home.start(["sleep", "300"]);
+    let ended = home.start(["true"]);
+    home.wait(&ended);
+    let shown = home.run([] as [&str; 0]).ok().text();
+    assert!(shown.contains(&live) && !shown.contains(&ended), "{shown}");
+    assert_eq!(home.json([] as [&str; 0])[0]["job"], live);
+}
+
+#[test]
+fn verbs_of_other_tools_work_or_are_answered_with_ours() {
+    let home = Home::new();
+    let job = home.start_line("echo said; exec sleep 300");
+    home.wait_for_output(&job, "said");
+    assert!(home.run(["ls"]).ok().text().contains(&job));
+    assert_eq!(home.run(["log", &job]).ok().text(), "said\n");
+    assert_eq!(home.run(["version"]).ok().text(), home.run(["--version"]).ok().text());
+    for (line, named) in [
+        (&["start", "web"][..], "outlive run"),
+        (&["restart", "web"], "outlive kill"),
+        (&["tail", "web"], "outlive logs"),
+        (&["status"], "outlive list"),
+        (&["inspect", "web"], "outlive show"),
+        (&["prune"], "outlive rm --ended"),
+        (&["new-session", "-d"], "outlive run -t"),
+        (&["send-keys", "web"], "outlive send"),
+        (&["sleep", "300"], "outlive run sleep"),
+        (&["npm run dev"], "outlive run 'npm run dev'"),
+    ] {
+        let told = home.run(line).code(2).error();
+        assert!(told.contains(&format!("there is no command {:?}", line[0])), "{told}");
+        assert!(told.lines().any(|line| line.starts_with("hint: ") && line.contains(named)), "{told}");
+    }
+    assert!(home.run(["stop", &job]).ok().text().contains("ended"));
+}
+
+#[test]
+fn verbs_say_what_they_did_and_refuse_what_makes_no_sense() {
+    let home = Home::new();
+    let job = home.start_with(&["--stdin", "open"], ["cat"]);
+    assert_eq!(home.run(["send", &job, "hello"]).ok().text(), format!("{job}: 6 bytes sent\n"));
+    let told = home.run(["wait", "--timeout", "1ms", &job]).code(4).error();
+    assert!(told.contains(&format!("it goes on; wait again, or end it with: outlive kill {job}")), "{told}");
+    assert_eq!(home.run(["send", &job, "--eof"]).ok().text(), format!("{job}: its input closed\n"));
+    home.wait(&job);
+    for refused in [&["wait", "--timeout", "0", &job][..], &["run", "--timeout", "0", "true"]] {
+        let told = home.run(refused).code(2).error();
+        assert!(told.contains("--timeout 0") && told.contains("as long as it takes"), "{told}");
+    }
+    home.run(["run", "--timeout", "50ms", "--name", "slow", "sleep", "300"]).ok();
+    let ended = home.run(["wait", "slow"]).code(7).text();
+    assert!(ended.contains(" timed out: its time was over"), "{ended}");
+}

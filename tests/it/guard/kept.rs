@@ -1,0 +1,112 @@
+//! What a job must not lose with its keeper beside its lines: limits, what becomes of those it leaves behind, a flood to the byte, and
+//! the jobs inside it.
+
+use std::fs;
+
+use outlive::Level;
+use outlive_tests::{everywhere, is_running, pid, registered, signal, until};
+
+use super::{assert_whole, keeper, printing, replace_keeper};
+
+#[test]
+fn a_memory_limit_is_kept() {
+    everywhere(|home, level| {
+        let tree = home.make_dir(&format!("eats-{}", level.word())).join("tree");
+        let line = format!(
+            "until [ -e go ]; do sleep 0.01; done; exec {} {} eats",
+            home.program("zoo").display(),
+            tree.display()
+        );
+        let options = ["--containment", level.word(), "--memory", "64M"];
+        let job = home.start_with(&options, ["sh", "-c", &line]);
+        replace_keeper(home, &job);
+        fs::write(home.path().join("go"), "").unwrap();
+        let shown = home.wait(&job);
+        assert_eq!((&shown["cause"], &shown["status"]), (&"oom".into(), &"failed".into()), "{shown}");
+        until("it is gone", || registered(&tree).iter().all(|eater| !eater.is_alive()));
+        fs::remove_file(home.path().join("go")).unwrap();
+    });
+}
+
+#[test]
+fn those_left_behind_are_ended_where_that_is_asked_for() {
+    everywhere(|home, level| {
+        // What has left a bare process group is not reached.
+        let setsid = if level == Level::Group { "" } else { "setsid" };
+        let line =
+            format!("{setsid} sleep 300 & echo $! > left; until [ -e go ]; do sleep 0.01; done; exit 7");
+        let options = ["--containment", level.word(), "--survivors", "kill", "--grace", "100ms"];
+        let job = home.start_with(&options, ["sh", "-c", &line]);
+        let left = || fs::read_to_string(home.path().join("left")).ok()?.trim().parse::<i32>().ok();
+        until("it has a child", || left().is_some());
+        let left = left().unwrap();
+        replace_keeper(home, &job);
+        assert!(is_running(left));
+        fs::write(home.path().join("go"), "").unwrap();
+        assert_eq!(home.wait(&job)["exit_code"], 7);
+        until("it is closed", || home.show(&job)["closed_at"].is_string());
+        assert!(!is_running(left));
+        fs::remove_file(home.path().join("left")).unwrap();
+        fs::remove_file(home.path().join("go")).unwrap();
+    });
+}
+
+#[test]
+fn a_job_inside_a_job_and_the_one_around_it_survive_their_keepers() {
+    everywhere(|home, level| {
+        let inner = printing(100, "sleep 0.01");
+        let line = format!(
+            "outlive run --name inner --containment {} -- sh -c '{inner}'; {}",
+            level.word(),
+            printing(100, "sleep 0.01")
+        );
+        let outer = home.start_with(&["--containment", level.word()], ["sh", "-c", &line]);
+        until("the one inside runs", || home.run(["show", "inner"]).code == 0);
+        let inner = home.show("inner")["job"].as_str().unwrap().to_owned();
+        for job in [&inner, &outer] {
+            replace_keeper(home, job);
+        }
+        assert_whole(home, &inner, 100);
+        let shown = home.wait(&outer);
+        assert_eq!((&shown["status"], &shown["exit_code"]), (&"failed".into(), &7.into()), "{shown}");
+        until("no process is left", || home.processes().is_empty());
+        home.run(["remove", &inner]).ok();
+    });
+}
+
+#[test]
+fn a_flood_is_whole_to_the_byte() {
+    const LINES: u32 = 4_000_000;
+    let home = outlive_tests::Home::new();
+    let job = home.start_with(&["--output-cap", "1G"], ["sh", "-c", &format!("seq 1 {LINES}; exit 7")]);
+    let deaths = if outlive_sys::exit::can_tell() { 20 } else { 1 };
+    for _ in 0..deaths {
+        let shown = home.show(&job);
+        if shown["keeper_pid"].is_null() {
+            break;
+        }
+        signal(pid(&shown, "keeper_pid"), "KILL");
+        until("it prints on, or has ended", || {
+            let now = home.show(&job);
+            now["keeper_pid"] != shown["keeper_pid"] && now["output"]["bytes"] != shown["output"]["bytes"]
+        });
+    }
+    let shown = home.wait(&job);
+    assert_eq!(shown["exit_code"], 7, "{shown}");
+    assert_eq!(shown["output"]["stdout_lines"], LINES, "{shown}");
+    let wanted: String = (1..=LINES).map(|number| format!("{number}\n")).collect();
+    assert!(home.logs(&job) == wanted.as_bytes());
+    assert!(super::events(&home, &job).contains(&"keeper_replaced".to_owned()));
+}
+
+#[test]
+fn a_keeper_that_stands_still_is_no_dead_one() {
+    let home = outlive_tests::Home::new();
+    let job = home.start_with(&["--grace", "100ms"], ["sh", "-c", "echo up; sleep 300 & wait"]);
+    home.wait_for_output(&job, "up");
+    let (first, main) = (keeper(&home, &job), pid(&home.show(&job), "pid"));
+    signal(first, "STOP");
+    home.run(["kill", &job]).ok();
+    assert!(!is_running(main));
+    assert_eq!(home.wait(&job)["status"], "killed");
+}
