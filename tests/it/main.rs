@@ -56,6 +56,7 @@ mod owner;
 mod pause;
 mod ports;
 mod power;
+mod project;
 mod read_only;
 mod ready;
 mod reference;

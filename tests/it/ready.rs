@@ -304,7 +304,7 @@ fn a_node_server_is_ready_when_it_answers_well() {
 }
 
 /// Finds the programs of PostgreSQL where Debian puts them.
-pub(super) fn postgresql() -> Option<PathBuf> {
+pub(crate) fn postgresql() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
     let mut places: Vec<PathBuf> = versions.map(|version| version.path().join("bin")).collect();
     places.retain(|place| place.join("initdb").is_file() && place.join("psql").is_file());

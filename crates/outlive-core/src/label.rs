@@ -64,6 +64,11 @@ pub enum LabelError {
     Many(usize),
 }
 
+/// Tells whether only outlive sets a label of this name.
+pub fn is_own(name: &str) -> bool {
+    name.starts_with(RESERVED)
+}
+
 /// Checks labels that a caller gives a job.
 ///
 /// # Errors
@@ -75,7 +80,7 @@ pub fn check(labels: &Labels) -> Result<(), LabelError> {
     }
     for (name, value) in labels {
         check_name(name)?;
-        if name.starts_with(RESERVED) {
+        if is_own(name) {
             return Err(LabelError::Reserved(name.clone()));
         }
         if !is_value(value) {

@@ -69,4 +69,6 @@ pub mod file {
     pub const LEASE: &str = "lease";
     /// In a session's directory: what happened to its jobs.
     pub const EVENTS: &str = "events";
+    /// In a session's directory, followed by a hash of a name: held by the front end that starts or restarts the job of that name.
+    pub const STARTING: &str = "starting.";
 }

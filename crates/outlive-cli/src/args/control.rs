@@ -145,6 +145,17 @@ pub(crate) struct Kill {
     pub(crate) force: bool,
 }
 
+/// End jobs, if they run, and start them again
+///
+/// Each is a new job with the same name, command, directory and options, and the variables that were added with --env; all other
+/// variables are those of this command. `outlive logs NAME` shows all runs, one after another.
+#[derive(Debug, Args)]
+pub(crate) struct Restart {
+    /// The jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+}
+
 /// Live jobs that something is done to.
 #[derive(Debug, Args)]
 pub(crate) struct LiveJobs {

@@ -186,7 +186,7 @@ pub(crate) struct Play {
 ///
 /// On a terminal colours stay, a progress bar is one line, and nothing else that a job printed drives the terminal; into a pipe or
 /// file the bytes go as they are. Several jobs are merged by time, each line behind the name of its job.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:\n  \
 outlive logs -n 20 web                       # the last lines\n  \
 outlive logs -f web --grep 'error|warn' -i   # follow what matters\n  \

@@ -5,6 +5,7 @@ mod control;
 mod filters;
 mod looking;
 mod options;
+mod project;
 mod run;
 mod sessions;
 mod upkeep;
@@ -17,8 +18,9 @@ use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
-pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Send};
+pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Restart, Send};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
+pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
@@ -97,6 +99,7 @@ pub(crate) enum Verb {
     Attach(Attach),
     Resize(Resize),
     Kill(Kill),
+    Restart(Restart),
     /// Stop every process of jobs where it is
     ///
     /// Nothing is lost and nothing runs until `outlive resume`. The job's time goes on: one whose deadline comes while it is
@@ -105,6 +108,10 @@ pub(crate) enum Verb {
     /// Let paused jobs go on
     Resume(LiveJobs),
     Remove(Remove),
+    Up(Up),
+    Down(Down),
+    Status(Status),
+    Why(Why),
     Events(Events),
     Mcp(Mcp),
     #[command(subcommand)]
@@ -127,7 +134,7 @@ pub(crate) enum Verb {
     },
     /// Print help on a verb, or a guide
     #[command(
-        after_help = "Guides: agents, clients, configuration, containment, inbox, output-forms, recovery, scripts, sessions, \
+        after_help = "Guides: agents, clients, configuration, containment, inbox, output-forms, projects, recovery, scripts, sessions, \
     terminals, waking-agents, whose-store."
     )]
     Help {
@@ -147,6 +154,9 @@ pub(crate) enum Verb {
     /// Print the version
     #[command(hide = true)]
     Version,
+    /// Start the jobs of a project in their order, in the background
+    #[command(hide = true)]
+    Converge(Converge),
     /// Tell where the cursor of a job's terminal was, for its keeper
     #[command(hide = true)]
     Cursor(Cursor),

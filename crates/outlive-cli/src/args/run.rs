@@ -52,6 +52,10 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) options: OptionArguments,
 
+    /// Start it only if no live job of the session has its --name; print the id of that one if it was started in the same way
+    #[arg(long, requires = "name")]
+    pub(crate) ensure: bool,
+
     /// Wait this long, print what it has printed, and return while it goes on
     #[arg(long = "yield", value_name = "DURATION", value_parser = parse_duration, conflicts_with = "wait")]
     pub(crate) yield_after: Option<Duration>,

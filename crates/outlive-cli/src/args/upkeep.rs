@@ -90,6 +90,8 @@ pub(crate) enum Page {
     McpTools,
     /// Every profile of the MCP server.
     Profiles,
+    /// The JSON Schema of `outlive.toml`.
+    ProjectSchema,
 }
 
 /// What a shell asks where the tab key is pressed.

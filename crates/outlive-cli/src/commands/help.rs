@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::render::{is_coloured, print, table, width, wrapped};
 
 /// The guides that can be read here, each with its name.
-pub(super) const GUIDES: [(&str, &str); 14] = [
+pub(super) const GUIDES: [(&str, &str); 15] = [
     ("agents", include_str!("../../guide/agents/mcp.md")),
     ("clients", include_str!("../../guide/agents/others.md")),
     ("configuration", include_str!("../../guide/configuration.md")),
@@ -19,6 +19,7 @@ pub(super) const GUIDES: [(&str, &str); 14] = [
     ("first-steps", include_str!("../../guide/first-steps.md")),
     ("inbox", include_str!("../../guide/inbox.md")),
     ("output-forms", include_str!("../../guide/output-forms.md")),
+    ("projects", include_str!("../../guide/projects.md")),
     ("recovery", include_str!("../../guide/recovery.md")),
     ("scripts", include_str!("../../guide/scripts.md")),
     ("sessions", include_str!("../../guide/sessions.md")),

@@ -23,8 +23,10 @@ mod overview;
 mod pause;
 mod play;
 mod probe;
+mod project;
 mod remove;
 mod resize;
+mod restart;
 mod resume;
 mod run;
 mod screen;
@@ -179,9 +181,15 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Attach(attach) => attach::run(&context, &attach),
         Verb::Resize(resize) => resize::run(&context, &resize),
         Verb::Kill(kill) => kill::run(&context, &kill),
+        Verb::Restart(restart) => restart::run(&context, &restart),
         Verb::Pause(jobs) => pause::run(&context, &jobs),
         Verb::Resume(jobs) => resume::run(&context, &jobs),
         Verb::Remove(jobs) => remove::run(&context, &jobs),
+        Verb::Up(up) => project::up::run(&context, &up),
+        Verb::Down(down) => project::down::run(&context, &down),
+        Verb::Status(status) => project::status::run(&context, &status),
+        Verb::Why(why) => project::why::run(&context, &why),
+        Verb::Converge(converge) => project::converge::run(&context, &converge),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
         Verb::Inbox(inbox) => inbox::run(&context, &inbox),

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Followed, Follower, Job, JobChoices, JobObject, Kill, Output, Piece, Request, Sizing,
-    Started, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
+    AutoBackground, Code, Ensured, Followed, Follower, Job, JobChoices, JobObject, Kill, Output, Piece,
+    Request, Sizing, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
 };
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
@@ -34,7 +34,8 @@ const INPUT_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Failure> {
     let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
-    let (is_auto, kills) = (arguments.auto_background, arguments.kill_on_interrupt);
+    let (is_auto, is_ensured, kills) =
+        (arguments.auto_background, arguments.ensure, arguments.kill_on_interrupt);
     let choices = &mut arguments.options.0;
     // A person who waits for a job in a terminal is in it.
     let is_interactive = wait.is_some_and(|limit| limit.0.is_none())
@@ -46,7 +47,8 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
             terminal::size(io::stdout()).map(|(columns, rows)| Some(TerminalSize::new(columns, rows)));
     }
     let has_open_input = choices.stdin == Some(Stdin::Open);
-    let passes_input = wait.is_some() && !is_interactive && passes_input(choices);
+    // What is typed or piped belongs to the job that it was given to, and not to one that runs already.
+    let passes_input = wait.is_some() && !is_interactive && !is_ensured && passes_input(choices);
     if passes_input {
         choices.stdin = Some(Stdin::Open);
     }
@@ -54,25 +56,39 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     if wait.is_some() || yield_limit.is_some() || is_auto {
         outlive_sys::signal::catch_interrupt();
     }
-    let started = context.store.start(&request)?;
-    if let Some(warning) = &started.warning {
-        note(&format!("outlive: warning: {warning}"));
-    }
+    let ensured = match is_ensured {
+        true => context.store.ensure(&request)?,
+        false => Ensured::Started(context.store.start(&request)?),
+    };
+    let (job, pid) = match ensured {
+        Ensured::Started(started) => {
+            started.warning.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
+            (started.job, Some(started.pid))
+        }
+        Ensured::Running(job) => (job, None),
+        Ensured::Changed(job, changed) => return Err(other(&job, &changed)),
+    };
     if passes_input {
-        pass_on_input(&started.job)?;
+        pass_on_input(&job)?;
     } else if wait.is_some() && has_open_input {
-        note(&format!(
-            "outlive: its input is open: outlive send {0} TEXT, outlive send {0} --eof",
-            started.job.id()
-        ));
+        note(&format!("outlive: its input is open: outlive send {0} TEXT, outlive send {0} --eof", job.id()));
     }
     match (wait, yield_limit) {
-        (Some(_), _) if is_interactive => interact(context, &started.job),
-        (Some(limit), _) => follow(context, &started.job, limit, kills),
-        (None, Some(limit)) => yield_when(context, &started.job, &Patience::within(Some(limit))),
-        (None, None) if is_auto => yield_when(context, &started.job, &Patience::by_rule(&started.job)),
-        (None, None) => announce(context, &started),
+        (Some(_), _) if is_interactive => interact(context, &job),
+        (Some(limit), _) => follow(context, &job, limit, kills),
+        (None, Some(limit)) => yield_when(context, &job, &Patience::within(Some(limit))),
+        (None, None) if is_auto => yield_when(context, &job, &Patience::by_rule(&job)),
+        (None, None) => announce(context, &job, pid),
     }
+}
+
+/// The job of that name is another one.
+fn other(job: &Job, changed: &[&str]) -> Failure {
+    let id = job.id();
+    let message = format!("run: {id} has that name and runs, with another {}", changed.join(", "));
+    Failure::new(Code::Changed, message)
+        .about(id)
+        .hint(format!("leave it as it is, or replace it: outlive kill {id}, then run this again"))
 }
 
 /// Tells whether our own standard input goes to the job that is waited for: a pipe or a file, and where its input was asked to be
@@ -178,18 +194,21 @@ fn is_assignment(word: &OsStr) -> bool {
     name.len() < word.len() && is_name && name.first().is_some_and(|byte| !byte.is_ascii_digit())
 }
 
-fn announce(context: &Context, started: &Started) -> Result<ExitCode, Failure> {
-    let job = &started.job;
+/// Prints the id; `pid` is that of a job that was started just now.
+fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, Failure> {
     if context.is_json {
         let mut object = JobObject::new(job, &job.state(&context.store));
         // What was true when it was started, even if it has ended since.
-        object.pid = Some(started.pid);
+        object.pid = pid.or(object.pid);
         return print_json(&object);
     }
     // The id alone, so that `job=$(outlive run …)` is all a script needs.
     print(&format!("{}\n", job.id()));
     if io::stdout().is_terminal() {
-        note(&format!("running as pid {}; outlive logs -f {}", started.pid, job.id()));
+        note(&match pid {
+            Some(pid) => format!("running as pid {pid}; outlive logs -f {}", job.id()),
+            None => format!("runs already; outlive logs -f {}", job.id()),
+        });
     }
     Ok(ExitCode::SUCCESS)
 }

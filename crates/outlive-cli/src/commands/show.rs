@@ -146,6 +146,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("session", Some(&job.session));
     rows.add("labels", job.labels.iter().map(|(name, value)| format!("{name}={value}")));
     rows.add("parent", job.parent.as_ref().map(ToString::to_string));
+    rows.add("previous", job.previous.as_ref().map(ToString::to_string));
     rows.add("pid", job.pid.map(|pid| pid.to_string()));
     rows.add("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
     rows.add("guard", shown.guard_pid.map(|pid| format!("pid {pid}")));

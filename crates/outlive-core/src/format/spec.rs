@@ -142,6 +142,9 @@ pub struct Spec {
     pub starter: Starter,
     /// The job that it was started from.
     pub parent: Option<JobId>,
+    /// The run before it, where it is a job that was started again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<JobId>,
     /// The version that wrote this.
     pub outlive: String,
 }

@@ -200,6 +200,16 @@ macro_rules! job_options {
             }
         }
 
+        impl From<&JobOptions> for JobChoices {
+            /// Chooses every value as it was decided.
+            fn from(options: &JobOptions) -> Self {
+                Self {
+                    $( $name: Some(options.$field.clone()), )*
+                    $($( $member: Some(options.$group.$member_field.clone()), )*)*
+                }
+            }
+        }
+
         impl JobOptions {
             /// Applies what a caller chose.
             pub fn apply(&mut self, choices: &JobChoices) {

@@ -8,7 +8,7 @@ use outlive_sys::socket;
 use super::{Code, Failure, cut, exit};
 use crate::{
     AgentError, ConfigError, ControlError, FindError, InboxError, LimitError, PatternError, RemoveError,
-    RenameError, SessionError, StartError, StoreError, WaitError,
+    RenameError, RestartError, SessionError, StartError, StoreError, WaitError,
 };
 
 /// For failures that only a person can fix.
@@ -294,6 +294,20 @@ impl From<RenameError> for Failure {
                 failure.code_is(Code::Usage).hint_for_all("call it again with a short name of one line")
             }
             RenameError::Store(..) => failure.broken(),
+        }
+    }
+}
+
+impl From<RestartError> for Failure {
+    fn from(error: RestartError) -> Self {
+        match error {
+            RestartError::Start(error) => Self::from(error).during("restart"),
+            RestartError::Kill(error) => Self::from(error).during("restart"),
+            RestartError::Survivors(ref job) => Self::other("restart", &error)
+                .about(job)
+                .hint(format!("`outlive show --tree {job}` shows what is left of it"))
+                .tool_hint(format!("kill job={job} force=true")),
+            RestartError::Newer(ref job) => Self::other("restart", &error).code_is(Code::Newer).about(job),
         }
     }
 }

@@ -83,6 +83,8 @@ pub struct JobObject {
     pub output: OutputObject,
     /// The job that it was started from.
     pub parent: Option<JobId>,
+    /// The run before it; none of a job that was not restarted.
+    pub previous: Option<JobId>,
     /// What holds its processes together; none if the keeper did not say.
     pub containment: Option<OrNewer<Level>>,
     /// Resource limits; none if there are none.
@@ -203,6 +205,7 @@ impl JobObject {
             runtime_ms: state.runtime_ms(),
             output: totals.into(),
             parent: spec.parent.clone(),
+            previous: spec.previous.clone(),
             containment: meta
                 .and_then(|meta| meta.containment.as_ref())
                 .map(|contained| contained.level.clone()),

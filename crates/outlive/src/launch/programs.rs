@@ -191,8 +191,12 @@ impl Store {
         Ok(command)
     }
 
-    /// Starts the helper in the background, for this store: `outlive VERB …`.
-    pub(crate) fn start_helper(&self, arguments: &[&str]) -> io::Result<()> {
+    /// Starts the helper in the background, for this store: `outlive VERB …`, with this program's environment.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such program, or no more processes may be made.
+    pub fn start_helper(&self, arguments: &[&str]) -> io::Result<()> {
         let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
         let program = CString::new(program.as_os_str().as_bytes())?;
         let words = std::iter::once(&HELPER).chain(arguments);

@@ -29,6 +29,8 @@ pub struct Request {
     /// A line for a shell; without it, `argv` is executed.
     shell_line: Option<OsString>,
     argv: Vec<OsString>,
+    /// The run before this one.
+    pub(crate) previous: Option<JobId>,
     /// The command and arguments that a shell line was built from.
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,

@@ -252,6 +252,7 @@ impl Store {
             host: self.host().clone(),
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
             parent: std::env::var("OUTLIVE_JOB").ok().and_then(|id| JobId::parse(&id).ok()),
+            previous: request.previous.clone(),
             outlive: VERSION.to_owned(),
         }
     }

@@ -51,12 +51,17 @@ impl Store {
         self.root().join("sessions")
     }
 
-    pub(crate) fn session_dir(&self, session: &SessionName) -> PathBuf {
+    /// Returns a session's directory, which exists once something was started or set in it.
+    pub fn session_dir(&self, session: &SessionName) -> PathBuf {
         self.sessions_dir().join(session.as_str())
     }
 
     /// Makes a session's directory, for its events.
-    pub(crate) fn make_session(&self, session: &SessionName) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If the store cannot be written.
+    pub fn make_session(&self, session: &SessionName) -> io::Result<()> {
         make_dir(&self.session_dir(session))
     }
 

@@ -4,6 +4,7 @@ mod live;
 mod many;
 mod pager;
 mod printer;
+mod runs;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use outlive::{Code, FindError, Fit, Followed, Follower, Form, Job, Output, Piece
 use crate::args::{Color, Logs};
 use crate::commands::Context;
 use crate::failure::Failure;
-use crate::render::{is_coloured, width};
+use crate::render::{is_coloured, note, width};
 use live::LiveLine;
 use pager::Pager;
 use printer::Printer;
@@ -43,10 +44,17 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
         let readings = jobs.iter().map(reading).collect::<Result<_, _>>()?;
         many::show(context, arguments, readings, &mut printer)?;
     } else {
-        let (job, mut reading) = (&jobs[0], reading(&jobs[0])?);
-        let done =
-            if reading.is_bytewise() { reading.copy(&mut printer) } else { reading.show(&mut printer) };
-        done.and_then(|()| reading.tell_end(&mut printer)).map_err(|error| failure(job, &error))?;
+        let runs = runs::of(context, arguments, &jobs[0])?;
+        for (job, wanted) in &runs {
+            if runs.len() > 1 {
+                note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
+            }
+            let mut reading = Reading::new(context, wanted, job, search.clone(), form)
+                .map_err(|error| failure(job, &error))?;
+            let done =
+                if reading.is_bytewise() { reading.copy(&mut printer) } else { reading.show(&mut printer) };
+            done.and_then(|()| reading.tell_end(&mut printer)).map_err(|error| failure(job, &error))?;
+        }
     }
     // The pager sees the end of its input once nothing holds it open.
     drop(printer);

@@ -1,0 +1,144 @@
+//! `outlive up --foreground`: what all jobs of a project print, each line with the name of its job.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use outlive::{Cancel, Followed, Follower, Job, JobId, JobObject, Output, Piece, Plain};
+use outlive_project::{Progress, Project, Rising};
+use outlive_sys::poll;
+use outlive_sys::signal::{interrupt_fd, interrupted};
+
+use crate::commands::Context;
+use crate::commands::project::{down, up};
+use crate::failure::{Failure, INTERRUPTED};
+use crate::render::{ending, is_coloured, note, print_bytes};
+
+/// Colours of names, one after another: those that are read on light and dark grounds.
+const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
+
+/// How often to look for new runs of jobs.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Shows their output until all have ended, or Ctrl-C; `before` are the jobs of the session that were there before this `up`.
+pub(super) fn run(
+    context: &Context,
+    project: &Project,
+    rising: &mut Rising<'_>,
+    before: &BTreeSet<JobId>,
+    ends_with_us: bool,
+) -> Result<ExitCode, Failure> {
+    let over = Cancel::new().map_err(|error| Failure::other("up", &error))?;
+    let shown = std::thread::scope(|scope| {
+        let (mut told, mut known) = (BTreeMap::new(), BTreeSet::<JobId>::new());
+        let mut progress = Progress::default();
+        let shown = loop {
+            if !progress.is_over {
+                match rising.next(interrupt_fd()) {
+                    Ok(next) => progress = next.clone(),
+                    Err(error) => break Err(error.into()),
+                }
+                up::tell(&progress, width_of(project), &mut told);
+            }
+            let jobs = match context.store.list(Some(&project.session())) {
+                Ok(listing) => listing.jobs,
+                Err(error) => break Err(Failure::other("up", &error)),
+            };
+            let mut is_any_live = false;
+            for job in jobs {
+                let is_live = job.state(&context.store).is_live();
+                is_any_live |= is_live;
+                let was_there = before.contains(job.id());
+                if (is_live || !was_there) && known.insert(job.id().clone()) {
+                    // Of a job that was there already, what it prints from now on.
+                    let start =
+                        if was_there { Output::open(&job).map_or(0, |output| output.end()) } else { 0 };
+                    let name = Name::of(project, &job);
+                    let over = &over;
+                    scope.spawn(move || follow(context, &job, start, &name, over));
+                }
+            }
+            if interrupted() || (progress.is_over && !is_any_live) {
+                break Ok(());
+            }
+            if progress.is_over {
+                let fds = interrupt_fd().into_iter();
+                poll::any_readable(fds, Some(LOOK)).ok();
+            }
+        };
+        if shown.is_err() || interrupted() {
+            over.cancel();
+        }
+        shown
+    });
+    shown?;
+    match (interrupted(), ends_with_us) {
+        (true, true) => down::end(context, project),
+        (true, false) => {
+            note("\noutlive: the jobs go on; end them with: outlive down");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        (false, _) => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn width_of(project: &Project) -> usize {
+    project.jobs.iter().map(|job| job.name.len()).max().unwrap_or(0)
+}
+
+/// What stands before each line of a job.
+struct Name {
+    prefix: String,
+}
+
+impl Name {
+    fn of(project: &Project, job: &Job) -> Self {
+        let name = job.name().unwrap_or(job.id().as_str());
+        let width = width_of(project);
+        let place = project.jobs.iter().position(|job| job.name == name).unwrap_or(0);
+        let prefix = format!("{name:width$} |");
+        let colour = COLOURS[place % COLOURS.len()];
+        let prefix =
+            if is_coloured() { format!("\x1b[{colour}m{prefix}\x1b[0m ") } else { format!("{prefix} ") };
+        Self { prefix }
+    }
+
+    /// Prints whole lines, each with the name; together, so that lines of other jobs do not come between.
+    fn print(&self, lines: &[u8]) {
+        let mut text = Vec::with_capacity(lines.len() + self.prefix.len());
+        for line in lines.split_inclusive(|&byte| byte == b'\n') {
+            text.extend_from_slice(self.prefix.as_bytes());
+            text.extend_from_slice(line);
+        }
+        if !text.is_empty() && !text.ends_with(b"\n") {
+            text.push(b'\n');
+        }
+        print_bytes(&text);
+    }
+}
+
+/// Prints what a job prints, until its last process is gone.
+fn follow(context: &Context, job: &Job, start: u64, name: &Name, over: &Cancel) {
+    let Ok(follower) = Follower::new(&context.store, job, start) else { return };
+    let mut follower = follower.stopped_by(Some(over.as_fd()));
+    let (mut plain, mut open): (Plain, Vec<u8>) = (Plain::default(), Vec::new());
+    while !over.is_cancelled() {
+        match follower.next(None) {
+            Ok(Followed::Piece(Piece::Output { bytes, .. })) => {
+                plain.push(&bytes, &mut open);
+                let end = open.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+                let rest = open.split_off(end);
+                name.print(&std::mem::replace(&mut open, rest));
+            }
+            Ok(Followed::Piece(Piece::Gone { .. }) | Followed::Nothing) => {}
+            Ok(Followed::End) => {
+                name.print(&open);
+                let object = JobObject::new(job, &job.state(&context.store));
+                name.print(format!("[{}]\n", ending(&object)).as_bytes());
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `outlive up`: start the jobs of a project, and tell what became of each.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use outlive::{Conditions, Job, JobObject, WaitFor};
+use outlive_project::{Progress, Project, Rising, Step, StepState, bring_up};
+use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
+use serde::Serialize;
+
+use crate::args::Up;
+use crate::commands::Context;
+use crate::commands::project::{foreground, load};
+use crate::failure::{FAILED, Failure, INTERRUPTED};
+use crate::render::{counted, ending, note, one_line, print, print_json};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    project: &'a str,
+    session: String,
+    jobs: &'a BTreeMap<String, Step>,
+}
+
+pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure> {
+    let project = load(&arguments.project)?;
+    if project.jobs.is_empty() {
+        let hint = "add one: [jobs.web] and below it run = \"npm run dev\"";
+        return Err(Failure::usage(format!("up: {} has no jobs", project.file.display()), hint));
+    }
+    let wanted = project.with_dependencies(&arguments.names)?;
+    let wanted: Vec<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
+    catch_interrupt();
+    let jobs = context.store.list(Some(&project.session())).map(|listing| listing.jobs).unwrap_or_default();
+    tell_strangers(context, &project, &jobs);
+    let mut rising = bring_up(&context.store, &project, &arguments.names)?;
+    if arguments.foreground {
+        return foreground::run(
+            context,
+            &project,
+            &mut rising,
+            &jobs.iter().map(|job| job.id().clone()).collect(),
+            arguments.down,
+        );
+    }
+    let progress = follow(context, &wanted, &mut rising, arguments.wait)?;
+    if interrupted() {
+        note("\noutlive: no longer waiting; the jobs are started all the same. End them with: outlive down");
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    if context.is_json {
+        print_json(&Answer {
+            project: &project.name,
+            session: project.session().to_string(),
+            jobs: &progress.jobs,
+        })?;
+    } else {
+        summarise(&progress);
+    }
+    let mut has_failed = progress.jobs.values().any(|step| step.state == StepState::Failed);
+    if arguments.wait {
+        has_failed |= !wait_ready(context, &project, &progress)?;
+    }
+    Ok(if has_failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// Tells of each job as something becomes of it, until there is something to tell of all; with `to_end`, until nothing more will be started.
+fn follow(
+    context: &Context,
+    wanted: &[&str],
+    rising: &mut Rising<'_>,
+    to_end: bool,
+) -> Result<Progress, Failure> {
+    let mut told = BTreeMap::new();
+    loop {
+        let progress = rising.next(interrupt_fd())?.clone();
+        if !context.is_json {
+            let width = wanted.iter().map(|name| name.len()).max().unwrap_or(0);
+            tell(&progress, width, &mut told);
+        }
+        let has_all = wanted.iter().all(|name| progress.jobs.contains_key(*name));
+        if interrupted() || progress.is_over || (has_all && !to_end) {
+            return Ok(progress);
+        }
+    }
+}
+
+/// Prints what is new; names are padded to a width.
+pub(super) fn tell(progress: &Progress, width: usize, told: &mut BTreeMap<String, Step>) {
+    for (name, step) in &progress.jobs {
+        if told.get(name) == Some(step) {
+            continue;
+        }
+        let why = step.why.as_deref().unwrap_or_default();
+        let id = step.job.as_ref().map(ToString::to_string).unwrap_or_default();
+        let words = match step.state {
+            StepState::Waiting => format!("waits for {why}"),
+            StepState::Started => format!("started {id}"),
+            StepState::Restarted => format!("restarted as {id}: {why} changed"),
+            StepState::Kept => format!("runs as {id}"),
+            StepState::Completed => format!("has completed as {id}"),
+            StepState::Failed => format!("not started: {why}"),
+        };
+        print(&one_line(&format!("{name:width$}  {words}")));
+        print("\n");
+        told.insert(name.clone(), step.clone());
+    }
+}
+
+/// Says whether anything was done, and what goes on without this command.
+fn summarise(progress: &Progress) {
+    let count = |states: &[StepState]| {
+        progress.jobs.values().filter(|step| states.contains(&step.state)).count() as u64
+    };
+    let waiting = count(&[StepState::Waiting]);
+    if waiting > 0 {
+        let jobs = counted(waiting, "job is", "jobs are");
+        note(&format!("{jobs} started later, in the background; see: outlive status"));
+    } else if count(&[StepState::Started, StepState::Restarted, StepState::Failed]) == 0 {
+        note("nothing to do");
+    }
+}
+
+/// Names the live jobs of the session that the file does not have any more.
+fn tell_strangers(context: &Context, project: &Project, jobs: &[Job]) {
+    let is_known = |job: &Job| project.jobs.iter().any(|known| job.name() == Some(&known.name));
+    for job in jobs.iter().filter(|job| job.name().is_some() && job.spec().parent.is_none() && !is_known(job))
+    {
+        if job.state(&context.store).is_live() {
+            note(&format!(
+                "outlive: {0} runs and is not in the file; end it with: outlive kill {0}",
+                job.id()
+            ));
+        }
+    }
+}
+
+/// Waits until all jobs are ready that say when they are; `false` if one cannot be any more.
+fn wait_ready(context: &Context, project: &Project, progress: &Progress) -> Result<bool, Failure> {
+    let session = project.session();
+    let mut is_ready = true;
+    for job in progress.jobs.values().filter_map(|step| step.job.as_ref()) {
+        let job = context.store.find(job.as_str(), Some(&session))?;
+        if !job.spec().can_be_ready() {
+            continue;
+        }
+        let wanted = WaitFor {
+            conditions: Conditions { ready: true, ..Conditions::default() },
+            stop: interrupt_fd(),
+            ..WaitFor::exits(std::slice::from_ref(&job))
+        };
+        let waited = context.store.wait_for(&wanted)?;
+        let object = JobObject::new(&job, &waited.states[0]);
+        let name = job.name().unwrap_or_default();
+        match (waited.is_reached && !object.status.has_ended(), waited.can_still_come) {
+            (true, _) if !context.is_json => {
+                let url = object.ready_url.map(|url| format!(" at {url}")).unwrap_or_default();
+                print(&format!("{name} is ready{url}\n"));
+            }
+            (true, _) => {}
+            (false, true) => return Ok(false),
+            (false, false) => {
+                note(&format!("outlive: {name} is not ready: {}; see: outlive why {name}", ending(&object)));
+                is_ready = false;
+            }
+        }
+    }
+    Ok(is_ready)
+}

@@ -1,0 +1,125 @@
+//! What is wrong in a file, drawn with its place.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A file and its text.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+/// A mistake in a file, with its place and what would be right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong, and what would be right.
+    pub message: String,
+    /// The line as it stands.
+    excerpt: String,
+    /// How many characters of it are meant.
+    width: usize,
+}
+
+impl Source {
+    /// Makes the fault of a line, from 1.
+    pub(crate) fn fault_of_line(&self, line: usize, message: &str) -> Box<Fault> {
+        let start = self.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+        let length = self.text[start..].lines().next().unwrap_or_default().len();
+        self.fault(start..start + length, message)
+    }
+
+    /// Makes the fault of a range of bytes.
+    pub(crate) fn fault(&self, place: Range<usize>, message: impl Into<String>) -> Box<Fault> {
+        let start = (0..=place.start.min(self.text.len())).rev().find(|&at| self.text.is_char_boundary(at));
+        let start = start.unwrap_or(0);
+        let before = &self.text[..start];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let excerpt = self.text[line_start..].lines().next().unwrap_or_default();
+        let meant = self.text.get(start..place.end).unwrap_or_default().lines().next().unwrap_or_default();
+        Box::new(Fault {
+            path: self.path.clone(),
+            line: before.matches('\n').count() + 1,
+            column: self.text[line_start..start].chars().count() + 1,
+            message: message.into(),
+            excerpt: excerpt.to_owned(),
+            width: meant.chars().count().max(1),
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, column, message, excerpt, width } = self;
+        let name = path.file_name().map_or(path.as_path(), Path::new).display();
+        // A tab is as wide as the terminal likes: the mark stands below the text only if it has the same ones.
+        let indent: String =
+            excerpt.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let margin = " ".repeat(line.to_string().len());
+        write!(
+            formatter,
+            "{name}:{line}:{column}: {message}\n{margin} |\n{line} | {excerpt}\n{margin} | {indent}{}",
+            "^".repeat(*width)
+        )
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Returns the candidate that was most likely meant; none if none is like it.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    let (best, candidate) = scored.min_by_key(|(distance, _)| *distance)?;
+    // A third of the letters may be wrong, and two of a short word.
+    (best <= (word.chars().count() / 3).max(2).min(candidate.chars().count() - 1)).then_some(candidate)
+}
+
+/// Counts the letters to insert, remove, replace or swap with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_drawn_below_its_place() {
+        let source = Source { path: "/x/outlive.toml".into(), text: "a = 1\n\té = 22\n".into() };
+        let at = source.text.find("22").unwrap();
+        let fault = source.fault(at..at + 2, "no");
+        assert_eq!((fault.line, fault.column), (2, 6));
+        assert_eq!(fault.to_string(), "outlive.toml:2:6: no\n  |\n2 | \té = 22\n  | \t    ^^");
+        assert_eq!(source.fault(99..100, "end").line, 3);
+    }
+
+    #[test]
+    fn a_mistyped_word_is_recognised() {
+        for (word, meant) in
+            [("redy", Some("ready")), ("raedy", Some("ready")), ("xyzzy", None), ("rn", Some("run"))]
+        {
+            assert_eq!(nearest(word, ["run", "ready", "env_file"]), meant, "{word}");
+        }
+    }
+}

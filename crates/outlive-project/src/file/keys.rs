@@ -1,0 +1,107 @@
+//! The keys of `[jobs.NAME]`, declared once: reading, the schema and "did you mean" are made from it.
+//!
+//! The options of a job are not listed here: they come from their own declaration, [`outlive::OPTIONS`].
+
+use outlive::{JobOption, OPTIONS};
+
+/// What may be the value of a key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    /// A line for the shell, or a program and its arguments.
+    Command,
+    /// A text.
+    Text,
+    /// One text or several.
+    Texts,
+    /// Texts by name.
+    Named,
+    /// A port, or `auto`.
+    Port,
+    /// Options of a job, in a table of their own.
+    Table(&'static str),
+    /// An option of a job.
+    Option(&'static JobOption),
+}
+
+/// A key, and what it is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
+    pub(crate) about: &'static str,
+}
+
+/// The keys that are no options of a job.
+const OWN: &[Key] = &[
+    Key {
+        name: "run",
+        form: Form::Command,
+        about: "A line for the shell, or a list: a program and its arguments",
+    },
+    Key { name: "dir", form: Form::Text, about: "The directory to start in, relative to the file's" },
+    Key { name: "env", form: Form::Named, about: "Variables to add to the environment" },
+    Key { name: "env_file", form: Form::Texts, about: "Files with lines NAME=VALUE; `env` takes precedence" },
+    Key {
+        name: "after",
+        form: Form::Texts,
+        about: "Start it when this holds of other jobs: NAME@started, @ready, @completed or @succeeded; NAME alone is @ready if it has `ready` or `port`, else @started",
+    },
+    Key {
+        name: "port",
+        form: Form::Port,
+        about: "The port that it listens on: it gets $PORT, and is ready when it listens there",
+    },
+    Key { name: "stop", form: Form::Text, about: "The signal that asks it to end; without it TERM" },
+    Key { name: "labels", form: Form::Named, about: "Labels, by which `outlive list` finds it" },
+    Key { name: "ready", form: Form::Table("ready"), about: "When it counts as ready" },
+    Key { name: "limits", form: Form::Table("limits"), about: "Upper limits of what it may use" },
+];
+
+/// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
+pub(crate) const NOT_YET: &[&str] =
+    &["health", "restart", "watch", "schedule", "queue", "profile", "stdin_from"];
+
+/// Lists the keys of a job.
+pub(crate) fn of_job() -> impl Iterator<Item = Key> {
+    // The name of a job is that of its table.
+    let options = OPTIONS.iter().filter(|option| option.name != "name" && table_of(option).is_none());
+    let options =
+        options.map(|option| Key { name: option.name, form: Form::Option(option), about: option.about });
+    OWN.iter().copied().chain(options)
+}
+
+/// Lists the keys of a table of options.
+pub(crate) fn of_table(table: &'static str) -> impl Iterator<Item = Key> {
+    let options = OPTIONS.iter().filter(move |option| table_of(option) == Some(table));
+    options.map(|option| {
+        let name = match option.name {
+            "ready_on" => "line",
+            name => name.strip_prefix("ready_").unwrap_or(name),
+        };
+        Key { name, form: Form::Option(option), about: option.about }
+    })
+}
+
+fn table_of(option: &JobOption) -> Option<&'static str> {
+    option.field.first().copied().filter(|table| ["ready", "limits"].contains(table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_has_one_key() {
+        let mut keys: Vec<&str> = of_job().map(|key| key.name).collect();
+        keys.extend(NOT_YET);
+        let count = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count);
+        let offered = of_job().filter(|key| matches!(key.form, Form::Option(_))).count();
+        let in_tables = of_table("ready").count() + of_table("limits").count();
+        assert_eq!(offered + in_tables + 1, OPTIONS.len());
+        let ready: Vec<&str> = of_table("ready").map(|key| key.name).collect();
+        assert_eq!(ready, ["line", "port", "http", "timeout"]);
+    }
+}

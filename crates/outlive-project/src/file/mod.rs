@@ -1,0 +1,7 @@
+//! From a file to a project: what may be written, and what is wrong with what was written.
+
+pub(crate) mod env;
+pub(crate) mod fault;
+pub(crate) mod keys;
+pub(crate) mod procfile;
+pub(crate) mod read;

@@ -1,0 +1,20 @@
+//! Projects: jobs that belong together, as `outlive.toml` says.
+//!
+//! A front end like any other: it uses what the library `outlive` offers to every program, and no keeper knows of projects. The jobs
+//! of a project are the jobs of one session. `up` may be killed at any time: what it began is carried on by a process of its own,
+//! which ends when all jobs are started.
+
+mod file;
+mod ports;
+mod project;
+mod schema;
+mod up;
+
+pub use file::fault::Fault;
+pub use project::{After, Command, FILE, LOCAL_FILE, Milestone, Port, Project, ProjectError, ProjectJob};
+pub use schema::schema;
+pub use up::converge::converge;
+pub use up::down::{Down, down};
+pub use up::record::{Progress, Record, Step, StepState};
+pub use up::status::{Cause, JobStatus, status, why};
+pub use up::{Rising, bring_up};

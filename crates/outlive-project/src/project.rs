@@ -1,0 +1,300 @@
+//! A project: its name, its directory, its jobs and what they wait for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use outlive::{JobChoices, Labels, OwnLabel, Request, SessionName, Signal, hash};
+
+use crate::file::fault::{Fault, Source};
+use crate::file::{procfile, read};
+
+/// The file of a project.
+pub const FILE: &str = "outlive.toml";
+
+/// A file beside it, for one user or machine: what it says takes precedence.
+pub const LOCAL_FILE: &str = "outlive.local.toml";
+
+/// A project, as its files say.
+#[derive(Debug)]
+pub struct Project {
+    /// Its name: that of its directory, unless the file says another.
+    pub name: String,
+    /// The directory of its file.
+    pub dir: PathBuf,
+    /// The file.
+    pub file: PathBuf,
+    /// Its jobs, in the order of the file.
+    pub jobs: Vec<ProjectJob>,
+}
+
+/// One job of a project.
+#[derive(Debug)]
+pub struct ProjectJob {
+    /// Its name in the project.
+    pub name: String,
+    /// What to run.
+    pub run: Command,
+    /// Where to run it, absolute.
+    pub dir: PathBuf,
+    /// Variables to add.
+    pub env: BTreeMap<String, String>,
+    /// Labels to attach.
+    pub labels: Labels,
+    /// Options of the job.
+    pub choices: JobChoices,
+    /// What must hold before it is started.
+    pub after: Vec<After>,
+    /// The port that it listens on.
+    pub port: Option<Port>,
+    /// The signal that asks it to end.
+    pub stop: Option<Signal>,
+}
+
+/// What a job runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// A line for a shell.
+    Line(String),
+    /// A program and its arguments.
+    Argv(Vec<String>),
+}
+
+/// The port of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Port {
+    /// One that is free, the same each time for a job of a project in a directory.
+    Auto,
+    /// This one.
+    Fixed(u16),
+}
+
+/// What is waited for before a job is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    /// The other job.
+    pub job: String,
+    /// What must hold of it.
+    pub milestone: Milestone,
+}
+
+impl std::fmt::Display for After {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}@{}", self.job, self.milestone.word())
+    }
+}
+
+/// How far a job has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Milestone {
+    /// Its command was executed.
+    Started,
+    /// It is ready, as its file says.
+    Ready,
+    /// It has ended, in whatever way.
+    Completed,
+    /// It has ended with 0.
+    Succeeded,
+}
+
+impl Milestone {
+    pub(crate) const ALL: [Self; 4] = [Self::Started, Self::Ready, Self::Completed, Self::Succeeded];
+
+    /// Returns the word after the `@`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Ready => "ready",
+            Self::Completed => "completed",
+            Self::Succeeded => "succeeded",
+        }
+    }
+}
+
+/// Why a project cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    /// Neither the directory nor one above it has a file of a project.
+    #[error("there is no {FILE} in {0} or above it")]
+    None(PathBuf),
+    /// A file cannot be read.
+    #[error("cannot read {0}")]
+    Read(PathBuf, #[source] io::Error),
+    /// The file has a mistake.
+    #[error(transparent)]
+    Fault(#[from] Box<Fault>),
+    /// No job of the project has this name.
+    #[error("there is no job {name:?} in {}", file.display())]
+    Unknown {
+        /// The name that was given.
+        name: String,
+        /// The file.
+        file: PathBuf,
+        /// The name that was most likely meant.
+        similar: Option<String>,
+    },
+    /// The store cannot be used.
+    #[error("cannot use the store")]
+    Store(#[source] io::Error),
+    /// The process that starts the jobs does not do its work.
+    #[error("the process that starts the jobs {0}")]
+    Starter(&'static str),
+}
+
+impl Project {
+    /// Finds the file of the project that a directory belongs to: in it, or in the nearest one above it.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn find(dir: &Path) -> Result<PathBuf, ProjectError> {
+        let files = dir.ancestors().map(|dir| dir.join(FILE));
+        files.into_iter().find(|file| file.is_file()).ok_or_else(|| ProjectError::None(dir.to_owned()))
+    }
+
+    /// Reads a project: its file, and the local one beside it; or a Procfile, and `.env` beside it.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or has a mistake.
+    pub fn load(file: &Path) -> Result<Self, ProjectError> {
+        let file = file.canonicalize().map_err(|error| ProjectError::Read(file.to_owned(), error))?;
+        let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
+        let source = |path: PathBuf| match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(Source { path, text })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ProjectError::Read(path, error)),
+        };
+        if procfile::is_one(&file) {
+            let missing = || ProjectError::Read(file.clone(), io::ErrorKind::NotFound.into());
+            let text = source(file.clone())?.ok_or_else(missing)?;
+            let variables = source(dir.join(".env"))?;
+            return Ok(procfile::project(file, dir, &text, variables.as_ref())?);
+        }
+        let local = dir.join(LOCAL_FILE);
+        let sources = [source(file.clone())?, source(local)?];
+        let sources: Vec<Source> = sources.into_iter().flatten().collect();
+        read::project(file, dir, &sources)
+    }
+
+    /// Returns the session of its jobs. Another copy of the project, as in another worktree, has another.
+    pub fn session(&self) -> SessionName {
+        let letters =
+            self.name.chars().map(|c| if c.is_ascii_alphanumeric() || "_.".contains(c) { c } else { '-' });
+        let word: String = letters.skip_while(|c| !c.is_ascii_alphanumeric()).take(48).collect();
+        let word = if word.is_empty() { "project".to_owned() } else { word };
+        // A Procfile beside an outlive.toml is another project.
+        let place = if self.file.ends_with(FILE) { &self.dir } else { &self.file };
+        let place = hash(place.as_os_str().as_encoded_bytes());
+        let name = format!("{word}-{:08x}", (place ^ (place >> 32)) & 0xffff_ffff);
+        SessionName::parse(&name).expect("it has only what a name may have")
+    }
+
+    /// Finds a job by its name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn job(&self, name: &str) -> Result<&ProjectJob, ProjectError> {
+        self.jobs.iter().find(|job| job.name == name).ok_or_else(|| {
+            let names = self.jobs.iter().map(|job| job.name.as_str());
+            let similar = crate::file::fault::nearest(name, names).map(str::to_owned);
+            ProjectError::Unknown { name: name.to_owned(), file: self.file.clone(), similar }
+        })
+    }
+
+    /// Lists these jobs and all that they wait for, in the order of the file; without names, all jobs.
+    ///
+    /// # Errors
+    ///
+    /// If a name is that of no job.
+    pub fn with_dependencies(&self, names: &[String]) -> Result<Vec<&ProjectJob>, ProjectError> {
+        let mut wanted = BTreeSet::new();
+        let mut open: Vec<&ProjectJob> = names.iter().map(|name| self.job(name)).collect::<Result<_, _>>()?;
+        while let Some(job) = open.pop() {
+            if wanted.insert(job.name.as_str()) {
+                open.extend(job.after.iter().filter_map(|after| self.job(&after.job).ok()));
+            }
+        }
+        Ok(self.jobs.iter().filter(|job| names.is_empty() || wanted.contains(job.name.as_str())).collect())
+    }
+
+    /// Groups the names of the jobs by how many others must come before them: those of one group do not wait for each other.
+    pub fn levels(&self) -> Vec<Vec<&ProjectJob>> {
+        let mut depths: BTreeMap<&str, usize> = BTreeMap::new();
+        // There is no circle, so that after as many rounds as there are jobs nothing changes any more.
+        for _ in &self.jobs {
+            for job in &self.jobs {
+                let above =
+                    job.after.iter().map(|after| depths.get(after.job.as_str()).map_or(0, |depth| depth + 1));
+                depths.insert(&job.name, above.max().unwrap_or(0));
+            }
+        }
+        let deepest = depths.values().max().map_or(0, |deepest| deepest + 1);
+        let of_depth = |depth| self.jobs.iter().filter(|job| depths[job.name.as_str()] == depth).collect();
+        (0..deepest).map(of_depth).collect()
+    }
+}
+
+impl ProjectJob {
+    /// Tells whether it says when it is ready.
+    pub fn can_be_ready(&self) -> bool {
+        let JobChoices { ready_on, ready_port, ready_http, .. } = &self.choices;
+        self.port.is_some() || ready_on.is_some() || ready_port.is_some() || ready_http.is_some()
+    }
+
+    /// Returns the request to start it; `ports` are those of all jobs. It gets its own as `$PORT`, and that of a job that it waits for
+    /// as `$DB_PORT`.
+    pub(crate) fn request(&self, project: &Project, ports: &BTreeMap<String, u16>) -> Request {
+        let request = match &self.run {
+            Command::Line(line) => Request::shell(line),
+            Command::Argv(argv) => Request::argv(argv),
+        };
+        let mut choices = self.choices.clone();
+        let own = ports.get(&self.name).copied();
+        let is_ready_otherwise =
+            choices.ready_on.is_some() || choices.ready_port.is_some() || choices.ready_http.is_some();
+        if own.is_some() && !is_ready_otherwise {
+            choices.ready_port = Some(own);
+        }
+        let others = self.after.iter().filter_map(|after| {
+            let name = after.job.to_ascii_uppercase().replace(['-', '.'], "_");
+            Some((format!("{name}_PORT"), ports.get(&after.job)?.to_string()))
+        });
+        let given = others.chain(own.map(|port| ("PORT".to_owned(), port.to_string())));
+        // What the file says takes precedence.
+        let given = given.filter(|(name, _)| !self.env.contains_key(name));
+        let added: BTreeMap<String, String> = given.chain(self.env.clone()).collect();
+        let project_dir = project.dir.to_string_lossy();
+        let request =
+            request.session(project.session()).cwd(&self.dir).own_label(OwnLabel::Project, project_dir);
+        let request = added.into_iter().fold(request, |request, (name, value)| request.env(name, value));
+        let request = self.labels.iter().fold(request, |request, (name, value)| request.label(name, value));
+        request.options(choices).name(self.name.as_str())
+    }
+}
+
+impl From<ProjectError> for outlive::Failure {
+    fn from(error: ProjectError) -> Self {
+        use outlive::{Code, Failure};
+        match &error {
+            // The place is drawn over several lines.
+            ProjectError::Fault(fault) => {
+                Failure::new(Code::Config, fault.to_string()).hint("docs/guide/projects.md has every key")
+            }
+            ProjectError::None(_) => Failure::new(Code::NotFound, error.to_string())
+                .hint("write one: [jobs.web] and below it run = \"npm run dev\"; or name it with --file"),
+            ProjectError::Unknown { similar, .. } => {
+                let failure = Failure::new(Code::NotFound, error.to_string());
+                match similar {
+                    Some(similar) => failure.hint(format!("did you mean {similar}?")),
+                    None => failure.hint("`outlive status` lists them"),
+                }
+            }
+            ProjectError::Read(..) | ProjectError::Store(_) => Failure::other("", &error),
+            ProjectError::Starter(_) => {
+                Failure::other("up", &error).hint("`outlive status` tells how far it has come")
+            }
+        }
+    }
+}

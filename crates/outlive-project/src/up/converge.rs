@@ -1,0 +1,286 @@
+//! The process that starts the jobs of a project: it ends when all are started, and is not needed after that.
+//!
+//! One thread for each job waits for what the job is to come after, and starts it. What they know of each other is on a board.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use outlive::{
+    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Restarted, SessionName, Status, Store,
+    WaitFor,
+};
+use outlive_sys::poll;
+use outlive_sys::watch::Watch;
+
+use crate::ports;
+use crate::project::{After, Milestone, Project, ProjectError, ProjectJob};
+use crate::up::record::{self, Progress, Record, Step, StepState};
+
+/// How often to look whether another `up` or `down` took over, where the kernel does not tell.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What all threads know.
+struct Board<'a> {
+    store: &'a Store,
+    session: SessionName,
+    record: Record,
+    project: Project,
+    ports: BTreeMap<String, u16>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+    /// Another `up` or `down` took over.
+    replaced: Cancel,
+}
+
+/// Why a job was not started.
+enum Stopped {
+    /// For a reason that is told.
+    Failed(String),
+    /// Another `up` or `down` took over.
+    Replaced,
+}
+
+/// Starts the jobs that a generation of a project wants, and returns when all are started or cannot be. Returns at once if another
+/// generation is wanted by now.
+///
+/// # Errors
+///
+/// If the store cannot be used, or the project's file cannot be read any more.
+pub fn converge(store: &Store, session: &SessionName, generation: &str) -> Result<(), ProjectError> {
+    let _held = record::lock(store, session).map_err(ProjectError::Store)?;
+    let record = Record::read(store, session).filter(|record| record.generation == generation);
+    let Some(record) = record else { return Ok(()) };
+    let project = match Project::load(&record.file) {
+        Ok(project) => project,
+        Err(error) => {
+            let step = Step { state: StepState::Failed, job: None, why: Some(outlive::chain(&error)) };
+            let mut progress = Progress::new(generation);
+            progress.jobs = record.wanted.iter().map(|name| (name.clone(), step.clone())).collect();
+            progress.is_over = true;
+            progress.write(store, session).map_err(ProjectError::Store)?;
+            return Err(error);
+        }
+    };
+    let replaced = Cancel::new().map_err(ProjectError::Store)?;
+    let over = Cancel::new().map_err(ProjectError::Store)?;
+    let mut progress = Progress::new(generation);
+    // What an earlier `up` came to with other jobs is still so.
+    let earlier = Progress::read(store, session).map(|earlier| earlier.jobs).unwrap_or_default();
+    progress.jobs.extend(earlier.into_iter().filter(|(name, _)| !record.wanted.contains(name)));
+    let progress = Mutex::new(progress);
+    let session = session.clone();
+    let ports = ports::assign(store, &project);
+    let board = Board { store, session, record, project, ports, progress, changed: Condvar::new(), replaced };
+    std::thread::scope(|scope| {
+        scope.spawn(|| board.watch(&over));
+        let wanted = board.project.jobs.iter().filter(|job| board.record.wanted.contains(&job.name));
+        let rising: Vec<_> = wanted.map(|job| scope.spawn(|| board.bring_up(job))).collect();
+        for risen in rising {
+            risen.join().ok();
+        }
+        over.cancel();
+    });
+    if !board.replaced.is_cancelled() {
+        board.write(|progress| progress.is_over = true);
+    }
+    Ok(())
+}
+
+impl Board<'_> {
+    /// Looks whether another generation is wanted, until this one is over.
+    fn watch(&self, over: &Cancel) {
+        let watch = Watch::new(&self.store.session_dir(&self.session));
+        let pause = (!watch.is_pushed()).then_some(LOOK);
+        loop {
+            watch.clear();
+            let record = Record::read(self.store, &self.session);
+            if record.is_none_or(|record| record.generation != self.record.generation) {
+                self.replaced.cancel();
+                // With the lock, so that no thread is between its look and its sleep.
+                drop(self.progress());
+                self.changed.notify_all();
+                return;
+            }
+            let fds = watch.fd().into_iter().chain([over.as_fd()]);
+            if poll::any_readable(fds, pause).is_err() || over.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, change: impl FnOnce(&mut Progress)) {
+        let mut progress = self.progress();
+        let before = progress.clone();
+        change(&mut progress);
+        if *progress != before {
+            // Where it cannot be written, the jobs are started all the same.
+            progress.write(self.store, &self.session).ok();
+        }
+        self.changed.notify_all();
+    }
+
+    fn set(&self, job: &ProjectJob, state: StepState, id: Option<&Job>, why: Option<String>) {
+        let step = Step { state, job: id.map(|job| job.id().clone()), why };
+        self.write(|progress| drop(progress.jobs.insert(job.name.clone(), step)));
+    }
+
+    /// Waits for what a job is to come after, and starts it.
+    fn bring_up(&self, job: &ProjectJob) {
+        let risen = job.after.iter().try_for_each(|after| self.wait_for(job, after));
+        match risen.and_then(|()| self.start(job)) {
+            Err(Stopped::Failed(why)) => self.set(job, StepState::Failed, None, Some(why)),
+            Ok(()) | Err(Stopped::Replaced) => {}
+        }
+    }
+
+    /// Waits until something holds of another job.
+    fn wait_for(&self, job: &ProjectJob, after: &After) -> Result<(), Stopped> {
+        let waits = || self.set(job, StepState::Waiting, None, Some(after.to_string()));
+        let other = self.wait_started(after, waits)?;
+        let conditions = match after.milestone {
+            Milestone::Started => return Ok(()),
+            Milestone::Ready
+                if other.ready_record().is_some() && !other.state(self.store).status.has_ended() =>
+            {
+                return Ok(());
+            }
+            Milestone::Ready => Conditions { ready: true, ..Conditions::default() },
+            Milestone::Completed | Milestone::Succeeded => Conditions::default(),
+        };
+        if !other.state(self.store).status.has_ended() {
+            waits();
+        }
+        let wanted = WaitFor {
+            conditions,
+            stop: Some(self.replaced.as_fd()),
+            ..WaitFor::exits(std::slice::from_ref(&other))
+        };
+        let waited = self.store.wait_for(&wanted).map_err(|error| Stopped::Failed(outlive::chain(&error)))?;
+        if waited.can_still_come && !waited.is_reached {
+            return Err(Stopped::Replaced);
+        }
+        let state = other.state(self.store);
+        let is_reached = match after.milestone {
+            Milestone::Succeeded => state.status == Status::Completed,
+            // It was ready once, which is not enough.
+            Milestone::Ready => waited.is_reached && !state.status.has_ended(),
+            Milestone::Started | Milestone::Completed => waited.is_reached,
+        };
+        if is_reached {
+            return Ok(());
+        }
+        let object = JobObject::new(&other, &state);
+        let reason = match &object.reason {
+            _ if !state.status.has_ended() => "it was not ready in its time".to_owned(),
+            Some(reason) => reason.clone(),
+            None => state.words(),
+        };
+        Err(Stopped::Failed(format!("{after} can no longer come: {reason}")))
+    }
+
+    /// Waits until another job is started; `waits` is called if it waits itself.
+    fn wait_started(&self, after: &After, waits: impl Fn()) -> Result<Job, Stopped> {
+        let mut has_told = false;
+        loop {
+            let mut progress = self.progress();
+            let step = loop {
+                if self.replaced.is_cancelled() {
+                    return Err(Stopped::Replaced);
+                }
+                match progress.jobs.get(&after.job) {
+                    Some(step) if step.state != StepState::Waiting || !has_told => break step.clone(),
+                    _ => progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            drop(progress);
+            match step.state {
+                StepState::Waiting => {
+                    waits();
+                    has_told = true;
+                }
+                StepState::Failed => {
+                    return Err(Stopped::Failed(format!(
+                        "{after} can no longer come: {} was not started",
+                        after.job
+                    )));
+                }
+                _ => {
+                    let id = step.job.map(|id| id.to_string()).unwrap_or_default();
+                    let found = self.store.find(&id, Some(&self.session));
+                    return found.map_err(|error| Stopped::Failed(outlive::chain(&error)));
+                }
+            }
+        }
+    }
+
+    /// Starts a job, unless it runs already or has completed.
+    fn start(&self, job: &ProjectJob) -> Result<(), Stopped> {
+        if self.replaced.is_cancelled() {
+            return Err(Stopped::Replaced);
+        }
+        let failed = |failure: Failure| Stopped::Failed(failure.text());
+        let request = job.request(&self.project, &self.ports);
+        let last = last_run(self.store, &self.session, &job.name)
+            .map_err(|error| failed(Failure::other("", &error)))?;
+        let is_live = last.as_ref().is_some_and(|last| last.state(self.store).is_live());
+        if let Some(port) = self.ports.get(&job.name).filter(|_| !is_live)
+            && let Some(holder) = ports::holder(self.store, *port)
+        {
+            return Err(Stopped::Failed(format!("port {port} is taken by {holder}")));
+        }
+        let Some(last) = last else {
+            let ensured = self.store.ensure(&request).map_err(|error| failed(error.into()))?;
+            return self.tell(job, ensured);
+        };
+        let changed = self.store.differences(&last, &request).map_err(|error| failed(error.into()))?;
+        let state = last.state(self.store);
+        let is_named = self.record.named.contains(&job.name);
+        if state.is_live() && changed.is_empty() {
+            self.set(job, StepState::Kept, Some(&last), None);
+            return Ok(());
+        }
+        let is_done = state.status == Status::Completed && !job.can_be_ready() && !is_named;
+        if is_done && changed.is_empty() && last.spec().created >= self.record.since {
+            self.set(job, StepState::Completed, Some(&last), None);
+            return Ok(());
+        }
+        let kill = Kill { signal: job.stop, by: "outlive up".to_owned(), ..Kill::default() };
+        let next = match self.store.replace(&last, request, &kill).map_err(|error| failed(error.into()))? {
+            Restarted::Started(started) => started.job,
+            Restarted::Already(job) => job,
+        };
+        let (step, why) = match state.is_live() {
+            true => (StepState::Restarted, Some(changed.join(", "))),
+            false => (StepState::Started, None),
+        };
+        self.set(job, step, Some(&next), why);
+        Ok(())
+    }
+
+    fn tell(&self, job: &ProjectJob, ensured: Ensured) -> Result<(), Stopped> {
+        match ensured {
+            Ensured::Started(started) => self.set(job, StepState::Started, Some(&started.job), None),
+            Ensured::Running(running) | Ensured::Changed(running, _) => {
+                self.set(job, StepState::Kept, Some(&running), None);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds the newest job of a name in a session: a live one, else the last that ended.
+pub(crate) fn last_run(store: &Store, session: &SessionName, name: &str) -> std::io::Result<Option<Job>> {
+    let mut jobs = store.list(Some(session))?.jobs;
+    jobs.retain(|job| job.name() == Some(name));
+    let live = jobs.iter().rposition(|job| job.state(store).is_live());
+    Ok(match live {
+        Some(at) => Some(jobs.swap_remove(at)),
+        None => jobs.pop(),
+    })
+}

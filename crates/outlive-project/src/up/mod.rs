@@ -1,0 +1,126 @@
+//! `up` and `down`: what is wanted becomes so, in the right order, also when a process is killed meanwhile.
+
+pub(crate) mod converge;
+pub(crate) mod down;
+pub(crate) mod record;
+pub(crate) mod status;
+
+use std::time::{Duration, Instant};
+
+use outlive::{SessionName, Store};
+use outlive_sys::poll;
+use outlive_sys::watch::Watch;
+
+use crate::project::{Project, ProjectError};
+use record::{Progress, Record, StepState};
+
+/// How long the process that starts the jobs may take to say something. It is executed at once; an earlier one may be ending a job.
+const FIRST_WORD: Duration = Duration::from_secs(90);
+
+/// How often to look whether it still lives, and at the progress where the kernel does not tell of changes.
+const LOOK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(50));
+
+/// An `up` that was asked for, and is carried out by a process of its own.
+#[derive(Debug)]
+pub struct Rising<'a> {
+    store: &'a Store,
+    session: SessionName,
+    generation: String,
+    /// Names of the jobs that were asked for, and of those that they wait for.
+    asked: Vec<String>,
+    watch: Watch,
+    last: Progress,
+    began: Instant,
+}
+
+/// Asks for these jobs of a project, and for what they wait for; without names, for all. What was asked for before and still waits is
+/// started, too.
+///
+/// # Durability
+///
+/// When this returns, a process of its own starts the jobs: the caller may end.
+///
+/// # Errors
+///
+/// If a name is that of no job, or the store cannot be written.
+pub fn bring_up<'a>(
+    store: &'a Store,
+    project: &Project,
+    names: &[String],
+) -> Result<Rising<'a>, ProjectError> {
+    let session = project.session();
+    let mut wanted: Vec<String> =
+        project.with_dependencies(names)?.iter().map(|job| job.name.clone()).collect();
+    store.make_session(&session).map_err(ProjectError::Store)?;
+    let _held = record::lock_record(store, &session).map_err(ProjectError::Store)?;
+    let asked = wanted.clone();
+    let before = Record::read(store, &session);
+    let steps = Progress::read(store, &session).map(|progress| progress.jobs).unwrap_or_default();
+    // What an earlier `up` asked for and still waits goes on; the rest of it is left as it is.
+    let is_settled = |name: &String| steps.get(name).is_some_and(|step| step.state != StepState::Waiting);
+    for name in before.iter().flat_map(|before| &before.wanted) {
+        if project.job(name).is_ok() && !wanted.contains(name) && !is_settled(name) {
+            wanted.push(name.clone());
+        }
+    }
+    let since = before.map(|before| before.since);
+    let record = Record::new(project.file.clone(), wanted, names.to_vec(), since);
+    let watch = Watch::new(&store.session_dir(&session));
+    record.write(store, &session).map_err(ProjectError::Store)?;
+    let words = ["converge", session.as_str(), &record.generation];
+    store.start_helper(&words).map_err(ProjectError::Store)?;
+    let last = Progress::new(&record.generation);
+    let generation = record.generation;
+    Ok(Rising { store, session, generation, asked, watch, last, began: Instant::now() })
+}
+
+impl Rising<'_> {
+    /// Waits until there is more to tell, or until `stop` is readable: then the progress is as it was before.
+    ///
+    /// # Errors
+    ///
+    /// If the process that starts the jobs was killed, or another `up` or `down` took over.
+    pub fn next(&mut self, stop: Option<std::os::fd::BorrowedFd<'_>>) -> Result<&Progress, ProjectError> {
+        loop {
+            self.watch.clear();
+            // In this order: what it wrote before it ended is seen.
+            let is_running = record::is_locked(self.store, &self.session);
+            let progress = Progress::read(self.store, &self.session).map(|mut progress| {
+                progress.jobs.retain(|name, _| self.asked.contains(name));
+                progress
+            });
+            if let Some(progress) = progress.filter(|progress| progress.generation == self.generation)
+                && progress != self.last
+            {
+                self.last = progress;
+                return Ok(&self.last);
+            }
+            let has_begun = !self.last.jobs.is_empty();
+            let record = Record::read(self.store, &self.session);
+            match record {
+                Some(record) if record.generation == self.generation => {}
+                // Another `up` took over, with all that this one wants.
+                Some(record) if !record.wanted.is_empty() => {
+                    self.last = Progress::new(&record.generation);
+                    self.generation = record.generation;
+                    continue;
+                }
+                _ => return Err(ProjectError::Starter("was stopped by `outlive down`")),
+            }
+            if !is_running && has_begun {
+                return Err(ProjectError::Starter("was killed: `outlive up` goes on from here"));
+            }
+            if !has_begun && self.began.elapsed() > FIRST_WORD {
+                return Err(ProjectError::Starter("has said nothing for 90 s"));
+            }
+            let pause = if self.watch.is_pushed() { LOOK.0 } else { LOOK.1 };
+            let fds: Vec<_> = self.watch.fd().into_iter().chain(stop).collect();
+            poll::any_readable(fds, Some(pause)).map_err(ProjectError::Store)?;
+            if let Some(stop) = stop
+                && poll::readable(stop, Some(Duration::ZERO)).unwrap_or(false)
+            {
+                return Ok(&self.last);
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! How the jobs of a project are doing, and why one is not.
+
+use std::collections::BTreeMap;
+
+use outlive::duration::format_duration;
+use outlive::{Job, JobObject, Listeners, Ready, State, Store};
+use serde::Serialize;
+
+use crate::ports;
+use crate::project::{Project, ProjectError, ProjectJob};
+use crate::up::converge::last_run;
+use crate::up::record::{self, Progress, Record, Step, StepState};
+
+/// How many lines of the end of a job's output explain it.
+const LAST_LINES: u64 = 5;
+
+/// One job of a project.
+#[derive(Debug, Serialize)]
+pub struct JobStatus {
+    /// Its name in the project.
+    pub name: String,
+    /// How it is doing, for people.
+    pub state: String,
+    /// What `up` came to with it, where it was not started.
+    pub waits_for: Option<String>,
+    /// What the file says now and its live job was started without.
+    pub changed: Vec<&'static str>,
+    /// Its newest job.
+    pub job: Option<JobObject>,
+}
+
+/// A reason, or the reason of the one before it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// How many reasons it is behind.
+    pub depth: usize,
+    /// The reason, in a sentence.
+    pub text: String,
+    /// The end of what the job printed, where that tells more.
+    pub output: Vec<String>,
+}
+
+/// Where to look.
+struct Scope<'a> {
+    store: &'a Store,
+    project: &'a Project,
+    ports: BTreeMap<String, u16>,
+}
+
+/// What is known of one job.
+struct Look<'a> {
+    job: &'a ProjectJob,
+    last: Option<Job>,
+    step: Option<Step>,
+    /// A process waits to start it.
+    is_rising: bool,
+    /// `up` was said, and `down` not since.
+    is_up: bool,
+    changed: Vec<&'static str>,
+}
+
+/// Tells how each job of a project is doing, in the order of the file.
+///
+/// # Errors
+///
+/// If the store cannot be read.
+pub fn status(store: &Store, project: &Project) -> Result<Vec<JobStatus>, ProjectError> {
+    let scope = Scope { store, project, ports: ports::assign(store, project) };
+    project.jobs.iter().map(|job| Ok(Look::new(&scope, job)?.status(store))).collect()
+}
+
+/// Explains how one job is doing: what it waits for, what that waits for, and what waits for it.
+///
+/// # Errors
+///
+/// If the project has no such job, or the store cannot be read.
+pub fn why(store: &Store, project: &Project, name: &str) -> Result<Vec<Cause>, ProjectError> {
+    let job = project.job(name)?;
+    let mut causes = Vec::new();
+    let scope = Scope { store, project, ports: ports::assign(store, project) };
+    explain(&scope, job, 0, &mut causes)?;
+    let waiting = project.jobs.iter().filter(|other| other.after.iter().any(|after| after.job == name));
+    let mut blocked = Vec::new();
+    for other in waiting {
+        let look = Look::new(&scope, other)?;
+        blocked.extend((look.is_up && !look.is_live(store)).then_some(other.name.as_str()));
+    }
+    if !blocked.is_empty() {
+        let text = format!("it is waited for by {}", blocked.join(", "));
+        causes.push(Cause { depth: 0, text, output: Vec::new() });
+    }
+    Ok(causes)
+}
+
+fn explain(
+    scope: &Scope<'_>,
+    job: &ProjectJob,
+    depth: usize,
+    causes: &mut Vec<Cause>,
+) -> Result<(), ProjectError> {
+    let store = scope.store;
+    let look = Look::new(scope, job)?;
+    let (text, shows_output) = look.sentence(store);
+    let last = look.last.as_ref().filter(|_| shows_output);
+    let lines = last.and_then(|last| outlive::Output::open(last).ok()?.tail(LAST_LINES, None).ok());
+    let line = |line: &outlive::Line| outlive::one_line(&String::from_utf8_lossy(&line.text));
+    let output = lines.iter().flatten().map(line).collect();
+    causes.push(Cause { depth, text, output });
+    let stuck = look.step.filter(|step| matches!(step.state, StepState::Waiting | StepState::Failed));
+    let why = stuck.and_then(|step| step.why).unwrap_or_default();
+    // There is no circle, so that this comes to an end.
+    for after in job.after.iter().filter(|after| why.starts_with(&after.to_string())) {
+        explain(scope, scope.project.job(&after.job)?, depth + 1, causes)?;
+    }
+    Ok(())
+}
+
+impl<'a> Look<'a> {
+    fn new(scope: &Scope<'_>, job: &'a ProjectJob) -> Result<Self, ProjectError> {
+        let Scope { store, project, ports } = scope;
+        let session = project.session();
+        let last = last_run(store, &session, &job.name).map_err(ProjectError::Store)?;
+        if let Some(last) = &last {
+            store.probe_in_passing(last, &last.state(store));
+        }
+        let record = Record::read(store, &session);
+        let progress = Progress::read(store, &session);
+        let is_current = |progress: &Progress| {
+            record.as_ref().is_some_and(|record| record.generation == progress.generation)
+        };
+        let step = progress.filter(is_current).and_then(|progress| progress.jobs.get(&job.name).cloned());
+        let request = job.request(project, ports);
+        let live = last.as_ref().filter(|last| last.state(store).is_live());
+        let changed = live.and_then(|live| store.differences(live, &request).ok()).unwrap_or_default();
+        let is_rising = record::is_locked(store, &session);
+        Ok(Self { job, last, step, is_rising, is_up: record.is_some(), changed })
+    }
+
+    fn is_live(&self, store: &Store) -> bool {
+        self.last.as_ref().is_some_and(|last| last.state(store).is_live())
+    }
+
+    /// Returns what it waits for before it is started.
+    fn waits_for(&self, store: &Store) -> Option<&str> {
+        let step = self.step.as_ref().filter(|step| step.state == StepState::Waiting && !self.is_live(store));
+        step.and_then(|step| step.why.as_deref())
+    }
+
+    fn status(&self, store: &Store) -> JobStatus {
+        JobStatus {
+            name: self.job.name.clone(),
+            state: self.words(store),
+            waits_for: self.waits_for(store).map(str::to_owned),
+            changed: self.changed.clone(),
+            job: self.last.as_ref().map(|last| JobObject::new(last, &last.state(store))),
+        }
+    }
+
+    fn words(&self, store: &Store) -> String {
+        let failed = self.step.as_ref().filter(|step| step.state == StepState::Failed);
+        match (&self.last, self.waits_for(store), failed) {
+            (Some(last), ..) if self.is_live(store) => {
+                let state = last.state(store);
+                let ready = match (last.spec().can_be_ready(), last.ready_record()) {
+                    (true, Some(_)) => ", ready",
+                    (true, None) => ", not ready",
+                    (false, _) => "",
+                };
+                let changed = if self.changed.is_empty() { "" } else { ", changed" };
+                format!("{}{ready}{changed}", state.words())
+            }
+            (_, Some(after), _) if self.is_rising => format!("waits for {after}"),
+            (_, Some(after), _) => format!("waits for {after}, stuck"),
+            (_, _, Some(_)) => "not started".to_owned(),
+            (Some(last), ..) if self.is_up => {
+                let state = last.state(store);
+                let code = state.exit_code().filter(|&code| code != 0).map(|code| format!(" ({code})"));
+                format!("{}{}", state.words(), code.unwrap_or_default())
+            }
+            (Some(_), ..) => "down".to_owned(),
+            (None, ..) => "not started".to_owned(),
+        }
+    }
+
+    /// Returns what is to be said, and whether the end of the output tells more.
+    fn sentence(&self, store: &Store) -> (String, bool) {
+        let name = &self.job.name;
+        if let Some(last) = &self.last
+            && self.is_live(store)
+        {
+            return self.live_sentence(store, last);
+        }
+        if let Some(after) = self.waits_for(store) {
+            let stuck = match self.is_rising {
+                true => "",
+                false => "; the process that waited for it was killed: `outlive up` goes on",
+            };
+            return (format!("{name} is not started: it waits for {after}{stuck}"), false);
+        }
+        if let Some(step) = &self.step
+            && step.state == StepState::Failed
+        {
+            return (format!("{name} was not started: {}", step.why.as_deref().unwrap_or("unknown")), false);
+        }
+        match &self.last {
+            Some(last) => {
+                let object = JobObject::new(last, &last.state(store));
+                let reason = object.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                let after = object.runtime_ms.map(|time| format!(" after {}", format_duration(time)));
+                let again = if self.is_up { "" } else { "; `outlive up` starts it again" };
+                let text = format!(
+                    "{name} {} as {}{reason}{}{again}",
+                    object.status,
+                    last.id(),
+                    after.unwrap_or_default()
+                );
+                (text, true)
+            }
+            None => (format!("{name} was never started: `outlive up {name}` does"), false),
+        }
+    }
+
+    fn live_sentence(&self, store: &Store, last: &Job) -> (String, bool) {
+        let state = last.state(store);
+        let object = JobObject::new(last, &state);
+        let since =
+            state.runtime_ms().map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
+        let mut text = format!("{} runs as {}{since}", self.job.name, last.id());
+        let is_waited_for = object.ready == Some(false);
+        match (object.ready, &object.ready_url) {
+            (Some(true), Some(url)) => text += &format!(" and is ready at {url}"),
+            (Some(true), None) => text += " and is ready",
+            (Some(false), _) => text += &format!(" and is not ready: {}", missing(store, last, &state)),
+            (None, _) => {}
+        }
+        if !self.changed.is_empty() {
+            text += &format!("; {} changed since: `outlive up` restarts it", self.changed.join(", "));
+        }
+        (text, is_waited_for)
+    }
+}
+
+/// Says what is waited for until a job is ready.
+fn missing(store: &Store, job: &Job, state: &State) -> String {
+    let Ready { on, port, http, .. } = &job.spec().options.ready;
+    let conditions = [
+        on.as_ref().map(|pattern| format!("no line that matches /{pattern}/")),
+        port.map(|port| {
+            let listened = job.tree(store, state).map(|tree| tree.ports(&mut Listeners::new()));
+            let listened: Vec<String> = listened.iter().flatten().map(|port| port.port.to_string()).collect();
+            let other = match listened.is_empty() {
+                true => String::new(),
+                false => format!(" but on {}: does it read $PORT?", listened.join(", ")),
+            };
+            format!("nothing of it listens on port {port}{other}")
+        }),
+        http.as_ref().map(|url| format!("{url} does not answer")),
+    ];
+    conditions.into_iter().flatten().collect::<Vec<_>>().join(", or ")
+}

@@ -1,0 +1,107 @@
+//! Starts a job unless one of its name runs already, and tells what differs where that one was started in another way.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use outlive_core::file;
+use outlive_core::id::{SessionName, hash};
+use outlive_core::label;
+use outlive_core::options::OPTIONS;
+use outlive_core::spec::{Lifetime, Spec};
+use outlive_sys::{durable, lock};
+
+use crate::job::Job;
+use crate::launch::request::{Request, RequestError, Resolved};
+use crate::launch::start::{StartError, Started};
+use crate::store::Store;
+
+/// How long another program may take to start or restart the job of the same name. Restarting takes the longest: the job's grace.
+const NAME_LIMIT: Duration = Duration::from_secs(60);
+
+/// What [`Store::ensure`] found or did.
+#[derive(Debug)]
+pub enum Ensured {
+    /// No job with that name was live; this one is new.
+    Started(Started),
+    /// This job is live and was started in the same way.
+    Running(Job),
+    /// This job is live and was started with other values of what is listed.
+    Changed(Job, Vec<&'static str>),
+}
+
+impl Store {
+    /// Starts a job, unless a live job of the session has its name. However many programs ask at the same time, one job is started.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::start`]; and if the request has no name.
+    pub fn ensure(&self, request: &Request) -> Result<Ensured, StartError> {
+        let name = request.choices.name.clone().flatten().ok_or(RequestError::Name)?;
+        let _held = self.lock_name(&request.session, &name)?;
+        let listing = self.list(Some(&request.session));
+        let jobs = listing.map_err(|error| StartError::Store(self.jobs(), error))?.jobs;
+        let is_live = |job: &Job| {
+            let state = job.state(self);
+            state.is_live() && !state.is_elsewhere()
+        };
+        let newest = jobs.into_iter().rev().find(|job| job.name() == Some(&name) && is_live(job));
+        let Some(job) = newest else { return Ok(Ensured::Started(self.start(request)?)) };
+        let changed = self.differences(&job, request)?;
+        Ok(if changed.is_empty() { Ensured::Running(job) } else { Ensured::Changed(job, changed) })
+    }
+
+    /// Names what a job was started with that a request has otherwise: its command, directory, environment, labels and options.
+    ///
+    /// # Errors
+    ///
+    /// If the request is invalid.
+    pub fn differences(&self, job: &Job, request: &Request) -> Result<Vec<&'static str>, StartError> {
+        let request = self.in_session(request);
+        let resolved = request.resolve(self.config(), request.path().as_deref())?;
+        Ok(differences(job.spec(), &request, &resolved))
+    }
+
+    /// Waits until no other program starts or restarts the job of this name. The lock is held until the file is dropped.
+    pub(crate) fn lock_name(&self, session: &SessionName, name: &str) -> Result<File, StartError> {
+        let path = self.session_dir(session);
+        let held = || {
+            self.make_session(session)?;
+            let lock_file = format!("{}{:016x}", file::STARTING, hash(name.as_bytes()));
+            let file = durable::open_or_create(durable::open_dir(&path)?, lock_file.as_str())?;
+            match lock::lock_within(&file, NAME_LIMIT)? {
+                true => Ok(file),
+                false => {
+                    Err(io::Error::other(format!("another program has been starting {name} for a minute")))
+                }
+            }
+        };
+        held().map_err(|error| StartError::Store(path.clone(), error))
+    }
+}
+
+/// Names what a job was started with that a request has otherwise.
+fn differences(spec: &Spec, request: &Request, resolved: &Resolved) -> Vec<&'static str> {
+    let env_set = spec.env_set.iter().map(|(name, value)| (name.as_str(), value.0.as_slice()));
+    let wanted = request.env_set.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let labels = spec.labels.iter().flatten().filter(|(name, _)| !label::is_own(name));
+    let mut changed = Vec::new();
+    for (is_same, what) in [
+        (spec.argv == resolved.argv, "command"),
+        (spec.cwd.0 == resolved.cwd.as_os_str().as_bytes(), "directory"),
+        (env_set.eq(wanted) && spec.env_unset == request.env_unset, "environment"),
+        (labels.eq(&request.labels), "labels"),
+    ] {
+        changed.extend((!is_same).then_some(what));
+    }
+    // A time that was said as "in two hours" is another one each time.
+    let both_end = [&spec.options, &resolved.options]
+        .iter()
+        .all(|options| matches!(options.lifetime, Lifetime::Until { .. }));
+    let is_compared = |name: &str| name != "name" && !(name == "lifetime" && both_end);
+    let options = OPTIONS.iter().filter(|option| is_compared(option.name));
+    let is_changed = options.filter(|option| option.json(&spec.options) != option.json(&resolved.options));
+    changed.extend(is_changed.map(|option| option.name));
+    changed
+}

@@ -1,0 +1,68 @@
+//! `outlive down`: the jobs of a project end in reverse order, and nothing is left.
+//!
+//! Proves the order by what each job sees of the others at its end, and that an `up` that is still at it starts nothing afterwards.
+
+use outlive_tests::{Home, until};
+
+use super::Project;
+
+#[test]
+fn jobs_end_in_reverse_order_and_nothing_is_left() {
+    let home = Home::new();
+    // Each writes its name when it is asked to end; the signal of one is another.
+    let job = |name: &str, more: &str| {
+        let signal = if name == "b" { "INT" } else { "TERM" };
+        format!(
+            "[jobs.{name}]\nrun = \"trap 'echo {name} >> ended; exit 0' {signal}; sleep 300 & echo up; while :; do wait; done\"\nready.line = \"up\"\n{more}\n"
+        )
+    };
+    let toml =
+        [job("c", "after = [\"b\"]"), job("a", ""), job("b", "after = [\"a\"]\nstop = \"INT\"")].concat();
+    let project = Project::new(&home, "shop", &toml);
+    project.run(&["up", "--wait"]).ok();
+    // What a job starts as a job of its own belongs to the project.
+    let session = project.session();
+    home.run(["run", "--session", &session, "--name", "extra", "sleep 300"]).ok();
+    let said = project.run(&["down"]).ok().text();
+    let order: Vec<&str> = said.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(order, ["c", "b", "a", "extra"]);
+    let ended = std::fs::read_to_string(project.dir.join("ended")).expect("they wrote it");
+    assert_eq!(ended, "c\nb\na\n");
+    assert!(project.live().is_empty());
+    assert_eq!(project.state("a"), "down");
+    assert!(project.run(&["down"]).ok().error().contains("nothing is up"));
+    until("nothing is left", || home.processes().is_empty());
+}
+
+#[test]
+fn what_still_waits_is_not_started_after_down() {
+    let home = Home::new();
+    let toml = "[jobs.a]\nrun = \"cat\"\nstdin = \"open\"\nready.line = \"up\"\n[jobs.b]\nrun = \"sleep 300\"\nafter = [\"a\"]\n";
+    let project = Project::new(&home, "shop", toml);
+    let done = project.run(&["up"]).ok();
+    assert!(done.text().contains("b  waits for a@ready\n"), "{}", done.text());
+    assert!(
+        done.error().contains("1 job is started later, in the background; see: outlive status"),
+        "{}",
+        done.error()
+    );
+    assert_eq!(project.state("b"), "waits for a@ready");
+    project.run(&["down"]).ok();
+    assert!(project.live().is_empty());
+    until("nothing is left", || home.processes().is_empty());
+    assert_eq!(project.state("b"), "not started");
+}
+
+#[test]
+fn a_one_shot_job_runs_again_after_down() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", "[jobs.migrate]\nrun = \"true\"\n");
+    project.run(&["up"]).ok();
+    project.until("migrate", "completed");
+    let first = project.id("migrate");
+    project.run(&["up"]).ok();
+    assert_eq!(project.id("migrate"), first);
+    project.run(&["down"]).ok();
+    project.run(&["up"]).ok();
+    assert_ne!(project.id("migrate"), first);
+}

@@ -1,0 +1,53 @@
+//! `up --foreground`: the output of all jobs, each line with the name of its job.
+//!
+//! Proves that Ctrl-C leaves the jobs alone, and ends them with `--down`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use outlive_tests::{Home, LIMIT, end_within, signal};
+
+use super::Project;
+
+const TOML: &str = "[jobs.a]\nrun = \"echo one; sleep 300\"\n[jobs.long]\nrun = \"echo two; sleep 300\"\n";
+
+/// Runs it until both have printed, sends it what Ctrl-C sends, and returns its exit code.
+fn interrupt(project: &Project<'_>, more: &[&str]) -> i32 {
+    let mut command = project.home.outlive(["up", "--foreground"]);
+    command.args(more).current_dir(&project.dir).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it is built");
+    let output = child.stdout.take().expect("a pipe");
+    let mut missing = vec!["a    | one", "long | two"];
+    let mut lines = BufReader::new(output).lines();
+    while !missing.is_empty() {
+        let line = lines.next().expect("both print").expect("text");
+        missing.retain(|missing| *missing != line);
+    }
+    signal(child.id().cast_signed(), "INT");
+    std::thread::spawn(move || lines.count());
+    end_within(&mut child, LIMIT).expect("it ends")
+}
+
+#[test]
+fn ctrl_c_leaves_the_jobs_alone() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", TOML);
+    assert_eq!(interrupt(&project, &[]), 130);
+    assert_eq!(project.live(), ["a", "long"]);
+}
+
+#[test]
+fn ctrl_c_ends_the_jobs_if_that_was_asked_for() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", TOML);
+    assert_eq!(interrupt(&project, &["--down"]), 0);
+    assert!(project.live().is_empty());
+}
+
+#[test]
+fn it_ends_when_all_jobs_have() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", "[jobs.a]\nrun = \"printf 'x\\\\ny'; exit 2\"\n");
+    let said = project.run(&["up", "--foreground"]).ok().text();
+    assert!(said.contains("\na | x\na | y\na | [a-") && said.contains("failed: exited with 2"), "{said}");
+}

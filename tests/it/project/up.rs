@@ -1,0 +1,164 @@
+//! `outlive up`: every job once, in the right order, and nothing that runs already is disturbed.
+//!
+//! Proves that a second `up` starts what is missing, restarts what changed, says which and why, and leaves the rest alone.
+
+use outlive_tests::Home;
+use serde_json::json;
+
+use super::Project;
+
+const TWO: &str = "[jobs.db]\nrun = \"sleep 300\"\n[jobs.web]\nrun = \"sleep 301\"\nafter = [\"db\"]\n";
+
+#[test]
+fn a_second_up_starts_nothing() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", TWO);
+    let said = project.run(&["up"]).ok().text();
+    assert!(said.contains("db   started db-"), "{said}");
+    project.until("web", "running");
+    let before = (project.id("db"), project.id("web"));
+    let done = project.run(&["up"]).ok();
+    assert!(done.text().contains(&format!("db   runs as {}", before.0)), "{}", done.text());
+    assert!(done.error().contains("nothing to do"), "{}", done.error());
+    assert_eq!((project.id("db"), project.id("web")), before);
+    assert_eq!(project.live(), ["db", "web"]);
+}
+
+#[test]
+fn what_is_missing_is_started_and_what_changed_is_restarted() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", TWO);
+    project.run(&["up", "--wait"]).ok();
+    let (db, web) = (project.id("db"), project.id("web"));
+    home.run(["kill", &web]).ok();
+    assert_eq!(project.state("web"), "killed");
+    let said = project.run(&["up", "--wait"]).ok().text();
+    assert!(said.contains(&format!("db   runs as {db}\n")) && said.contains("web  started web-"), "{said}");
+    assert_eq!(home.show(&project.id("web"))["previous"], web);
+    let web = project.id("web");
+    project.write(
+        "outlive.toml",
+        &TWO.replace("sleep 301", "sleep 302").replace("after", "env.A = \"1\"\nafter"),
+    );
+    assert_eq!(project.status("web")["changed"], json!(["command", "environment"]));
+    assert_eq!(project.state("web"), "running, changed");
+    let said = project.run(&["up", "--wait"]).ok().text();
+    assert!(said.contains(": command, environment changed\n"), "{said}");
+    let restarted = home.show(&project.id("web"));
+    assert_eq!((&restarted["command"], &restarted["previous"]), (&json!("sleep 302"), &json!(web)));
+    assert_eq!(
+        (home.show(&web)["reason"].clone(), project.id("db")),
+        (json!("killed by outlive up; ended by SIGTERM"), db)
+    );
+    assert_eq!(project.live(), ["db", "web"]);
+}
+
+#[test]
+fn a_job_waits_for_the_milestones_of_others() {
+    let home = Home::new();
+    let project = Project::new(
+        &home,
+        "shop",
+        "[jobs.server]\nrun = \"cat\"\nstdin = \"open\"\nready.line = \"up\"\n\
+         [jobs.once]\nrun = \"cat; exit 0\"\nstdin = \"open\"\n\
+         [jobs.fails]\nrun = \"exit 3\"\n\
+         [jobs.ready]\nrun = \"sleep 300\"\nafter = [\"server\"]\n\
+         [jobs.started]\nrun = \"sleep 300\"\nafter = [\"server@started\"]\n\
+         [jobs.succeeded]\nrun = \"sleep 300\"\nafter = [\"once@succeeded\"]\n\
+         [jobs.completed]\nrun = \"sleep 300\"\nafter = [\"fails@completed\"]\n\
+         [jobs.never]\nrun = \"sleep 300\"\nafter = [\"fails@succeeded\"]\n\
+         [jobs.behind]\nrun = \"sleep 300\"\nafter = [\"never\"]\n",
+    );
+    project.run(&["up"]);
+    project.until("started", "running");
+    project.until("completed", "running");
+    project.until("behind", "not started");
+    for (name, state) in [
+        ("ready", "waits for server@ready"),
+        ("succeeded", "waits for once@succeeded"),
+        ("never", "not started"),
+        ("fails", "failed (3)"),
+    ] {
+        project.until(name, state);
+    }
+    let why = project.run(&["why", "behind"]).ok().text();
+    let told: Vec<&str> = why.lines().collect();
+    assert_eq!(told[0], "behind was not started: never@started can no longer come: never was not started");
+    assert_eq!(told[1], "  never was not started: fails@succeeded can no longer come: exited with 3");
+    assert!(told[2].starts_with("    fails failed as fails-"), "{why}");
+    home.run(["send", &project.id("once"), "--eof"]).ok();
+    project.until("succeeded", "running");
+    assert_eq!(project.state("ready"), "waits for server@ready");
+    home.run(["send", &project.id("server"), "up"]).ok();
+    project.until("ready", "running");
+    // What could never come is a failure; what has completed is not run again, and what failed is.
+    let failed = project.id("fails");
+    let said = project.run(&["up", "--wait"]).code(1).text();
+    assert!(said.contains(&format!("once       has completed as {}\n", project.id("once"))), "{said}");
+    assert_ne!(project.id("fails"), failed);
+    assert!(
+        said.contains("never      not started: fails@succeeded can no longer come: exited with 3\n"),
+        "{said}"
+    );
+    // One that is named is run again.
+    let once = project.id("once");
+    let failed = project.id("fails");
+    let said = project.run(&["up", "once"]).ok().text();
+    assert!(said.starts_with("once  started once-") && said.lines().count() == 1, "{said}");
+    // The others are as they were.
+    assert_eq!((project.id("fails"), project.state("never")), (failed, "not started".to_owned()));
+    assert_ne!(project.id("once"), once);
+}
+
+#[test]
+fn only_what_is_named_and_what_it_waits_for_is_started() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", &format!("{TWO}[jobs.other]\nrun = \"sleep 300\"\n"));
+    project.run(&["up", "web", "--wait"]).ok();
+    assert_eq!(
+        (project.live(), project.state("other")),
+        (vec!["db".into(), "web".into()], "not started".into())
+    );
+    project.run(&["up", "other", "--wait"]).ok();
+    assert_eq!(project.live(), ["db", "other", "web"]);
+}
+
+#[test]
+fn what_cannot_be_started_is_told_and_the_others_are_started() {
+    let home = Home::new();
+    let project =
+        Project::new(&home, "shop", "[jobs.a]\nrun = [\"no-such-program\"]\n[jobs.b]\nrun = \"sleep 300\"\n");
+    let said = project.run(&["up", "--wait"]).code(1).text();
+    assert!(said.contains("a  not started: run: ") && said.contains("no-such-program"), "{said}");
+    assert_eq!(project.live(), ["b"]);
+    let why = project.run(&["why", "a"]).ok().text();
+    assert!(why.starts_with("a was not started: run: "), "{why}");
+}
+
+#[test]
+fn two_copies_of_a_project_live_side_by_side() {
+    let home = Home::new();
+    let (one, two) = (Project::new(&home, "one", TWO), Project::new(&home, "two", TWO));
+    for project in [&one, &two] {
+        project.write("outlive.toml", &format!("name = \"shop\"\n{TWO}"));
+        project.run(&["up", "--wait"]).ok();
+    }
+    assert_ne!(one.session(), two.session());
+    assert_ne!(one.id("web"), two.id("web"));
+    one.run(&["down"]).ok();
+    assert_eq!((one.live(), two.live()), (vec![], vec!["db".to_owned(), "web".to_owned()]));
+}
+
+#[test]
+fn up_waits_until_all_are_ready() {
+    let home = Home::new();
+    let project =
+        Project::new(&home, "shop", "[jobs.a]\nrun = \"echo up; sleep 300\"\nready.line = \"up\"\n");
+    let said = project.run(&["up", "--wait"]).ok().text();
+    assert!(said.ends_with("a is ready\n"), "{said}");
+    project.write("outlive.toml", "[jobs.a]\nrun = \"echo down\"\nready.line = \"up\"\n");
+    let failed = project.run(&["up", "--wait"]).code(1).error();
+    assert!(failed.contains("a is not ready: ") && failed.contains("outlive why a"), "{failed}");
+    let why = project.run(&["why", "a"]).ok().text();
+    assert!(why.contains("  | down\n"), "{why}");
+}
