@@ -30,9 +30,8 @@ fn verbs_of_other_tools_work_or_are_answered_with_ours() {
     assert_eq!(home.run(["version"]).ok().text(), home.run(["--version"]).ok().text());
     for (line, named) in [
         (&["start", "web"][..], "outlive run"),
-        (&["restart", "web"], "outlive kill"),
         (&["tail", "web"], "outlive logs"),
-        (&["status"], "outlive list"),
+        (&["jobs"], "outlive list"),
         (&["inspect", "web"], "outlive show"),
         (&["prune"], "outlive rm --ended"),
         (&["new-session", "-d"], "outlive run -t"),

@@ -30,7 +30,7 @@ const CALLS: &str = "trace=?open,openat,?openat2,?creat,write,writev,pwrite64,pw
 /// Two jobs, one after the other; then the first is removed.
 const SCENARIO: &str = r#"
     first=$(outlive run -- sh -c 'echo first') && outlive wait "$first" &&
-    second=$(outlive run -- sh -c 'echo out; echo err >&2; echo out again; exit 7') && outlive wait "$second" &&
+    second=$(outlive run -- sh -c 'echo out; echo err >&2; echo out again; exit 7') && ! outlive wait "$second" &&
     outlive remove "$first" && printf '%s %s' "$first" "$second" >&3
 "#;
 

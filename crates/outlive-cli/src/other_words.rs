@@ -9,9 +9,7 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
         "new" | "new-session" | "new-window" | "shell" | "bash" | "sh" => {
             "outlive run -t bash starts one in a terminal of its own; outlive attach shows it"
         }
-        "restart" | "reload" | "respawn" => {
-            "end it with outlive kill JOB, and start it again with outlive run COMMAND"
-        }
+        "reload" | "respawn" => "outlive restart JOB ends it and starts it again",
         "tail" | "follow" | "output" | "cat" => "outlive logs JOB shows what it printed; -f follows it",
         "fg" | "a" | "attach-session" | "join" => {
             "outlive attach JOB, for a job in a terminal (run -t); outlive logs -f JOB for any other"
@@ -19,9 +17,11 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
         "detach" | "detach-client" => "C-\\ d leaves a terminal that outlive attach shows; the job goes on",
         "send-keys" | "type" => "outlive send JOB TEXT; with --keys for keys such as C-c",
         "capture-pane" => "outlive screen JOB shows what stands on its terminal",
-        "status" | "state" | "jobs" | "queue" => "outlive list shows all jobs, outlive show JOB one of them",
+        "state" | "jobs" | "queue" => "outlive list shows all jobs, outlive show JOB one of them",
         "inspect" | "info" | "describe" | "get" => "outlive show JOB",
-        "monit" | "stats" | "monitor" => "outlive list --usage --watch",
+        "monit" | "stats" | "monitor" => {
+            "outlive top shows them all; outlive list --usage --watch is plainer"
+        }
         "watch" => "outlive list --watch",
         "delete" | "del" | "forget" => "outlive rm JOB; outlive kill ends one that still runs",
         "prune" | "clean" | "cleanup" | "reset" | "flush" => {
@@ -31,7 +31,7 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
         "killall" | "kill-server" => "outlive kill --all",
         "unpause" | "continue" | "cont" | "unfreeze" => "outlive resume JOB",
         "suspend" | "freeze" => "outlive pause JOB",
-        "save" | "startup" | "resurrect" | "enable" | "daemon" | "serve" | "up" => {
+        "save" | "startup" | "resurrect" | "enable" | "daemon" | "serve" => {
             "there is no daemon: jobs go on by themselves until they end or the machine is restarted"
         }
         "group" => "a group is a word of a job: outlive run --group NAME, outlive list --group NAME",

@@ -61,7 +61,9 @@ fn a_job_inside_a_job_and_the_one_around_it_survive_their_keepers() {
             printing(100, "sleep 0.01")
         );
         let outer = home.start_with(&["--containment", level.word()], ["sh", "-c", &line]);
-        until("the one inside runs", || home.run(["show", "inner"]).code == 0);
+        until("the one inside runs", || {
+            home.run(["show", "inner"]).code == 0 && !home.show("inner")["keeper_pid"].is_null()
+        });
         let inner = home.show("inner")["job"].as_str().unwrap().to_owned();
         for job in [&inner, &outer] {
             replace_keeper(home, job);

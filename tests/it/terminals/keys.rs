@@ -55,7 +55,11 @@ fn a_secret_is_neither_shown_nor_recorded() {
     let job = start(&home, &[], "read -s -p 'Password: ' secret; echo; echo \"${#secret} characters\"");
     home.wait_for_output(&job, "Password: ");
     let sent = home.run_with_input(["send", &job, "--secret"], b"hunter2\n").ok();
-    assert_eq!((sent.text(), sent.error()), (String::new(), String::new()));
+    assert_eq!(
+        (sent.text(), sent.error()),
+        (format!("{job}: sent\n"), String::new()),
+        "not even how long it is"
+    );
     home.wait(&job);
     let printed = String::from_utf8(home.logs(&job)).unwrap();
     assert!(printed.ends_with("7 characters\r\n") && !printed.contains("hunter2"), "{printed}");

@@ -94,7 +94,11 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
     if context.is_json {
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
-    let sent = (bytes > 0 || !arguments.eof).then(|| counted(bytes, "byte sent", "bytes sent"));
+    let sent = (bytes > 0 || !arguments.eof).then(|| match arguments.secret {
+        // Its length is nobody's business.
+        true => "sent".to_owned(),
+        false => counted(bytes, "byte sent", "bytes sent"),
+    });
     let closed = arguments.eof.then(|| "its input closed".to_owned());
     let said: Vec<String> = sent.into_iter().chain(closed).collect();
     print(&format!("{}: {}\n", job.id(), said.join(", ")));
