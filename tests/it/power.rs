@@ -25,7 +25,7 @@ use serde_json::Value;
 /// What the disk is asked, in the words of strace. A question mark: not every processor has it.
 const CALLS: &str = "trace=?open,openat,?openat2,?creat,write,writev,pwrite64,pwritev,?pwritev2,fallocate,ftruncate,truncate,\
     ?rename,?renameat,renameat2,?unlink,unlinkat,?rmdir,?mkdir,mkdirat,?link,linkat,?symlink,symlinkat,\
-    fsync,fdatasync,sync,syncfs,sync_file_range,copy_file_range,sendfile";
+    fsync,fdatasync,sync,syncfs,sync_file_range,copy_file_range,sendfile,splice";
 
 /// Two jobs, one after the other; then the first is removed.
 const SCENARIO: &str = r#"
@@ -243,6 +243,18 @@ impl Recording {
                 bytes.truncate(result.split(' ').next().unwrap().parse().unwrap());
                 // A write without an offset appends; the comparison at the end confirms it.
                 let at = if name == "write" { self.disk.files[&node].len() } else { number(3) };
+                self.push(Change::Write { node, at, bytes });
+            }
+            // The trace does not show what was moved: it is what the file has in the end, if it is still there.
+            "splice" => {
+                let to = path(arguments[2]);
+                let Some(node) = self.node(&to) else { return };
+                let (at, count) = (
+                    self.disk.files[&node].len(),
+                    result.split(' ').next().unwrap().parse::<usize>().unwrap(),
+                );
+                let whole = fs::read(&to).unwrap_or_default();
+                let bytes = whole.get(at..at + count).map_or_else(|| vec![0; count], <[u8]>::to_vec);
                 self.push(Change::Write { node, at, bytes });
             }
             "fallocate" => {
