@@ -203,6 +203,15 @@ fn gc_for_people_says_what_it_did() {
     assert!(text.starts_with("1 removed, ") && text.ends_with(", 0 kept\n"), "{text}");
 }
 
+/// Says that it is over when it goes.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn removing_is_all_or_nothing_for_whoever_lists_meanwhile() {
     let home = Home::new();
@@ -226,6 +235,8 @@ fn removing_is_all_or_nothing_for_whoever_lists_meanwhile() {
     };
     std::thread::scope(|scope| {
         let listers = [scope.spawn(list), scope.spawn(list)];
+        // The listers end also if this thread fails.
+        let _over = Over(&is_over);
         for _ in 0..8 {
             let jobs: Vec<String> = (0..20).map(|_| home.start(["true"])).collect();
             for job in &jobs {

@@ -132,6 +132,15 @@ impl ControlError {
     pub(crate) fn is_keeper_gone(&self) -> bool {
         matches!(self, Self::Unreachable(_, error) if is_over_now(error))
     }
+
+    /// Tells whether the keeper was gone in the midst of a request. The socket stays where it is when a guard goes on: where there is
+    /// none, asking again is of no use.
+    fn is_cut_short(&self) -> bool {
+        use io::ErrorKind::{ConnectionRefused, NotFound};
+        let was_asked =
+            |error: &io::Error| is_over_now(error) && !matches!(error.kind(), ConnectionRefused | NotFound);
+        matches!(self, Self::Unreachable(_, error) if was_asked(error))
+    }
 }
 
 impl Store {
@@ -329,7 +338,7 @@ impl Store {
     ) -> Result<T, ControlError> {
         let mut answer = ask(state);
         for _ in 0..REPLACEMENTS {
-            if !answer.as_ref().is_err_and(ControlError::is_keeper_gone) {
+            if !answer.as_ref().is_err_and(ControlError::is_cut_short) {
                 break;
             }
             let state = job.state(self);
