@@ -95,7 +95,7 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
     let sent = (bytes > 0 || !arguments.eof).then(|| match arguments.secret {
-        // Its length is nobody's business.
+        // How long it is could help to guess it.
         true => "sent".to_owned(),
         false => counted(bytes, "byte sent", "bytes sent"),
     });
