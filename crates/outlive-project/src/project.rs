@@ -280,7 +280,7 @@ impl From<ProjectError> for outlive::Failure {
         match &error {
             // The place is drawn over several lines.
             ProjectError::Fault(fault) => {
-                Failure::new(Code::Config, fault.to_string()).hint("docs/guide/projects.md has every key")
+                Failure::new(Code::Config, fault.to_string()).hint("outlive help projects has every key")
             }
             ProjectError::None(_) => Failure::new(Code::NotFound, error.to_string())
                 .hint("write one: [jobs.web] and below it run = \"npm run dev\"; or name it with --file"),
