@@ -2,7 +2,7 @@
 //!
 //! A scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
 //! recovering, collecting; starts that come to nothing) is run for every fault point and every action, and another one
-//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]) for the points that only it comes to. The one whose
+//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]) for the points that only it comes to. The one whose
 //! turn it is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
 //! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
 //! invariants.
@@ -12,6 +12,7 @@
 #![expect(clippy::print_stdout, reason = "a suite prints what it found")]
 #![expect(clippy::unwrap_used, reason = "a suite that cannot go on must stop loudly")]
 
+mod reruns;
 mod scenario;
 mod telling;
 mod terminals;
@@ -36,6 +37,19 @@ const ENDING: [&str; 5] =
 
 /// What a keeper does with the bytes of a terminal.
 const TYPING: [&str; 4] = ["keeper.output.read", "keeper.log.append", "keeper.index.append", "keeper.input."];
+
+/// What a keeper does from its start to its end that a job which is started again comes to as well.
+const AGAIN: [&str; 9] = [
+    "keeper.launch.",
+    "keeper.guard.",
+    "keeper.command.",
+    "keeper.meta-",
+    "keeper.outcome.",
+    "keeper.closed.",
+    "keeper.event-",
+    "keeper.done.",
+    "keeper.live.",
+];
 
 /// How many runs go on at the same time; most of them wait for something.
 const WORKERS: usize = 4;
@@ -129,6 +143,10 @@ fn faults_at(point: Point) -> Vec<Fault> {
         let deaths = ["before", "after"];
         faults
             .extend(deaths.map(|moment| Fault { play: Play::Terminals, ..fault(moment, "kill".to_owned()) }));
+    }
+    if is_one_of(&AGAIN) {
+        let deaths = ["before", "after"];
+        faults.extend(deaths.map(|moment| Fault { play: Play::Reruns, ..fault(moment, "kill".to_owned()) }));
     }
     // Those who are told of an end hear of it whatever becomes of its keeper.
     if is_one_of(&ENDING) {

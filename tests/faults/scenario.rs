@@ -22,6 +22,8 @@ pub(crate) enum Play {
     Telling,
     /// A job in a terminal.
     Terminals,
+    /// A job that is started again by itself.
+    Reruns,
 }
 
 impl Play {
@@ -44,7 +46,9 @@ impl Play {
             "reader.task",
         ];
         let is_of = |parts: &[&str]| parts.iter().any(|part| point.name().starts_with(part));
-        if is_of(&telling) {
+        if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
+            Self::Reruns
+        } else if is_of(&telling) {
             Self::Telling
         } else if is_of(&["keeper.terminal.", "reader.screen."]) {
             Self::Terminals
@@ -112,6 +116,7 @@ impl<'a> Scenario<'a> {
             Play::Life => run.play(),
             Play::Telling => crate::telling::play(&mut run),
             Play::Terminals => crate::terminals::play(&mut run),
+            Play::Reruns => crate::reruns::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {

@@ -91,6 +91,8 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("parted", "failed", "natural", Some(4)) => true,
         ("drawn", "failed", "natural", Some(6)) => true,
         ("drawn", "failed", "never_started", None) => run.fault.is_of_keeper(),
+        ("again", "failed", "natural", Some(4)) => true,
+        ("again", "failed", "never_started", None) => run.fault.is_of_keeper(),
         ("canonical", "failed", "natural", Some(7)) => true,
         ("canonical", "failed", "never_started", None) => true,
         // The line or the signal was lost with its sender, and the suite ended it.

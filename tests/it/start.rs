@@ -373,7 +373,7 @@ fn a_program_starts_jobs_through_the_library() {
     let home = Home::new();
     let store = home.open();
     let started = store.start(&Request::shell("echo from the library; exit 3").name("lib")).unwrap();
-    assert!(started.pid > 0);
+    assert!(started.pid > Some(0));
     assert!(started.warning.is_none());
     let found = store.find("lib", None).unwrap();
     assert_eq!(found.id(), started.job.id());

@@ -101,7 +101,7 @@ pub(crate) fn width() -> Option<usize> {
 /// Colours a text as the status calls for.
 pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> String {
     let code = match status {
-        Status::Starting | Status::Running => "36",
+        Status::Queued | Status::Starting | Status::Running => "36",
         Status::Completed => "32",
         Status::Failed | Status::Lost => "31",
         Status::Killed | Status::TimedOut => "33",

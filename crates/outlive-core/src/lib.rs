@@ -11,6 +11,7 @@ pub mod id;
 pub mod label;
 pub mod options;
 pub mod rawtext;
+pub mod restart;
 pub mod status;
 pub mod terminal;
 pub mod timestamp;
@@ -55,6 +56,8 @@ pub mod file {
     pub const READY: &str = "ready";
     /// Held by the process that checks in the background whether the job is ready.
     pub const PROBE: &str = "probe";
+    /// There once it is decided that no run follows by itself any more: why.
+    pub const GAVE_UP: &str = "gave_up";
     /// The name of a job that was renamed.
     pub const NAME: &str = "name";
     /// The session that the job was given to.

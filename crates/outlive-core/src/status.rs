@@ -7,6 +7,8 @@ use crate::outcome::{Cause, Outcome, WaitStatus};
 words! {
     /// How a job is doing, in outlive's own words.
     pub enum Status {
+        /// It waits for its time to be started.
+        Queued = "queued",
         /// Its keeper is about to execute the command.
         Starting = "starting",
         /// The command runs.
@@ -38,7 +40,7 @@ impl Status {
 
     /// Tells whether the main process has ended.
     pub fn has_ended(self) -> bool {
-        !matches!(self, Self::Starting | Self::Running)
+        !matches!(self, Self::Queued | Self::Starting | Self::Running)
     }
 }
 

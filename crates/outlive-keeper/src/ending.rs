@@ -133,10 +133,17 @@ impl Keeper {
                 self.record_outcome(main, is_tree_empty(self));
             }
             (&Phase::Lingering { main, end_event }, _) if is_tree_empty(self) => {
-                self.drain(buffer);
-                self.close(&main, end_event);
+                self.close_unless_followed(&main, end_event, buffer);
             }
             _ => {}
+        }
+    }
+
+    /// Closes a job of which nothing is left, once its next run is made, if one is to follow.
+    fn close_unless_followed(&mut self, main: &Reaped, end_event: EndEvent, buffer: &mut [u8]) {
+        self.drain(buffer);
+        if self.is_next_run_made() {
+            self.close(main, end_event);
         }
     }
 
@@ -144,6 +151,7 @@ impl Keeper {
     /// hold on it, and of the others nothing.
     fn look(&mut self, buffer: &mut [u8]) {
         self.ending.has_more_to_reap = false;
+        self.reap_next_run();
         self.look_us = None;
         let is_over = self.main.as_ref().is_none_or(Handle::has_ended);
         match self.ending.phase {
@@ -160,8 +168,7 @@ impl Keeper {
                 }
             }
             Phase::Lingering { main, end_event } if self.containment.is_empty() => {
-                self.drain(buffer);
-                self.close(&main, end_event);
+                self.close_unless_followed(&main, end_event, buffer);
             }
             _ => {}
         }
@@ -190,6 +197,7 @@ impl Keeper {
                         main = Some(ended);
                     }
                     spawn::reap(ended.pid);
+                    self.note_next_run(&ended);
                     if self.containment.reaped(ended.pid) {
                         self.custody.set(Word::Worker, 0);
                     }
@@ -239,6 +247,13 @@ impl Keeper {
         };
         if is_tree_empty {
             (self.deadline_us, self.alarm) = (None, None);
+        }
+        // What is left of a run is ended before the next: both would want the same port.
+        let is_followed = self.want_next_run(&outcome);
+        let is_tree_empty = is_tree_empty && !is_followed;
+        if is_followed {
+            self.ending.survivors = Survivors::KillAfter { ms: 0 };
+            self.ending.has_more_to_reap = true;
         }
         if let Survivors::KillAfter { ms } = self.ending.survivors {
             self.ending.survivors_us = Some(clock::boot_us().saturating_add(ms.saturating_mul(1000)));
@@ -313,8 +328,7 @@ impl Keeper {
         let Phase::Syncing { main, .. } = self.ending.phase else { return };
         let end_event = self.linger(main);
         if self.containment.is_surely_empty() {
-            self.drain(buffer);
-            self.close(&main, end_event);
+            self.close_unless_followed(&main, end_event, buffer);
         }
     }
 

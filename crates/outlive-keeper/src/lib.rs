@@ -26,12 +26,14 @@ mod input;
 mod killing;
 mod lifetime;
 mod limits;
+mod next_run;
 mod on_exit;
 mod recorder;
 mod requests;
 mod start;
 mod supervise;
 mod terminal;
+mod turn;
 
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.

@@ -179,6 +179,7 @@ impl Keeper {
             self.look_us,
             input_wait,
             viewers,
+            self.next_run_us,
         ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
@@ -246,6 +247,13 @@ impl Keeper {
 
     /// Begins to end the tree, or hastens an end that has begun.
     pub(crate) fn kill(&mut self, signal: Signal, grace_ms: Option<u64>, cause: Cause) {
+        if matches!(cause, Cause::Kill { .. }) {
+            self.forgo_next_run();
+        }
+        // Nothing of the job is left, and the keeper of its next run must not be taken for it.
+        if self.makes_next_run() {
+            return;
+        }
         // A main process that has ended by itself, and only waits to be reaped, was not killed.
         if self.ending.is_running() && !self.containment.is_empty() {
             if self.ending.cause.is_none() {
@@ -286,7 +294,11 @@ impl Keeper {
         if self.limit_monitor.next_us().is_some_and(|due| now_us >= due) {
             self.check_limits(now_us);
         }
-        if self.look_us.is_some_and(|due| now_us >= due) {
+        let is_next_run_due = self.next_run_us.is_some_and(|due| now_us >= due);
+        if is_next_run_due {
+            self.next_run_us = None;
+        }
+        if is_next_run_due || self.look_us.is_some_and(|due| now_us >= due) {
             self.reap(&mut reading.buffer);
         }
         if self.input_wait.next_us().is_some_and(|due| now_us >= due) {

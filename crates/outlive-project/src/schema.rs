@@ -43,6 +43,10 @@ fn property(key: Key) -> Value {
         Form::Port => {
             json!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1, "maximum": 65535 }] })
         }
+        Form::Table("restart") => {
+            let words = keys::of_table("restart").find(|key| key.name == "when").map(property);
+            json!({ "anyOf": [words, object(keys::of_table("restart"))] })
+        }
         Form::Table(table) => object(keys::of_table(table)),
         Form::Option(option) => match option.form {
             OptionForm::Flag => json!({ "type": "boolean" }),

@@ -184,6 +184,11 @@ pub fn is_parent(pid: i32) -> bool {
     rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == pid)
 }
 
+/// Returns the pid of the process's parent; 0 if that is in another pid namespace.
+pub fn parent() -> i32 {
+    rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get())
+}
+
 /// Tells whether a child that a plain wait does not find has ended, and reaps it then.
 pub fn has_child_apart_ended(pid: i32) -> bool {
     // SAFETY: waits, without waiting, for a child of this process; the status is not asked for.
@@ -223,12 +228,15 @@ pub fn set_name(name: &std::ffi::CStr) {
     rustix::thread::set_name(name).ok();
 }
 
+/// Lists the descriptors that are open. The one that it was found out with is among them, and closed.
+pub fn open_files() -> Vec<RawFd> {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Closes every descriptor but the standard ones and those that are `kept`.
 pub fn close_all_but(kept: &[RawFd]) {
-    let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
-    let open: Vec<RawFd> =
-        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    for fd in open.into_iter().filter(|fd| *fd > 2 && !kept.contains(fd)) {
+    for fd in open_files().into_iter().filter(|fd| *fd > 2 && !kept.contains(fd)) {
         // SAFETY: the process that owned it is dead, and this one has no use for it. The directory above is closed already,
         // which is no harm.
         unsafe { libc::close(fd) };

@@ -54,7 +54,7 @@ impl Theme {
 
     pub(crate) fn status(self, status: Status) -> Style {
         let color = match status {
-            Status::Starting | Status::Running => Color::Cyan,
+            Status::Queued | Status::Starting | Status::Running => Color::Cyan,
             Status::Completed => Color::Green,
             Status::Failed | Status::Lost => Color::Red,
             Status::Killed | Status::TimedOut => Color::Yellow,

@@ -19,7 +19,7 @@
 //! let store = Store::open()?;
 //! # */
 //! let started = store.start(&Request::shell("echo 12 passed; exit 3").name("tests"))?;
-//! println!("{} runs as {}", started.job.id(), started.pid);
+//! println!("{} runs as {:?}", started.job.id(), started.pid);
 //!
 //! // Later, in this program or in any other:
 //! let job = store.find("tests", None)?;
@@ -66,6 +66,7 @@ pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason
 pub use job::state::{Custody, State};
 pub use job::{DamageError, Job, RenameError};
 pub use launch::ensure::Ensured;
+pub use launch::next_run::{NextRun, NextRunError};
 pub use launch::programs::SpareKeeper;
 pub use launch::request::{Request, RequestError};
 pub use launch::restart::{RestartError, Restarted};

@@ -8,6 +8,7 @@ mod ensure;
 mod file;
 mod foreground;
 mod kills;
+mod policies;
 mod ports;
 mod procfile;
 mod restart;

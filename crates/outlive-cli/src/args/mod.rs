@@ -164,6 +164,9 @@ pub(crate) enum Verb {
     // Keepers of an earlier build that are still running call it by its old name.
     #[command(hide = true, alias = "parting")]
     OnExit(OnExit),
+    /// Make the next run of a job that is started again by itself: its keeper starts this
+    #[command(hide = true)]
+    NextRun(OnExit),
     /// Look whether a job is ready, in the background
     #[command(hide = true)]
     Probe(Probe),

@@ -18,6 +18,7 @@ mod list;
 mod logs;
 mod man;
 mod mcp;
+mod next_run;
 mod on_exit;
 mod overview;
 mod pause;
@@ -143,6 +144,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         }
         Some(Verb::Cursor(asked)) => return cursor::run(&asked),
         Some(Verb::OnExit(asked)) => return on_exit::run(&asked),
+        Some(Verb::NextRun(asked)) => return next_run::run(&asked),
         Some(Verb::Reference { page }) => {
             render::print(&reference::page(page));
             return Ok(ExitCode::SUCCESS);
@@ -206,6 +208,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         | Verb::Man { .. }
         | Verb::Cursor(_)
         | Verb::OnExit(_)
+        | Verb::NextRun(_)
         | Verb::Reference { .. }
         | Verb::Setup(_)
         | Verb::Version => Ok(ExitCode::SUCCESS),

@@ -9,16 +9,21 @@ use crate::args::OnExit;
 use crate::failure::Failure;
 
 pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
+    let (store, id, nonce) = take_up("on-exit", arguments)?;
+    store.part(&id, nonce).map_err(|error| Failure::other("on-exit", &error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the store for a verb that a keeper executes, and reads which job it is about.
+pub(super) fn take_up(verb: &str, arguments: &OnExit) -> Result<(Store, JobId, Nonce), Failure> {
     outlive_sys::signal::unblock_all();
     let hint = "it is run by a job's keeper; outlive show JOB tells what became of it";
     let id = JobId::parse(&arguments.job).ok();
     let nonce = Nonce::try_from(arguments.nonce.clone()).ok();
     let (Some(id), Some(nonce)) = (id, nonce) else {
-        return Err(Failure::usage("on-exit: this names no job", hint));
+        return Err(Failure::usage(format!("{verb}: this names no job"), hint));
     };
-    let store = open(arguments)?.with_self_as_keeper().with_self_as_helper();
-    store.part(&id, nonce).map_err(|error| Failure::other("on-exit", &error))?;
-    Ok(ExitCode::SUCCESS)
+    Ok((open(arguments)?.with_self_as_keeper().with_self_as_helper(), id, nonce))
 }
 
 /// Opens the job's own store: the environment is the job's, and may name another one.

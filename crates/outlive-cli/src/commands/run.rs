@@ -63,7 +63,7 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     let (job, pid) = match ensured {
         Ensured::Started(started) => {
             started.warning.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
-            (started.job, Some(started.pid))
+            (started.job, started.pid)
         }
         Ensured::Running(job) => (job, None),
         Ensured::Changed(job, changed) => return Err(other(&job, &changed)),

@@ -33,6 +33,8 @@ words! {
         AwaitsInput = "awaits_input",
         /// Its main process has ended, or never started.
         Exited = "exited",
+        /// It is not started again, after too many restarts or because that is not possible.
+        GaveUp = "gave_up",
         /// Its keeper died, and its guard goes on as the keeper; nothing was lost.
         KeeperReplaced = "keeper_replaced",
         /// Its keeper died and its guard with it, and the command continues.

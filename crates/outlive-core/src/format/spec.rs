@@ -10,6 +10,7 @@ use crate::label::{Labels, OwnLabel};
 use crate::newer::{self, OrNewer};
 use crate::options::{JobOptions, OPTIONS, Ready};
 use crate::rawtext::RawText;
+use crate::restart::Rerun;
 use crate::timestamp::Timestamp;
 
 /// How the command is connected.
@@ -145,6 +146,9 @@ pub struct Spec {
     /// The run before it, where it is a job that was started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<JobId>,
+    /// Of a run that followed another by itself: when it may start, and the restarts before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rerun: Option<Rerun>,
     /// The version that wrote this.
     pub outlive: String,
 }

@@ -2,6 +2,7 @@
 
 use crate::containment::{Level, Survivors};
 use crate::rawtext::RawText;
+use crate::restart::RestartWhen;
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
 use crate::timestamp::Timestamp;
@@ -54,6 +55,20 @@ impl<T: Field> Field for Option<T> {
 
     fn is_left_out(&self) -> bool {
         self.is_none()
+    }
+}
+
+impl Field for RestartWhen {
+    fn write(&self, writer: Writer) -> Writer {
+        writer.bytes(self.word().as_bytes())
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Self::parse(&reader.text()?).ok_or(WireError::Value)
+    }
+
+    fn is_left_out(&self) -> bool {
+        *self == Self::No
     }
 }
 

@@ -9,6 +9,7 @@ use crate::containment::{Level, Survivors};
 use crate::duration::{QuantityError, parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
 use crate::options::Field;
 use crate::rawtext::RawText;
+use crate::restart::RestartWhen;
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
 use crate::timestamp::Timestamp;
@@ -252,6 +253,7 @@ plain_kinds! {
     Size: u64, Form::Number { least: 0, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_size), format_size;
     Memory: u64, Form::Number { least: 1, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_memory), format_size;
     Cpus: u64, Form::Text, |text, _| quantity(text, parse_cpus), |milli| (*milli as f64 / 1000.0).to_string();
+    RestartWhen: RestartWhen, Form::Words(RestartWhen::WORDS), parse_restart, |when| when.word().to_owned();
     Stdin: Stdin, Form::Words(Stdin::WORDS), parse_stdin, |stdin| stdin.word().to_owned();
     TerminalSize: TerminalSize, Form::Text, parse_terminal_size, TerminalSize::to_string;
     Level: Level, Form::Words(Level::WORDS), parse_level, |level| level.word().to_owned();
@@ -274,6 +276,11 @@ fn parse_flag(text: &[u8], _: Timestamp) -> Result<bool, String> {
 fn parse_stdin(text: &[u8], _: Timestamp) -> Result<Stdin, String> {
     let word = std::str::from_utf8(text).ok();
     word.and_then(Stdin::parse).ok_or_else(|| "write null or open".to_owned())
+}
+
+fn parse_restart(text: &[u8], _: Timestamp) -> Result<RestartWhen, String> {
+    let word = std::str::from_utf8(text).ok();
+    word.and_then(RestartWhen::parse).ok_or_else(|| "write no, on-failure or always".to_owned())
 }
 
 fn parse_terminal_size(text: &[u8], _: Timestamp) -> Result<TerminalSize, String> {

@@ -18,6 +18,7 @@ use declare::RUN;
 use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
 
 use crate::containment::{Level, Survivors};
+use crate::restart::RestartWhen;
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
 
@@ -96,6 +97,22 @@ job_options! {
 
         /// Give up on readiness after this time; without it, at its end
         ready_timeout: Maybe<Millis> as timeout_ms, "DURATION", RUN.under("Readiness");
+    }
+
+    /// Whether another run follows when the job has ended by itself.
+    #[derive(Copy)]
+    pub struct Restart in restart as "restart" {
+        /// Start it again when it ends: never, when it has failed, or always; a job that was stopped is not started again
+        restart: RestartWhen as when, "no|on-failure|always", RUN.under("Restarting");
+
+        /// Give up after so many restarts within the window; without it 5
+        restart_tries: Maybe<Whole<u64, 1, 1000>> as tries, "COUNT", RUN.under("Restarting");
+
+        /// Wait so long before the first restart; each wait after it is twice as long, up to a minute; without it 500ms
+        restart_delay: Maybe<Millis> as delay_ms, "DURATION", RUN.under("Restarting");
+
+        /// The time in which restarts are counted, and after which a run that goes well counts as healthy; without it 1m
+        restart_window: Maybe<Deadline> as window_ms, "DURATION", RUN.under("Restarting");
     }
 
     /// What is done when the job has ended. `spec.json` keeps the key of earlier versions.

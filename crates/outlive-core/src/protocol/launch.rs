@@ -10,12 +10,13 @@ use crate::spec::Process;
 use crate::wire::{Reader, WireError, Writer};
 
 /// The version of this request; starter and keeper must agree exactly, also on the options.
-pub const VERSION: u32 = fingerprint(OPTIONS) ^ 5;
+pub const VERSION: u32 = fingerprint(OPTIONS) ^ 6;
 
 const REQUEST: u8 = 1;
 const STARTED: u8 = 2;
 const NOT_STARTED: u8 = 3;
 const OTHER_VERSION: u8 = 4;
+const QUEUED: u8 = 5;
 
 /// When a job's outcome is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,6 +52,10 @@ pub struct Launch<'a> {
     /// The arguments of the program that the keeper becomes at the end of the job; empty: none. The program itself is the
     /// last descriptor that comes with this request.
     pub completion: Vec<&'a [u8]>,
+    /// The arguments of the same program that makes the next run of the job; empty: none.
+    pub next_run: Vec<&'a [u8]>,
+    /// When the command may be executed, by the boot clock; 0: at once. Until then the keeper waits.
+    pub due_boot_us: u64,
 }
 
 /// Why a keeper cannot take a request.
@@ -77,6 +82,8 @@ impl<'a> Launch<'a> {
             .list(&self.environment)
             .bytes(self.cwd)
             .list(&self.completion)
+            .list(&self.next_run)
+            .u64(self.due_boot_us)
             .u8(u8::from(self.sync == SyncOrder::Before));
         self.options.write(request).finish()
     }
@@ -104,6 +111,8 @@ impl<'a> Launch<'a> {
             environment: reader.list()?,
             cwd: reader.bytes()?,
             completion: reader.list()?,
+            next_run: reader.list()?,
+            due_boot_us: reader.u64()?,
             sync: if reader.u8()? == 0 { SyncOrder::After } else { SyncOrder::Before },
             options: JobOptions::read(&mut reader)?,
         })
@@ -115,6 +124,8 @@ impl<'a> Launch<'a> {
 pub enum LaunchReply {
     /// The command runs.
     Started(Process),
+    /// The keeper has the job, and executes the command when its time has come.
+    Queued,
     /// It does not, and this is why; the outcome says the same.
     NotStarted(NeverStarted),
     /// The keeper takes another version of the request; nothing was done, and the locks are free.
@@ -126,6 +137,7 @@ impl LaunchReply {
     pub fn to_frame(&self) -> Vec<u8> {
         match self {
             Self::Started(process) => Writer::new(STARTED).i32(process.pid).u64(process.start_time).finish(),
+            Self::Queued => Writer::new(QUEUED).finish(),
             Self::NotStarted(never) => Writer::new(NOT_STARTED)
                 .bytes(never.step.as_bytes())
                 .i32(never.errno.unwrap_or(0))
@@ -147,6 +159,7 @@ impl LaunchReply {
         let (kind, mut reader) = Reader::new(contents)?;
         match kind {
             STARTED => Ok(Self::Started(Process { pid: reader.i32()?, start_time: reader.u64()? })),
+            QUEUED => Ok(Self::Queued),
             NOT_STARTED => {
                 let step = reader.text()?;
                 let errno = Some(reader.i32()?).filter(|&errno| errno != 0);
@@ -198,6 +211,8 @@ mod tests {
                 options: JobOptions { timeout_ms, ..JobOptions::default() },
                 sync: if open { SyncOrder::Before } else { SyncOrder::After },
                 completion: if open { vec![b"outlive", b"completion"] } else { Vec::new() },
+                next_run: if open { Vec::new() } else { vec![b"outlive", b"next-run"] },
+                due_boot_us: timeout_ms.unwrap_or(0),
             };
             let frame = launch.to_frame();
             let whole = contents(&frame);
@@ -223,6 +238,7 @@ mod tests {
             }),
             LaunchReply::NotStarted(NeverStarted { step: "keeper".into(), ..NeverStarted::default() }),
             LaunchReply::OtherVersion(9),
+            LaunchReply::Queued,
         ] {
             let frame = reply.to_frame();
             assert_eq!(LaunchReply::parse(contents(&frame)), Ok(reply));

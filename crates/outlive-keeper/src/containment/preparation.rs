@@ -1,6 +1,7 @@
 //! Containment that is prepared before the launch request arrives.
 
 use std::fs::File;
+use std::path::Path;
 
 use outlive_core::containment::Level;
 use outlive_sys::cgroup::{self, Group, Hierarchies};
@@ -11,6 +12,8 @@ use outlive_sys::scope;
 /// Where control groups can be made, and the first of them.
 pub(crate) struct Preparation {
     pub(super) hierarchies: Hierarchies,
+    /// Systemd has moved this keeper into a scope of its own.
+    is_in_scope: bool,
     /// Made already, because most jobs need it.
     pub(super) unified: Option<Group>,
     /// Its directory, in which the command will be started.
@@ -30,11 +33,29 @@ impl Preparation {
             // This keeper was started from inside a job, and must not end with it.
             cgroup::leave_job(&hierarchies);
         }
-        let place = if is_in_scope { hierarchies.unified.as_deref() } else { hierarchies.best_place() };
-        let make = |place| fault::step(Point::GroupMake, || Group::make(place, me)).ok();
-        let unified = place.and_then(make);
-        let unified_dir = unified.as_ref().and_then(|group| group.open().ok());
-        Self { hierarchies, unified, unified_dir, owner: me }
+        let mut prepared = Self { hierarchies, is_in_scope, unified: None, unified_dir: None, owner: me };
+        prepared.take_up(me);
+        prepared
+    }
+
+    /// Removes the group for a command that is not started yet: until then it would only cost the kernel memory.
+    pub(crate) fn put_off(&mut self) {
+        self.unified_dir = None;
+        if let Some(group) = self.unified.take() {
+            group.remove();
+        }
+    }
+
+    /// Makes the group that was put off, or finds it: it is named after the guard that the job has now.
+    pub(crate) fn take_up(&mut self, guard: ProcessId) {
+        self.owner = guard;
+        let make = |place| fault::step(Point::GroupMake, || Group::make(place, guard)).ok();
+        self.unified = self.place().and_then(make);
+        self.unified_dir = self.unified.as_ref().and_then(|group| group.open().ok());
+    }
+
+    fn place(&self) -> Option<&Path> {
+        if self.is_in_scope { self.hierarchies.unified.as_deref() } else { self.hierarchies.best_place() }
     }
 
     /// Lets go of the directory, which another process has closed: its number may mean another file.

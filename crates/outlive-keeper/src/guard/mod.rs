@@ -17,7 +17,7 @@ use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
 use outlive_sys::shared::{self, Forked, Shared};
 use outlive_sys::spawn::{Reaped, Usage, WaitStatus};
 
-pub(crate) use take_over::take_over;
+pub(crate) use take_over::{find_main, take_over};
 
 use crate::start::{Keeper, process};
 
@@ -73,6 +73,11 @@ pub(crate) enum Word {
     PushedUpon,
     PushedBy,
     PushedAt,
+    /// Whether the command waits for its time; see `turn`.
+    Turn,
+    /// Whether another run is to be made, and the process that makes it; see `next_run`.
+    NextRun,
+    NextRunPid,
     /// Clients of whom input was taken, and up to which offset each: so many pairs, and how many there were in all.
     ClientCount,
     InputClients,

@@ -28,7 +28,7 @@ use crate::input::Input;
 use crate::killing::Killing;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
-use crate::start::{Common, Handed, Held, Keeper, Main, process};
+use crate::start::{Common, Handed, Held, Keeper, Main, Unstarted, process};
 use crate::terminal::awaits::InputWait;
 
 /// How often to look whether a command that was just forked has executed its program.
@@ -45,12 +45,15 @@ pub(crate) fn take_over(
     mut common: Common,
     terminal: Option<Terminal>,
     on_exit: &mut Option<OnExit>,
-) -> Result<(Keeper, Region), (Handed, NeverStarted)> {
+) -> Result<(Keeper, Region), (Handed, Unstarted)> {
     let custody = common.custody;
     let Handed { lock, done, dir, outcome, index, log, starter } = handed;
     // The dead keeper may have closed these since, and their numbers may mean other files.
     std::mem::forget((done, log, starter, common.listener.take()));
     preparation.forget_dir();
+    if launch.due_boot_us > 0 {
+        preparation.take_up(ProcessId::current());
+    }
     let mut kept: Vec<i32> = custody.lent();
     kept.extend(common.transit.fds());
     kept.extend([lock.as_raw_fd(), dir.as_raw_fd(), outcome.as_raw_fd(), index.as_raw_fd()]);
@@ -64,7 +67,8 @@ pub(crate) fn take_over(
     let Some(id) = custody.main().or_else(find_main) else {
         preparation.discard();
         let never = NeverStarted { step: "keeper".into(), ..NeverStarted::default() };
-        return Err((Handed { lock, done, dir, outcome, index, log: None, starter }, never));
+        let handed = Handed { lock, done, dir, outcome, index, log: None, starter };
+        return Err((handed, Unstarted::Failed(never)));
     };
     custody.note_main(id);
     let limits = &launch.options.limits;
@@ -100,7 +104,7 @@ pub(crate) fn take_over(
 
 /// Finds the command that a keeper had started and not yet noted: it is a child now, and the only one. One that never executed its
 /// program is none.
-fn find_main() -> Option<ProcessId> {
+pub(crate) fn find_main() -> Option<ProcessId> {
     loop {
         let pid = tree::any_child()?;
         let id = ProcessId::of(pid)?;
@@ -176,6 +180,7 @@ impl Keeper {
         // What has ended meanwhile was told to the keeper that died.
         self.ending.has_more_to_reap = true;
         self.resume_ending();
+        self.resume_next_run();
         self.write_meta(if self.ending.is_running() { Replacing::META_START } else { Replacing::META_END });
         self.write_event(&self.event(Kind::KeeperReplaced));
         false

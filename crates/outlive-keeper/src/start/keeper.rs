@@ -10,6 +10,7 @@ use outlive_core::control::SPOKEN;
 use outlive_core::event::{Event, Kind};
 use outlive_core::launch::{Launch, LaunchReply, SyncOrder};
 use outlive_core::meta::Meta;
+use outlive_core::options::Restart;
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock::Alarm;
@@ -31,6 +32,7 @@ use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
 use crate::recorder::{Recorder, Transit};
 use crate::terminal::awaits::InputWait;
+use crate::turn;
 
 /// The keeper of a running command.
 pub(crate) struct Keeper {
@@ -71,6 +73,11 @@ pub(crate) struct Keeper {
     pub(crate) limit_monitor: LimitMonitor,
     pub(crate) expiry: Expiry,
     pub(crate) on_exit: Option<OnExit>,
+    pub(crate) restart: Restart,
+    /// How often the program was started that makes the next run.
+    pub(crate) next_run_attempts: u32,
+    /// When to start it once more.
+    pub(crate) next_run_us: Option<u64>,
     pub(crate) sync: SyncOrder,
     pub(crate) ending: Ending,
 }
@@ -174,6 +181,9 @@ impl Keeper {
             limit_monitor: LimitMonitor::new(launch.options.limits, kept),
             expiry: Expiry::new(launch.options.lifetime),
             on_exit,
+            restart: launch.options.restart,
+            next_run_attempts: 0,
+            next_run_us: None,
             containment,
             sync: launch.sync,
             ending: Ending::new(id.pid, launch.options.survivors),
@@ -183,13 +193,21 @@ impl Keeper {
 
     /// Tells the starter and the session that the command runs.
     pub(crate) fn answer_starter(&self, starter: Option<UnixStream>) {
-        let Some((mut starter, command)) = starter.zip(self.meta.command) else { return };
-        // A starter that died meanwhile changes nothing.
-        let reply = LaunchReply::Started(command).to_frame();
-        fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
+        let Some(command) = self.meta.command else { return };
+        match starter {
+            // A starter that died meanwhile changes nothing.
+            Some(mut starter) => {
+                let reply = LaunchReply::Started(command).to_frame();
+                fault::step(Point::LaunchReply, || starter.write_all(&reply)).ok();
+            }
+            // The starter of a command that had to wait was answered then.
+            None if self.custody.get(Word::Turn) == turn::COME => {}
+            None => return,
+        }
         tree::raise_oom_score(command.pid);
         let at = self.meta.started.unwrap_or(Timestamp(0));
         self.write_event(&Event { at, ..self.event(Kind::Started) });
         self.custody.withdraw(Word::Starter);
+        self.custody.set(Word::Turn, 0);
     }
 }

@@ -39,6 +39,7 @@ use crate::guard::{self, Custody, Guard, Part, Word};
 use crate::on_exit::OnExit;
 use crate::recorder::{Recorder, Transit};
 use crate::supervise::BUFFER;
+use crate::turn::{self, Turn};
 
 /// How long the starter may take to send the rest of its request.
 const LAUNCH_LIMIT: Duration = Duration::from_secs(60);
@@ -52,6 +53,14 @@ pub(crate) struct Handed {
     pub(crate) index: File,
     pub(crate) log: Option<File>,
     pub(crate) starter: Option<UnixStream>,
+}
+
+/// Why a command was not executed.
+pub(crate) enum Unstarted {
+    /// A step failed.
+    Failed(NeverStarted),
+    /// The job was ended while it waited.
+    Stopped { by: String },
 }
 
 /// Starts the command; returns the buffer that its output is read into, too. An error is the exit status of a keeper that has nothing to keep.
@@ -105,10 +114,14 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let mut on_exit = OnExit::new(&launch, helper, umask, limits);
     match keep(handed, &launch, umask, &limits, preparation, for_answers, &mut on_exit) {
         Ok(kept) => Ok(kept),
-        Err((handed, never)) => {
+        Err((handed, unstarted)) => {
+            let cause = match &unstarted {
+                Unstarted::Failed(never) => Cause::NeverStarted(never.clone()),
+                Unstarted::Stopped { by } => Cause::Kill { by: by.clone() },
+            };
             let outcome = Outcome {
                 wait_status: WaitStatus::Unknown,
-                cause: Cause::NeverStarted(never.clone()),
+                cause,
                 ended: Timestamp(clock::wall_us()),
                 runtime_ms: None,
                 usage: None,
@@ -129,8 +142,11 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
                 let mark = live_path(&launch.live_mark);
                 fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
             }
+            if launch.due_boot_us > 0 {
+                turn::note_end(&handed.dir, &launch, &outcome);
+            }
             drop((handed.done, handed.lock));
-            if let Some(mut starter) = handed.starter {
+            if let (Some(mut starter), Unstarted::Failed(never)) = (handed.starter, unstarted) {
                 let reply = LaunchReply::NotStarted(never).to_frame();
                 fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
             }
@@ -179,21 +195,21 @@ fn receive(starter: &mut UnixStream) -> Option<(Option<Region>, Vec<OwnedFd>)> {
 
 /// Does all that can fail, then executes the command.
 fn keep(
-    handed: Handed,
+    mut handed: Handed,
     launch: &Launch<'_>,
     umask: u32,
     limits: &Limits,
-    preparation: Preparation,
+    mut preparation: Preparation,
     for_answers: Option<OwnedFd>,
     on_exit: &mut Option<OnExit>,
-) -> Result<(Keeper, Region), (Handed, NeverStarted)> {
+) -> Result<(Keeper, Region), (Handed, Unstarted)> {
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
                 Ok(value) => value,
                 Err(error) => {
                     preparation.discard();
-                    return Err((handed, store_failure($what, &error)));
+                    return Err((handed, Unstarted::Failed(store_failure($what, &error))));
                 }
             }
         };
@@ -220,7 +236,23 @@ fn keep(
         fd.into_iter().for_each(|fd| custody.lend(word, fd));
     }
     let common = Common { custody, transit, listener: Some(listener), child_ends, buffer };
-    if attempt!("its guard", guard::part(custody)) == Part::Successor {
+    let part = if launch.due_boot_us > 0 {
+        preparation.put_off();
+        match attempt!("its guard", turn::wait(&mut handed, launch, &common)) {
+            Turn::Come { guard } => {
+                preparation.take_up(guard);
+                Part::Keeper
+            }
+            Turn::Successor => Part::Successor,
+            Turn::Stopped { by } => {
+                preparation.discard();
+                return Err((handed, Unstarted::Stopped { by }));
+            }
+        }
+    } else {
+        attempt!("its guard", guard::part(custody))
+    };
+    if part == Part::Successor {
         let endpoint::Ends { outputs, input, terminal, stdio } = ends;
         std::mem::forget((outputs, input, stdio));
         return guard::take_over(handed, launch, preparation, common, terminal, on_exit);
@@ -236,6 +268,9 @@ fn keep(
     let started_here =
         Containment::start(preparation, launch.options.containment, limited, |level, cgroup_fds| {
             custody.note_level(level);
+            if launch.due_boot_us > 0 {
+                custody.set(Word::Turn, turn::COME);
+            }
             execute(launch, stdio, umask, limits, cgroup_fds)
         });
     let (mut containment, kept, child) = match started_here {
@@ -244,13 +279,12 @@ fn keep(
             // The guard has nothing to keep: this process records why.
             Guard::Above(guard).dismiss(custody);
             shared::forget_peers();
-            return Err((handed, never));
+            return Err((handed, Unstarted::Failed(never)));
         }
     };
     custody.note_main(child.id);
     drop(ends.stdio);
     containment.began(child.id, Some(child.handle));
-    let mut handed = handed;
     let Some(log) = handed.log.take() else { unreachable!("the log comes with the launch request") };
     let index = handed.index;
     let mut recorder = Recorder::new(index, log, launch.options.output_cap_bytes, custody);

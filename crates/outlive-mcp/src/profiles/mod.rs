@@ -187,7 +187,7 @@ pub(crate) fn known_pid(state: &State) -> Option<i32> {
 /// Returns the word for a status of the designs that have four.
 pub(crate) fn word_of_four(status: Status) -> &'static str {
     match status {
-        Status::Starting | Status::Running => "running",
+        Status::Queued | Status::Starting | Status::Running => "running",
         Status::Completed => "completed",
         Status::Killed | Status::TimedOut => "killed",
         // How a lost job ended is not known; it is no success.
@@ -243,6 +243,7 @@ mod tests {
     #[test]
     fn there_are_four_words_for_a_status() {
         for (native, word) in [
+            (Status::Queued, "running"),
             (Status::Starting, "running"),
             (Status::Running, "running"),
             (Status::Completed, "completed"),

@@ -54,12 +54,16 @@ const OWN: &[Key] = &[
     Key { name: "stop", form: Form::Text, about: "The signal that asks it to end; without it TERM" },
     Key { name: "labels", form: Form::Named, about: "Labels, by which `outlive list` finds it" },
     Key { name: "ready", form: Form::Table("ready"), about: "When it counts as ready" },
+    Key {
+        name: "restart",
+        form: Form::Table("restart"),
+        about: "Start it again when it ends: no, on-failure or always; or a table with `when`, `tries`, `delay` and `window`",
+    },
     Key { name: "limits", form: Form::Table("limits"), about: "Upper limits of what it may use" },
 ];
 
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
-pub(crate) const NOT_YET: &[&str] =
-    &["health", "restart", "watch", "schedule", "queue", "profile", "stdin_from"];
+pub(crate) const NOT_YET: &[&str] = &["health", "watch", "schedule", "queue", "profile", "stdin_from"];
 
 /// Lists the keys of a job.
 pub(crate) fn of_job() -> impl Iterator<Item = Key> {
@@ -76,14 +80,18 @@ pub(crate) fn of_table(table: &'static str) -> impl Iterator<Item = Key> {
     options.map(|option| {
         let name = match option.name {
             "ready_on" => "line",
-            name => name.strip_prefix("ready_").unwrap_or(name),
+            "restart" => "when",
+            name => {
+                let name = name.strip_prefix("ready_").unwrap_or(name);
+                name.strip_prefix("restart_").unwrap_or(name)
+            }
         };
         Key { name, form: Form::Option(option), about: option.about }
     })
 }
 
 fn table_of(option: &JobOption) -> Option<&'static str> {
-    option.field.first().copied().filter(|table| ["ready", "limits"].contains(table))
+    option.field.first().copied().filter(|table| ["ready", "limits", "restart"].contains(table))
 }
 
 #[cfg(test)]
@@ -99,9 +107,11 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), count);
         let offered = of_job().filter(|key| matches!(key.form, Form::Option(_))).count();
-        let in_tables = of_table("ready").count() + of_table("limits").count();
+        let in_tables = of_table("ready").count() + of_table("limits").count() + of_table("restart").count();
         assert_eq!(offered + in_tables + 1, OPTIONS.len());
         let ready: Vec<&str> = of_table("ready").map(|key| key.name).collect();
         assert_eq!(ready, ["line", "port", "http", "timeout"]);
+        let restart: Vec<&str> = of_table("restart").map(|key| key.name).collect();
+        assert_eq!(restart, ["when", "tries", "delay", "window"]);
     }
 }

@@ -217,6 +217,11 @@ fn read_job<'a>(written: &Written<'a>, dir: &Path, names: &[&str]) -> Read<(Proj
                     || entry.wrong("no such signal: write a name such as \"INT\", or a number in quotes");
                 job.stop = Some(Signal::parse(entry.text()?).ok_or_else(unknown)?);
             }
+            // The word alone says when.
+            ("restart", _) if entry.value.get_ref().is_str() => {
+                let when = keys::of_table("restart").find(|key| key.name == "when");
+                option(entry, when.expect("it is a key"), &mut job.choices)?;
+            }
             (_, Form::Table(table)) => {
                 for inner in entry.table()? {
                     let Some(key) = keys::of_table(table).find(|key| key.name == inner.name()) else {

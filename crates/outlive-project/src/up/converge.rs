@@ -142,24 +142,39 @@ impl Board<'_> {
     /// Waits until something holds of another job.
     fn wait_for(&self, job: &ProjectJob, after: &After) -> Result<(), Stopped> {
         let waits = || self.set(job, StepState::Waiting, None, Some(after.to_string()));
-        let other = self.wait_started(after, waits)?;
-        let conditions = match after.milestone {
-            Milestone::Started => return Ok(()),
-            Milestone::Ready
-                if other.ready_record().is_some() && !other.state(self.store).status.has_ended() =>
-            {
-                return Ok(());
-            }
-            Milestone::Ready => Conditions { ready: true, ..Conditions::default() },
-            Milestone::Completed | Milestone::Succeeded => Conditions::default(),
-        };
+        let mut other = self.wait_started(after, waits)?;
+        if after.milestone == Milestone::Started {
+            return Ok(());
+        }
+        loop {
+            let Err(reason) = self.wait_for_run(&other, after, waits)? else { return Ok(()) };
+            // A job that is started again by itself may come to it with another run.
+            other = match self.store.next_run_of(&other).filter(|_| after.milestone != Milestone::Completed) {
+                Some(next) => next,
+                None => return Err(Stopped::Failed(format!("{after} can no longer come: {reason}"))),
+            };
+        }
+    }
+
+    /// Waits until something holds of one run of another job; the inner error is the reason why it can no longer hold.
+    fn wait_for_run(
+        &self,
+        other: &Job,
+        after: &After,
+        waits: impl Fn(),
+    ) -> Result<Result<(), String>, Stopped> {
+        let is_ready = after.milestone == Milestone::Ready;
+        if is_ready && other.ready_record().is_some() && !other.state(self.store).status.has_ended() {
+            return Ok(Ok(()));
+        }
+        let conditions = Conditions { ready: is_ready, ..Conditions::default() };
         if !other.state(self.store).status.has_ended() {
             waits();
         }
         let wanted = WaitFor {
             conditions,
             stop: Some(self.replaced.as_fd()),
-            ..WaitFor::exits(std::slice::from_ref(&other))
+            ..WaitFor::exits(std::slice::from_ref(other))
         };
         let waited = self.store.wait_for(&wanted).map_err(|error| Stopped::Failed(outlive::chain(&error)))?;
         if waited.can_still_come && !waited.is_reached {
@@ -173,15 +188,14 @@ impl Board<'_> {
             Milestone::Started | Milestone::Completed => waited.is_reached,
         };
         if is_reached {
-            return Ok(());
+            return Ok(Ok(()));
         }
-        let object = JobObject::new(&other, &state);
-        let reason = match &object.reason {
+        let object = JobObject::new(other, &state);
+        Ok(Err(match &object.reason {
             _ if !state.status.has_ended() => "it was not ready in its time".to_owned(),
             Some(reason) => reason.clone(),
             None => state.words(),
-        };
-        Err(Stopped::Failed(format!("{after} can no longer come: {reason}")))
+        }))
     }
 
     /// Waits until another job is started; `waits` is called if it waits itself.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use outlive::duration::format_duration;
-use outlive::{Job, JobObject, Listeners, Ready, State, Store};
+use outlive::{Job, JobObject, Listeners, Ready, State, Status, Store};
 use serde::Serialize;
 
 use crate::ports;
@@ -102,6 +102,10 @@ fn explain(
     let look = Look::new(scope, job)?;
     let (text, shows_output) = look.sentence(store);
     let last = look.last.as_ref().filter(|_| shows_output);
+    // A run that waits has printed nothing: the one before it tells why it is needed.
+    let before = last.filter(|last| last.state(store).status == Status::Queued);
+    let before = before.and_then(|last| store.find(last.spec().previous.as_ref()?.as_str(), None).ok());
+    let last = before.as_ref().or(last);
     let lines = last.and_then(|last| outlive::Output::open(last).ok()?.tail(LAST_LINES, None).ok());
     let line = |line: &outlive::Line| outlive::one_line(&String::from_utf8_lossy(&line.text));
     let output = lines.iter().flatten().map(line).collect();
@@ -223,6 +227,16 @@ impl<'a> Look<'a> {
     fn live_sentence(&self, store: &Store, last: &Job) -> (String, bool) {
         let state = last.state(store);
         let object = JobObject::new(last, &state);
+        if let Some(left) = object.starts_in_ms {
+            let in_row = last.spec().rerun.as_ref().map_or(0, |rerun| rerun.in_a_row);
+            let text = format!(
+                "{} has ended and is started again in {}, as {}: restart {in_row}",
+                self.job.name,
+                format_duration(left),
+                last.id()
+            );
+            return (text, true);
+        }
         let since =
             state.runtime_ms().map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
         let mut text = format!("{} runs as {}{since}", self.job.name, last.id());

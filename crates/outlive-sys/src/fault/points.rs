@@ -131,6 +131,12 @@ points! {
         /// Making the command's process and executing its program.
         CommandExec = "keeper.command.exec", Call;
         LaunchReply = "keeper.launch.send", Call;
+        /// Answering the starter of a command that waits.
+        QueuedReply = "keeper.queued.send", Call;
+        /// Sleeping until the command may be executed.
+        TurnPoll = "keeper.turn.poll", Call;
+        /// Starting the program that makes the next run of a job.
+        NextRunExec = "keeper.next-run.exec", Call;
         /// Writing the outcome of a command that could not be started.
         NeverWrite = "keeper.never.write", Write;
         NeverSync = "keeper.never.sync", Call;
@@ -251,6 +257,8 @@ points! {
         /// The results of a job's on-exit command and webhook. The keeper writes them where it cannot become the program that
         /// does this, which no scenario brings about.
         PARTING = "parting.note", PartingWrite, PartingRename;
+        /// That no run follows by itself any more.
+        GAVE_UP = "parting.gave-up", GaveUpWrite, GaveUpRename;
         /// What is to be sent.
         SPOOL = "parting.spool", SpoolWrite, SpoolRename;
         /// What became of what was sent.
@@ -286,6 +294,8 @@ points! {
         REMOVE_EVENT = "reader.remove-event", RemoveEventOpen, RemoveEventWrite;
         /// That a job is ready.
         READY_EVENT = "reader.ready-event", ReadyEventOpen, ReadyEventWrite;
+        /// The event that no run follows by itself any more.
+        GAVE_UP_EVENT = "parting.gave-up-event", GaveUpEventOpen, GaveUpEventWrite;
         /// An end that is not among the events.
         RECONCILE_EVENT = "reader.reconcile-event", ReconcileEventOpen, ReconcileEventWrite;
         /// The event of a job that was given to another session.

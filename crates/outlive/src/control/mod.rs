@@ -151,6 +151,18 @@ impl Store {
     ///
     /// If the caller runs inside the job, or its keeper cannot be reached.
     pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
+        let killed = self.kill_run(job, kill)?;
+        // A run that outlive made by itself is the same job to whoever stops it.
+        match self.run_made_after(job) {
+            Some(next) => {
+                let next = self.kill(&next, kill)?;
+                Ok(Killed { signalled: killed.signalled + next.signalled, ..next })
+            }
+            None => Ok(killed),
+        }
+    }
+
+    fn kill_run(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
         let state = job.state(self);
         if !state.is_live() {
             return Ok(Killed::was_over());
@@ -185,7 +197,7 @@ impl Store {
                         silent::end(job, keeper)
                     }) =>
             {
-                self.kill(job, kill)
+                self.kill_run(job, kill)
             }
             answer => answer,
         }

@@ -66,9 +66,9 @@ pub enum OnExitError {
 }
 
 impl Store {
-    /// Returns the command line that a job's keeper executes at the end.
-    pub(crate) fn on_exit_arguments(&self, spec: &Spec) -> Vec<Vec<u8>> {
-        let words = ["outlive", "on-exit", spec.job.as_str(), &spec.nonce.to_string(), "--home"];
+    /// Returns the command line that a job's keeper executes at the end: with this verb of `outlive`.
+    pub(crate) fn helper_arguments(&self, verb: &str, spec: &Spec) -> Vec<Vec<u8>> {
+        let words = ["outlive", verb, spec.job.as_str(), &spec.nonce.to_string(), "--home"];
         let mut words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         // Explicit, because the job's environment may name another store, or none.
         words.push(self.root().as_os_str().as_bytes().to_vec());

@@ -12,6 +12,7 @@ use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
 use outlive_core::spec::Mode;
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::clock;
 use outlive_sys::signal::Signal;
 
 use crate::control::awaits::AwaitedObject;
@@ -85,6 +86,10 @@ pub struct JobObject {
     pub parent: Option<JobId>,
     /// The run before it; none of a job that was not restarted.
     pub previous: Option<JobId>,
+    /// How long until a job that waits is started.
+    pub starts_in_ms: Option<u64>,
+    /// Why it is not started again by itself, though it was to be.
+    pub gave_up: Option<String>,
     /// What holds its processes together; none if the keeper did not say.
     pub containment: Option<OrNewer<Level>>,
     /// Resource limits; none if there are none.
@@ -206,6 +211,8 @@ impl JobObject {
             output: totals.into(),
             parent: spec.parent.clone(),
             previous: spec.previous.clone(),
+            starts_in_ms: state.due_boot_us.map(|due| due.saturating_sub(clock::boot_us()).div_ceil(1000)),
+            gave_up: state.gave_up.clone(),
             containment: meta
                 .and_then(|meta| meta.containment.as_ref())
                 .map(|contained| contained.level.clone()),
@@ -235,6 +242,12 @@ fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
     last.or(state.meta.as_ref().and_then(|meta| meta.started))
 }
 
+/// Tells whether a job was ended while it waited for its time.
+fn is_unstarted(state: &State) -> bool {
+    state.meta.as_ref().is_some_and(|meta| meta.command.is_none())
+        && state.outcome.as_ref().is_some_and(|outcome| outcome.runtime_ms.is_none())
+}
+
 /// Returns a sentence about how a job ended, or about what is odd in its state.
 pub fn reason(state: &State) -> Option<String> {
     let Some(outcome) = &state.outcome else {
@@ -257,6 +270,7 @@ pub fn reason(state: &State) -> Option<String> {
     let reason = match &outcome.cause {
         Cause::Natural => status,
         Cause::Timeout => format!("its time was over; {status}"),
+        Cause::Kill { by } if is_unstarted(state) => format!("killed by {by} before it was started"),
         Cause::Kill { by } if by.is_empty() => format!("killed; {status}"),
         Cause::Kill { by } => format!("killed by {by}; {status}"),
         Cause::Oom => {
@@ -272,6 +286,10 @@ pub fn reason(state: &State) -> Option<String> {
     let reason = match outcome.cause != Cause::Oom && state.has_run_out_of_memory() {
         true => format!("{reason}; a process of it ran out of memory"),
         false => reason,
+    };
+    let reason = match &state.gave_up {
+        Some(why) => format!("{reason}; gave up: {why}"),
+        None => reason,
     };
     Some(match state.is_orphaned() {
         true => format!("{reason}; its keeper died, and other processes of it go on"),

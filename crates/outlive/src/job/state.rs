@@ -7,6 +7,7 @@ use std::fs::File;
 use std::time::Duration;
 
 use outlive_core::awaits::AwaitedKind;
+use outlive_core::duration::format_duration;
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::meta::Meta;
@@ -61,6 +62,10 @@ pub struct State {
     pub custody: Custody,
     /// What a newer outlive wrote of it that this one does not understand: names of fields.
     pub newer: Vec<String>,
+    /// Why it is not started again, though it was to be; none: that was not to be, or another run followed.
+    pub gave_up: Option<String>,
+    /// When a job that waits is started, by the boot clock.
+    pub due_boot_us: Option<u64>,
 }
 
 impl State {
@@ -69,6 +74,7 @@ impl State {
         let mut text = self.status.to_string();
         for (holds, word) in [
             (self.has_run_out_of_memory() && !self.is_oom(), "a process ran out of memory"),
+            (self.gave_up.is_some(), "gave up"),
             (self.is_lingering(), "lingering"),
             (self.is_orphaned(), "orphaned"),
             (self.is_elsewhere(), "elsewhere"),
@@ -96,6 +102,10 @@ impl State {
             Some((Cause::Natural, WaitStatus::Exited { code: code @ 1.. })) => format!("failed: {code}"),
             Some((Cause::Natural, WaitStatus::Signaled { signal, .. })) => {
                 format!("failed: {}", signal_name(signal))
+            }
+            None if self.due_boot_us.is_some() => {
+                let left_us = self.due_boot_us.unwrap_or(0).saturating_sub(clock::boot_us());
+                format!("queued: starts in {}", format_duration(left_us.div_ceil(1_000_000) * 1000))
             }
             _ => self.status.word().replace('_', " "),
         };
@@ -249,8 +259,15 @@ impl Job {
 
     fn running(&self) -> State {
         let meta = self.meta();
-        let status = if meta.is_some() { Status::Running } else { Status::Starting };
-        self.state_of(status, meta, None)
+        let waits = self.spec().rerun.as_ref();
+        let has_command = meta.as_ref().is_some_and(|meta| meta.command.is_some());
+        let status = match (&meta, waits) {
+            (_, Some(_)) if !has_command => Status::Queued,
+            (Some(_), _) => Status::Running,
+            (None, _) => Status::Starting,
+        };
+        let due_boot_us = waits.filter(|_| !has_command).map(|rerun| rerun.due_boot_us);
+        State { due_boot_us, ..self.state_of(status, meta, None) }
     }
 
     /// Returns a state with nothing special about it.
@@ -263,7 +280,9 @@ impl Job {
             }
         }
         newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome".to_owned()));
-        State { status, meta, outcome, newer, closed: None, custody: Custody::default() }
+        let gave_up = outcome.as_ref().and_then(|_| self.gave_up());
+        let custody = Custody::default();
+        State { status, meta, outcome, newer, closed: None, custody, gave_up, due_boot_us: None }
     }
 
     /// Tells how a job is doing whose outcome is known.

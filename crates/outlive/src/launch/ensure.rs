@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use outlive_core::duration::format_duration;
 use outlive_core::file;
 use outlive_core::id::{SessionName, hash};
 use outlive_core::label;
@@ -65,16 +66,31 @@ impl Store {
 
     /// Waits until no other program starts or restarts the job of this name. The lock is held until the file is dropped.
     pub(crate) fn lock_name(&self, session: &SessionName, name: &str) -> Result<File, StartError> {
+        self.lock_name_within(session, name, NAME_LIMIT)
+    }
+
+    /// As [`Store::lock_name`], but fails at once if another program holds the lock.
+    pub(crate) fn try_lock_name(&self, session: &SessionName, name: &str) -> Result<File, StartError> {
+        self.lock_name_within(session, name, Duration::ZERO)
+    }
+
+    fn lock_name_within(
+        &self,
+        session: &SessionName,
+        name: &str,
+        limit: Duration,
+    ) -> Result<File, StartError> {
         let path = self.session_dir(session);
         let held = || {
             self.make_session(session)?;
             let lock_file = format!("{}{:016x}", file::STARTING, hash(name.as_bytes()));
             let file = durable::open_or_create(durable::open_dir(&path)?, lock_file.as_str())?;
-            match lock::lock_within(&file, NAME_LIMIT)? {
+            match lock::lock_within(&file, limit)? {
                 true => Ok(file),
-                false => {
-                    Err(io::Error::other(format!("another program has been starting {name} for a minute")))
-                }
+                false => Err(io::Error::other(format!(
+                    "another program has been starting {name} for {}",
+                    format_duration(limit.as_millis().try_into().unwrap_or(u64::MAX))
+                ))),
             }
         };
         held().map_err(|error| StartError::Store(path.clone(), error))

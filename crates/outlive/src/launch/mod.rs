@@ -1,6 +1,7 @@
 //! Starts jobs: the request, the intent in the store, and the keeper that takes it over.
 
 pub(crate) mod ensure;
+pub(crate) mod next_run;
 pub(crate) mod programs;
 pub(crate) mod request;
 pub(crate) mod restart;

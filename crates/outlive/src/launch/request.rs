@@ -12,6 +12,7 @@ use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::options::kinds::*;
 use outlive_core::options::{JobChoices, JobOptions, Ready};
 use outlive_core::rawtext::RawText;
+use outlive_core::restart::{Rerun, RestartWhen};
 use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Stdin, quote};
 use outlive_core::terminal::size::TerminalSize;
@@ -31,6 +32,8 @@ pub struct Request {
     argv: Vec<OsString>,
     /// The run before this one.
     pub(crate) previous: Option<JobId>,
+    /// Of a run that follows another by itself: when it may start, and the job that the first of them was started from.
+    pub(crate) rerun: Option<(Rerun, Option<JobId>)>,
     /// The command and arguments that a shell line was built from.
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,

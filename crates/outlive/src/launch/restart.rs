@@ -9,9 +9,11 @@ use outlive_core::id::{JobId, SessionName};
 use outlive_core::label;
 use outlive_core::options::JobChoices;
 use outlive_core::rawtext::RawText;
+use outlive_core::status::Status;
 
 use crate::control::{ControlError, Kill};
 use crate::job::Job;
+use crate::job::state::State;
 use crate::launch::request::Request;
 use crate::launch::start::{StartError, Started};
 use crate::store::Store;
@@ -109,7 +111,8 @@ impl Store {
         let _held = self.lock_name(job.session(), job.name().unwrap_or(job.id().as_str()))?;
         let latest = self.latest_run(job).map_err(|error| StartError::Store(self.jobs(), error))?;
         let job = match latest {
-            Some(latest) if was_live && latest.state(self).is_live() => {
+            // One that waits for its time was not started by another program that was asked the same.
+            Some(latest) if was_live && is_begun(&latest.state(self)) => {
                 return Ok(Restarted::Already(latest));
             }
             Some(ref latest) => latest,
@@ -146,7 +149,7 @@ impl Store {
     }
 
     /// Finds the newest run of a job; `None` if there is none after it.
-    fn latest_run(&self, job: &Job) -> io::Result<Option<Job>> {
+    pub(crate) fn latest_run(&self, job: &Job) -> io::Result<Option<Job>> {
         let mut latest = None;
         // Oldest first: each run comes after the one before it.
         for candidate in self.list(Some(job.session()))?.jobs {
@@ -157,6 +160,10 @@ impl Store {
         }
         Ok(latest)
     }
+}
+
+fn is_begun(state: &State) -> bool {
+    state.is_live() && state.status != Status::Queued
 }
 
 /// Tells whether a job is older than its supposed next run; otherwise its id was used again.

@@ -16,6 +16,7 @@ use outlive_core::id::{JobId, Nonce};
 use outlive_core::launch::{Launch, LaunchReply};
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
 use outlive_core::rawtext::RawText;
+use outlive_core::restart::RestartWhen;
 use outlive_core::spec::{Lifetime, Mode, Spec, Starter};
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
@@ -45,8 +46,8 @@ const DRAWS: usize = 100;
 pub struct Started {
     /// The job, as it is in the store.
     pub job: Job,
-    /// The pid of its main process.
-    pub pid: i32,
+    /// The pid of its main process; none while it waits for its time.
+    pub pid: Option<i32>,
     /// Something the caller should know, such as a limit that is near.
     pub warning: Option<String>,
 }
@@ -116,7 +117,8 @@ impl Store {
         let resolved = request.resolve(self.config(), path.as_deref())?;
         // Before anything is written: without a helper, a job with on-exit work is not started.
         let options = &resolved.options;
-        let helper = match options.completion.is_empty() {
+        let needs_helper = !options.completion.is_empty() || options.restart.when != RestartWhen::No;
+        let helper = match !needs_helper {
             // Without it a command that asks its terminal for the cursor gets no answer.
             true => options.pty.then(|| self.open_helper().ok()).flatten(),
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
@@ -154,7 +156,11 @@ impl Store {
             move |error| StartError::Store(path, error)
         };
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
-        let warning = self.check_limits(&request.session)?;
+        // A run that follows another takes its place.
+        let warning = match request.rerun.is_some() {
+            true => None,
+            false => self.check_limits(&request.session)?,
+        };
         if store_lock.is_held {
             self.reserve(resolved.options.output_cap_bytes, gone)?;
         }
@@ -251,14 +257,18 @@ impl Store {
             created: Timestamp(clock::wall_us()),
             host: self.host().clone(),
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
-            parent: std::env::var("OUTLIVE_JOB").ok().and_then(|id| JobId::parse(&id).ok()),
+            parent: match &request.rerun {
+                Some((_, parent)) => parent.clone(),
+                None => std::env::var("OUTLIVE_JOB").ok().and_then(|id| JobId::parse(&id).ok()),
+            },
             previous: request.previous.clone(),
+            rerun: request.rerun.as_ref().map(|(rerun, _)| rerun.clone()),
             outlive: VERSION.to_owned(),
         }
     }
 
     /// Executes a keeper and sends it the launch request; returns the pid of the command. `helper` is the program that the keeper
-    /// executes at the end, if the job has an on-exit command or a webhook, and to learn where the cursor of a terminal is.
+    /// executes at the end, if the job has an on-exit command or a webhook or may be started again, and to learn where the cursor of a terminal is.
     fn launch(
         &self,
         request: &Request,
@@ -266,13 +276,17 @@ impl Store {
         prepared: &Prepared,
         helper: Option<&File>,
         mut spare: Option<SpareKeeper>,
-    ) -> Result<i32, StartError> {
+    ) -> Result<Option<i32>, StartError> {
         let (job, spec) = (&prepared.job, prepared.job.spec());
         let own = [("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())];
         let environment = request.environment(own, spec.options.pty);
         let completion = match spec.options.completion.is_empty() {
             true => Vec::new(),
-            false => self.on_exit_arguments(spec),
+            false => self.helper_arguments("on-exit", spec),
+        };
+        let next_run = match spec.options.restart.when {
+            RestartWhen::No => Vec::new(),
+            _ => self.helper_arguments("next-run", spec),
         };
         let frame = Launch {
             job: spec.job.clone(),
@@ -285,6 +299,8 @@ impl Store {
             options: spec.options.clone(),
             sync: self.config().store.sync,
             completion: completion.iter().map(Vec::as_slice).collect(),
+            next_run: next_run.iter().map(Vec::as_slice).collect(),
+            due_boot_us: spec.rerun.as_ref().map_or(0, |rerun| rerun.due_boot_us),
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;
@@ -297,7 +313,8 @@ impl Store {
             let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
             let job = job.id().clone();
             failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {
-                Ok(Some(LaunchReply::Started(process))) => return Ok(process.pid),
+                Ok(Some(LaunchReply::Started(process))) => return Ok(Some(process.pid)),
+                Ok(Some(LaunchReply::Queued)) => return Ok(None),
                 Ok(Some(LaunchReply::NotStarted(why))) => return Err(StartError::NeverStarted { job, why }),
                 Ok(Some(LaunchReply::OtherVersion(version))) => StartError::KeeperVersion(program, version),
                 Ok(None) => return Err(StartError::Silent(job)),

@@ -45,7 +45,7 @@ fn is_due(_: &Call<'_>, job: &Job, ended: SystemTime) -> bool {
 
 fn status(state: &State) -> &'static str {
     match state.status {
-        Status::Starting | Status::Running => "running",
+        Status::Queued | Status::Starting | Status::Running => "running",
         Status::Completed => "done",
         Status::Failed | Status::Lost => "error",
         Status::Killed | Status::TimedOut => "killed",

@@ -50,7 +50,7 @@ fn sweep(call: &Call<'_>) {
 
 fn status(state: &State) -> &'static str {
     match state.status {
-        Status::Starting => "running",
+        Status::Queued | Status::Starting => "running",
         status => status.word(),
     }
 }

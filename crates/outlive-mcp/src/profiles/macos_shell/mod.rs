@@ -60,7 +60,7 @@ const LONGEST_LINE: usize = 10_000;
 /// Returns the design's word for a status. A job that timed out was killed, and a lost job failed.
 fn word(state: &State) -> &'static str {
     match state.status {
-        Status::Starting => "starting",
+        Status::Queued | Status::Starting => "starting",
         Status::Running => "running",
         Status::Completed => "stopped",
         Status::Failed | Status::Lost => "failed",

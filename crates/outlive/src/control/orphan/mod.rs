@@ -92,8 +92,8 @@ impl Job {
             (Some(Asked { by, signal: Some(sent) }), _) if matches!(wait_status, WaitStatus::Signaled { signal, .. } if signal == sent) => {
                 Cause::Kill { by }
             }
-            // Without `meta.json` and without an orphan's mark, it never ran.
-            (_, None) if !self.was_orphaned() => {
+            // Without `meta.json`, or with that of a job that waits, and without an orphan's mark, it never ran.
+            (_, meta) if meta.is_none_or(|meta| meta.command.is_none()) && !self.was_orphaned() => {
                 Cause::NeverStarted(NeverStarted { step: "keeper".into(), ..NeverStarted::default() })
             }
             _ => Cause::Lost { why: "its keeper died before it could record the end".into() },

@@ -1,0 +1,124 @@
+//! Making the next run of a job that is to be started again.
+//!
+//! The keeper decides nothing but whether a next run is wanted. It starts `outlive next-run`, with the job's environment, which finds
+//! out when the run may start, makes it with a keeper of its own, and ends. Until then the job is not closed, so that it counts as
+//! live: it can be stopped, and no other program takes it for over. A program that was killed is started again; it makes no second
+//! run where there is one. If the keeper is killed, its guard goes on with this as with all else.
+
+use outlive_core::outcome::Outcome;
+use outlive_sys::clock;
+use outlive_sys::fault::{self, Point};
+use outlive_sys::identity::{ProcessId, Stat};
+use outlive_sys::spawn::{self, Reap, Reaped, WaitStatus};
+
+use crate::guard::Word;
+use crate::start::Keeper;
+
+/// A next run is wanted.
+const WANTED: u64 = 1;
+
+/// It was made, or will not be.
+const SETTLED: u64 = 2;
+
+/// The job was stopped, and no run follows it.
+const FORGONE: u64 = 3;
+
+/// How long to wait before the program is started once more: another front end may hold the name of the job, to restart it.
+const PAUSE_US: u64 = 100_000;
+
+/// How often the program is started at most: for a minute, as long as another front end may take.
+const ATTEMPTS: u32 = 600;
+
+impl Keeper {
+    /// Notes whether another run is to follow a run that ended so.
+    pub(crate) fn want_next_run(&mut self, outcome: &Outcome) -> bool {
+        let is_possible = self.on_exit.as_ref().is_some_and(|program| !program.next_run.is_empty());
+        let is_wanted = is_possible
+            && self.custody.get(Word::NextRun) != FORGONE
+            && self.restart.is_wanted_after(outcome);
+        if is_wanted {
+            self.custody.set(Word::NextRun, WANTED);
+        }
+        is_wanted
+    }
+
+    /// Lets no run follow: the job was stopped. One that is being made is for the front end to stop.
+    pub(crate) fn forgo_next_run(&self) {
+        if self.custody.get(Word::NextRun) != SETTLED {
+            self.custody.set(Word::NextRun, FORGONE);
+        }
+    }
+
+    /// Tells whether the program runs that makes the next run.
+    pub(crate) fn makes_next_run(&self) -> bool {
+        self.custody.get(Word::NextRunPid) != 0
+    }
+
+    /// Tells whether the job can be closed. Starts the program that makes the next run, if that is to be done.
+    pub(crate) fn is_next_run_made(&mut self) -> bool {
+        // Whatever was decided since, the program that was started is waited for: it may have made the run.
+        if self.makes_next_run() {
+            return false;
+        }
+        if self.custody.get(Word::NextRun) != WANTED {
+            return true;
+        }
+        if self.next_run_us.is_some_and(|next_us| clock::boot_us() < next_us) {
+            return false;
+        }
+        // What the run had left behind is gone. Whatever comes now, such as the keeper of the next run, is not to be ended.
+        (self.ending.killing, self.ending.survivors_us) = (None, None);
+        self.custody.set_moment(Word::HardFrom, None);
+        self.custody.set_moment(Word::SurvivorsDue, None);
+        self.next_run_attempts += 1;
+        let Some(program) = self.on_exit.as_ref().filter(|_| self.next_run_attempts <= ATTEMPTS) else {
+            return true;
+        };
+        let start = || program.start_next_run().ok_or(std::io::ErrorKind::Other.into());
+        match fault::step(Point::NextRunExec, start) {
+            Ok(id) => {
+                self.containment.except(id.pid.cast_unsigned());
+                self.custody.set(Word::NextRunPid, u64::from(id.pid.cast_unsigned()));
+            }
+            Err(_) => self.next_run_us = Some(clock::boot_us() + PAUSE_US),
+        }
+        false
+    }
+
+    /// Notes the end of the program that makes the next run, if this is it.
+    pub(crate) fn note_next_run(&mut self, ended: &Reaped) {
+        if self.custody.get(Word::NextRunPid) != u64::from(ended.pid.cast_unsigned()) {
+            return;
+        }
+        if ended.status == WaitStatus::Exited(0) {
+            self.custody.set(Word::NextRun, SETTLED);
+        } else {
+            self.next_run_us = Some(clock::boot_us() + PAUSE_US);
+        }
+        self.custody.set(Word::NextRunPid, 0);
+    }
+
+    /// Reaps the program in a keeper that is not the parent of the command: it has no other child to reap.
+    pub(crate) fn reap_next_run(&mut self) {
+        while let Reap::Ended(ended) = spawn::find_ended() {
+            spawn::reap(ended.pid);
+            self.containment.reaped(ended.pid);
+            self.note_next_run(&ended);
+        }
+    }
+
+    /// Goes on in place of a keeper that died: the program that it had started is a child of this process now, or of init.
+    pub(crate) fn resume_next_run(&mut self) {
+        let pid = self.custody.get(Word::NextRunPid) as u32;
+        if pid == 0 {
+            return;
+        }
+        let me = ProcessId::current().pid;
+        if Stat::read(pid.cast_signed()).is_some_and(|stat| stat.parent == me) {
+            self.containment.except(pid);
+        } else {
+            // Another one is started; it waits for the first, and makes no second run.
+            self.custody.set(Word::NextRunPid, 0);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The next run of a job that is started again by itself: made by the program that its keeper starts at the end, with its environment.
+//!
+//! However often it is asked for, one run is made: under the lock of the job's name it is looked for first.
+
+use std::time::{Duration, Instant};
+
+use outlive_core::duration::format_duration;
+use outlive_core::event::Kind;
+use outlive_core::file;
+use outlive_core::id::{JobId, Nonce};
+use outlive_core::outcome::Cause;
+use outlive_core::restart::{Next, RestartWhen};
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::fault::{Appending, Replacing};
+use outlive_sys::{clock, durable, random};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::chain;
+use crate::job::Job;
+use crate::launch::request::Request;
+use crate::launch::start::StartError;
+use crate::store::Store;
+
+/// How long the next run is waited for: what a run has left behind has its grace, and may be asked to end first.
+const MAKING_LIMIT: Duration = Duration::from_secs(30);
+
+/// How many keepers may die before they have the job; what ends one may end them all.
+const ATTEMPTS: u32 = 5;
+
+/// How often to look whether it was made.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What became of the next run.
+#[derive(Debug)]
+pub enum NextRun {
+    /// It is in the store, and its keeper waits until it may start.
+    Made(Job),
+    /// There is one.
+    Already,
+    /// None is to follow, and the job says why.
+    GivenUp(String),
+}
+
+/// Why it is not known what follows; to be tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum NextRunError {
+    /// The store has no such job.
+    #[error("there is no job {0} with this nonce")]
+    NotFound(JobId),
+    /// The job has not ended, or is not to be started again.
+    #[error("no run is to follow {0}")]
+    Unwanted(JobId),
+    /// Another program starts or restarts the job, or the store cannot be used.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// The file that says why no run follows.
+#[derive(Serialize, Deserialize)]
+struct GaveUp {
+    why: String,
+    #[serde(rename = "at_us")]
+    at: Timestamp,
+}
+
+impl Store {
+    /// Makes the run that follows a job which has ended by itself, with the caller's environment; unless there is one. The keeper of
+    /// the new run waits until it may start.
+    ///
+    /// # Durability
+    ///
+    /// When this returns, the run is in the store, or the reason why there is none is.
+    ///
+    /// # Errors
+    ///
+    /// If the job has not ended or is not to be followed, or another program holds its name at the moment.
+    pub fn make_next_run(&self, id: &JobId, nonce: Nonce) -> Result<NextRun, NextRunError> {
+        let job = self.find_exactly(id, nonce).ok_or_else(|| NextRunError::NotFound(id.clone()))?;
+        let policy = job.spec().options.restart;
+        let outcome = job.records().0.filter(|outcome| policy.is_wanted_after(outcome));
+        let outcome = outcome.ok_or_else(|| NextRunError::Unwanted(id.clone()))?;
+        let _held = self.try_lock_name(job.session(), job.name().unwrap_or(id.as_str()))?;
+        let failed = |error| StartError::Store(self.jobs(), error);
+        let latest = self.latest_run(&job).map_err(failed)?;
+        if latest.as_ref().is_some_and(|latest| !self.was_cut_short(latest)) {
+            return Ok(NextRun::Already);
+        }
+        let bytes = random::bytes16();
+        let chance = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let runtime_ms = outcome.runtime_ms.unwrap_or(0);
+        let next = policy.after(job.spec().rerun.as_ref(), runtime_ms, clock::boot_us(), chance);
+        let rerun = match next {
+            Next::Run(rerun) => rerun,
+            Next::GiveUp { tries, window_ms } => {
+                let restarts = if tries == 1 { "restart" } else { "restarts" };
+                let why = format!("{tries} {restarts} within {}", format_duration(window_ms));
+                return Ok(self.give_up(&job, why));
+            }
+        };
+        let mut request = Request::again(&job);
+        request.rerun = Some((rerun, job.spec().parent.clone()));
+        let mut previous = latest.map_or(id.clone(), |latest| latest.id().clone());
+        let mut attempts = 0;
+        loop {
+            request.previous = Some(previous);
+            attempts += 1;
+            return match self.start(&request) {
+                Ok(started) => Ok(NextRun::Made(started.job)),
+                // What a keeper did not answer to may still start.
+                Err(StartError::Silent(_)) => Ok(NextRun::Already),
+                // Its keeper was killed before it had the job.
+                Err(StartError::NeverStarted { job, why }) if why.step == "keeper" && attempts < ATTEMPTS => {
+                    previous = job;
+                    continue;
+                }
+                Err(error) => {
+                    Ok(self.give_up(&job, format!("it cannot be started again: {}", chain(&error))))
+                }
+            };
+        }
+    }
+
+    /// Tells whether the process that made a run, or its keeper, was killed before the keeper had the job.
+    fn was_cut_short(&self, run: &Job) -> bool {
+        let outcome = run.state(self).outcome;
+        run.spec().rerun.is_some()
+            && matches!(outcome.map(|outcome| outcome.cause), Some(Cause::NeverStarted(why)) if why.step == "keeper")
+    }
+
+    /// Returns the run that followed a job by itself. Waits for it while it is being made; `None` if none follows.
+    pub fn next_run_of(&self, job: &Job) -> Option<Job> {
+        if job.spec().options.restart.when == RestartWhen::No {
+            return None;
+        }
+        // A job that is followed is closed when its next run is in the store.
+        let until = Instant::now() + MAKING_LIMIT;
+        while job.state(self).is_lingering() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        self.latest_run(job).ok()?.filter(|next| next.spec().rerun.is_some())
+    }
+
+    /// Finds the run that outlive itself made after a job.
+    pub(crate) fn run_made_after(&self, job: &Job) -> Option<Job> {
+        if job.spec().options.restart.when == RestartWhen::No {
+            return None;
+        }
+        let latest = self.latest_run(job).ok()??;
+        latest.spec().rerun.is_some().then_some(latest).filter(|latest| latest.state(self).is_live())
+    }
+
+    fn give_up(&self, job: &Job, why: String) -> NextRun {
+        let record = GaveUp { why: why.clone(), at: Timestamp(clock::wall_us()) };
+        let mut bytes = serde_json::to_vec(&record).unwrap_or_default();
+        bytes.push(b'\n');
+        // On a full disk the job is as if it had no policy: it has ended, and none follows.
+        job.dir().and_then(|dir| durable::replace(Replacing::GAVE_UP, dir, file::GAVE_UP, &bytes)).ok();
+        self.append_event_of(Appending::GAVE_UP_EVENT, job, Kind::GaveUp);
+        NextRun::GivenUp(why)
+    }
+}
+
+impl Job {
+    /// Returns why no run follows by itself, if that was decided.
+    pub(crate) fn gave_up(&self) -> Option<String> {
+        if self.spec().options.restart.when == RestartWhen::No {
+            return None;
+        }
+        let bytes = durable::read(self.dir().ok()?, file::GAVE_UP).ok()?;
+        serde_json::from_slice::<GaveUp>(&bytes).ok().map(|record| record.why)
+    }
+}
