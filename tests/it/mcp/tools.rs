@@ -307,12 +307,33 @@ fn jobs_are_paused_renamed_cleared_and_removed() {
     assert_eq!(home.logs(&job), b"");
     let error = manage("remove").error();
     assert!(error.contains("kill job="), "{error}");
-    assert!(manage("dance").error().contains("pause, resume, clear, remove, rename"));
+    assert!(manage("dance").error().contains("pause, resume, restart, clear, remove, rename"));
     client.call("kill", json!({"job": "new name"})).ok();
     let mut manage = |action: &str| client.call("manage_job", json!({"job": job, "action": action}));
     assert!(manage("rename").error().contains("needs name"));
     assert!(manage("remove").ok().text.contains("removed"));
     home.run(["show", &job]).code(3);
+}
+
+#[test]
+fn a_job_is_restarted_as_another_run() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let run =
+        json!({"command": "echo up $ADDED; sleep 100", "name": "web", "wait_ms": 0, "env": {"ADDED": "1"}});
+    let first = client.call("run", run).ok().job();
+    home.wait_for_output(&first, "up 1");
+    let restarted = client.call("manage_job", json!({"job": "web", "action": "restart"})).ok();
+    let shown = home.show("web");
+    let second = shown["job"].as_str().unwrap();
+    assert!(restarted.text.contains(&format!("{first} restarted as {second}")), "{}", restarted.text);
+    assert_eq!((&shown["previous"], &shown["status"]), (&json!(first), &json!("running")));
+    assert_eq!(home.show(&first)["status"], "killed");
+    home.wait_for_output(second, "up 1");
+    // The end of the run before is no news to the client that asked for it.
+    let read = client.call("read_output", json!({"job": second})).ok().text;
+    assert!(!read.contains(&first), "{read}");
+    client.call("kill", json!({"job": "web"})).ok();
 }
 
 #[test]

@@ -1,16 +1,18 @@
-//! `manage_job`: pause, resume, clear, remove, rename.
+//! `manage_job`: pause, resume, restart, clear, remove, rename.
+
+use outlive::{Job, Kill, Request, Restarted};
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
-use crate::jobs::{self, failed, summary};
+use crate::jobs::{self, BY, failed, summary};
 use crate::reply::{Failure, Reply};
 
-const ACTIONS: [&str; 5] = ["pause", "resume", "clear", "remove", "rename"];
+const ACTIONS: [&str; 6] = ["pause", "resume", "restart", "clear", "remove", "rename"];
 
 pub(crate) static TOOL: Tool = Tool {
     name: "manage_job",
     title: "Manage a job",
-    description: "pause or resume every process of a job; clear: forget what it has printed; remove: forget an ended job; rename. To end a job use kill.",
+    description: "pause or resume every process of a job; restart: end it and run it again, with a new id; clear: forget what it has printed; remove: forget an ended job; rename. To end a job use kill.",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::required("action", Kind::Word(&ACTIONS), ""),
@@ -35,6 +37,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
             call.store.resume(&job).map_err(|error| failed(call, "not resumed", error))?;
             "resumed"
         }
+        Some("restart") => return restart(call, &job),
         Some("clear") => {
             call.store.clear(&job).map_err(|error| failed(call, "not cleared", error))?;
             "output forgotten"
@@ -55,4 +58,22 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
     };
     Ok(Reply::new(format!("{done}: {}", summary(&job, &job.state(call.store)))))
+}
+
+/// Ends a job and starts its next run, with the variables that this client's jobs start with.
+fn restart(call: &Call<'_>, job: &Job) -> Result<Reply, Failure> {
+    let request = Request::again(job).reader(call.scope.reader.clone());
+    let request = match call.environment.base() {
+        Some(variables) => request.environment_base(variables),
+        None => request,
+    };
+    let kill = Kill { by: BY.to_owned(), ..Kill::default() };
+    let restarted = call.store.replace(job, request, &kill);
+    let next = match restarted.map_err(|error| failed(call, "not restarted", error))? {
+        Restarted::Started(started) => started.job,
+        Restarted::Already(next) => next,
+    };
+    // The caller knows of the end of the run before.
+    job.mark_delivered(&call.scope.reader);
+    Ok(Reply::new(format!("{} restarted as {}", job.id(), summary(&next, &next.state(call.store)))))
 }
