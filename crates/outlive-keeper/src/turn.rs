@@ -202,7 +202,7 @@ impl<'a> Waiting<'a> {
         }
         let has_request = self.clients.iter().any(Client::has_request);
         let left = if has_request { Some(Duration::ZERO) } else { Some(left) };
-        if fault::step(Point::TurnPoll, || poll(&mut fds, left).map_err(Into::into)).is_err() {
+        if fault::step(Point::TurnPoll, || poll(&mut fds, left)).is_err() {
             std::thread::sleep(REST);
             return None;
         }
