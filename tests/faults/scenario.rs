@@ -46,7 +46,7 @@ impl Play {
         let is_of = |parts: &[&str]| parts.iter().any(|part| point.name().starts_with(part));
         if is_of(&telling) {
             Self::Telling
-        } else if is_of(&["keeper.terminal.", "reader.screen."]) {
+        } else if is_of(&["keeper.terminal.", "keeper.screen.", "reader.screen.", "screen."]) {
             Self::Terminals
         } else {
             Self::Life
@@ -143,6 +143,9 @@ impl<'a> Scenario<'a> {
         }
         if self.fault.hits("keeper") {
             command.env("OUTLIVE_KEEPER_FAULT", self.fault.name());
+        }
+        if self.fault.hits("screen") {
+            command.env("OUTLIVE_SCREEN_FAULT", self.fault.name());
         }
         command
     }

@@ -145,6 +145,12 @@ points! {
         /// Putting input into the pipe that holds it for the command.
         InputQueue = "keeper.input.queue", Call;
         InputWrite = "keeper.input.write", Call;
+        /// Starting the process that derives the screen of a terminal.
+        ScreenExec = "keeper.screen.exec", Call;
+        /// Reading the cursor that it prints.
+        ScreenRead = "keeper.screen.read", Call;
+        /// Printing it.
+        CursorPrint = "screen.cursor.write", Write;
         ClientAccept = "keeper.client.accept", Call;
         ClientReceive = "keeper.client.receive", Call;
         /// Carrying out a request.
@@ -246,6 +252,8 @@ points! {
         CLOSE_META = "reader.close-meta", CloseMetaWrite, CloseMetaRename;
         /// The screen at an earlier place of the log.
         SCREEN = "reader.screen", ScreenWrite, ScreenRename;
+        /// The screen that is kept before its output is dropped.
+        KEPT_SCREEN = "screen.kept", KeptScreenWrite, KeptScreenRename;
         /// Where a reader is.
         CURSOR = "reader.cursor", CursorWrite, CursorRename;
         /// The results of a job's on-exit command and webhook. The keeper writes them where it cannot become the program that
