@@ -47,7 +47,8 @@ fn ended(context: &Context, arguments: &Remove) -> Result<Vec<Job>, Failure> {
         !state.is_live() && arguments.filters.fits_state(&state) && oldest.is_none_or(is_old)
     });
     if jobs.is_empty() {
-        note("no such ended jobs");
+        let has_conditions = oldest.is_some() || !arguments.filters.is_empty();
+        note(if has_conditions { "no such ended jobs" } else { "no ended jobs" });
     }
     Ok(jobs)
 }
