@@ -1,4 +1,6 @@
 //! Every key of `outlive top`, in real windows of tmux: one that is small, and one that is large.
+//!
+//! A key does the same in both, and what it does is seen in the window and in the store.
 
 use std::fs;
 
