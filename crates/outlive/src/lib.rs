@@ -88,6 +88,7 @@ pub use screen::apart::{ScreenCursor, ScreenText};
 pub use screen::export::{ExportForm, Exported};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use session::reader::{Presence, conversation_of_environment, reader_name, reader_of_environment};
+pub use session::seat::{Seat, Seats};
 pub use session::task::Task;
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::config::{
