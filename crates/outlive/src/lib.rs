@@ -61,7 +61,7 @@ pub use delivery::deliver::Delivered;
 pub use delivery::on_exit::OnExitError;
 pub use delivery::record::{OnExit, OnExitRun, OnExitState, Webhook, WebhookState};
 pub use failure::{Code, Failure, FailureObject, chain, exit};
-pub use job::find::{Damaged, FindError, Listing, NEWER};
+pub use job::find::{Damaged, FindError, Listing, NEWER, States};
 pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason, signal_name};
 pub use job::state::{Custody, State};
 pub use job::{DamageError, Job, RenameError};
