@@ -121,6 +121,22 @@ fn a_days_work() {
 }
 
 #[test]
+fn a_kill_that_takes_long_says_what_it_waits_for() {
+    let home = Home::new();
+    let window = Window::open(&home, 24);
+    window.shows(
+        "outlive run --name stubborn --grace 1h 'trap \"\" TERM; echo ready; while :; do sleep 0.1; done'",
+    );
+    home.wait_for_output("stubborn", "ready");
+    window.begin("outlive kill stubborn; echo it is o''ver");
+    window.waits_for("s  waiting for the end of stubborn-");
+    home.run(["kill", "--force", "stubborn"]).ok();
+    window.waits_for("it is over");
+    let screen = window.tmux.screen("one");
+    assert!(!screen.contains("waiting for the end"), "the line is gone: {screen}");
+}
+
+#[test]
 fn a_verb_without_its_job_says_where_jobs_are() {
     let home = Home::new();
     for (verb, rest) in

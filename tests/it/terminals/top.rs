@@ -10,6 +10,9 @@ use outlive_tests::{Home, LIMIT, activity, until};
 use super::attach::{ECHOES, Tmux};
 use super::start;
 
+/// Columns and rows.
+pub(super) const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
+
 /// The view in a window.
 pub(super) struct Top<'a> {
     pub(super) tmux: Tmux<'a>,
@@ -184,59 +187,63 @@ fn a_thousand_jobs_scroll_and_idle_costs_nothing() {
     let job = home.start(["echo", "printed"]);
     home.wait(&job);
     multiply(&home, &job, 999);
-    let top = Top::open(&home, (80, 24), "");
-    top.shows("1000 ended");
-    // A key for each of half of them, in one go.
-    top.text(&"j".repeat(500));
-    top.press(&["G", "g", "C-d"]);
-    top.press(&["G"]);
-    // They ended at the same time, so their ids decide.
-    top.chooses(&job);
-    top.press(&["/"]);
-    top.text("copy-0777");
-    top.press(&["Enter"]);
-    top.shows("filter \"copy-0777\": 1");
-    top.chooses("copy-0777");
-    top.shows("printed");
-    // Nothing lives, so nothing wakes it.
-    let pid = top.pid();
-    until("it sleeps", || {
-        let before = activity(pid);
-        std::thread::sleep(Duration::from_secs(3));
-        activity(pid) == before
-    });
-    top.press(&["Escape"]);
-    top.shows("copy-0");
-    top.press(&["q"]);
-    top.is_restored();
+    for size in SIZES {
+        let top = Top::open(&home, size, "");
+        top.shows("1000 ended");
+        // A key for each of half of them, in one go.
+        top.text(&"j".repeat(500));
+        top.press(&["G", "g", "C-d"]);
+        top.press(&["G"]);
+        // They ended at the same time, so their ids decide.
+        top.chooses(&job);
+        top.press(&["/"]);
+        top.text("copy-0777");
+        top.press(&["Enter"]);
+        top.shows("filter \"copy-0777\": 1");
+        top.chooses("copy-0777");
+        top.shows("printed");
+        // Nothing lives, so nothing wakes it.
+        let pid = top.pid();
+        until("it sleeps", || {
+            let before = activity(pid);
+            std::thread::sleep(Duration::from_secs(3));
+            activity(pid) == before
+        });
+        top.press(&["Escape"]);
+        top.shows("copy-0");
+        top.press(&["q"]);
+        top.is_restored();
+    }
 }
 
 #[test]
 fn a_flood_leaves_the_keys_in_charge() {
     let home = Home::new();
-    let job = home
-        .run(["run", "--name", "flood", "--output-cap", "4M", "yes flooding"])
-        .ok()
-        .text()
-        .trim_end()
-        .to_owned();
-    home.wait_for_output(&job, "flooding");
-    let top = Top::open(&home, (80, 24), "");
-    top.shows("flooding");
-    top.press(&["Enter"]);
-    top.shows("follow ──");
-    top.press(&["g"]);
-    top.shows("lines ");
-    top.press(&["/"]);
-    top.text("flood");
-    top.press(&["Enter"]);
-    top.shows("found in line");
-    top.press(&["w", "w", "G"]);
-    top.shows("follow ──");
-    top.press(&["x", "y"]);
-    top.shows("killed");
-    top.press(&["q", "q"]);
-    top.is_restored();
+    for size in SIZES {
+        let job = home
+            .run(["run", "--name", "flood", "--output-cap", "4M", "yes flooding"])
+            .ok()
+            .text()
+            .trim_end()
+            .to_owned();
+        home.wait_for_output(&job, "flooding");
+        let top = Top::open(&home, size, "");
+        top.shows("flooding");
+        top.press(&["Enter"]);
+        top.shows("follow ──");
+        top.press(&["g"]);
+        top.shows("lines ");
+        top.press(&["/"]);
+        top.text("flood");
+        top.press(&["Enter"]);
+        top.shows("found in line");
+        top.press(&["w", "w", "G"]);
+        top.shows("follow ──");
+        top.press(&["x", "y"]);
+        top.shows("killed");
+        top.press(&["q", "q"]);
+        top.is_restored();
+    }
 }
 
 #[test]

@@ -6,10 +6,7 @@ use std::fs;
 
 use outlive_tests::{Home, until};
 
-use super::top::{Top, echoing};
-
-/// Columns and rows.
-const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
+use super::top::{SIZES, Top, echoing};
 
 #[test]
 fn jobs_are_listed_live_and_keys_move_between_them() {
