@@ -118,3 +118,11 @@ pub(crate) fn keeper_environment() -> Vec<std::ffi::CString> {
     let fault = pass("OUTLIVE_KEEPER_FAULT", "OUTLIVE_FAULT");
     fault.into_iter().chain(pass("OUTLIVE_FAULT_LOG", "OUTLIVE_FAULT_LOG")).collect()
 }
+
+/// Variables that a program is to have which a keeper executes in its own place.
+#[cfg(feature = "fault")]
+pub(crate) fn own_environment() -> Vec<std::ffi::CString> {
+    let own = ["OUTLIVE_FAULT", "OUTLIVE_FAULT_LOG"];
+    let pass = |name: &str| std::ffi::CString::new(format!("{name}={}", std::env::var(name).ok()?)).ok();
+    own.into_iter().filter_map(pass).collect()
+}
