@@ -23,7 +23,7 @@ pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, To
 pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
 pub(crate) use self::run::Run;
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
+pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe, Upgrade};
 pub(crate) use self::values::Timeout;
 pub(crate) use self::waiting::Wait;
 
@@ -126,6 +126,7 @@ pub(crate) enum Verb {
     Gc,
     Deliver(Deliver),
     Doctor(Doctor),
+    Upgrade(Upgrade),
     Setup(Setup),
     /// Print the completion script of a shell; `outlive setup shell` installs it
     Completions {

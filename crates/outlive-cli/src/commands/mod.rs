@@ -35,6 +35,7 @@ mod session;
 mod setup;
 mod show;
 mod top;
+mod upgrade;
 mod version;
 mod wait;
 
@@ -199,6 +200,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Gc => gc::run(&context),
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
+        Verb::Upgrade(upgrade) => upgrade::run(&context, &upgrade),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
         | Verb::Top(_)

@@ -193,7 +193,7 @@ impl Keeper {
             let answers = &mut terminal.answers;
             let next = found.take().or_else(|| {
                 answers.next(&self.dir, |pid| {
-                    custody.set(Word::Worker, pid.into());
+                    custody.add_worker(pid);
                     containment.except(pid);
                 })
             });

@@ -8,7 +8,6 @@ use std::os::fd::OwnedFd;
 
 use outlive_sys::fault::{self, Point};
 
-use crate::guard::Word;
 use crate::start::Keeper;
 use crate::terminal::answers::Answers;
 
@@ -45,7 +44,7 @@ impl Keeper {
         if is_due && !screens.pid.is_some_and(|pid| self.containment.excepts(pid)) {
             let started = terminal.answers.keep_screen(&self.dir, end);
             if let Some(pid) = started {
-                self.custody.set(Word::Worker, pid.into());
+                self.custody.add_worker(pid);
                 self.containment.except(pid);
             }
         }

@@ -132,3 +132,11 @@ pub fn give_screen_process(command: &mut std::process::Command) {
     #[cfg(not(feature = "fault"))]
     let _ = command;
 }
+
+/// Variables that a program is to have which a keeper executes in its own place.
+#[cfg(feature = "fault")]
+pub(crate) fn own_environment() -> Vec<std::ffi::CString> {
+    let own = ["OUTLIVE_FAULT", "OUTLIVE_FAULT_LOG"];
+    let pass = |name: &str| std::ffi::CString::new(format!("{name}={}", std::env::var(name).ok()?)).ok();
+    own.into_iter().filter_map(pass).collect()
+}

@@ -121,6 +121,19 @@ points! {
         GuardFork = "keeper.guard.fork", Call;
         /// Ending it, because the job is over.
         GuardDismiss = "keeper.guard.end", Sure;
+        /// Keeping what the program needs that is executed in place of the keeper.
+        UpgradeSave = "keeper.upgrade.save", Call;
+        UpgradeUnshare = "keeper.upgrade.unshare", Call;
+        /// Telling the guard that a sign of life is to be expected.
+        UpgradeTell = "keeper.upgrade.tell", Sure;
+        UpgradeExec = "keeper.upgrade.exec", Call;
+        /// Putting the keeper together in the new program.
+        UpgradeResume = "keeper.upgrade.resume", Sure;
+        /// Giving the sign of life.
+        UpgradeAlive = "keeper.upgrade.alive", Sure;
+        /// Executing the new program in place of the guard.
+        UpgradeGuardExec = "keeper.upgrade.guard-exec", Call;
+        UpgradeGuardAlive = "keeper.upgrade.guard-alive", Sure;
         /// Moving bytes from the command's pipe to the one that only the keeper fills.
         OutputRead = "keeper.output.read", Call;
         /// Opening the descriptor that is readable when a child has ended.
