@@ -25,6 +25,10 @@ pub type StampBytes = [u8; 48];
 
 /// The records of a job's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most jobs have ended, and an entry is larger than this anyway"
+)]
 pub enum Records {
     /// They have to be read.
     Unknown,
