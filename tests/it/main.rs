@@ -29,6 +29,7 @@ mod first_words;
 mod guard;
 mod help;
 mod hostile;
+mod http;
 mod identity;
 mod inbox;
 mod input;

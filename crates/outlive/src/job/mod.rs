@@ -1,5 +1,6 @@
 //! One job in the store.
 
+pub(crate) mod details;
 pub(crate) mod find;
 pub(crate) mod known;
 pub(crate) mod object;
