@@ -22,6 +22,8 @@ pub(crate) enum Play {
     Telling,
     /// A job in a terminal.
     Terminals,
+    /// A list of many jobs.
+    Lists,
 }
 
 impl Play {
@@ -48,6 +50,8 @@ impl Play {
             Self::Telling
         } else if is_of(&["keeper.terminal.", "reader.screen."]) {
             Self::Terminals
+        } else if is_of(&["reader.jobs-cache."]) {
+            Self::Lists
         } else {
             Self::Life
         }
@@ -112,6 +116,7 @@ impl<'a> Scenario<'a> {
             Play::Life => run.play(),
             Play::Telling => crate::telling::play(&mut run),
             Play::Terminals => crate::terminals::play(&mut run),
+            Play::Lists => crate::lists::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {

@@ -8,6 +8,7 @@ mod being_told;
 mod big;
 mod bulk;
 mod bystanders;
+mod cache;
 mod clear;
 mod cli;
 mod clocks;

@@ -185,3 +185,12 @@ fn every_route_says_the_scope_that_it_needs() {
     }
     assert!(count >= 20, "{count} operations");
 }
+
+#[test]
+fn it_never_listens_where_other_machines_can_ask() {
+    let home = Home::new();
+    for address in ["0.0.0.0", "0.0.0.0:8080", "[::]:8080", "192.168.1.10:80"] {
+        let failed = home.run(["serve".to_owned(), format!("--tcp={address}")]).code(2).error();
+        assert!(failed.contains("ssh -L"), "{address}: {failed}");
+    }
+}

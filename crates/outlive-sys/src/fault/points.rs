@@ -209,6 +209,8 @@ points! {
         /// Renaming a job out of `jobs/`.
         RemoveRename = "reader.remove.rename", Call;
         RemoveMark = "reader.remove.unlink", Call;
+        /// Removing the cache, which may hold a job that was removed.
+        CacheDrop = "reader.cache.unlink", Call;
         /// Renaming the mark in `live/` of a job that is given to another session.
         TransferMark = "reader.transfer-mark.rename", Call;
         AgentsMake = "reader.agents.mkdir", Call;
@@ -244,6 +246,8 @@ points! {
         RECOVER_META = "reader.recover-meta", RecoverMetaWrite, RecoverMetaRename;
         /// The snapshot of a job that a front end closes, because its keeper died.
         CLOSE_META = "reader.close-meta", CloseMetaWrite, CloseMetaRename;
+        /// What front ends know of jobs.
+        JOBS_CACHE = "reader.jobs-cache", JobsCacheWrite, JobsCacheRename;
         /// The screen at an earlier place of the log.
         SCREEN = "reader.screen", ScreenWrite, ScreenRename;
         /// Where a reader is.
