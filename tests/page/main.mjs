@@ -20,12 +20,11 @@ async function fill() {
   world.run('tests', 'for i in $(seq 1 60); do printf "\\033[32mPASS\\033[0m orders::test_%02d\\n" $i; done; printf "\\033[31mFAIL\\033[0m orders::empty_cart\\n" >&2; exit 1')
   world.run('deploy', 'printf "Deploy to production? [y/N] "; read a; echo "answer: $a"; exec sleep 600', '--pty')
   world.run('migrate', 'echo "applied 12 migrations"')
-  world.run('hostile', `printf '${HOSTILE}\\n'; exec sleep 600`, '--pty')
 }
 
 async function looks() {
   const page = await world.page()
-  await until(page, () => document.querySelectorAll('li.row').length === 6)
+  await until(page, () => document.querySelectorAll('li.row').length === 5)
   assert.equal(new URL(page.url()).hash, '#/', 'the secret is gone from the address')
   await until(page, () => document.querySelector('.ports a')?.href.startsWith('http://localhost:'))
   await page.keyboard.press('/')
@@ -101,6 +100,7 @@ async function survives() {
 }
 
 async function resists() {
+  world.run('hostile', `printf '${HOSTILE}\\n'; exec sleep 600`, '--pty')
   const page = await world.page()
   await world.go(page, 'hostile')
   await until(page, () => document.querySelector('.screen')?.textContent.includes('<b>bold</b>'))
@@ -116,13 +116,14 @@ async function resists() {
 }
 
 async function isAccessible() {
+  const found = []
   const sizes = [['light', 1280, 1], ['dark', 1280, 1], ['light', 320, 1], ['dark', 640, 2]]
   for (const [colorScheme, width, deviceScaleFactor] of sizes) {
     const page = await world.page({ colorScheme, viewport: { width, height: 900 }, deviceScaleFactor })
     await until(page, () => document.querySelectorAll('li.row').length > 3)
     const check = async (where) => {
-      assert.deepEqual(await world.violations(page), [], `${where}, ${colorScheme}, ${width}`)
-      assert.equal(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth), false, `${where} scrolls sideways at ${width}`)
+      found.push(...(await world.violations(page)).map((one) => `${where}, ${colorScheme}, ${width}: ${one}`))
+      if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push(`${where} scrolls sideways at ${width}`)
     }
     await check('list')
     await page.click('#start')
@@ -138,6 +139,7 @@ async function isAccessible() {
     }
     await page.context().close()
   }
+  assert.deepEqual(found, [])
   say('axe finds nothing: light and dark, 1280, 640 and 320 px, every view')
 }
 
@@ -153,7 +155,9 @@ async function holdsMuch() {
   const { memory, longest, lines } = await page.evaluate(() => ({ memory: performance.memory.usedJSHeapSize, longest: Math.max(0, ...window.tasks), lines: document.querySelectorAll('.line').length }))
   assert.ok(memory < 300e6, `${memory} bytes`)
   assert.ok(lines < 200, `${lines} lines in the page`)
-  say(`a flood of output for ${seconds} s: ${Math.round(memory / 1e6)} MB, longest task ${Math.round(longest)} ms, ${lines} lines in the page`)
+  const printed = world.json('show', 'flood').output.bytes
+  assert.ok(printed > 1e6 * seconds, `${printed} bytes were printed`)
+  say(`${Math.round(printed / 1e6)} MB of output in ${seconds} s: ${Math.round(memory / 1e6)} MB, longest task ${Math.round(longest)} ms, ${lines} lines in the page`)
   world.outlive('kill', '--force', 'flood')
   await page.keyboard.press('Escape')
   for (let number = 0; number < 1000; number += 1) world.run(`job-${number}`, 'true')

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 
 const packages = process.env.OUTLIVE_TEST_PACKAGES
 const { chromium } = createRequire(join(packages, 'x.js'))('playwright-core')
@@ -37,6 +37,10 @@ export class World {
   // Opens the page, signed in by a link of its own.
   async page(options = {}, scope = 'drive') {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options })
+    if (process.env.OUTLIVE_TEST_PAGE) {
+      // While the page is worked on: its files as they are now, without a build.
+      await context.route(/\/[a-z]+\.(js|css)$/, (route) => route.fulfill({ path: join(resolve(process.env.OUTLIVE_TEST_PAGE), new URL(route.request().url()).pathname) }))
+    }
     const page = await context.newPage()
     page.on('pageerror', (error) => this.problems.push(error.message))
     page.on('console', (message) => {

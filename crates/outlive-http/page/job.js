@@ -51,7 +51,7 @@ export class Job {
     this.status = el('span', { class: 'status pill' }, this.icon, this.word);
     this.name = el('h1', { tabindex: '-1' });
     this.line = el('p', { class: 'facts' });
-    this.command = el('code', { class: 'command' });
+    this.command = el('code', { class: 'command', tabindex: '0', role: 'group', 'aria-label': 'Command' });
     this.actions = el('div', { class: 'actions' });
     this.ask = el('form', { class: 'ask', hidden: true });
     this.tabs = el('div', { class: 'views', role: 'tablist', 'aria-label': 'What to see of the job' }, tabs.map(([key, text]) =>
