@@ -31,6 +31,7 @@ mod first_words;
 mod guard;
 mod help;
 mod hostile;
+mod http;
 mod identity;
 mod inbox;
 mod input;

@@ -107,6 +107,13 @@ pub(crate) struct Probe {
     pub(crate) nonce: Nonce,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Rows {
+    /// The job
+    #[arg(value_parser = JobId::parse)]
+    pub(crate) job: JobId,
+}
+
 /// A page of the reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Page {
@@ -120,6 +127,8 @@ pub(crate) enum Page {
     Profiles,
     /// The JSON Schema of `outlive.toml`.
     ProjectSchema,
+    /// The OpenAPI description of the HTTP server.
+    Openapi,
 }
 
 /// What a shell asks where the tab key is pressed.

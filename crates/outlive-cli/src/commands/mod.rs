@@ -19,6 +19,7 @@ mod logs;
 mod man;
 mod mcp;
 mod on_exit;
+mod open;
 mod overview;
 mod pause;
 mod play;
@@ -28,12 +29,15 @@ mod remove;
 mod resize;
 mod restart;
 mod resume;
+mod rows;
 mod run;
 mod screen;
 mod send;
+mod serve;
 mod session;
 mod setup;
 mod show;
+mod token;
 mod top;
 mod upgrade;
 mod version;
@@ -156,6 +160,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     if let Some(Verb::Mcp(mcp)) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
+    if let Some(Verb::Serve(serve)) = arguments.verb {
+        return serve::run(store, &serve, arguments.common.json);
+    }
     if let Some(Verb::Top(top)) = arguments.verb {
         return top::run(store, top, arguments.common.session);
     }
@@ -193,6 +200,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Status(status) => project::status::run(&context, &status),
         Verb::Why(why) => project::why::run(&context, &why),
         Verb::Converge(converge) => project::converge::run(&context, &converge),
+        Verb::Open(open) => open::run(&context, &open),
+        Verb::Token(token) => token::run(&context, token),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
         Verb::Inbox(inbox) => inbox::run(&context, &inbox),
@@ -201,8 +210,10 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Upgrade(upgrade) => upgrade::run(&context, &upgrade),
+        Verb::Rows(rows) => rows::run(&context, &rows),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Serve(_)
         | Verb::Top(_)
         | Verb::Complete(_)
         | Verb::Completions { .. }

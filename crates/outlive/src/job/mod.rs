@@ -1,6 +1,7 @@
 //! One job in the store.
 
 pub(crate) mod cache;
+pub(crate) mod details;
 pub(crate) mod find;
 pub(crate) mod known;
 pub(crate) mod object;

@@ -49,8 +49,10 @@ pub struct Session {
 
 /// The documented JSON object of a session.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionObject {
     /// The session's name.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub session: SessionName,
     /// `open` or `closed`.
     pub state: &'static str,
@@ -69,6 +71,7 @@ pub struct SessionObject {
     /// What its live jobs use together; none if not requested.
     pub usage: Option<Usage>,
     /// Ids of the live jobs.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub live_jobs: Vec<JobId>,
 }
 
