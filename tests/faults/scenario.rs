@@ -22,6 +22,8 @@ pub(crate) enum Play {
     Telling,
     /// A job in a terminal.
     Terminals,
+    /// A list of many jobs.
+    Lists,
 }
 
 impl Play {
@@ -46,8 +48,10 @@ impl Play {
         let is_of = |parts: &[&str]| parts.iter().any(|part| point.name().starts_with(part));
         if is_of(&telling) {
             Self::Telling
-        } else if is_of(&["keeper.terminal.", "reader.screen."]) {
+        } else if is_of(&["keeper.terminal.", "keeper.screen.", "reader.screen.", "screen."]) {
             Self::Terminals
+        } else if is_of(&["reader.jobs-cache."]) {
+            Self::Lists
         } else {
             Self::Life
         }
@@ -112,6 +116,7 @@ impl<'a> Scenario<'a> {
             Play::Life => run.play(),
             Play::Telling => crate::telling::play(&mut run),
             Play::Terminals => crate::terminals::play(&mut run),
+            Play::Lists => crate::lists::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {
@@ -143,6 +148,9 @@ impl<'a> Scenario<'a> {
         }
         if self.fault.hits("keeper") {
             command.env("OUTLIVE_KEEPER_FAULT", self.fault.name());
+        }
+        if self.fault.hits("screen") {
+            command.env("OUTLIVE_SCREEN_FAULT", self.fault.name());
         }
         command
     }

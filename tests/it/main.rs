@@ -2,12 +2,14 @@
 //!
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
+mod a_day;
 mod announce;
 mod awaits;
 mod being_told;
 mod big;
 mod bulk;
 mod bystanders;
+mod cache;
 mod clear;
 mod cli;
 mod clocks;

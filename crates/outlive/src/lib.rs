@@ -62,7 +62,7 @@ pub use delivery::deliver::Delivered;
 pub use delivery::on_exit::OnExitError;
 pub use delivery::record::{OnExit, OnExitRun, OnExitState, Webhook, WebhookState};
 pub use failure::{Code, Failure, FailureObject, chain, exit};
-pub use job::find::{Damaged, FindError, Listing, NEWER};
+pub use job::find::{Damaged, FindError, Listing, NEWER, States};
 pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason, signal_name};
 pub use job::state::{Custody, State};
 pub use job::{DamageError, Job, RenameError};
@@ -89,6 +89,7 @@ pub use screen::apart::{ScreenCursor, ScreenText};
 pub use screen::export::{ExportForm, Exported};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
 pub use session::reader::{Presence, conversation_of_environment, reader_name, reader_of_environment};
+pub use session::seat::{Seat, Seats};
 pub use session::task::Task;
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::config::{

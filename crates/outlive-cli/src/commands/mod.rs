@@ -40,6 +40,7 @@ mod version;
 mod wait;
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use outlive::{Code, Job, Lease, Listing, SessionName, SpareKeeper, Store};
@@ -170,7 +171,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let Some(verb) = arguments.verb else { return overview::run(&context) };
     match verb {
         Verb::Run(run) => run::run(&context, *run),
-        Verb::List(list) => list::run(&context, &list),
+        // What it knows of the jobs is not freed one by one, nor their files closed.
+        Verb::List(list) => list::run(&ManuallyDrop::new(context), &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
         Verb::Screen(screen) => screen::run(&context, &screen),

@@ -158,6 +158,12 @@ points! {
         /// Putting input into the pipe that holds it for the command.
         InputQueue = "keeper.input.queue", Call;
         InputWrite = "keeper.input.write", Call;
+        /// Starting the process that derives the screen of a terminal.
+        ScreenExec = "keeper.screen.exec", Call;
+        /// Reading the cursor that it prints.
+        ScreenRead = "keeper.screen.read", Call;
+        /// Printing it.
+        CursorPrint = "screen.cursor.write", Write;
         ClientAccept = "keeper.client.accept", Call;
         ClientReceive = "keeper.client.receive", Call;
         /// Carrying out a request.
@@ -222,6 +228,8 @@ points! {
         /// Renaming a job out of `jobs/`.
         RemoveRename = "reader.remove.rename", Call;
         RemoveMark = "reader.remove.unlink", Call;
+        /// Removing the cache, which may hold a job that was removed.
+        CacheDrop = "reader.cache.unlink", Call;
         /// Renaming the mark in `live/` of a job that is given to another session.
         TransferMark = "reader.transfer-mark.rename", Call;
         AgentsMake = "reader.agents.mkdir", Call;
@@ -257,8 +265,12 @@ points! {
         RECOVER_META = "reader.recover-meta", RecoverMetaWrite, RecoverMetaRename;
         /// The snapshot of a job that a front end closes, because its keeper died.
         CLOSE_META = "reader.close-meta", CloseMetaWrite, CloseMetaRename;
+        /// What front ends know of jobs.
+        JOBS_CACHE = "reader.jobs-cache", JobsCacheWrite, JobsCacheRename;
         /// The screen at an earlier place of the log.
         SCREEN = "reader.screen", ScreenWrite, ScreenRename;
+        /// The screen that is kept before its output is dropped.
+        KEPT_SCREEN = "screen.kept", KeptScreenWrite, KeptScreenRename;
         /// Where a reader is.
         CURSOR = "reader.cursor", CursorWrite, CursorRename;
         /// The results of a job's on-exit command and webhook. The keeper writes them where it cannot become the program that

@@ -5,6 +5,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod reader;
+pub(crate) mod seat;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
