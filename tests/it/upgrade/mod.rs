@@ -305,9 +305,21 @@ const PRINTING: &str = "n=0; until [ -e go ]; do echo o$n; echo e$n >&2; n=$((n+
 fn assert_ends_whole(home: &Home, jobs: &[String]) {
     fs::write(home.path().join("go"), "").unwrap();
     for job in jobs {
-        home.wait(job);
+        let shown = home.wait(job);
+        assert_eq!((&shown["status"], &shown["exit_code"]), (&"failed".into(), &7.into()), "{shown}");
         let count = fs::read_to_string(home.path().join(format!("count-{job}"))).unwrap();
-        crate::guard::assert_whole(home, job, count.trim().parse().unwrap());
+        let count: u32 = count.trim().parse().unwrap();
+        for (stream, letter) in [("stdout", 'o'), ("stderr", 'e')] {
+            let text = home.run(["logs", "--stream", stream, job]).ok().text();
+            let wanted: String = (0..count).map(|number| format!("{letter}{number}\n")).collect();
+            assert!(text == wanted, "{stream} of {job}: {} lines of {count}", text.lines().count());
+            assert_eq!(shown["output"][format!("{stream}_lines")], count, "{shown}");
+        }
+        assert_eq!(shown["output"]["dropped_bytes"], 0, "{shown}");
+        let events = fs::read_to_string(home.store().join("sessions/default/events")).unwrap();
+        let ends =
+            events.lines().filter(|line| line.contains(&format!("\"{job}\"")) && line.contains("\"exited\""));
+        assert_eq!(ends.count(), 1, "{job}");
     }
     fs::remove_file(home.path().join("go")).unwrap();
 }

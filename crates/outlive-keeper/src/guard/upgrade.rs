@@ -156,17 +156,15 @@ impl Keeper {
             custody.set_phase(Phase::Guard, Some(clock::boot_us() + LIMIT_US));
             custody.set(Word::Generation, custody.generation);
         });
-        match self.guard {
-            Some(Guard::Above(id)) => shared::tell(id),
-            // Another one is forked; of the two only one can go on in place of this process.
-            Some(Guard::Below(id)) => {
-                if !self.make_guard(buffer) {
-                    shared::end_child(id.pid);
-                    let is_running = self.ending.is_running();
-                    self.write_meta(if is_running { Replacing::META_START } else { Replacing::META_END });
-                }
-            }
-            None => {}
+        let Some(guard) = self.guard else { return };
+        if let Guard::Above(id) = guard {
+            return shared::tell(id);
+        }
+        // Another one is forked; of the two only one can go on in place of this process.
+        if !self.make_guard(buffer) {
+            shared::end_child(guard.id().pid);
+            let is_running = self.ending.is_running();
+            self.write_meta(if is_running { Replacing::META_START } else { Replacing::META_END });
         }
     }
 
