@@ -12,6 +12,7 @@
 #![expect(clippy::print_stdout, reason = "a suite prints what it found")]
 #![expect(clippy::unwrap_used, reason = "a suite that cannot go on must stop loudly")]
 
+mod lists;
 mod reruns;
 mod scenario;
 mod telling;

@@ -24,6 +24,8 @@ pub(crate) enum Play {
     Terminals,
     /// A job that is started again by itself.
     Reruns,
+    /// A list of many jobs.
+    Lists,
 }
 
 impl Play {
@@ -50,8 +52,10 @@ impl Play {
             Self::Reruns
         } else if is_of(&telling) {
             Self::Telling
-        } else if is_of(&["keeper.terminal.", "reader.screen."]) {
+        } else if is_of(&["keeper.terminal.", "keeper.screen.", "reader.screen.", "screen."]) {
             Self::Terminals
+        } else if is_of(&["reader.jobs-cache."]) {
+            Self::Lists
         } else {
             Self::Life
         }
@@ -117,6 +121,7 @@ impl<'a> Scenario<'a> {
             Play::Telling => crate::telling::play(&mut run),
             Play::Terminals => crate::terminals::play(&mut run),
             Play::Reruns => crate::reruns::play(&mut run),
+            Play::Lists => crate::lists::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {
@@ -148,6 +153,9 @@ impl<'a> Scenario<'a> {
         }
         if self.fault.hits("keeper") {
             command.env("OUTLIVE_KEEPER_FAULT", self.fault.name());
+        }
+        if self.fault.hits("screen") {
+            command.env("OUTLIVE_SCREEN_FAULT", self.fault.name());
         }
         command
     }
@@ -246,6 +254,7 @@ impl<'a> Scenario<'a> {
         let id = self.start();
         let waiter = id.as_ref().map(|id| self.begin_to_wait(id));
         if let Some(id) = &id {
+            self.upgrade(id);
             self.feed(id);
             self.front_end("reader", &["logs", "--cursor", "me", id]);
         }
@@ -389,6 +398,19 @@ impl<'a> Scenario<'a> {
                 }
                 _ => return None,
             }
+        }
+    }
+
+    /// Upgrades the keeper where that is what is to go wrong; whatever became of it, the next one succeeds.
+    fn upgrade(&mut self, id: &str) {
+        if !self.fault.point.name().starts_with("keeper.upgrade.") {
+            return;
+        }
+        self.until_ledger("e000002");
+        let arguments = ["upgrade", "--force", id];
+        // The first one may have been taken back, and a guard below its keeper needs the kernel's help for a second.
+        if self.front_end("reader", &arguments).code == 0 || outlive_sys::exit::can_tell() {
+            self.must(&arguments);
         }
     }
 

@@ -2,12 +2,14 @@
 //!
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
+mod a_day;
 mod announce;
 mod awaits;
 mod being_told;
 mod big;
 mod bulk;
 mod bystanders;
+mod cache;
 mod clear;
 mod cli;
 mod clocks;
@@ -29,6 +31,7 @@ mod first_words;
 mod guard;
 mod help;
 mod hostile;
+mod http;
 mod identity;
 mod inbox;
 mod input;

@@ -201,7 +201,7 @@ fn more_jobs_than_descriptors_can_be_listed() {
 }
 
 /// Counts the calls that `outlive list` makes on files and descriptors. `None`, with a note, where tracing is not permitted.
-fn calls_of_list(home: &Home) -> Option<usize> {
+pub(crate) fn calls_of_list(home: &Home) -> Option<usize> {
     let trace = home.path().join("trace");
     let mut traced = home.command("strace");
     traced.args(["-f", "-e", "trace=%file,%desc", "-o"]).arg(&trace).args(["outlive", "list"]);

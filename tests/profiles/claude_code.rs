@@ -220,12 +220,12 @@ fn very_long_lines_come_in_several_reads() {
 #[test]
 fn a_killed_server_takes_nothing_with_it() {
     let home = Home::new();
-    let mut first = Client::new(&home);
+    let mut first = Client::with(&home, &["--session", "shared"]);
     let line = "echo one; echo bad >&2; until [ -e go ]; do sleep 0.02; done; echo two; exec sleep 300";
     // Killed as soon as the process runs, whether it was answered or not. A process in the list without a pid is not yet
     // started, and without its starter it never is.
     let asked = first.0.send_call("run_command", json!({"command": line, "run_in_background": true}));
-    let mut second = Client::new(&home);
+    let mut second = Client::with(&home, &["--session", "shared"]);
     until("it runs", || {
         let ids = second.ids();
         ids.first().and_then(|id| second.row(id)).is_some_and(|row| row["pid"].is_i64())
@@ -245,7 +245,7 @@ fn a_killed_server_takes_nothing_with_it() {
     second.0.kill();
     std::fs::write(home.path().join("go"), "").unwrap();
     home.wait_for_output(&id, "two\n");
-    let mut third = Client::new(&home);
+    let mut third = Client::with(&home, &["--session", "shared"]);
     let new = third.read(&id);
     assert_eq!((&new["newOutput"], &new["newErrors"]), (&"two".into(), &"".into()));
     assert!(is_running(pid));
@@ -855,7 +855,8 @@ mod agents {
     #[test]
     fn many_register_at_the_same_time() {
         let home = Home::new();
-        let mut clients: Vec<Client> = (0..4).map(|_| Client::new(&home)).collect();
+        let mut clients: Vec<Client> =
+            (0..4).map(|_| Client::with(&home, &["--session", "shared"])).collect();
         let odd = ["..", "../../x", "a/b", "a%2fb", "é", "A", "a", " ", "-"];
         let mut asked = Vec::new();
         for (number, client) in clients.iter_mut().enumerate() {

@@ -23,6 +23,11 @@ fn server(home: &Home) -> Mcp {
     server_in(home, &[], home.path())
 }
 
+/// A server of a session that others share.
+fn shared(home: &Home) -> Mcp {
+    server_in(home, &["--session", "shared"], home.path())
+}
+
 /// Calls a tool, which must succeed, and returns the object that it answers.
 #[track_caller]
 fn call(client: &mut Mcp, tool: &str, arguments: Value) -> Value {
@@ -522,7 +527,7 @@ fn the_window_is_a_circular_buffer_done_right() {
 #[test]
 fn output_can_be_cleared() {
     let home = Home::new();
-    let mut client = server(&home);
+    let mut client = shared(&home);
     let line = "seq 1 5; while [ ! -e go ]; do sleep 0.01; done; echo; echo six; exec sleep 300";
     let id = start(&mut client, json!({"command": line}));
     until("all is there", || output(&mut client, &id, json!({}))["totalLines"] == 5);
@@ -533,7 +538,7 @@ fn output_can_be_cleared() {
     let answer = next_output(&mut client, &id, 5);
     assert_eq!((contents(&answer), numbers(&answer)), (vec!["six".to_owned()], vec![6]));
     // A server that has not seen it before counts what was cleared, too.
-    let mut other = server(&home);
+    let mut other = shared(&home);
     assert_eq!(numbers(&output(&mut other, &id, json!({}))), [6]);
     kill(&mut client, &id, json!({"force": true}));
 }
@@ -572,7 +577,7 @@ fn output_is_captured_as_it_was_printed() {
 #[test]
 fn much_output_is_counted_and_the_end_of_it_shown() {
     let home = Home::new();
-    let mut client = server(&home);
+    let mut client = shared(&home);
     // Two streams at the same time, and as many empty lines.
     let line = "(seq 1 200000 | sed G) & (seq 1 100000 | sed G >&2) & wait";
     let id = start(&mut client, json!({"command": line}));
@@ -581,7 +586,7 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!(numbers(&last), (299_701..=300_000).collect::<Vec<_>>());
     assert_eq!(home.show(&id)["output"]["lines"], 600_000);
     // A server that counts from the beginning finds the same.
-    let mut other = server(&home);
+    let mut other = shared(&home);
     let before = processor_time(other.pid());
     assert_eq!(output(&mut other, &id, json!({"lines": 300})), last_of(last.clone()));
     let took = processor_time(other.pid()) - before;
@@ -609,14 +614,14 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
 fn line_numbers_never_go_back() {
     let home = Home::new();
     home.configure("[job]\noutput_cap = \"256K\"\n");
-    let mut client = server(&home);
+    let mut client = shared(&home);
     let line = "seq 1 20000 | sed G; while [ ! -e go ]; do sleep 0.01; done; seq 20001 200000 | sed G";
     let id = start(&mut client, json!({"command": line}));
     until("the first part is there", || output(&mut client, &id, json!({}))["totalLines"] == 20_000);
     std::fs::write(home.path().join("go"), "").unwrap();
     let known = ended(&mut client, &id);
     assert!(home.logs(&id).len() < 600_000, "something was dropped");
-    let fresh = output(&mut server(&home), &id, json!({"lines": 100_000}));
+    let fresh = output(&mut shared(&home), &id, json!({"lines": 100_000}));
     let total = |answer: &Value| answer["totalLines"].as_u64().unwrap();
     assert!(200_000 <= total(&known) && total(&known) <= total(&fresh), "{known} {fresh}");
     for answer in [&known, &fresh] {
@@ -906,7 +911,7 @@ fn nothing_ends_a_process_but_itself_or_somebody() {
     assert_eq!(spec["timeout_ms"], Value::Null);
     assert_eq!(client.end(), 0);
     assert!(Stat::read(main).is_some_and(|stat| !stat.has_ended()));
-    let mut native = Mcp::start(&home, Era::Stateless);
+    let mut native = Mcp::start_with(&home, Era::Stateless, &["--all-sessions"], home.path());
     assert!(native.call("list_jobs", json!({})).ok().text.contains(&id));
     native.call("kill", json!({"job": id})).ok();
     let mut client = server(&home);

@@ -9,6 +9,7 @@ mod duragent;
 mod labels;
 mod macos_shell;
 mod neovate;
+mod private;
 mod side_by_side;
 
 use outlive_tests::{Home, finish, python_client, workspace};

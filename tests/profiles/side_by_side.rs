@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use outlive_tests::{Era, Home, Mcp};
 use serde_json::{Value, json};
 
-const PROFILES: [&str; 5] = ["macos-shell", "claude-code", "deepchat", "duragent", "neovate"];
+pub(super) const PROFILES: [&str; 5] = ["macos-shell", "claude-code", "deepchat", "duragent", "neovate"];
 
 /// Starts a server of a profile that sees the jobs of all sessions.
 fn server(home: &Home, profile: &str) -> Mcp {
@@ -13,14 +13,14 @@ fn server(home: &Home, profile: &str) -> Mcp {
 }
 
 /// Calls a tool, which must succeed, and returns its text; endings that are told beside it are not looked at.
-fn call(client: &mut Mcp, tool: &str, arguments: Value) -> String {
+pub(super) fn call(client: &mut Mcp, tool: &str, arguments: Value) -> String {
     let result = client.result("tools/call", json!({"name": tool, "arguments": arguments}));
     assert_ne!(result["isError"], true, "{result}");
     result["content"][0]["text"].as_str().expect("an answer has a text").to_owned()
 }
 
 /// Starts a command in the background with the profile's own tool, and returns its id.
-fn start(client: &mut Mcp, profile: &str, command: &str) -> String {
+pub(super) fn start(client: &mut Mcp, profile: &str, command: &str) -> String {
     let (tool, arguments, before) = match profile {
         "macos-shell" => ("run_background", json!({"command": command}), "\"processId\":\""),
         "claude-code" => ("run_command", json!({"command": command, "run_in_background": true}), "ID: shell"),

@@ -22,6 +22,7 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
         "monit" | "stats" | "monitor" => {
             "outlive top shows them all; outlive list --usage --watch is plainer"
         }
+        "web" | "ui" | "dashboard" | "browser" => "outlive open shows all jobs in a browser",
         "watch" => "outlive list --watch",
         "delete" | "del" | "forget" => "outlive rm JOB; outlive kill ends one that still runs",
         "prune" | "clean" | "cleanup" | "reset" | "flush" => {
@@ -31,7 +32,7 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
         "killall" | "kill-server" => "outlive kill --all",
         "unpause" | "continue" | "cont" | "unfreeze" => "outlive resume JOB",
         "suspend" | "freeze" => "outlive pause JOB",
-        "save" | "startup" | "resurrect" | "enable" | "daemon" | "serve" => {
+        "save" | "startup" | "resurrect" | "enable" | "daemon" => {
             "there is no daemon: jobs go on by themselves until they end or the machine is restarted"
         }
         "group" => "a group is a word of a job: outlive run --group NAME, outlive list --group NAME",

@@ -1,17 +1,25 @@
-//! The plainest ways to start a job, read without clap: to declare every option takes longer than all else that a start waits for.
+//! The plainest ways to start a job and to list all, read without clap: to declare every option takes longer than all else that a start
+//! waits for.
 //!
 //! What it reads it reads as the declarations in `args` would; whatever else there is, and whatever is wrong, is left to them.
 
 use std::ffi::OsString;
 
-use crate::args::{Arguments, Common, Run, Verb};
+use crate::args::{Arguments, Common, List, Run, Verb};
 
-/// Reads `run [--json] [--name NAME] [--cwd DIR] [--shell PROGRAM] [--] COMMAND`; none: it is something else.
+/// Reads `run [--json] [--name NAME] [--cwd DIR] [--shell PROGRAM] [--] COMMAND` and `list [--json] [--all]`; none: it is something
+/// else.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Arguments> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let (mut common, mut run) = (Common::default(), Run::default());
     common.json = arguments.next_if(|argument| argument == "--json").is_some();
-    arguments.next().filter(|verb| verb == "run")?;
+    let verb = arguments.next()?;
+    if verb == "list" {
+        return read_list(common, arguments);
+    }
+    if verb != "run" {
+        return None;
+    }
     loop {
         let argument = arguments.next()?;
         let mut value = || arguments.next().filter(is_value);
@@ -39,6 +47,22 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Argu
     is_plain.then(|| Arguments { common, verb: Some(Verb::Run(Box::new(run))) })
 }
 
+fn read_list(mut common: Common, arguments: impl Iterator<Item = OsString>) -> Option<Arguments> {
+    let mut list = List::default();
+    for argument in arguments {
+        let flag = match argument.to_str()? {
+            "--json" => &mut common.json,
+            "--all" => &mut list.all,
+            _ => return None,
+        };
+        // One that is given twice is a mistake.
+        if std::mem::replace(flag, true) {
+            return None;
+        }
+    }
+    Some(Arguments { common, verb: Some(Verb::List(list)) })
+}
+
 /// Tells whether this can be nothing but a value.
 fn is_value(argument: &OsString) -> bool {
     !argument.is_empty() && !argument.as_encoded_bytes().starts_with(b"-")
@@ -53,6 +77,7 @@ mod tests {
     fn it_reads_what_the_declarations_read() {
         let words = [
             "--json", "--name", "web", "--cwd", "/tmp", "--shell", "sh", "--", "echo hi", "--wait", "-x", "",
+            "--all",
         ];
         let mut lines: Vec<Vec<&str>> = vec![vec![]];
         let mut read = 0;
@@ -62,7 +87,7 @@ mod tests {
                 .flat_map(|line| words.iter().map(move |word| [line.as_slice(), &[*word]].concat()))
                 .collect();
             for line in &lines {
-                for begin in [&["outlive", "run"][..], &["outlive", "--json", "run"]] {
+                for begin in [&["outlive", "run"][..], &["outlive", "--json", "run"], &["outlive", "list"]] {
                     let line: Vec<OsString> = begin.iter().chain(line).map(OsString::from).collect();
                     let Some(quick) = super::read(line.clone()) else { continue };
                     let declared = crate::parse_declared(line.clone());
@@ -80,6 +105,8 @@ mod tests {
         for line in [
             &["outlive", "run", "echo hi"][..],
             &["outlive", "run", "--shell", "sh", "echo hi"],
+            &["outlive", "list"],
+            &["outlive", "--json", "list", "--all"],
             &["outlive", "--json", "run", "--name", "a", "--cwd", "b", "--", "x", "--y", ""],
             &["outlive", "run", "--name", "a", "python3", "-m", "http.server", "--", "--json"],
         ] {
@@ -90,6 +117,7 @@ mod tests {
             &["outlive", "run"],
             &["outlive", "run", "--"],
             &["outlive", "list", "x"],
+            &["outlive", "--json", "list", "--json"],
             &["outlive", "run", "echo hi", "--wait"],
         ] {
             assert!(read(line.iter().map(OsString::from)).is_none(), "{line:?}");

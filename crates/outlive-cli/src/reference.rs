@@ -16,6 +16,7 @@ pub(crate) fn page(page: Page) -> String {
         Page::ExitStatus => exit_status(),
         Page::McpTools => outlive_mcp::reference(),
         Page::Profiles => outlive_mcp::profiles_reference(),
+        Page::Openapi => format!("{:#}\n", outlive_http::openapi()),
         Page::ProjectSchema => format!("{:#}\n", outlive_project::schema()),
     }
 }

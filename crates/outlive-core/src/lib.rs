@@ -20,7 +20,9 @@ pub mod timestamp;
 mod format;
 mod protocol;
 mod text;
-pub use format::{awaits, checksum, containment, event, index, meta, newer, outcome, segment, session, spec};
+pub use format::{
+    awaits, cache, checksum, containment, event, index, meta, newer, outcome, segment, session, spec,
+};
 pub use protocol::{control, launch, wire};
 pub use text::{budget, characters, context, cursor, display, lines, plain, rendered};
 

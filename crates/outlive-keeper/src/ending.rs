@@ -199,7 +199,7 @@ impl Keeper {
                     spawn::reap(ended.pid);
                     self.note_next_run(&ended);
                     if self.containment.reaped(ended.pid) {
-                        self.custody.set(Word::Worker, 0);
+                        self.custody.remove_worker(ended.pid);
                     }
                 }
                 Reap::None => return (main, false),

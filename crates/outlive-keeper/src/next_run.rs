@@ -12,6 +12,7 @@ use outlive_sys::identity::{ProcessId, Stat};
 use outlive_sys::spawn::{self, Reap, Reaped, WaitStatus};
 
 use crate::guard::Word;
+use crate::on_exit::OnExit;
 use crate::start::Keeper;
 
 /// A next run is wanted.
@@ -32,7 +33,7 @@ const ATTEMPTS: u32 = 600;
 impl Keeper {
     /// Notes whether another run is to follow a run that ended so.
     pub(crate) fn want_next_run(&mut self, outcome: &Outcome) -> bool {
-        let is_possible = self.on_exit.as_ref().is_some_and(|program| !program.next_run.is_empty());
+        let is_possible = self.on_exit.as_ref().is_some_and(OnExit::can_run_again);
         let is_wanted = is_possible
             && self.custody.get(Word::NextRun) != FORGONE
             && self.restart.is_wanted_after(outcome);

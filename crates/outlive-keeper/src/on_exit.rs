@@ -19,12 +19,17 @@ use crate::start::strings;
 /// The program to become, with all that it needs.
 pub(crate) struct OnExit {
     program: OwnedFd,
-    arguments: Vec<CString>,
+    kept: Kept,
+}
+
+/// What the program needs.
+pub(crate) struct Kept {
+    pub(crate) arguments: Vec<CString>,
     /// The arguments with which it makes the next run; see `next_run`.
     pub(crate) next_run: Vec<CString>,
-    environment: Vec<CString>,
-    umask: u32,
-    limits: Limits,
+    pub(crate) environment: Vec<CString>,
+    pub(crate) umask: u32,
+    pub(crate) limits: Limits,
 }
 
 impl OnExit {
@@ -40,12 +45,26 @@ impl OnExit {
         }
         let (arguments, next_run) = (strings(&launch.completion).ok()?, strings(&launch.next_run).ok()?);
         let environment = strings(&launch.environment).ok()?;
-        Some(Self { program: program?, arguments, next_run, environment, umask, limits })
+        Some(Self { program: program?, kept: Kept { arguments, next_run, environment, umask, limits } })
+    }
+
+    /// Takes over what the program had which this one was executed in place of.
+    pub(crate) fn inherited(kept: Kept, program: OwnedFd) -> Self {
+        Self { program, kept }
+    }
+
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// Returns the number of the program's descriptor.
     pub(crate) fn fd(&self) -> RawFd {
         self.program.as_raw_fd()
+    }
+
+    /// Tells whether it can make the next run of the job.
+    pub(crate) fn can_run_again(&self) -> bool {
+        !self.kept.next_run.is_empty()
     }
 
     /// Starts the program beside the keeper, to make the next run of the job. It has the job's environment, which is nowhere else.
@@ -54,13 +73,13 @@ impl OnExit {
         let program = CString::new(format!("/proc/self/fd/{}", self.program.as_raw_fd())).ok()?;
         let command = Command {
             candidates: &[program],
-            argv: &self.next_run,
-            environment: &self.environment,
+            argv: &self.kept.next_run,
+            environment: &self.kept.environment,
             directory: &c"/".to_owned(),
             stdio: [null.as_fd(), null.as_fd(), null.as_fd()],
             has_terminal: false,
-            umask: self.umask,
-            limits: &self.limits,
+            umask: self.kept.umask,
+            limits: &self.kept.limits,
             group: None,
             cgroup_procs: &[],
             open_files: None,
@@ -71,12 +90,13 @@ impl OnExit {
 
     /// Becomes the program, if there is something for it to do. Returns only if that is not possible, and notes it in the file of the program's own result.
     pub(crate) fn exec(self, dir: &OwnedFd) {
-        if self.arguments.is_empty() {
+        let Kept { arguments, environment, umask, limits, .. } = &self.kept;
+        if arguments.is_empty() {
             return;
         }
-        spawn::set_umask(self.umask);
-        self.limits.restore();
-        let error = spawn::become_program(&self.program, &self.arguments, &self.environment);
+        spawn::set_umask(*umask);
+        limits.restore();
+        let error = spawn::become_program(&self.program, arguments, environment);
         let note = format!("{{\"error\":\"cannot execute outlive: {}\"}}\n", error.kind());
         durable::replace(Replacing::PARTING, dir, file::COMPLETION, note.as_bytes()).ok();
     }

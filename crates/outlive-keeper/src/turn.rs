@@ -51,13 +51,18 @@ pub(crate) enum Turn {
 /// # Errors
 ///
 /// If no guard can be made.
-pub(crate) fn wait(handed: &mut Handed, launch: &Launch<'_>, common: &Common) -> io::Result<Turn> {
+pub(crate) fn wait(
+    handed: &mut Handed,
+    launch: &Launch<'_>,
+    common: &Common,
+    needed: &[RawFd],
+) -> io::Result<Turn> {
     let custody = common.custody;
     custody.set(Word::Turn, WAITS);
     let starter = handed.starter.as_ref().map(AsRawFd::as_raw_fd);
     let mut kept = shared::open_files();
     loop {
-        if guard::part(custody)? == Part::Successor {
+        if guard::part(custody, needed)? == Part::Successor {
             // A keeper that died before it executed the command has left all that another needs to do it.
             if custody.get(Word::Turn) != WAITS && custody.main().or_else(guard::find_main).is_some() {
                 return Ok(Turn::Successor);
@@ -122,6 +127,7 @@ fn snapshot(launch: &Launch<'_>, guard: Option<ProcessId>) -> Meta {
         started: None,
         started_boot_us: None,
         protocol: SPOKEN,
+        outlive: Some(env!("CARGO_PKG_VERSION").to_owned()),
         containment: None,
         kept: Default::default(),
         paused: false,

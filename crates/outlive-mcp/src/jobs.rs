@@ -48,6 +48,15 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Vec<Job>, Failure> {
     listing.map(|listing| listing.jobs).map_err(|error| Failure::of("cannot list jobs", &error))
 }
 
+/// Lists the wanted jobs of those that the caller sees, the oldest first, with their states.
+pub(crate) fn list_states(
+    call: &Call<'_>,
+    is_wanted: impl FnMut(&Job) -> bool,
+) -> Result<Vec<(Job, State)>, Failure> {
+    let states = call.store.list_states(call.scope.seen(), is_wanted);
+    states.map(|states| states.jobs).map_err(|error| Failure::of("cannot list jobs", &error))
+}
+
 /// Words a failure of the library for an agent: what was not done, why, and what to call next.
 pub(crate) fn failed(call: &Call<'_>, what: &str, error: impl Into<outlive::Failure>) -> Failure {
     let failure = error.into().during(what);
@@ -59,10 +68,11 @@ pub(crate) fn failed(call: &Call<'_>, what: &str, error: impl Into<outlive::Fail
 
 /// Names the live jobs; if there are none, the ended ones.
 pub(crate) fn live_ids(store: &Store, scope: &Scope) -> String {
-    let jobs = store.list(scope.seen()).map(|listing| listing.jobs).unwrap_or_default();
-    let (live, ended): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|job| job.state(store).is_live());
-    let name = |jobs: &[&Job]| {
-        let mut names: Vec<String> = jobs.iter().rev().take(NAMED).map(|job| job.id().to_string()).collect();
+    let jobs = store.list_states(scope.seen(), |_| true).unwrap_or_default().jobs;
+    let (live, ended): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|(_, state)| state.is_live());
+    let name = |jobs: &[(Job, State)]| {
+        let mut names: Vec<String> =
+            jobs.iter().rev().take(NAMED).map(|(job, _)| job.id().to_string()).collect();
         if jobs.len() > NAMED {
             names.push(format!("{} more", jobs.len() - NAMED));
         }

@@ -4,7 +4,17 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use outlive::{SessionName, hash};
+use outlive::{Seat, SessionName, Store, hash};
+
+use crate::profiles::{Isolation, Profile};
+use crate::reply::chain;
+
+/// What the command that started the server has named.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) session: Option<SessionName>,
+    pub(crate) reader: Option<SessionName>,
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
@@ -27,12 +37,58 @@ impl Scope {
     }
 }
 
-/// Returns the reader of this connection: the conversation that the client names, else a new one.
-pub(crate) fn reader() -> SessionName {
-    if let Some(named) = outlive::conversation_of_environment() {
-        return named;
+/// Who a client is: the session of its jobs, and the reader.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) session: SessionName,
+    pub(crate) reader: SessionName,
+    /// Held as long as the connection lives, if the connection is the conversation.
+    pub(crate) seat: Option<Seat>,
+}
+
+/// Determines who a client is. Where it names no conversation, this connection is it, and goes on for those of the same profile and
+/// project that are gone.
+pub(crate) fn identify(store: &Store, options: &Named, profile: &Profile, project: SessionName) -> Identity {
+    let is_private = profile.isolation == Isolation::Conversation && options.session.is_none();
+    let place = options.session.clone().unwrap_or(project);
+    let session_of = |reader: &SessionName| if is_private { reader.clone() } else { place.clone() };
+    let mut named = options.reader.clone().or_else(outlive::conversation_of_environment);
+    if profile.isolation == Isolation::Conversation && !is_private {
+        // A session that was named is shared as it is, and so are its positions.
+        named = named.or_else(|| Some(place.clone()));
     }
-    outlive::reader_name(&format!("mcp-{}", crate::profiles::random_digits(12, 16)))
+    if let Some(reader) = named {
+        return Identity { session: session_of(&reader), reader, seat: None };
+    }
+    let new = connection_name(profile, &place, is_private);
+    let seats = match store.take_seat(&place, profile.name(), new.clone()) {
+        Ok(seats) => seats,
+        Err(error) => {
+            crate::log(&format!("this connection has no seat: {}", chain(&error)));
+            return Identity { session: session_of(&new), reader: new, seat: None };
+        }
+    };
+    let reader = seats.own.name().clone();
+    for gone in seats.free {
+        let name = gone.name();
+        let (old, heir) = ((&session_of(name), name), (&session_of(&reader), &reader));
+        match store.inherit(old, heir).and_then(|()| (profile.inherit)(store, name, &reader)) {
+            Ok(()) => store.remove_seat(gone),
+            // The next new connection tries again.
+            Err(error) => crate::log(&format!("{name} is not inherited: {}", chain(&error))),
+        }
+    }
+    Identity { session: session_of(&reader), reader, seat: Some(seats.own) }
+}
+
+/// Names a new connection. Where its jobs are its own, that is also the name of their session, which people see.
+fn connection_name(profile: &Profile, place: &SessionName, is_private: bool) -> SessionName {
+    let digits = crate::profiles::random_digits(12, 16);
+    if !is_private {
+        return outlive::reader_name(&format!("mcp-{digits}"));
+    }
+    let place: String = place.as_str().chars().take(30).collect();
+    outlive::reader_name(&format!("{place}-{}-{digits}", profile.name()))
 }
 
 /// Returns the session of the project that a directory is in: the same for every server in that project.

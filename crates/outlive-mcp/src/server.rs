@@ -3,10 +3,10 @@
 use std::env::current_dir;
 use std::fs::read_link;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use outlive::{Cancel, Store};
+use outlive::{Cancel, Seat, SessionName, Store};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
     CompleteResult, CompletionInfo, ContentBlock, ErrorData, GetTaskParams, GetTaskResult, Implementation,
@@ -24,7 +24,7 @@ use crate::arguments::{Arguments, shown};
 use crate::jobs::{LONGEST_WAIT_MS, PATIENT_WAIT_MS};
 use crate::reply::{Failure, Reply};
 use crate::resources;
-use crate::scope::{self, Scope};
+use crate::scope::{self, Identity, Named, Scope};
 use crate::stdio::{Outgoing, Stdio};
 use crate::tasks::{self, Begun};
 use crate::tools::Tool;
@@ -56,6 +56,8 @@ pub(crate) struct Server {
     outgoing: Outgoing,
     /// Set at the first call: only then may the server ask the client.
     scope: OnceCell<Arc<Scope>>,
+    /// Held until the connection ends; the next new one may then go on in its place.
+    seat: OnceLock<Seat>,
     /// The directory that it was started in, read at once: it may be gone later.
     here: PathBuf,
     waiting: Arc<Semaphore>,
@@ -71,6 +73,7 @@ impl Server {
             options,
             outgoing,
             scope: OnceCell::new(),
+            seat: OnceLock::new(),
             // If it is gone, a path that does not exist.
             here: current_dir().or_else(|_| read_link("/proc/self/cwd")).unwrap_or_default(),
             waiting: Arc::new(Semaphore::new(WAITING)),
@@ -82,14 +85,28 @@ impl Server {
     async fn scope(&self, context: &RequestContext<RoleServer>) -> Arc<Scope> {
         let found = self.scope.get_or_init(|| async {
             let root = root(context).await;
-            let of_project = || scope::session_of(root.as_deref().unwrap_or(&self.here));
-            let named = self.options.session.clone().or_else(|| self.options.profile.conversation());
-            let session = named.unwrap_or_else(of_project);
-            let reader = self.options.reader.clone().unwrap_or_else(|| self.options.profile.reader(&session));
+            let project = scope::session_of(root.as_deref().unwrap_or(&self.here));
+            let Identity { session, reader, seat } = self.identify(project).await;
+            if let Some(seat) = seat {
+                self.seat.set(seat).ok();
+            }
             let (sees_all, here) = (self.options.all_sessions, self.here.clone());
             Arc::new(Scope { session, sees_all, reader, directory: root, here })
         });
         Arc::clone(found.await)
+    }
+
+    /// Determines who the client is, in a blocking thread: what others left may have to be moved.
+    async fn identify(&self, project: SessionName) -> Identity {
+        let named = Named { session: self.options.session.clone(), reader: self.options.reader.clone() };
+        let (work, profile) = (Arc::clone(&self.work), self.options.profile);
+        let (of, place) = (named.clone(), project.clone());
+        let finding = tokio::task::spawn_blocking(move || scope::identify(&work.store, &of, profile, place));
+        finding.await.unwrap_or_else(|_| {
+            // Only if the server is ending.
+            let session = named.session.unwrap_or(project);
+            Identity { reader: named.reader.unwrap_or_else(|| session.clone()), session, seat: None }
+        })
     }
 
     /// Runs `act` in a blocking thread.

@@ -158,6 +158,15 @@ pub fn read_open(file: &File) -> io::Result<Vec<u8>> {
     read_within(file, LONGEST)
 }
 
+/// As [`read_open`], for a file of at most `limit` bytes.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_open_within(file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    read_within(file, limit)
+}
+
 /// One read for a file that does not change meanwhile: its size is known from the check.
 fn read_within(mut file: &File, limit: u64) -> io::Result<Vec<u8>> {
     use std::io::Read;

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::path::Arg;
 
 use crate::{clock, durable, owner};
 
@@ -31,6 +32,25 @@ impl Stamp {
         Ok(Self::from(&look(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
+    /// Looks at what has a name in an open directory; a symbolic link is not followed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stamp::at`].
+    pub fn in_dir(dir: impl AsFd, name: &str) -> io::Result<Self> {
+        Ok(Self::from(&look(dir, name, AtFlags::SYMLINK_NOFOLLOW)?))
+    }
+
+    /// Returns it as bytes, to be compared with what another program of this build finds.
+    pub fn to_bytes(self) -> [u8; 48] {
+        let mut bytes = [0; 48];
+        bytes[..8].copy_from_slice(&self.device.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.inode.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.born_ns.to_le_bytes());
+        bytes[32..].copy_from_slice(&self.changed_ns.to_le_bytes());
+        bytes
+    }
+
     /// Opens a directory to reach what is in it, as [`durable::open_dir`] does, with its stamp.
     ///
     /// # Errors
@@ -39,7 +59,7 @@ impl Stamp {
     pub fn open_dir(path: &Path) -> io::Result<(OwnedFd, Self)> {
         let dir = durable::open_any_dir(CWD, path)?;
         // One look tells both.
-        let found = look(&dir, Path::new(""), AtFlags::EMPTY_PATH)?;
+        let found = look(&dir, "", AtFlags::EMPTY_PATH)?;
         owner::check_owned(found.stx_uid, found.stx_mode.into(), found.stx_gid)?;
         Ok((dir, Self::from(&found)))
     }
@@ -56,7 +76,7 @@ impl Stamp {
     }
 }
 
-fn look(directory: impl AsFd, path: &Path, flags: AtFlags) -> io::Result<Statx> {
+fn look(directory: impl AsFd, path: impl Arg, flags: AtFlags) -> io::Result<Statx> {
     // Owner and permissions are known with the rest.
     let wanted = StatxFlags::INO
         | StatxFlags::CTIME

@@ -95,12 +95,36 @@ fn a_group_is_waited_for_as_a_whole_or_for_its_first() {
     };
     let (quick, slow) = (start(&mut client, "exit 1"), start(&mut client, "read x; exit 2"));
     let first = client.call("wait", json!({"group": "g"})).ok();
-    assert!(first.text.contains(&quick) && first.header().contains("exit 1"), "{}", first.text);
+    assert!(first.header().contains("1 of 2 ended"), "{}", first.text);
+    assert!(first.text.contains(&format!("[outlive] {quick} failed, exit 1")), "{}", first.text);
     let waiting = client.send_call("wait", json!({"group": "g", "all": true}));
     assert!(!client.is_answered(waiting));
     client.call("send_input", json!({"job": slow, "text": "", "wait_ms": 0})).ok();
     let all = client.tool_answer(waiting).ok();
     assert!(all.text.contains("exit 1") && all.text.contains("exit 2"), "{}", all.text);
+}
+
+/// Each of several jobs has one line, with what it printed below, and no other line tells its end once more.
+#[test]
+fn a_wait_for_several_tells_each_end_once_with_its_output() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let commands = ["echo lint is done", "echo types are done; exit 2", "echo units are done"];
+    let jobs = commands.map(|command| {
+        let command = format!("until [ -e gate ]; do sleep 0.02; done; {command}");
+        client.call("run", json!({"command": command, "background": true})).ok().job()
+    });
+    let waiting = client.send_call("wait", json!({"jobs": jobs, "all": true}));
+    std::fs::write(home.path().join("gate"), "").unwrap();
+    let all = client.tool_answer(waiting).ok();
+    assert_eq!(all.header(), "[outlive] all 3 have ended");
+    for (job, line) in jobs.iter().zip(["lint is done", "types are done", "units are done"]) {
+        assert_eq!(all.text.matches(job.as_str()).count(), 1, "{}", all.text);
+        assert_eq!(all.text.matches(line).count(), 1, "{}", all.text);
+    }
+    assert!(all.text.len() < 300, "{} bytes: {}", all.text.len(), all.text);
+    let next = client.call("list_jobs", json!({})).ok();
+    assert!(!next.text.contains("since your last call"), "{}", next.text);
 }
 
 /// Without jobs, the next thing that happens to any job of the session is told, and of no other.

@@ -161,6 +161,59 @@ fn a_window_that_keeps_the_size_can_be_fitted() {
     home.run(["kill", &job]).ok();
 }
 
+/// The program draws in two corners, and goes from one to the other at each line. Styles and the title come back with the screen.
+#[test]
+fn a_small_window_follows_the_cursor_and_a_large_one_shows_all() {
+    let home = Home::new();
+    let draws = "stty -echo; printf '\\033]2;corners\\007\\033[2J'; while :; do printf '\\033[40;90H\\033[31mfar corner\\033[0m'; read -r line; printf '\\033[1;1Hnear corner'; read -r line; done";
+    let job = start(&home, &["--size", "100x40"], draws);
+    home.wait_for_output(&job, "far corner");
+    let tmux = Tmux::open(&home, 120, 50);
+    tmux.tell(&["new-session", "-d", "-x", "50", "-y", "12", "-s", "two", "bash --norc --noprofile"]);
+    tmux.greet("two");
+    for window in ["one", "two"] {
+        tmux.outlive(window, &format!("attach --size fixed {job}"));
+        tmux.shows(window, "far corner");
+    }
+    tmux.line("two", "");
+    tmux.shows("two", "near corner");
+    assert!(!tmux.screen("two").contains("far corner"), "{}", tmux.screen("two"));
+    tmux.shows("one", "near corner");
+    // The window without the job around it is left empty.
+    let rows: Vec<String> = tmux.screen("one").lines().map(str::to_owned).collect();
+    assert!(rows[39].ends_with("far corner") && rows[40..].iter().all(String::is_empty), "{rows:#?}");
+    // What is left and attached to again is as it was, with its styles; a window that is closed leaves the other one alone.
+    tmux.tell(&["kill-session", "-t", "two"]);
+    until("one viewer is left", || viewers(&home).len() == 1);
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+    tmux.shows("one", "goes on");
+    tmux.line("one", "clear");
+    tmux.outlive("one", &format!("attach {job}"));
+    tmux.shows("one", "near corner");
+    let styled = tmux.tell(&["capture-pane", "-p", "-e", "-t", "one"]);
+    assert!(styled.contains("\x1b[31mfar corner"), "{styled:?}");
+    assert_eq!(tmux.tell(&["display-message", "-p", "-t", "one", "#{pane_title}"]), "corners\n");
+    assert_eq!(home.json(["screen", &job])["size"], "120x50", "the one window leads");
+    home.run(["kill", &job]).ok();
+}
+
+#[test]
+fn a_window_that_is_resized_resizes_the_job() {
+    let home = Home::new();
+    let job = start(&home, &[], ECHOES);
+    home.wait_for_output(&job, "40 120");
+    let tmux = Tmux::open(&home, 80, 20);
+    tmux.outlive("one", &format!("attach {job}"));
+    tmux.shows("one", "20 80");
+    for (columns, rows) in [("70", "15"), ("90", "30"), ("30", "5")] {
+        tmux.tell(&["resize-window", "-t", "one", "-x", columns, "-y", rows]);
+        tmux.shows("one", &format!("{rows} {columns}"));
+    }
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
+    tmux.shows("one", "goes on");
+    home.run(["kill", &job]).ok();
+}
+
 /// Both windows are of one tmux, which makes a buffer of all that is copied.
 #[test]
 fn what_is_copied_comes_to_the_window_that_leads() {
@@ -201,6 +254,7 @@ fn a_viewer_that_is_ended_leaves_the_window_as_it_was() {
     home.wait_for_output(&job, "40 120");
     let tmux = Tmux::open(&home, 80, 20);
     let before = tmux.modes("one");
+    tmux.line("one", "stty -g > before");
     for signal in ["TERM", "HUP"] {
         tmux.tell(&["send-keys", "-t", "one", "clear", "Enter"]);
         tmux.outlive("one", &format!("attach {job} & wait $!"));
@@ -210,6 +264,8 @@ fn a_viewer_that_is_ended_leaves_the_window_as_it_was() {
         viewers(&home).into_iter().for_each(|viewer| outlive_tests::signal(viewer, signal));
         tmux.shows("one", "goes on");
         assert_eq!(tmux.modes("one"), before, "{signal}");
+        tmux.line("one", &format!("stty -g | cmp - before && echo same after {signal}"));
+        tmux.shows("one", &format!("\nsame after {signal}"));
     }
     assert_eq!(home.show(&job)["status"], "running");
     home.run(["kill", &job]).ok();

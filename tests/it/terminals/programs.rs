@@ -318,36 +318,30 @@ fn fzf_below_the_prompt() {
     });
 }
 
-/// As prompts in Go and Rust do: raw, one question, and no time limit.
+/// A survey of a library in Rust, which asks for the cursor before each question, and fails where it is not told.
 #[test]
-fn a_prompt_that_asks_for_the_cursor() {
-    with("python3", User::Myself, |session| {
-        let program = session.home.path().join("ask.py");
-        std::fs::write(&program, ASKS_FOR_CURSOR).unwrap();
-        session.start("echo one; echo two; python3 ask.py");
-        session.shows("\nName at 3,1:\n");
-        session.press("\"me\" Enter");
-        session.shows("\nhello me\n");
+fn a_survey_that_asks_for_the_cursor() {
+    let built =
+        outlive_tests::binary("outlive").ancestors().nth(2).map(|target| target.join("survey/debug/survey"));
+    let Some(survey) = built.filter(|survey| survey.exists()) else {
+        lacks("tests/survey, which ./test builds");
+        return;
+    };
+    with("sh", User::Myself, |session| {
+        session.start(&format!("echo one; echo two; exec {}", survey.display()));
+        session.shows("\none\ntwo\n? Project name");
+        session.press("\"hello\" BSpace \"p\" Enter");
+        session.shows("? Language");
+        session.press("Down Down Enter");
+        session.shows("? Make it");
+        session.press("y Enter");
+        session.shows("\nmade: hellp in Rust, true\n");
         assert_eq!(session.ends(), 0);
+        let printed = session.home.run(["logs", "--raw", &session.job]).ok().stdout;
+        let questions = printed.windows(4).filter(|bytes| bytes == b"\x1b[6n").count();
+        assert!(questions >= 3, "it asked for the cursor {questions} times");
     });
 }
-
-const ASKS_FOR_CURSOR: &str = r#"
-import os, tty, termios
-before = termios.tcgetattr(0)
-tty.setraw(0)
-os.write(1, b"\x1b[6n")
-answer = b""
-while not answer.endswith(b"R"):
-    answer += os.read(0, 1)
-place = answer[2:-1].decode().replace(";", ",")
-os.write(1, f"Name at {place}: ".encode())
-name = b""
-while not name.endswith(b"\r"):
-    name += os.read(0, 1)
-termios.tcsetattr(0, termios.TCSANOW, before)
-print("\nhello", name[:-1].decode())
-"#;
 
 /// A process of another user, which the front end may not look into.
 #[test]
@@ -374,5 +368,45 @@ fn su_to_root() {
         assert_eq!(session.ends(), 1);
         assert!(!session.screen().contains("not the"), "a password is not shown");
         until("nothing is left", || session.home.keepers().is_empty());
+    });
+}
+
+/// The accounts and rules of a machine on which `ada` may do everything, after her password.
+const SUDOERS: &str = r#"set -e
+cat /etc/passwd - > passwd <<< "ada:x:64999:64999::/:/bin/sh"
+cat /etc/shadow - > shadow <<< "ada:$(perl -e 'print crypt("sesame", q($6$salt$))'):20000:0:99999:7:::"
+echo 'ada ALL=(ALL) ALL' > sudoers
+chmod 400 shadow sudoers
+for file in passwd shadow sudoers; do mount --bind "$file" "/etc/$file"; done
+export LC_ALL=C
+exec setpriv --reuid 64999 --regid 64999 --clear-groups sudo -k -u nobody id -un
+"#;
+
+/// It has rights of its own, asks for a password in a mode of its own, and becomes a third user. The accounts are those of a mount
+/// namespace, so nothing of the machine is changed.
+#[test]
+fn sudo_as_another_user() {
+    let Some(User::Nobody) = User::all().pop() else { return };
+    let may_mount = Command::new("unshare").args(["--mount", "true"]).output();
+    if !may_mount.is_ok_and(|done| done.status.success()) {
+        lacks("a mount namespace");
+        return;
+    }
+    with("sudo", User::Myself, |session| {
+        let script = session.home.path().join("sudo.sh");
+        std::fs::write(&script, SUDOERS).unwrap();
+        session.start("unshare --mount bash sudo.sh");
+        session.shows("[sudo] password for ada:");
+        until("it is known to ask for a password", || {
+            session.home.show(&session.job)["awaits"]["kind"] == "password"
+        });
+        session.press("\"wrong\" Enter");
+        session.shows("Sorry, try again.");
+        session.shows_any(&["again.\n[sudo] password for ada:"]);
+        session.press("\"sesame\" Enter");
+        session.shows("\nnobody\n");
+        assert_eq!(session.ends(), 0);
+        let printed = String::from_utf8(session.home.logs(&session.job)).unwrap();
+        assert!(!printed.contains("sesame") && !printed.contains("wrong"), "no password is recorded");
     });
 }

@@ -7,6 +7,7 @@ mod looking;
 mod options;
 mod project;
 mod run;
+mod serving;
 mod sessions;
 mod upkeep;
 mod values;
@@ -22,8 +23,9 @@ pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Res
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
 pub(crate) use self::run::Run;
+pub(crate) use self::serving::{Open, Serve, Token};
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe};
+pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe, Rows, Upgrade};
 pub(crate) use self::values::Timeout;
 pub(crate) use self::waiting::Wait;
 
@@ -113,6 +115,10 @@ pub(crate) enum Verb {
     Status(Status),
     Why(Why),
     Events(Events),
+    Open(Open),
+    Serve(Serve),
+    #[command(subcommand)]
+    Token(Token),
     Mcp(Mcp),
     #[command(subcommand)]
     Session(Session),
@@ -126,6 +132,7 @@ pub(crate) enum Verb {
     Gc,
     Deliver(Deliver),
     Doctor(Doctor),
+    Upgrade(Upgrade),
     Setup(Setup),
     /// Print the completion script of a shell; `outlive setup shell` installs it
     Completions {
@@ -134,7 +141,7 @@ pub(crate) enum Verb {
     },
     /// Print help on a verb, or a guide
     #[command(
-        after_help = "Guides: agents, clients, configuration, containment, inbox, output-forms, projects, recovery, scripts, sessions, \
+        after_help = "Guides: agents, clients, configuration, containment, inbox, output-forms, projects, recovery, scripts, serve, sessions, \
     terminals, waking-agents, whose-store."
     )]
     Help {
@@ -170,6 +177,9 @@ pub(crate) enum Verb {
     /// Look whether a job is ready, in the background
     #[command(hide = true)]
     Probe(Probe),
+    /// Print the screen of a job's terminal as it changes, for the HTTP server
+    #[command(hide = true)]
+    Rows(Rows),
     /// Print a page of the reference
     #[command(hide = true)]
     Reference {

@@ -207,13 +207,8 @@ impl<'a> Line<'a> {
     /// Lists the jobs that are seen, the newest first, those that live before those that ended.
     fn jobs(&self) -> Vec<(Job, State)> {
         let Some(store) = self.store() else { return Vec::new() };
-        let listed = store.list(self.session.as_ref()).map(|listing| listing.jobs).unwrap_or_default();
-        let with_state = |job: Job| {
-            let state = job.state(&store);
-            (job, state)
-        };
-        let mut jobs: Vec<_> =
-            listed.into_iter().rev().map(with_state).filter(|(_, state)| !state.is_removed()).collect();
+        let listed = store.list_states(self.session.as_ref(), |_| true).unwrap_or_default().jobs;
+        let mut jobs: Vec<_> = listed.into_iter().rev().filter(|(_, state)| !state.is_removed()).collect();
         jobs.sort_by_key(|(_, state)| !state.is_live());
         jobs
     }

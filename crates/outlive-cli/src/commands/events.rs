@@ -4,10 +4,7 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{
-    AwaitedKind, EventKind, Events, Excerpt, JobObject, Numbered, OrNewer, SessionName, Status, Timestamp,
-    signal_name,
-};
+use outlive::{EventObject, Events, Numbered, OrNewer, SessionName, Timestamp, signal_name};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
@@ -24,30 +21,6 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// How often to look for keepers that were killed: no event is written for that.
 const RECONCILE_EVERY: Duration = Duration::from_secs(5);
-
-/// How much of the output an ending comes with.
-const TAIL: usize = 240;
-
-#[derive(Serialize)]
-struct EventObject<'a> {
-    seq: u64,
-    session: &'a SessionName,
-    event: &'a OrNewer<EventKind>,
-    job: &'a outlive::JobId,
-    at: String,
-    status: Option<&'a OrNewer<Status>>,
-    exit_code: Option<i32>,
-    signal: Option<String>,
-    /// Of an ending, while the job is in the store.
-    cause: Option<String>,
-    limit: Option<&'a str>,
-    /// What it waits for.
-    awaits: Option<&'a OrNewer<AwaitedKind>>,
-    /// Where a job that is ready answers.
-    url: Option<&'a str>,
-    /// The end of the output; of an ending, while the job is in the store.
-    tail: Option<String>,
-}
 
 /// Stands for events that are no longer kept, or damaged.
 #[derive(Serialize)]
@@ -152,39 +125,17 @@ fn wait(readings: &[Reading], may_be_more_sessions: bool) -> io::Result<()> {
     poll(&mut fds, Some(if is_pushed { RECONCILE_EVERY } else { EVERY })).map(|_| ())
 }
 
-/// What the job itself has to say of its end, while it is in the store.
-fn derived(context: &Context, numbered: &Numbered) -> Option<(JobObject, String)> {
-    let event = &numbered.event;
-    let job = context.store.find_exactly(&event.job, event.nonce).filter(|_| event.is_end())?;
-    let object = JobObject::new(&job, &job.state(&context.store));
-    Some((object, Excerpt::of(&job, 0, TAIL).tail))
-}
-
 fn json(object: &impl Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(object).map_err(|error| Failure::other("events", &error))?;
     Ok(json + "\n")
 }
 
 pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered) -> Result<String, Failure> {
-    let Numbered { seq, event } = numbered;
-    let (object, tail) = derived(context, numbered).unzip();
+    let object = EventObject::new(&context.store, session, numbered);
     if context.is_json {
-        return json(&EventObject {
-            seq: *seq,
-            session,
-            event: &event.event,
-            job: &event.job,
-            at: event.at.to_string(),
-            status: event.status.as_ref(),
-            exit_code: event.exit_code,
-            signal: event.signal.map(signal_name),
-            cause: object.and_then(|object| object.cause),
-            limit: event.limit.as_deref(),
-            awaits: event.awaits.as_ref(),
-            url: event.url.as_deref(),
-            tail,
-        });
+        return json(&object);
     }
+    let event = &numbered.event;
     let mut more =
         match (event.status.as_ref().map(OrNewer::word), event.exit_code, event.signal, &event.limit) {
             (_, _, _, Some(limit)) => format!(" {limit}"),
@@ -200,11 +151,11 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
         more += &format!(" {}", one_line(url));
     }
     // A natural end is told by the rest.
-    if let Some(cause) = object.and_then(|object| object.cause).filter(|cause| cause != "natural") {
+    if let Some(cause) = object.cause.filter(|cause| cause != "natural") {
         more += &format!(" ({cause})");
     }
     let whose = if context.session.is_none() { format!("{session} ") } else { String::new() };
-    let tail = outlive::quoted(tail.as_deref().unwrap_or_default());
+    let tail = outlive::quoted(object.tail.as_deref().unwrap_or_default());
     let at = local_time::shown_exactly(event.at);
     Ok(format!("{at} {whose}{} {}{more}\n{tail}", event.job, event.event.word()))
 }

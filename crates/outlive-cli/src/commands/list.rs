@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -72,8 +73,9 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
     if arguments.watch {
         return watch(context, arguments);
     }
-    let mut jobs = listed(context, arguments)?;
-    for listed in &jobs {
+    // Never freed: the program ends right after, and the kernel is quicker at it.
+    let mut jobs = ManuallyDrop::new(listed(context, arguments)?);
+    for listed in jobs.iter() {
         if !listed.state.newer.is_empty() {
             note(&format!("outlive: warning: {} {NEWER}", listed.job.id()));
         }
@@ -113,7 +115,11 @@ fn refuse_unknown(context: &Context, session: &SessionName) -> Result<(), Failur
 }
 
 fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
-    let listing = context.list("list")?;
+    let session = context.session.as_ref();
+    let listing = context
+        .store
+        .list_states(session, |job| arguments.filters.fits(job))
+        .map_err(|error| Failure::other("list", &error))?;
     // The session of a damaged job is not known, so a list of one session leaves it out.
     for damaged in listing.damaged.iter().filter(|_| context.session.is_none() && !arguments.watch) {
         let name = one_line(&damaged.name.to_string_lossy());
@@ -126,8 +132,7 @@ fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
         });
     }
     let mut listeners = Listeners::new();
-    let jobs = listing.jobs.into_iter().filter(|job| arguments.filters.fits(job)).filter_map(|job| {
-        let mut state = job.state(&context.store);
+    let jobs = listing.jobs.into_iter().filter_map(|(job, mut state)| {
         context.store.probe_in_passing(&job, &state);
         context.store.look_at_question(&job, &mut state);
         let is_listed = !state.is_removed()
@@ -211,6 +216,8 @@ fn watch(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
             poll::readable(interrupt, Some(WATCH)).map_err(|error| Failure::other("list", &error))?;
         }
     }
+    // The terminal has shown `^C` where the shell's prompt comes.
+    print("\r\x1b[K");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -20,6 +20,7 @@ mod man;
 mod mcp;
 mod next_run;
 mod on_exit;
+mod open;
 mod overview;
 mod pause;
 mod play;
@@ -29,17 +30,22 @@ mod remove;
 mod resize;
 mod restart;
 mod resume;
+mod rows;
 mod run;
 mod screen;
 mod send;
+mod serve;
 mod session;
 mod setup;
 mod show;
+mod token;
 mod top;
+mod upgrade;
 mod version;
 mod wait;
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use outlive::{Code, Job, Lease, Listing, SessionName, SpareKeeper, Store};
@@ -156,6 +162,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     if let Some(Verb::Mcp(mcp)) = arguments.verb {
         return mcp::run(store, &mcp, arguments.common.session, arguments.common.reader);
     }
+    if let Some(Verb::Serve(serve)) = arguments.verb {
+        return serve::run(store, &serve, arguments.common.json);
+    }
     if let Some(Verb::Top(top)) = arguments.verb {
         return top::run(store, top, arguments.common.session);
     }
@@ -171,7 +180,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     let Some(verb) = arguments.verb else { return overview::run(&context) };
     match verb {
         Verb::Run(run) => run::run(&context, *run),
-        Verb::List(list) => list::run(&context, &list),
+        // What it knows of the jobs is not freed one by one, nor their files closed.
+        Verb::List(list) => list::run(&ManuallyDrop::new(context), &list),
         Verb::Show(show) => show::run(&context, &show),
         Verb::Logs(logs) => logs::run(&context, &logs),
         Verb::Screen(screen) => screen::run(&context, &screen),
@@ -192,6 +202,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Status(status) => project::status::run(&context, &status),
         Verb::Why(why) => project::why::run(&context, &why),
         Verb::Converge(converge) => project::converge::run(&context, &converge),
+        Verb::Open(open) => open::run(&context, &open),
+        Verb::Token(token) => token::run(&context, token),
         Verb::Events(events) => events::run(&context, &events),
         Verb::Session(session) => session::run(&context, session),
         Verb::Inbox(inbox) => inbox::run(&context, &inbox),
@@ -199,8 +211,11 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Gc => gc::run(&context),
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
+        Verb::Upgrade(upgrade) => upgrade::run(&context, &upgrade),
+        Verb::Rows(rows) => rows::run(&context, &rows),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
+        | Verb::Serve(_)
         | Verb::Top(_)
         | Verb::Complete(_)
         | Verb::Completions { .. }

@@ -5,12 +5,9 @@ use std::process::ExitCode;
 
 use outlive::duration::{format_duration, format_size};
 use outlive::{
-    Enforcement, Job, JobObject, JobOption, JobOptions, LimitsObject, Listeners, NEWER, OPTIONS, OnExit,
-    OnExitState, OptionKind, OrNewer, Port, Process, Source, State, Stdin, Survival, Survivors, Usage,
-    Webhook, WebhookState,
+    Enforcement, JobDetails, JobObject, JobOptions, LimitsObject, NEWER, OPTIONS, OnExit, OnExitState,
+    OrNewer, Port, Process, Source, State, Usage, Webhook, WebhookState,
 };
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::args::Show;
 use crate::commands::Context;
@@ -20,44 +17,12 @@ use crate::render::{
     Rows, colour, counted, is_coloured, note, one_line, port_list, print, print_json, survival, table, width,
 };
 
-/// The job object, and what only `show` tells.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    job: &'a JobObject,
-    argv: Vec<String>,
-    stdin: OrNewer<Stdin>,
-    timeout_ms: Option<u64>,
-    grace_ms: u64,
-    output_cap_bytes: Option<u64>,
-    survivors: String,
-    /// What the declarations of options say that is shown without more.
-    #[serde(flatten)]
-    options: BTreeMap<&'static str, Value>,
-    env_set: BTreeMap<String, String>,
-    env_unset: &'a [String],
-    keeper_pid: Option<i32>,
-    guard_pid: Option<i32>,
-    closed_at: Option<String>,
-    on_exit: Option<OnExit>,
-    webhook: Option<Webhook>,
-    survives: Survival,
-    directory: String,
-    usage: Usage,
-    /// None: not known.
-    ports: Option<Vec<Port>>,
-    /// None: not known.
-    processes: Option<Vec<Process>>,
-    warnings: Vec<String>,
-}
-
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
     let mut state = job.state(&context.store);
     context.store.look_for_input_wait(&job, &mut state);
     context.store.probe_in_passing(&job, &state);
-    let object = JobObject::new(&job, &state);
-    let mut shown = shown(context, &job, &state, &object, arguments.show_env);
+    let mut shown = JobDetails::new(&context.store, &job, &state, arguments.show_env);
     if !state.newer.is_empty() {
         shown.warnings.push(format!("{} {NEWER} (not understood: {})", job.id(), state.newer.join(", ")));
     }
@@ -85,53 +50,8 @@ pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-fn shown<'a>(
-    context: &Context,
-    job: &'a Job,
-    state: &State,
-    object: &'a JobObject,
-    show_env: bool,
-) -> Shown<'a> {
-    let mut listeners = Listeners::new();
-    let tree = job.tree(&context.store, state);
-    let usage = job.usage(state, tree.as_ref());
-    let spec = job.spec();
-    let options = &spec.options;
-    let value = |value: &str| if show_env { value.to_owned() } else { "***".to_owned() };
-    let is_kept = state.is_live() && !state.is_orphaned();
-    let [keeper, guard] = state.meta.as_ref().map_or([None; 2], |meta| [meta.keeper, meta.guard]);
-    Shown {
-        job: object,
-        argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
-        stdin: spec.newer.get("stdin").cloned().map_or(options.stdin.into(), OrNewer::Newer),
-        timeout_ms: options.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
-        grace_ms: options.grace_ms,
-        output_cap_bytes: options.output_cap_bytes,
-        survivors: spec.newer_word("survivors").unwrap_or_else(|| Survivors::format(&options.survivors)),
-        options: shown_options().map(|option| (option.name, option.json(options))).collect(),
-        env_set: spec.env_set.iter().map(|(name, text)| (name.clone(), value(&text.to_lossy()))).collect(),
-        env_unset: &spec.env_unset,
-        keeper_pid: keeper.filter(|_| is_kept).map(|keeper| keeper.pid),
-        guard_pid: guard.filter(|_| is_kept).map(|guard| guard.pid),
-        closed_at: state.closed.map(|closed| closed.closed.to_string()),
-        on_exit: job.on_exit(state),
-        webhook: job.webhook(&context.store, state),
-        survives: Survival::here(),
-        directory: job.path().display().to_string(),
-        ports: tree.as_ref().map(|tree| tree.ports(&mut listeners)),
-        processes: tree.as_ref().map(|tree| tree.processes(&mut listeners)),
-        warnings: job.warnings(state, &usage),
-        usage,
-    }
-}
-
-/// Lists the options of which nothing is shown but what was decided.
-fn shown_options() -> impl Iterator<Item = &'static JobOption> {
-    OPTIONS.iter().filter(|option| option.surfaces.in_show)
-}
-
-fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
-    let job = shown.job;
+fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
+    let job = &shown.job;
     let status = state.words().replace('_', " ");
     let mut rows = Rows::default();
     rows.add("job", Some(job.job.to_string()));
@@ -167,7 +87,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     rows.add("containment", job.containment.as_ref().map(OrNewer::word));
     rows.add("limits", job.limits.iter().flat_map(limit_lines));
     rows.add("survivors", Some(&shown.survivors));
-    for option in shown_options() {
+    for option in OPTIONS.iter().filter(|option| option.surfaces.in_show) {
         let (text, default) = (option.text(options), option.text(&JobOptions::default()));
         rows.add(option.name, Some(text).filter(|text| *text != default));
     }
@@ -183,7 +103,7 @@ fn text(state: &State, shown: &Shown<'_>, options: &JobOptions) -> String {
     for (name, value) in &shown.env_set {
         rows.add("env", Some(format!("{name}={value}")));
     }
-    for name in shown.env_unset {
+    for name in &shown.env_unset {
         rows.add("unset", Some(name));
     }
     // What has ended has nothing to survive.

@@ -1,6 +1,7 @@
 //! What is on disk, file by file, as `docs/on-disk-format.md` says.
 
 pub mod awaits;
+pub mod cache;
 pub mod checksum;
 pub mod containment;
 pub mod event;

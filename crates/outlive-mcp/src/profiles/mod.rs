@@ -12,7 +12,7 @@ mod native;
 mod neovate;
 mod own;
 
-use outlive::{Job, Output, SessionName, State, Status, Timestamp};
+use outlive::{Job, Output, SessionError, SessionName, State, Status, Store, Timestamp};
 use serde_json::{Map, Value};
 
 pub(crate) use self::own::{Expiry, find, is_answered, is_own, sweep};
@@ -30,6 +30,8 @@ pub struct Profile {
     pub(crate) instructions: &'static str,
     pub(crate) tools: &'static [&'static Tool],
     pub(crate) isolation: Isolation,
+    /// Passes on what a connection that is gone had beside its own session.
+    pub(crate) inherit: fn(&Store, gone: &SessionName, heir: &SessionName) -> Result<(), SessionError>,
     pub(crate) notices: NoticeStyle,
     /// When it removes its ended jobs; none: the store does.
     pub(crate) expiry: Option<Expiry>,
@@ -40,7 +42,7 @@ pub struct Profile {
 pub(crate) enum Isolation {
     /// The project's.
     Project,
-    /// The conversation's, where the client's environment names one, else the project's.
+    /// The conversation's: the one that the client names, else this connection.
     Conversation,
 }
 
@@ -97,23 +99,6 @@ impl Profile {
     pub(crate) fn arguments(&self, tool: &'static Tool, values: Map<String, Value>) -> Arguments {
         let read = if self.name == native::PROFILE.name { Arguments::as_meant } else { Arguments::new };
         read(tool, values)
-    }
-
-    /// Returns the session of the conversation, if this profile separates conversations and the client's environment names one.
-    pub(crate) fn conversation(&self) -> Option<SessionName> {
-        match self.isolation {
-            Isolation::Project => None,
-            Isolation::Conversation => outlive::conversation_of_environment(),
-        }
-    }
-
-    /// Returns the reader of a session: the conversation that the client's environment names. Without one it is the session where
-    /// that stands for the conversation, so that the next connection is told what the last was not; else the connection.
-    pub(crate) fn reader(&self, session: &SessionName) -> SessionName {
-        match (self.isolation, self.conversation()) {
-            (Isolation::Conversation, None) => session.clone(),
-            _ => crate::scope::reader(),
-        }
     }
 
     /// Tells of a failure in the profile's own form.

@@ -9,6 +9,7 @@ pub(crate) static PROFILE: Profile = Profile {
     instructions: INSTRUCTIONS,
     tools: &TOOLS,
     isolation: Isolation::Project,
+    inherit: |_, _, _| Ok(()),
     notices: NoticeStyle::Lines,
     expiry: None,
 };

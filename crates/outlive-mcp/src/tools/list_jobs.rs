@@ -41,10 +41,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let status = call.arguments.word("status", &STATUS)?.unwrap_or("all");
     let (ports, usage) = (call.arguments.flag("ports")?, call.arguments.flag("usage")?);
     let mut jobs: Vec<(Job, State)> = Vec::new();
-    for job in
-        jobs::list(call)?.into_iter().filter(|job| group.is_none() || job.spec().options.group == group)
-    {
-        let mut state = job.state(call.store);
+    let is_member = |job: &Job| group.is_none() || job.spec().options.group == group;
+    for (job, mut state) in jobs::list_states(call, is_member)? {
         call.store.look_at_question(&job, &mut state);
         let is_wanted = match status {
             "all" => true,

@@ -155,9 +155,7 @@ fn report(call: &mut Call<'_>, job: Job, from: u64) -> Result<Reply, Failure> {
     if let Some(question) = question {
         reply = reply.footer(question);
     } else if !has_ended {
-        reply = reply.footer(format!(
-            "it goes on: wait jobs=[\"{id}\"] for its end; read_output job={id} for what is new"
-        ));
+        reply = reply.footer(format!("it goes on; for its end: wait jobs=[\"{id}\"]"));
     } else if state.is_lingering() {
         reply = reply.footer(format!("processes that it started go on: kill job={id} ends them"));
     }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::read_output::{answer, pattern, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool, servers};
 use crate::jobs::{self, summary};
-use crate::reading::{Selection, show};
+use crate::reading::{Room, Selection, show};
 use crate::reply::{Failure, Reply, push_line, push_own_line, quoted};
 
 const FOR: [&str; 7] = ["exit", "ready", "match", "port", "idle", "input", "event"];
@@ -41,6 +41,9 @@ pub(crate) static TOOL: Tool = Tool {
 
 /// The longest that a task or an idle job is waited for, in milliseconds: a day.
 pub(crate) const LONGEST: u64 = 86_400_000;
+
+/// How many bytes of output each of several ended jobs has at least.
+const LEAST: usize = 300;
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let longest_ms = call.longest_ms;
@@ -193,6 +196,7 @@ fn tell(
     let header = match &result.reason {
         WaitReason::Timeout if jobs.is_empty() => format!("nothing has happened{waited}"),
         WaitReason::Timeout => format!("not yet{waited}: {what}"),
+        WaitReason::Exit if result.is_reached && jobs.len() > 1 => ends(&result.states),
         WaitReason::Exit if result.is_reached => what,
         WaitReason::Exit => format!("ended before what was waited for: {what}"),
         WaitReason::Ready(_) | WaitReason::Http(_) => what,
@@ -224,12 +228,6 @@ fn tell(
     if let Some(line) = result.reason.line() {
         push_line(&mut reply.body, &text(line));
     }
-    // With several jobs, a line for each.
-    if jobs.len() > 1 {
-        for (job, state) in jobs.iter().zip(&result.states) {
-            push_own_line(&mut reply.body, &summary(job, state));
-        }
-    }
     let live = jobs.iter().zip(&result.states).filter(|(_, state)| !state.status.has_ended());
     let ids: Vec<String> = live.map(|(job, _)| format!("\"{}\"", job.id())).collect();
     reply.is_pending = result.can_still_come;
@@ -239,12 +237,51 @@ fn tell(
             given(call, &["all", "for", "pattern", "fail_pattern", "port", "idle_ms", "timeout_ms"]);
         reply = reply.footer(format!("jobs go on; call it again: wait{jobs}{conditions}"));
     }
-    // The end of the deciding job comes with its unread output.
-    if let Some(at) = decided.filter(|&at| result.states[at].status.has_ended()) {
-        return with_output(call, jobs.swap_remove(at), &result.states[at], reply);
+    if jobs.len() > 1 {
+        return with_each(call, jobs, &result.states, reply);
     }
-    let with_states = jobs.into_iter().zip(&result.states);
-    Ok(with_states.fold(reply, |reply, (job, state)| jobs::delivers(call, reply, job, state)))
+    match jobs.pop() {
+        Some(job) if result.states[0].status.has_ended() => with_output(call, job, &result.states[0], reply),
+        Some(job) => Ok(jobs::delivers(call, reply, job, &result.states[0])),
+        None => Ok(reply),
+    }
+}
+
+/// Says how many of several jobs have ended.
+fn ends(states: &[State]) -> String {
+    let ended = states.iter().filter(|state| state.status.has_ended()).count();
+    match ended == states.len() {
+        true => format!("all {ended} have ended"),
+        false => format!("{ended} of {} ended", states.len()),
+    }
+}
+
+/// Adds a line for each of several jobs, and below it the unread output of one that has ended: its end is told here, and once.
+fn with_each(
+    call: &mut Call<'_>,
+    jobs: Vec<Job>,
+    states: &[State],
+    mut reply: Reply,
+) -> Result<Reply, Failure> {
+    let room = call.room()?;
+    let ended = states.iter().filter(|state| state.status.has_ended()).count().max(1);
+    let share = Room { whole: (room.whole / ended).max(LEAST), cut: (room.cut / ended).max(LEAST) };
+    for (job, state) in jobs.into_iter().zip(states) {
+        let summary = summary(&job, state);
+        if !state.status.has_ended() {
+            push_own_line(&mut reply.body, &summary);
+            continue;
+        }
+        let of_job = unread(call, job, state, summary, share)?;
+        push_own_line(&mut reply.body, &of_job.header);
+        reply.body.push_str(&of_job.body);
+        for footer in &of_job.footers {
+            push_own_line(&mut reply.body, footer);
+        }
+        reply.delivered.extend(of_job.delivered);
+        reply.after.extend(of_job.after);
+    }
+    Ok(reply)
 }
 
 /// Repeats parameters of the call as they were given.
@@ -255,21 +292,27 @@ fn given(call: &Call<'_>, names: &[&str]) -> String {
 
 /// Adds the unread output of a job that has ended.
 fn with_output(call: &mut Call<'_>, job: Job, state: &State, reply: Reply) -> Result<Reply, Failure> {
-    let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
     let mut room = call.room()?;
     room.whole = room.whole.saturating_sub(reply.body.len()).max(room.cut);
+    let mut with = unread(call, job, state, reply.header, room)?;
+    with.body = reply.body + &with.body;
+    with.footers.extend(reply.footers);
+    Ok(with)
+}
+
+/// Answers with the unread output of a job that has ended, and with its end.
+fn unread(call: &Call<'_>, job: Job, state: &State, header: String, room: Room) -> Result<Reply, Failure> {
+    let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
     let selection = Selection::after(cursor, room, false);
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output".to_owned() };
     let end = shown.end;
-    let mut with = answer(&job, format!("{}; {lines}", reply.header), shown, "");
-    with.footers.extend(servers::port_conflict(call, &job, &with.body));
+    let mut reply = answer(&job, format!("{header}; {lines}"), shown, "");
+    reply.footers.extend(servers::port_conflict(call, &job, &reply.body));
     if state.status == Status::Completed {
-        with.footers.extend(servers::pipeline(&job.spec().command_line()));
+        reply.footers.extend(servers::pipeline(&job.spec().command_line()));
     }
-    with.body = reply.body + &with.body;
-    with.footers.extend(reply.footers);
-    Ok(jobs::delivers_output(call, with, job, state, Some((None, end))))
+    Ok(jobs::delivers_output(call, reply, job, state, Some((None, end))))
 }
 
 fn text(line: &Line) -> String {

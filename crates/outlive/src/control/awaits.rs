@@ -20,10 +20,13 @@ const PROMPT_BYTES: usize = 300;
 
 /// The input that a job waits for, for scripts and people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AwaitedObject {
     /// A line, a password, or keys.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub kind: AwaitedKind,
     /// How it is known.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub known: KnownBy,
     /// When the keeper saw it first.
     pub since: String,

@@ -35,6 +35,7 @@ pub struct Tree {
 
 /// A process of a job.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Process {
     /// Process id.
     pub pid: i32,
@@ -43,6 +44,7 @@ pub struct Process {
     /// The command line, quoted for a shell.
     pub command: String,
     /// The kernel's letter for the state: R, S, D, T.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub state: char,
     /// Processor time of this process alone; none if it has just ended.
     pub cpu_ms: Option<u64>,
@@ -54,6 +56,7 @@ pub struct Process {
 
 /// A port that a process listens on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Port {
     /// The port number.
     pub port: u16,

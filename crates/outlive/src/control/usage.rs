@@ -16,6 +16,7 @@ use crate::job::state::State;
 /// Origin of the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Source {
     /// The kernel's count for the whole job, complete.
     Cgroup,
@@ -27,6 +28,7 @@ pub enum Source {
 
 /// Resource use of a job. Unknown is none, never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Usage {
     /// Processor time since the start.
     pub cpu_ms: Option<u64>,

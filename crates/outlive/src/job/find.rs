@@ -5,8 +5,11 @@ use std::io;
 
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::label::{LabelFilter, Labels};
+use outlive_sys::durable;
 use outlive_sys::ports::{self, Listeners};
+use outlive_sys::stamp::Stamp;
 
+use crate::job::state::State;
 use crate::job::{DamageError, Job};
 use crate::store::Store;
 
@@ -15,6 +18,17 @@ use crate::store::Store;
 pub struct Listing {
     /// Oldest first.
     pub jobs: Vec<Job>,
+    /// Directories that are there and cannot be used.
+    pub damaged: Vec<Damaged>,
+    /// How many jobs had to be read that the next program need not read.
+    read: usize,
+}
+
+/// The content of `jobs/`, and how each job is doing.
+#[derive(Debug, Default)]
+pub struct States {
+    /// Oldest first.
+    pub jobs: Vec<(Job, State)>,
     /// Directories that are there and cannot be used.
     pub damaged: Vec<Damaged>,
 }
@@ -100,9 +114,13 @@ pub(crate) fn list(candidates: &[JobId]) -> String {
 impl Store {
     /// Opens a job by its whole id; `None` if there is no such job.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
-        if let Some(job) = self.known_job(id) {
+        if let Some(job) = self.known_job(id, || Stamp::at(&self.jobs().join(id.as_str()))) {
             return Ok(Some(job));
         }
+        self.open_unknown(id)
+    }
+
+    fn open_unknown(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
         let job = Job::open(self.jobs().join(id.as_str()), id)?;
         if let Some(job) = &job {
             self.known.insert(&job.known);
@@ -110,10 +128,10 @@ impl Store {
         Ok(job)
     }
 
-    /// Returns a job of which all is in memory that can be.
-    pub(crate) fn known_job(&self, id: &JobId) -> Option<Job> {
-        let path = self.jobs().join(id.as_str());
-        self.known.get(&path, id).map(|known| Job::of(path, known, None))
+    /// Returns a job of which all is in memory that can be; `look` looks at its directory.
+    pub(crate) fn known_job(&self, id: &JobId, look: impl FnOnce() -> io::Result<Stamp>) -> Option<Job> {
+        let known = self.known.get(id, look)?;
+        Some(Job::of(self.jobs().join(id.as_str()), known, None))
     }
 
     /// Finds the job that an event is about, though its id may have been reused. `None` if it is gone or damaged.
@@ -127,13 +145,35 @@ impl Store {
     ///
     /// If the store cannot be read. A damaged job is no error: it is in the listing.
     pub fn list(&self, session: Option<&SessionName>) -> io::Result<Listing> {
+        self.load_cache();
+        let dir = durable::open_dir(&self.jobs())?;
+        self.list_with(session, |id| self.known_job(id, || Stamp::in_dir(&dir, id.as_str())))
+    }
+
+    /// As [`Store::list`] of all jobs, each read anew, whatever is known of it.
+    pub(crate) fn list_anew(&self) -> io::Result<Listing> {
+        self.list_with(None, |_| None)
+    }
+
+    fn list_with(
+        &self,
+        session: Option<&SessionName>,
+        known: impl Fn(&JobId) -> Option<Job>,
+    ) -> io::Result<Listing> {
         let mut listing = Listing::default();
         let names = fs::read_dir(self.jobs())?.map(|entry| Ok(entry?.file_name()));
         let names = names.collect::<io::Result<Vec<_>>>()?;
         self.known.retain(&names);
         for name in names {
             let job = match name.to_str().and_then(|name| JobId::parse(name).ok()) {
-                Some(id) => self.open_job(&id),
+                Some(id) => known(&id).map_or_else(
+                    || {
+                        let job = self.open_unknown(&id)?;
+                        listing.read += usize::from(job.as_ref().is_some_and(|job| job.known.is_settled));
+                        Ok(job)
+                    },
+                    |job| Ok(Some(job)),
+                ),
                 None => Err(DamageError::Name(name.clone())),
             };
             match job {
@@ -146,6 +186,29 @@ impl Store {
         }
         listing.jobs.sort_by(|a, b| (a.spec().created, a.id()).cmp(&(b.spec().created, b.id())));
         Ok(listing)
+    }
+
+    /// Lists the jobs of one session, or of all, that are wanted, with their states. It takes half as many looks at the store as to
+    /// list the jobs and to ask each for its state.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::list`].
+    pub fn list_states(
+        &self,
+        session: Option<&SessionName>,
+        mut is_wanted: impl FnMut(&Job) -> bool,
+    ) -> io::Result<States> {
+        let before = Stamp::at(&self.jobs());
+        let Listing { jobs, damaged, read } = self.list(session)?;
+        let listed = jobs.len();
+        let jobs = jobs.into_iter().filter(|job| is_wanted(job)).map(|job| {
+            let state = job.state_when_listed(self);
+            (job, state)
+        });
+        let jobs = jobs.collect();
+        self.save_cache(listed, read, before);
+        Ok(States { jobs, damaged })
     }
 
     /// Finds a job that is only read: as [`Store::find_to_change`], else by the beginning of its id.

@@ -3,7 +3,7 @@
 //! `spec.json` never changes, and neither do an outcome and a closed record that are both there. `session`, `name` and `meta.json`
 //! are replaced by renaming, which changes the stamp of the job's directory: what was read under a stamp holds for as long as the
 //! directory has it. The outcome of a live job is written in place, and its lock is the kernel's: both are looked at each time,
-//! through files that stay open.
+//! through files that stay open. What another program remembered comes from `jobs.cache` (`job/cache.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -12,13 +12,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use outlive_core::cache::{Entry, Records, StampBytes};
+use outlive_core::file;
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_core::spec::Spec;
+use outlive_sys::durable::{self, CWD};
 use outlive_sys::stamp::Stamp;
 use outlive_sys::{lock, spawn};
 
@@ -115,6 +118,8 @@ pub(crate) struct Known {
     /// Both records: nothing changes them.
     ended: OnceLock<(Outcome, Closed)>,
     outcome: KeptFile,
+    /// Of the file `outcome`, when it was seen without a record; asked once, because a file that stays open is read as quickly.
+    unwritten: Mutex<Option<StampBytes>>,
     lock: KeptFile,
 }
 
@@ -130,18 +135,78 @@ impl Known {
             snapshot: Mutex::default(),
             ended: OnceLock::new(),
             outcome: KeptFile::default(),
+            unwritten: Mutex::default(),
             lock: KeptFile::default(),
         }
     }
 
-    /// Returns the records of the outcome, which `open` opens if they are not known; an empty, torn or missing record is `None`.
+    /// Begins with what was known under the stamp that the job's directory has.
+    pub(super) fn of_entry(stamp: Stamp, entry: Entry) -> Self {
+        let mut known = Self::new(stamp, entry.spec);
+        (known.is_settled, known.given_to, known.renamed) = (true, entry.given_to, entry.renamed);
+        known.snapshot = Mutex::new(Some((stamp, Some(entry.snapshot))));
+        match entry.records {
+            Records::Unknown => {}
+            Records::None(unwritten) => known.unwritten = Mutex::new(Some(unwritten)),
+            Records::Both(outcome, closed) => known.ended = (outcome, closed).into(),
+        }
+        known
+    }
+
+    /// Returns what another program may know of the job at `path`, if the snapshot is known and holds under the same stamp as the rest.
+    pub(super) fn entry(&self, path: &Path) -> Option<Entry> {
+        let snapshot = match &*locked(&self.snapshot) {
+            Some((stamp, Some(meta))) if *stamp == self.stamp && self.is_settled => meta.clone(),
+            _ => return None,
+        };
+        let unwritten = *locked(&self.unwritten);
+        let records = match (self.ended.get(), unwritten) {
+            (Some((outcome, closed)), _) => Records::Both(outcome.clone(), *closed),
+            (None, Some(unwritten)) => Records::None(unwritten),
+            (None, None) => {
+                let outcome = path.join(file::OUTCOME);
+                // The stamp first: what is written after it gives another one.
+                let stamp = Stamp::at(&outcome).ok().filter(|stamp| stamp.is_settled());
+                match (stamp, self.read_records(|| durable::open_ro(CWD, &outcome))) {
+                    (Some(stamp), Some((None, None))) => Records::None(stamp.to_bytes()),
+                    _ => Records::Unknown,
+                }
+            }
+        };
+        let (given_to, renamed) = (self.given_to.clone(), self.renamed.clone());
+        Some(Entry { spec: self.spec.clone(), given_to, renamed, snapshot, records })
+    }
+
+    /// Tells whether both records are known, which nothing changes.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.get().is_some()
+    }
+
+    /// Returns the records of the outcome of the job at `path`, which `open` opens if they are not known; an empty, torn or missing
+    /// record is `None`.
     pub(super) fn records(
         &self,
+        path: &Path,
         open: impl FnOnce() -> io::Result<File>,
     ) -> (Option<Outcome>, Option<Closed>) {
         if let Some((outcome, closed)) = self.ended.get() {
             return (Some(outcome.clone()), Some(*closed));
         }
+        let unwritten = locked(&self.unwritten).take();
+        if unwritten.is_some_and(|unwritten| {
+            Stamp::at(&path.join(file::OUTCOME)).is_ok_and(|stamp| stamp.to_bytes() == unwritten)
+        }) {
+            return (None, None);
+        }
+        // What cannot be read says nothing.
+        self.read_records(open).unwrap_or_default()
+    }
+
+    /// Reads the records of the outcome; `None` if it cannot be read.
+    fn read_records(
+        &self,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> Option<(Option<Outcome>, Option<Closed>)> {
         let mut bytes = [0; FILE_BYTES as usize];
         let mut read = 0;
         let filled = self.outcome.look(open, |file| {
@@ -153,9 +218,9 @@ impl Known {
             }
             Ok(())
         });
-        // What cannot be read says nothing; a file that was cut short has what it has.
+        // A file that was cut short has what it has.
         if filled.is_err() && read == 0 {
-            return (None, None);
+            return None;
         }
         let records = (Outcome::from_slot(&bytes), Closed::from_slot(&bytes[CLOSED_AT as usize..]));
         if let (Some(outcome), Some(closed)) = &records {
@@ -163,7 +228,7 @@ impl Known {
             self.outcome.close();
             self.lock.close();
         }
-        records
+        Some(records)
     }
 
     /// Tries the job's lock, which `open` opens; true if it was free.
@@ -178,11 +243,18 @@ impl Known {
         })
     }
 
-    /// Returns the snapshot of the job at `path`, which `read` reads if the directory has changed since it was last read.
-    pub(super) fn snapshot(&self, path: &Path, read: impl FnOnce() -> Option<Meta>) -> Option<Meta> {
+    /// Returns the snapshot of the job at `path`, which `read` reads if the directory has changed since it was last read. Of a job that
+    /// was just listed (`is_listed`), the list has looked.
+    pub(super) fn snapshot(
+        &self,
+        path: &Path,
+        is_listed: bool,
+        read: impl FnOnce() -> Option<Meta>,
+    ) -> Option<Meta> {
         let stamp = match &*locked(&self.snapshot) {
             // The first is read after the spec, and so under its stamp, too: there is no need for another look.
             None => Some(self.stamp),
+            Some((known, meta)) if is_listed && *known == self.stamp => return meta.clone(),
             Some((known, meta)) => match Stamp::at(path).ok() {
                 Some(stamp) if stamp == *known => return meta.clone(),
                 stamp => stamp.filter(|stamp| stamp.is_same_file(self.stamp)),
@@ -197,22 +269,51 @@ impl Known {
 
 /// The jobs that a store remembers.
 #[derive(Debug, Default)]
-pub(crate) struct KnownJobs(Mutex<HashMap<JobId, Arc<Known>>>);
+pub(crate) struct KnownJobs {
+    jobs: Mutex<HashMap<JobId, Arc<Known>>>,
+    /// What other programs knew, until the job is looked at.
+    cached: Mutex<HashMap<JobId, (StampBytes, Entry)>>,
+    /// The cache was read.
+    is_loaded: AtomicBool,
+}
 
 impl KnownJobs {
-    /// Returns what is known of the job at `path`, if it has not changed.
-    pub(super) fn get(&self, path: &Path, id: &JobId) -> Option<Arc<Known>> {
-        let known = Arc::clone(locked(&self.0).get(id)?);
-        if Stamp::at(path).ok() == Some(known.stamp) {
+    /// Returns what is known of a job, whose directory `look` looks at, if it has not changed.
+    pub(super) fn get(&self, id: &JobId, look: impl FnOnce() -> io::Result<Stamp>) -> Option<Arc<Known>> {
+        let known = locked(&self.jobs).get(id).map(Arc::clone);
+        let cached = || locked(&self.cached).remove(id);
+        let Some(known) = known else {
+            let (bytes, entry) = cached()?;
+            let stamp = look().ok().filter(|stamp| stamp.to_bytes() == bytes)?;
+            let known = Arc::new(Known::of_entry(stamp, entry));
+            self.insert(&known);
+            return Some(known);
+        };
+        if look().ok() == Some(known.stamp) {
             return Some(known);
         }
-        locked(&self.0).remove(id);
+        locked(&self.jobs).remove(id);
         None
+    }
+
+    /// Adds what other programs knew, once; it counts for a job that this program does not know and whose directory has that stamp.
+    pub(super) fn load(&self, read: impl FnOnce() -> Vec<(StampBytes, Entry)>) {
+        if !self.is_loaded.swap(true, Ordering::Relaxed) {
+            let entries = read().into_iter().take(MOST_JOBS);
+            *locked(&self.cached) =
+                entries.map(|(stamp, entry)| (entry.spec.job.clone(), (stamp, entry))).collect();
+        }
+    }
+
+    /// Returns all that is known, and forgets what other programs knew: that was of jobs that are gone.
+    pub(super) fn all(&self) -> Vec<Arc<Known>> {
+        locked(&self.cached).clear();
+        locked(&self.jobs).values().map(Arc::clone).collect()
     }
 
     /// Remembers a job that was read, if any change since can be noticed.
     pub(super) fn insert(&self, known: &Arc<Known>) {
-        let mut jobs = locked(&self.0);
+        let mut jobs = locked(&self.jobs);
         if known.is_settled && (jobs.len() < MOST_JOBS || jobs.contains_key(&known.spec.job)) {
             jobs.insert(known.spec.job.clone(), Arc::clone(known));
         }
@@ -220,7 +321,7 @@ impl KnownJobs {
 
     /// Forgets jobs that are not among these, if there are any.
     pub(super) fn retain(&self, listed: &[OsString]) {
-        let mut jobs = locked(&self.0);
+        let mut jobs = locked(&self.jobs);
         if jobs.len() > listed.len() {
             let listed: HashSet<&OsStr> = listed.iter().map(OsString::as_os_str).collect();
             jobs.retain(|id, _| listed.contains(OsStr::new(id.as_str())));

@@ -1,5 +1,7 @@
 //! One job in the store.
 
+pub(crate) mod cache;
+pub(crate) mod details;
 pub(crate) mod find;
 pub(crate) mod known;
 pub(crate) mod object;
@@ -17,10 +19,11 @@ use outlive_core::meta::Meta;
 use outlive_core::outcome::{Closed, Outcome};
 use outlive_core::spec::{Spec, SpecError};
 use outlive_core::{FORMAT, file, segment};
+use outlive_sys::durable::{self, CWD};
 use outlive_sys::fault::{self, Point, Replacing};
+use outlive_sys::lock;
 use outlive_sys::owner::Distrust;
 use outlive_sys::stamp::Stamp;
-use outlive_sys::{durable, lock};
 
 use crate::control;
 use crate::job::known::{Dir, Kept, Known};
@@ -184,13 +187,18 @@ impl Job {
 
     /// Reads both records of `outcome`; an empty, torn or missing record is `None`.
     pub(crate) fn records(&self) -> (Option<Outcome>, Option<Closed>) {
-        self.known.records(|| self.open_file(file::OUTCOME))
+        self.known.records(&self.path, || self.open_file(file::OUTCOME))
     }
 
     /// Reads `meta.json`; `None` if it is missing or damaged, and no keeper says what it would be.
     pub(crate) fn meta(&self) -> Option<Meta> {
+        self.snapshot(false)
+    }
+
+    /// As [`Job::meta`]; of a job that was just listed, without another look at what is known.
+    fn snapshot(&self, is_listed: bool) -> Option<Meta> {
         let parse = |bytes: Vec<u8>| Meta::parse(self.spec().nonce, &bytes);
-        self.known.snapshot(&self.path, || {
+        self.known.snapshot(&self.path, is_listed, || {
             let written = durable::read(self.dir().ok()?, file::META).ok().and_then(parse);
             written.or_else(|| self.is_kept().then(|| control::ask_for_meta(self))?.and_then(parse))
         })
@@ -212,8 +220,16 @@ impl Job {
 
     /// Tells whether the keeper is alive: whether a process holds the job's lock.
     pub(crate) fn is_kept(&self) -> bool {
-        let probe = || self.known.try_lock(|| self.open_file(file::LOCK));
-        lock::is_held(fault::step(Point::LockProbe, probe))
+        self.is_kept_when(false)
+    }
+
+    /// As [`Job::is_kept`]; of a job that was just listed, without opening its directory, which was looked at.
+    fn is_kept_when(&self, is_listed: bool) -> bool {
+        let open = || match is_listed && self.dir.get().is_none() {
+            true => durable::open_ro(CWD, self.path.join(file::LOCK)),
+            false => self.open_file(file::LOCK),
+        };
+        lock::is_held(fault::step(Point::LockProbe, || self.known.try_lock(open)))
     }
 
     /// Tells whether the job was removed from the store while its directory is open here.

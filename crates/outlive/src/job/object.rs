@@ -22,8 +22,10 @@ use crate::output::Output;
 
 /// A job as scripts see it. Times are RFC 3339 with milliseconds; unknown is `null`, never 0.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobObject {
     /// Unique in the store.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub job: JobId,
     /// The display name.
     pub name: Option<String>,
@@ -32,14 +34,17 @@ pub struct JobObject {
     /// The group it was started in.
     pub group: Option<String>,
     /// Names and values that the starter attached.
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::BTreeMap<String, String>))]
     pub labels: Labels,
     /// The command line, for people.
     pub command: String,
     /// The working directory of the command.
     pub cwd: String,
     /// How the command's streams are connected.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub mode: OrNewer<Mode>,
     /// outlive's own word for the state.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub status: Status,
     /// The main process has ended, and other processes of the job go on.
     pub lingering: bool,
@@ -83,16 +88,20 @@ pub struct JobObject {
     /// Totals of the output.
     pub output: OutputObject,
     /// The job that it was started from.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub parent: Option<JobId>,
     /// The run before it; none of a job that was not restarted.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub previous: Option<JobId>,
     /// How long until a job that waits is started.
     pub starts_in_ms: Option<u64>,
     /// Why it is not started again by itself, though it was to be.
     pub gave_up: Option<String>,
     /// What holds its processes together; none if the keeper did not say.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub containment: Option<OrNewer<Level>>,
     /// Resource limits; none if there are none.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub limits: Option<LimitsObject>,
 }
 
@@ -137,6 +146,7 @@ impl LimitsObject {
 
 /// Totals of a job's output.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutputObject {
     /// Bytes of both streams.
     pub bytes: u64,

@@ -203,8 +203,24 @@ impl Found {
 impl Job {
     /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
     pub fn state(&self, store: &Store) -> State {
+        self.state_when(store, false)
+    }
+
+    /// As [`Job::state`], for a job whose directory was looked at a moment ago: what was read under its stamp then is not looked at
+    /// again. It is the state that the job had at that moment or later.
+    pub(crate) fn state_when_listed(&self, store: &Store) -> State {
+        self.state_when(store, true)
+    }
+
+    fn state_when(&self, store: &Store, is_listed: bool) -> State {
+        // An end that comes between the two looks is seen with the snapshot of that end, or of a later moment.
+        let is_final = is_listed && self.known.has_ended();
         let (outcome, closed) = self.records();
         if let Some(outcome) = outcome {
+            if is_final {
+                let meta = self.snapshot(true);
+                return State { closed, ..self.state_of(Status::of(&outcome), meta, Some(outcome)) };
+            }
             return self.ended(store, outcome, closed);
         }
         let (here, there) = (store.host(), &self.spec().host);
@@ -213,8 +229,8 @@ impl Job {
         if here.machine != there.machine || (is_other_namespace && self.is_kept()) {
             return State { custody: Custody::Elsewhere, ..self.running() };
         }
-        if here.boot == there.boot && self.is_kept() {
-            return self.running();
+        if here.boot == there.boot && self.is_kept_when(is_listed) {
+            return self.running_with(self.snapshot(is_listed));
         }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
@@ -258,7 +274,10 @@ impl Job {
     }
 
     fn running(&self) -> State {
-        let meta = self.meta();
+        self.running_with(self.meta())
+    }
+
+    fn running_with(&self, meta: Option<Meta>) -> State {
         let waits = self.spec().rerun.as_ref();
         let has_command = meta.as_ref().is_some_and(|meta| meta.command.is_some());
         let status = match (&meta, waits) {

@@ -337,9 +337,18 @@ impl Inbox {
         }
         let Some(owner) = owner.filter(|owner| **owner != self.reader) else { return Whose::Mine };
         let progress = self.store.progress(&self.session, owner);
-        let is_past = progress.is_some_and(|progress| progress.cursor >= ending.seq);
+        let is_past =
+            |progress: Progress| progress.cursor >= ending.seq && !progress.deferred.contains(&ending.seq);
+        let is_past = progress.is_some_and(is_past);
+        if self.store.heir_of(&self.session, owner).is_some_and(|heir| heir == self.reader) {
+            let is_delivered = is_past || job.is_some_and(|job| job.is_delivered(owner));
+            return if is_delivered { Whose::NoReader } else { Whose::Mine };
+        }
         if is_past || job.is_some_and(Job::is_delivered_to_any) {
             Whose::NoReader
+        } else if self.store.has_seat(owner) && self.store.has_seat(&self.reader) {
+            // What a connection left is for the next new one, not for one that has its own.
+            Whose::Others
         } else if self.store.is_absent(&self.session, owner, ending.event.at) {
             Whose::Mine
         } else {
@@ -366,7 +375,12 @@ impl Inbox {
         let is_known = |job: &Job| {
             known.iter().any(|known| known.event.is_end() && known.event.nonce == job.spec().nonce)
         };
-        let is_mine = |job: &Job| job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader);
+        let is_heir = |reader: &SessionName| {
+            self.store.heir_of(&self.session, reader).is_some_and(|heir| heir == self.reader)
+        };
+        let is_mine = |job: &Job| {
+            job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader || is_heir(reader))
+        };
         let is_missing = |job: &&Job| is_mine(job) && !job.is_delivered(&self.reader) && !is_known(job);
         let has_ended = |job: &&Job| !job.is_kept() && job.state(&self.store).status.has_ended();
         let missing = jobs.iter().filter(is_missing).filter(has_ended);

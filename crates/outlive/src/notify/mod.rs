@@ -6,3 +6,4 @@ pub(crate) mod events;
 pub(crate) mod inbox;
 pub(crate) mod listener;
 pub(crate) mod notice;
+pub(crate) mod object;

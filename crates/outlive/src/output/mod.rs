@@ -10,6 +10,7 @@ pub(crate) mod excerpt;
 pub(crate) mod follow;
 mod lines;
 pub(crate) mod nonblank;
+pub(crate) mod object;
 pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod steps;

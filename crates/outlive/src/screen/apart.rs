@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use outlive_core::terminal::keys::KeyModes;
@@ -78,9 +78,19 @@ impl Store {
     ///
     /// If that program is not there, fails, or takes too long.
     pub fn screen_apart(&self, job: &Job, since: Option<u64>) -> io::Result<ScreenText> {
+        let arguments: Vec<String> =
+            since.map(|offset| format!("--changes-since={offset}")).into_iter().collect();
+        serde_json::from_slice(&self.screen_json_apart(job, &arguments)?).map_err(io::Error::other)
+    }
+
+    /// Lets `outlive screen --json` describe the screen of a job that runs in a terminal, with these options.
+    ///
+    /// # Errors
+    ///
+    /// If that program is not there, fails, or takes too long.
+    pub fn screen_json_apart(&self, job: &Job, arguments: &[String]) -> io::Result<Vec<u8>> {
         let mut command = self.helper_command()?;
-        command.args(["--json", "screen", job.id().as_str()]);
-        command.args(since.map(|offset| format!("--changes-since={offset}")));
+        command.args(["--json", "screen", job.id().as_str()]).args(arguments);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let answer = child.stdout.take().ok_or_else(|| io::ErrorKind::BrokenPipe.into()).and_then(|pipe| {
             let pipe: std::os::fd::OwnedFd = pipe.into();
@@ -95,7 +105,21 @@ impl Store {
         if !status.success() {
             return Err(io::Error::other(format!("the process that derives the screen ended with {status}")));
         }
-        serde_json::from_slice(&answer).map_err(io::Error::other)
+        Ok(answer)
+    }
+}
+
+impl Store {
+    /// Lets another process follow the screen of a job that runs in a terminal: each line of its standard output is a JSON object with
+    /// the rows that have changed. It ends when its standard input is closed.
+    ///
+    /// # Errors
+    ///
+    /// If that program is not there, or no more processes may be made.
+    pub fn follow_screen_apart(&self, job: &Job) -> io::Result<Child> {
+        let mut command = self.helper_command()?;
+        command.args(["rows", job.id().as_str()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
     }
 }
 

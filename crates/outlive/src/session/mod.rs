@@ -5,6 +5,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod reader;
+pub(crate) mod seat;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
@@ -48,8 +49,10 @@ pub struct Session {
 
 /// The documented JSON object of a session.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionObject {
     /// The session's name.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub session: SessionName,
     /// `open` or `closed`.
     pub state: &'static str,
@@ -68,6 +71,7 @@ pub struct SessionObject {
     /// What its live jobs use together; none if not requested.
     pub usage: Option<Usage>,
     /// Ids of the live jobs.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
     pub live_jobs: Vec<JobId>,
 }
 

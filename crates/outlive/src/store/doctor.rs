@@ -18,6 +18,7 @@ use outlive_sys::fault::{self, Point};
 use crate::control::tree::identity;
 use crate::delivery::webhook::origin;
 use crate::job::Job;
+use crate::job::cache::CACHE;
 use crate::job::find::{Damaged, Listing, NEWER};
 use crate::job::state::{Custody, State};
 use crate::store::{DIRECTORIES, LATER_DIRECTORIES, Store};
@@ -70,7 +71,8 @@ pub struct Examination {
 const LEFT_TO_NEWER: &str = "left alone: it can be listed, read and killed here";
 
 /// Names that belong in the store's directory besides those of its own directories.
-const KNOWN: [&str; 7] = ["version", "lock", "collected", "reserved", "config.toml", "templates", "agents"];
+const KNOWN: [&str; 8] =
+    ["version", "lock", "collected", "reserved", "config.toml", "templates", "agents", CACHE];
 
 impl Store {
     /// Examines the store. With `fixes`, damaged jobs without a keeper are moved to `quarantine/`, so that nothing is lost, missing
@@ -109,7 +111,7 @@ impl Store {
             }
         }
         // A missing directory is reported above.
-        let listing = if self.jobs().is_dir() { self.list(None)? } else { Listing::default() };
+        let listing = if self.jobs().is_dir() { self.list_anew()? } else { Listing::default() };
         for damaged in &listing.damaged {
             findings.push(self.quarantine_job(damaged, fixes));
         }
@@ -218,6 +220,7 @@ impl Store {
             place.push(format!(".{number}"));
             let to = self.quarantine().join(place);
             if fault::step(Point::QuarantineMove, || durable::rename_new(path, &to))? {
+                self.drop_cache();
                 return Ok(to);
             }
         }

@@ -210,6 +210,20 @@ impl Store {
         &self.root
     }
 
+    /// Returns the directory of the HTTP server, making it if needed: its socket, and the tokens that it accepts.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made, or another user can write to it.
+    pub fn serve_dir(&self) -> io::Result<PathBuf> {
+        let path = self.root.join(SERVE);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => owner::check_dir_at(&path)?,
+        };
+        Ok(path)
+    }
+
     /// Returns the configuration it was opened with.
     pub fn config(&self) -> &Config {
         &self.config
@@ -276,8 +290,11 @@ fn version_text() -> String {
 /// Directories that every store has.
 pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", "sessions"];
 
+/// The directory of the HTTP server.
+const SERVE: &str = "serve";
+
 /// Directories that are made at the first use.
-pub(crate) const LATER_DIRECTORIES: [&str; 1] = [crate::delivery::spool::SPOOL];
+pub(crate) const LATER_DIRECTORIES: [&str; 2] = [crate::delivery::spool::SPOOL, SERVE];
 
 /// Tells whether a store may be made here: the directory is empty but for a configuration and the traces of an unfinished
 /// store.

@@ -5,12 +5,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use outlive_core::event::Event;
 use outlive_core::id::{JobId, SessionName};
 use outlive_sys::fault::{self, Appending, Point};
+use outlive_sys::stamp::Stamp;
 use outlive_sys::{durable, lock};
 
 use crate::job::Job;
@@ -25,8 +27,10 @@ impl Store {
     /// events that must not miss one.
     pub fn reconcile(&self, session: Option<&SessionName>) {
         let deadline = Instant::now() + KEEPER_LIMIT;
+        let jobs = durable::open_dir(&self.jobs());
+        let look = |id: &JobId| Stamp::in_dir(jobs.as_ref().map_err(|error| error.kind())?, id.as_str());
         for (mark, id) in self.marks(session) {
-            let Some(id) = id.filter(|id| !self.is_surely_running(id)) else { continue };
+            let Some(id) = id.filter(|id| !self.is_surely_running(id, || look(id))) else { continue };
             // A damaged job may be running; it counts until doctor moves it.
             let Some(job) = self.open_job(&id).ok().flatten() else { continue };
             self.put_mark_right(&mark, &job);
@@ -39,8 +43,8 @@ impl Store {
     }
 
     /// Fast path: the lock is held and there is no outcome. Taken for every live job with every answer of an MCP server.
-    fn is_surely_running(&self, id: &JobId) -> bool {
-        if let Some(job) = self.known_job(id) {
+    fn is_surely_running(&self, id: &JobId, look: impl FnOnce() -> io::Result<Stamp>) -> bool {
+        if let Some(job) = self.known_job(id, look) {
             return job.is_kept() && job.records() == (None, None) && !job.is_given_away();
         }
         let path = self.jobs().join(id.as_str());

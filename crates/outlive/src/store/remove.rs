@@ -96,6 +96,7 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
+        self.drop_cache();
         self.remove_live_mark(Point::RemoveMark, job);
         let removed = Event::new(Kind::Removed, job.id(), job.spec().nonce, Timestamp(clock::wall_us()));
         self.append_event(Appending::REMOVE_EVENT, job.session(), &Event { untold, ..removed });

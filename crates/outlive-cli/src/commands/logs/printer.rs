@@ -4,33 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use outlive::duration::format_size;
-use outlive::{Display, Form, JobId, Line, Loss, Piece, Plain, Stream, ViewItem};
+use outlive::{Display, Form, JobId, Line, LineObject, Loss, Piece, Plain, Stream, ViewItem};
 use serde::Serialize;
 use serde_json::json;
 
 use super::live::LiveLine;
 use crate::local_time;
 use crate::render::{counted, give_up, note};
-
-/// A line as scripts see it.
-#[derive(Serialize)]
-struct LineObject<'a> {
-    /// The job, where there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<&'a JobId>,
-    line: u64,
-    stream: Option<Stream>,
-    time: Option<String>,
-    text: &'a str,
-    /// How often it stands there in a row, where that is more than once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repeated: Option<u32>,
-    /// What the line has beyond what is shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cut_bytes: Option<u64>,
-    /// False for the end of the log where no newline has come yet.
-    ended: bool,
-}
 
 #[derive(Serialize)]
 struct Omitted<'a> {
@@ -166,9 +146,8 @@ impl Printer {
             return self.lost(&Loss { bytes: line.lost_bytes, time: line.time });
         }
         if self.is_json {
-            let text = String::from_utf8_lossy(&line.text);
             let job = self.prefix.is_some().then(|| self.job.clone());
-            return self.json(&object(job.as_ref(), line, &text));
+            return self.json(&LineObject::new(job.as_ref(), line));
         }
         let (is_displayed, has_more) =
             (matches!(self.form, Form::Display { .. }), self.prefix.is_some() || self.has_times);
@@ -202,8 +181,7 @@ impl Printer {
         let outlive::Omitted { lines, bytes, first, last, rescued, .. } = omitted;
         let (from_line, to_line, lines, bytes) = (first.number, last.number, *lines, *bytes);
         if self.is_json {
-            let texts: Vec<_> = rescued.iter().map(|line| String::from_utf8_lossy(&line.text)).collect();
-            let rescued = rescued.iter().zip(&texts).map(|(line, text)| object(None, line, text)).collect();
+            let rescued = rescued.iter().map(|line| LineObject::new(None, line)).collect();
             let omitted = Omitted { from_line, to_line, lines, bytes, rescued };
             return self.json(&BTreeMap::from([("omitted", omitted)]));
         }
@@ -261,18 +239,5 @@ impl Printer {
             self.write(b"\n");
         }
         self.flush();
-    }
-}
-
-fn object<'a>(job: Option<&'a JobId>, line: &Line, text: &'a str) -> LineObject<'a> {
-    LineObject {
-        job,
-        line: line.number,
-        stream: line.stream,
-        time: line.time.map(|time| time.to_string()),
-        text,
-        repeated: Some(line.repeated).filter(|&times| times != 1),
-        cut_bytes: Some(line.cut_bytes).filter(|&bytes| bytes > 0),
-        ended: line.is_ended,
     }
 }

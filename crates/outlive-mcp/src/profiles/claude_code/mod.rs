@@ -36,7 +36,8 @@ They go on when this server or the client ends, and are there again afterwards."
         &agents::LIST,
         &agents::STOP,
     ],
-    isolation: Isolation::Project,
+    isolation: Isolation::Conversation,
+    inherit: |_, _, _| Ok(()),
     notices: NoticeStyle::None,
     expiry: None,
 };

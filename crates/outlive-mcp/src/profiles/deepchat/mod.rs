@@ -25,6 +25,7 @@ pub(crate) static PROFILE: Profile = Profile {
         status, read its log, write to its stdin, kill it or remove it. Sessions survive this conversation's restarts.",
     tools: &[&execute_command::EXECUTE_COMMAND, &process::PROCESS],
     isolation: Isolation::Conversation,
+    inherit: |_, _, _| Ok(()),
     notices: NoticeStyle::None,
     expiry: Some(Expiry { is_due, remove_files: files::forget_file }),
 };

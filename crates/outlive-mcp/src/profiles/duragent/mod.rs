@@ -26,6 +26,7 @@ pub(crate) static PROFILE: Profile = Profile {
         survive restarts.",
     tools: &[&spawn_process::SPAWN_PROCESS, &process::PROCESS],
     isolation: Isolation::Conversation,
+    inherit: |_, _, _| Ok(()),
     notices: NoticeStyle::Messages,
     expiry: Some(Expiry {
         is_due: |_, job, ended| job.is_seen() && is_past(ended, KEPT),

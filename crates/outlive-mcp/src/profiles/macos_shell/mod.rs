@@ -38,7 +38,8 @@ stream_process_output and kill_process look after it. Without a session, \"defau
         &sessions::CREATE,
         &sessions::CLOSE,
     ],
-    isolation: Isolation::Project,
+    isolation: Isolation::Conversation,
+    inherit: sessions::inherit,
     notices: NoticeStyle::None,
     expiry: Some(Expiry {
         is_due: |call, job, ended| {

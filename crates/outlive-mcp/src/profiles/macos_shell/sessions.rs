@@ -1,11 +1,11 @@
 //! Shell sessions: a directory and an environment that processes start from, and whose they are.
 //!
-//! `default` is the session of the connection, which is the project's. `dev` is a session of the store of its own,
-//! `PROJECT.dev`: so `dev` of two projects are two sessions, and a server sees the family of its project.
+//! `default` is the session of the connection. `dev` is a session of the store of its own, `CONNECTION.dev`: so `dev` of two
+//! connections are two sessions, and a server sees the family of its own.
 
 use std::path::PathBuf;
 
-use outlive::{Job, Output, RawText, Running, Session, SessionError, SessionName, SessionSettings};
+use outlive::{Job, Output, RawText, Running, Session, SessionError, SessionName, SessionSettings, Store};
 use serde_json::{Value, json};
 
 use crate::arguments::shown;
@@ -71,13 +71,33 @@ pub(super) static CLOSE: Tool = Tool {
 /// What the caller may choose for running processes.
 const RUNNING: [&str; 2] = ["kill", "transfer"];
 
-/// Returns how the names of the project's other sessions begin, before the dot.
-fn family(scope: &Scope) -> String {
-    let own = scope.session.as_str();
+/// Returns how the names of a connection's other sessions begin, before the dot.
+fn family(own: &SessionName) -> String {
+    let own = own.as_str();
     if own.len() <= FAMILY { own.to_owned() } else { format!("{}-{:08x}", &own[..FAMILY - 9], mark(own)) }
 }
 
-/// Returns the store's name for what a session of the project is called.
+/// Passes on the other sessions of a connection that is gone, with their settings and jobs.
+pub(super) fn inherit(store: &Store, gone: &SessionName, heir: &SessionName) -> Result<(), SessionError> {
+    let prefix = format!("{}.", family(gone));
+    for session in store.list_sessions()? {
+        let Some(rest) = session.name.as_str().strip_prefix(&prefix) else { continue };
+        let Ok(new) = SessionName::parse(&format!("{}.{rest}", family(heir))) else { continue };
+        if let Some(settings) = session.settings.filter(|settings| settings.closed.is_none()) {
+            match store.create_session(&new, settings.cwd, settings.env_set) {
+                // The heir has one of this name: its own settings stay.
+                Ok(()) | Err(SessionError::Exists(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        store.inherit((&session.name, gone), (&new, heir))?;
+        // What is left of it has no jobs.
+        store.close_session(&session.name, Running::Refuse).ok();
+    }
+    Ok(())
+}
+
+/// Returns the store's name for what a session of the connection is called.
 fn name_of(scope: &Scope, called: &str) -> Option<SessionName> {
     if called == DEFAULT {
         return Some(scope.session.clone());
@@ -93,7 +113,7 @@ fn name_of(scope: &Scope, called: &str) -> Option<SessionName> {
     if name.len() > CALLED {
         name = format!("{}..{:08x}", &name[..CALLED - 10], mark(called));
     }
-    SessionName::parse(&format!("{}.{name}", family(scope))).ok().filter(|_| !called.is_empty())
+    SessionName::parse(&format!("{}.{name}", family(&scope.session))).ok().filter(|_| !called.is_empty())
 }
 
 /// Returns the caller's name for a session. A server that sees all sessions uses the store's names, since two projects may both
@@ -105,7 +125,7 @@ pub(super) fn called(scope: &Scope, session: &SessionName) -> String {
     if *session == scope.session {
         return DEFAULT.to_owned();
     }
-    let name = session.as_str().strip_prefix(&family(scope)).and_then(|rest| rest.strip_prefix('.'));
+    let name = session.as_str().strip_prefix(&family(&scope.session)).and_then(|rest| rest.strip_prefix('.'));
     let name = name.unwrap_or(session.as_str());
     decoded(name).unwrap_or_else(|| name.to_owned())
 }
@@ -125,7 +145,7 @@ fn decoded(name: &str) -> Option<String> {
 /// Tells whether this server sees a session: its project's own, another of the project, or any if it sees all.
 pub(super) fn is_in_sight(scope: &Scope, session: &SessionName) -> bool {
     let is_family = || {
-        let rest = session.as_str().strip_prefix(&family(scope));
+        let rest = session.as_str().strip_prefix(&family(&scope.session));
         rest.is_some_and(|rest| rest.starts_with('.'))
     };
     scope.sees_all || *session == scope.session || is_family()
@@ -137,7 +157,7 @@ pub(super) fn meant(call: &Call<'_>, given: &str) -> Result<SessionName, Failure
     let called = name_of(call.scope, name);
     let own = SessionName::parse(name).ok().filter(|name| is_in_sight(call.scope, name));
     // A name that was cut is shown with its two dots, and comes back so.
-    let cut = SessionName::parse(&format!("{}.{name}", family(call.scope))).ok();
+    let cut = SessionName::parse(&format!("{}.{name}", family(&call.scope.session))).ok();
     let is_there = |name: &SessionName| *name == call.scope.session || call.store.session(name).is_ok();
     let mut named = called.into_iter().chain(own).chain(cut.filter(|_| name.contains("..")));
     named.find(is_there).ok_or_else(|| not_found(given))

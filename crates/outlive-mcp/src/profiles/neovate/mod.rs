@@ -14,7 +14,8 @@ pub(crate) static PROFILE: Profile = Profile {
     about: "Neovate's `bash`, `bash_output` and `kill_bash`, with automatic backgrounding",
     instructions: "",
     tools: &[&bash::BASH, &task::BASH_OUTPUT, &task::KILL_BASH],
-    isolation: Isolation::Project,
+    isolation: Isolation::Conversation,
+    inherit: |_, _, _| Ok(()),
     notices: NoticeStyle::None,
     expiry: None,
 };

@@ -1,0 +1,73 @@
+//! `outlive open`: the page with all jobs, in a browser.
+
+use std::io::{self, IsTerminal};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use outlive_http::{Running, TokenError, Tokens};
+use serde::Serialize;
+
+use crate::args::Open;
+use crate::commands::Context;
+use crate::failure::Failure;
+use crate::render::{note, print, print_json};
+
+/// A server that was started listens by then; it takes a few milliseconds unless the machine is very busy.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// How often to look whether it does.
+const LOOK: Duration = Duration::from_millis(10);
+
+#[derive(Serialize)]
+struct Opened {
+    link: String,
+    url: String,
+    pid: u32,
+}
+
+pub(crate) fn run(context: &Context, arguments: &Open) -> Result<ExitCode, Failure> {
+    let running = match outlive_http::running(&context.store) {
+        Some(running) => running,
+        None => start(context)?,
+    };
+    let tokens = Tokens::of(&context.store).map_err(TokenError::from)?;
+    let secret = tokens.create_link(arguments.scope, context.session.clone()).map_err(TokenError::from)?;
+    let link = format!("{}#t={secret}", running.url());
+    if context.is_json {
+        return print_json(&Opened { link, url: running.url(), pid: running.pid });
+    }
+    let has_browser = !arguments.print && io::stdout().is_terminal() && browse(&link);
+    print(&format!("{link}\n"));
+    note(match has_browser {
+        true => "outlive: opened in your browser; the link is used up with that",
+        false => "outlive: the link signs one browser in, once, within ten minutes",
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts a server in the background, and waits until it listens.
+fn start(context: &Context) -> Result<Running, Failure> {
+    let failed = |error: io::Error| Failure::other("open", &error);
+    context.store.start_helper(&["serve", "--tcp", "--idle", "30m"]).map_err(failed)?;
+    let deadline = Instant::now() + START_LIMIT;
+    loop {
+        if let Some(running) = outlive_http::running(&context.store) {
+            return Ok(running);
+        }
+        if Instant::now() >= deadline {
+            return Err(Failure::timed_out(
+                "open: the server does not listen",
+                "`outlive serve --tcp` says why",
+            ));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Opens a link in the user's browser, where there is a desktop.
+fn browse(link: &str) -> bool {
+    let has_desktop = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+    let mut command = Command::new("xdg-open");
+    command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    has_desktop && command.status().is_ok_and(|status| status.success())
+}

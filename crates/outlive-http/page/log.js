@@ -1,0 +1,249 @@
+// What a job printed: only the lines in view are in the page, so a million scroll as ten do.
+
+import { ask, job as path } from './api.js';
+import { nodes } from './ansi.js';
+import { copy, failed } from './actions.js';
+import { el, setText, size } from './dom.js';
+
+const CHUNK = 400;
+const CHUNKS = 40;
+// Browsers draw no element that is much higher; beyond it the scroll bar counts in larger steps.
+const MOST_PIXELS = 8_000_000;
+const PAUSE = 250;
+
+export class Log {
+  constructor(root, job) {
+    this.job = job;
+    this.chunks = new Map();
+    this.total = 0;
+    this.end = 0;
+    this.start = 0;
+    this.isFollowing = true;
+    this.matches = null;
+    this.abort = new AbortController();
+    const toggle = (key, text, title) => el('button', { type: 'button', 'aria-pressed': 'false', title, data: { key }, on: { click: () => this.toggle(key) } }, text);
+    this.find = el('input', { type: 'search', placeholder: 'Find in the log…  ( / )', 'aria-label': 'Find in the log', autocomplete: 'off', spellcheck: 'false', on: {
+      input: () => { clearTimeout(this.typing); this.typing = setTimeout(() => this.search(), 250); },
+      keydown: (event) => { if (event.key === 'Escape' && this.find.value) { event.stopPropagation(); this.find.value = ''; this.search(); } } } });
+    this.stream = el('select', { 'aria-label': 'Stream', on: { change: () => this.search() } }, el('option', { value: '' }, 'Both streams'), el('option', { value: 'stdout' }, 'stdout'), el('option', { value: 'stderr' }, 'stderr'));
+    this.follow = toggle('follow', 'Follow', 'Stay at the end (f)');
+    this.follow.setAttribute('aria-pressed', 'true');
+    this.times = toggle('times', 'Times', 'Show when each line came');
+    this.found = el('span', { class: 'found', role: 'status' });
+    this.pane = el('div', { class: 'lines', tabindex: '0', role: 'region', 'aria-label': 'Log', on: { scroll: () => this.scrolled(), keydown: (event) => this.key(event) } });
+    this.space = el('div', { class: 'space' });
+    this.view = el('div', { class: 'view' });
+    this.pane.append(this.space, this.view);
+    this.foot = el('p', { class: 'foot' });
+    root.replaceChildren(
+      el('div', { class: 'tools' }, this.find, this.stream, this.found, el('span', { class: 'grow' }), this.follow, this.times,
+        el('button', { type: 'button', on: { click: () => this.copy() } }, 'Copy'),
+        el('a', { class: 'button', href: `v1/${path(job.job, 'log')}`, download: `${job.job}.log` }, 'Download')),
+      this.pane, this.foot);
+    const probe = el('div', { class: 'line' }, '0');
+    this.view.append(probe);
+    this.height = probe.getBoundingClientRect().height || 20;
+    this.observer = new ResizeObserver(() => this.draw());
+    this.observer.observe(this.pane);
+    this.run();
+  }
+
+  close() {
+    this.abort.abort();
+    this.observer.disconnect();
+    clearTimeout(this.typing);
+  }
+
+  query(more) {
+    return { form: 'display', ...more };
+  }
+
+  // Asks for the end of the log, again and again; an answer comes when there is more.
+  async run() {
+    let after;
+    while (!this.abort.signal.aborted) {
+      const begun = performance.now();
+      try {
+        const waits = after === undefined ? {} : { after, wait_ms: 25000 };
+        const answer = await ask(path(this.job.job, 'output'), { query: this.query({ tail: CHUNK, ...waits }), signal: this.abort.signal });
+        if (after === undefined || answer.end !== after || answer.total_lines !== this.total) this.took(answer);
+        after = answer.end;
+        if (!answer.live) { this.isOver = true; this.follow.hidden = true; this.say(); return; }
+      } catch (problem) {
+        if (this.abort.signal.aborted || problem.status === 404) return;
+        await new Promise((resolve) => setTimeout(resolve, 1500));
+      }
+      // A job that prints without end is drawn a few times a second, not a thousand.
+      const left = PAUSE - (performance.now() - begun);
+      if (left > 0) await new Promise((resolve) => setTimeout(resolve, left));
+    }
+  }
+
+  took(answer) {
+    Object.assign(this, { total: answer.total_lines, end: answer.end, start: answer.start });
+    // The last chunks may have been read when they were shorter.
+    for (const at of this.chunks.keys()) if (at >= Math.floor((this.total - 1) / CHUNK) - 1 || this.chunks.get(at).isShort) this.chunks.delete(at);
+    for (const line of answer.lines) this.keep(line, true);
+    this.say();
+    if (this.matches) return;
+    this.draw();
+    if (this.isFollowing) this.toEnd();
+  }
+
+  keep(line, isShort = false) {
+    const at = Math.floor((line.line - 1) / CHUNK);
+    let chunk = this.chunks.get(at);
+    if (!chunk) {
+      chunk = { lines: new Map(), isShort };
+      this.chunks.set(at, chunk);
+      while (this.chunks.size > CHUNKS) this.chunks.delete(this.chunks.keys().next().value);
+    }
+    chunk.lines.set(line.line, line);
+  }
+
+  async load(at) {
+    const known = this.chunks.get(at);
+    if ((known && !known.isShort) || this.loading?.has(at)) return;
+    (this.loading ??= new Set()).add(at);
+    try {
+      const answer = await ask(path(this.job.job, 'output'), { query: this.query({ from_line: at * CHUNK + 1, lines: CHUNK }), signal: this.abort.signal });
+      this.chunks.delete(at);
+      this.chunks.set(at, { lines: new Map(), isShort: false });
+      for (const line of answer.lines) if (Math.floor((line.line - 1) / CHUNK) === at) this.keep(line);
+      this.draw();
+    } catch { /* asked again when it is looked at again */ } finally { this.loading.delete(at); }
+  }
+
+  say() {
+    const dropped = this.start > 0 ? `; the first ${size(this.start)} are no longer kept` : '';
+    setText(this.foot, `${this.total.toLocaleString()} ${this.total === 1 ? 'line' : 'lines'}, ${size(this.end)}${dropped}${this.isOver ? '' : '; it goes on'}`);
+  }
+
+  get count() { return this.matches ? this.matches.length : this.total; }
+  get pixels() { return Math.min(this.count * this.height, MOST_PIXELS); }
+
+  first() {
+    const room = Math.max(1, this.pixels - this.pane.clientHeight);
+    const fits = Math.floor(this.pane.clientHeight / this.height);
+    if (this.count * this.height <= MOST_PIXELS) return Math.floor(this.pane.scrollTop / this.height);
+    return Math.round((this.pane.scrollTop / room) * Math.max(0, this.count - fits));
+  }
+
+  draw() {
+    this.space.style.height = `${this.pixels}px`;
+    const first = Math.max(0, Math.min(this.first(), this.count - 1));
+    const fits = Math.ceil(this.pane.clientHeight / this.height) + 1;
+    const isScaled = this.count * this.height > MOST_PIXELS;
+    this.view.style.transform = `translateY(${isScaled ? this.pane.scrollTop : first * this.height}px)`;
+    const rows = [];
+    const wanted = new Set();
+    for (let at = first; at < Math.min(this.count, first + fits); at += 1) {
+      const line = this.matches ? this.matches[at] : this.chunks.get(Math.floor(at / CHUNK))?.lines.get(at + 1);
+      if (!line && !this.matches) wanted.add(Math.floor(at / CHUNK));
+      rows.push(this.row(line, this.matches ? line.line : at + 1));
+    }
+    this.view.replaceChildren(...rows);
+    for (const at of wanted) this.load(at);
+  }
+
+  row(line, number) {
+    const label = el('span', { class: 'number', 'aria-hidden': 'true' }, String(number));
+    if (this.matches) {
+      label.classList.add('jump');
+      label.addEventListener('click', () => this.goTo(number));
+    }
+    const time = this.hasTimes && el('time', {}, line?.time ? new Date(line.time).toLocaleTimeString(undefined, { hour12: false, fractionalSecondDigits: 3 }) : '');
+    const text = el('span', { class: 'text' }, line ? nodes(line.text.replace(/\r$/, ''), this.mark) : '');
+    if (line?.repeated) text.append(` [${line.repeated} times]`);
+    return el('div', { class: 'line', data: line?.stream === 'stderr' ? { stream: 'stderr' } : {} }, label, time, text);
+  }
+
+  scrolled() {
+    const isAtEnd = this.pane.scrollTop + this.pane.clientHeight >= this.pane.scrollHeight - 2 * this.height;
+    if (!this.matches && !isAtEnd && this.isFollowing && performance.now() - (this.moved ?? 0) > 150) this.setFollow(false);
+    else if (!this.matches && isAtEnd && !this.isFollowing && !this.isOver) this.setFollow(true);
+    if (!this.isDrawing) {
+      this.isDrawing = true;
+      requestAnimationFrame(() => { this.isDrawing = false; this.draw(); });
+    }
+  }
+
+  toEnd() {
+    this.moved = performance.now();
+    this.pane.scrollTop = this.pane.scrollHeight;
+    this.draw();
+  }
+
+  setFollow(isOn) {
+    this.isFollowing = isOn;
+    this.follow.setAttribute('aria-pressed', String(isOn));
+  }
+
+  toggle(key) {
+    if (key === 'follow') {
+      this.setFollow(!this.isFollowing);
+      if (this.isFollowing) { this.clearSearch(); this.toEnd(); }
+    } else {
+      this.hasTimes = !this.hasTimes;
+      this.times.setAttribute('aria-pressed', String(this.hasTimes));
+      this.draw();
+    }
+  }
+
+  clearSearch() {
+    if (!this.matches) return;
+    this.find.value = '';
+    this.stream.value = '';
+    this.search();
+  }
+
+  async search() {
+    const text = this.find.value;
+    const pattern = text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    this.mark = text ? new RegExp(pattern, 'gi') : null;
+    if (!text && !this.stream.value) {
+      this.matches = null;
+      setText(this.found, '');
+      this.draw();
+      if (this.isFollowing) this.toEnd();
+      return;
+    }
+    const asked = (this.asked = Symbol('search'));
+    try {
+      const answer = await ask(path(this.job.job, 'output'), { query: this.query({ search: pattern, ignore_case: true, stream: this.stream.value, lines: 10000 }), signal: this.abort.signal });
+      if (this.asked !== asked) return;
+      this.matches = answer.lines;
+      const count = answer.lines.length;
+      setText(this.found, `${answer.more ? 'more than ' : ''}${count.toLocaleString()} ${count === 1 ? 'line' : 'lines'}`);
+      this.pane.scrollTop = 0;
+      this.draw();
+    } catch (problem) { if (!this.abort.signal.aborted) failed(problem); }
+  }
+
+  // Shows a line among those around it.
+  goTo(number) {
+    this.setFollow(false);
+    this.matches = null;
+    this.find.value = '';
+    setText(this.found, '');
+    this.draw();
+    const room = this.pixels - this.pane.clientHeight;
+    this.moved = performance.now();
+    this.pane.scrollTop = this.count * this.height <= MOST_PIXELS ? (number - 4) * this.height : ((number - 4) / this.count) * room;
+    this.draw();
+  }
+
+  key(event) {
+    if (event.key === 'g') { this.setFollow(false); this.pane.scrollTop = 0; }
+    else if (event.key === 'G') { this.setFollow(true); this.toEnd(); }
+  }
+
+  async copy() {
+    if (getSelection()?.toString()) { copy(getSelection().toString()); return; }
+    if (this.matches) { copy(this.matches.map((line) => line.text).join('\n')); return; }
+    try {
+      const answer = await ask(path(this.job.job, 'output'), { query: { tail: 10000, form: 'plain' } });
+      copy(answer.lines.map((line) => line.text).join('\n'));
+    } catch (problem) { failed(problem); }
+  }
+}

@@ -1,0 +1,139 @@
+// A job's terminal as real text: rows of styled runs that the server makes; keys go back by their names.
+
+import { job as path } from './api.js';
+import { paint } from './ansi.js';
+import { failed } from './actions.js';
+import { el, fill, setText } from './dom.js';
+import { boxes, columns } from './width.js';
+
+const NAMES = { ArrowUp: 'Up', ArrowDown: 'Down', ArrowLeft: 'Left', ArrowRight: 'Right', Enter: 'Enter', Backspace: 'Backspace', Escape: 'Escape', Tab: 'Tab', Home: 'Home', End: 'End', PageUp: 'PageUp', PageDown: 'PageDown', Delete: 'Delete', Insert: 'Insert', ' ': 'Space' };
+
+const color = (value) => (value === undefined || value === 'default' ? undefined : value.palette ?? (value.rgb ? `rgb(${value.rgb.join(' ')})` : undefined));
+
+export class Terminal {
+  constructor(root, job, { canDrive }) {
+    this.canDrive = canDrive;
+    this.job = job;
+    this.rows = [];
+    this.screen = el('div', { class: 'screen', role: 'img', 'aria-label': 'Screen of the terminal' });
+    this.cursor = el('span', { class: 'cursor', 'aria-hidden': 'true' });
+    this.input = el('textarea', { class: 'typed', rows: '1', autocapitalize: 'off', autocomplete: 'off', autocorrect: 'off', spellcheck: 'false', 'aria-label': 'Type into the terminal. Shift and Tab leave it.', readOnly: !canDrive, on: {
+      keydown: (event) => this.key(event),
+      input: (event) => this.text(event),
+      compositionend: () => this.composed(),
+      paste: (event) => { event.preventDefault(); this.send({ paste: event.clipboardData.getData('text') }); },
+      focus: () => this.frame.classList.add('focused'), blur: () => this.frame.classList.remove('focused') } });
+    this.frame = el('div', { class: 'terminal', on: { mouseup: () => { if (!getSelection()?.toString()) this.input.focus({ preventScroll: true }); } } }, this.screen, this.cursor, this.input);
+    this.title = el('span', { class: 'title' });
+    this.state = el('span', { class: 'found', role: 'status' }, 'connecting');
+    this.plain = el('pre', { class: 'unseen', role: 'region', 'aria-label': 'Text of the screen', tabindex: '-1' });
+    fill(root, el('div', { class: 'tools' }, this.title, this.state, el('span', { class: 'grow' }),
+      canDrive && el('button', { type: 'button', on: { click: () => this.fit() }, title: 'Give the terminal the size of this window' }, 'Fit to window'),
+      canDrive && el('button', { type: 'button', on: { click: () => this.send({ keys: 'C-c' }) } }, 'Ctrl-C')),
+    this.frame, this.plain, el('p', { class: 'foot' }, canDrive ? 'Click to type. Shift+Tab leaves the terminal, Ctrl+Shift+C copies what is selected.' : 'You may look, not type.'));
+    this.connect();
+  }
+
+  close() {
+    this.isClosed = true;
+    clearTimeout(this.retry);
+    this.socket?.close();
+  }
+
+  connect() {
+    const url = new URL(`v1/${path(this.job.job, 'terminal')}`, location.href.split('#')[0]);
+    url.protocol = url.protocol.replace('http', 'ws');
+    this.socket = new WebSocket(url);
+    this.socket.onmessage = (event) => this.took(JSON.parse(event.data));
+    this.socket.onopen = () => setText(this.state, '');
+    this.socket.onclose = (event) => {
+      if (this.isClosed || event.reason === 'ended' || this.hasEnded) { if (!this.isClosed) setText(this.state, 'ended'); return; }
+      setText(this.state, 'reconnecting');
+      this.retry = setTimeout(() => this.connect(), 1000);
+    };
+  }
+
+  took(update) {
+    if (update.error) { failed({ message: update.error.detail, hint: update.error.hint }); return; }
+    this.hasEnded = update.ended;
+    while (this.rows.length > update.rows) { this.rows.pop(); this.screen.lastChild.remove(); }
+    while (this.rows.length < update.rows) { this.rows.push(''); this.screen.append(el('div', { class: 'cells' })); }
+    for (const [number, runs] of update.changed) {
+      const row = this.screen.children[number];
+      if (!row) continue;
+      this.rows[number] = runs.map((run) => run.text).join('');
+      row.replaceChildren(...runs.flatMap(cells));
+    }
+    this.columns = update.columns;
+    this.screen.style.width = `${update.columns}ch`;
+    this.screen.setAttribute('aria-label', 'Screen of the terminal');
+    this.place(update.cursor);
+    setText(this.title, update.title ?? `${update.columns}×${update.rows}`);
+    // A screen reader reads the text where it comes to rest, not each stroke.
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => setText(this.plain, this.rows.join('\n').trimEnd()), 300);
+  }
+
+  place({ row, column, visible, shape }) {
+    this.cursor.hidden = !visible || this.hasEnded;
+    this.cursor.dataset.shape = shape;
+    const top = this.screen.children[row - 1]?.offsetTop ?? 0;
+    this.cursor.style.top = this.input.style.top = `${top}px`;
+    this.cursor.style.left = this.input.style.left = `calc(var(--pad) + ${column - 1}ch)`;
+  }
+
+  send(message) {
+    if (!this.canDrive || this.socket?.readyState !== WebSocket.OPEN) return;
+    this.socket.send(JSON.stringify(message));
+  }
+
+  key(event) {
+    if (event.isComposing || event.keyCode === 229 || !this.canDrive) return;
+    // Shift and Tab always lead out, and the browser keeps its own.
+    if ((event.key === 'Tab' && event.shiftKey) || event.metaKey || (event.ctrlKey && event.shiftKey)) return;
+    if (event.ctrlKey && event.key === 'v') return;
+    event.stopPropagation();
+    const isNamed = event.key in NAMES && event.key !== ' ';
+    const isFunction = /^F\d+$/.test(event.key);
+    if (!isNamed && !isFunction && !event.ctrlKey && !event.altKey) return;
+    if (event.key.length > 1 && !isNamed && !isFunction) return;
+    event.preventDefault();
+    const modifiers = `${event.ctrlKey ? 'C-' : ''}${event.altKey ? 'M-' : ''}${event.shiftKey && event.key.length > 1 ? 'S-' : ''}`;
+    this.send({ keys: modifiers + (NAMES[event.key] ?? event.key) });
+  }
+
+  text(event) {
+    if (event.isComposing) return;
+    this.composed();
+  }
+
+  composed() {
+    const text = this.input.value;
+    this.input.value = '';
+    if (text) this.send({ text: text.replace(/\n/g, '\r') });
+  }
+
+  fit() {
+    const cell = this.screen.getBoundingClientRect().width / (this.columns || 80);
+    const row = this.screen.firstChild?.getBoundingClientRect().height || 18;
+    const style = getComputedStyle(this.frame);
+    const width = this.frame.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const height = innerHeight - this.frame.getBoundingClientRect().top - 80;
+    this.send({ size: `${Math.max(20, Math.floor(width / cell))}x${Math.max(6, Math.floor(height / row))}` });
+    this.input.focus({ preventScroll: true });
+  }
+}
+
+function cells(run) {
+  const style = { bold: run.bold, dim: run.dim, italic: run.italic, inverse: run.inverse, hidden: run.hidden, strike: run.strikeout, underline: run.underline !== undefined, color: color(run.foreground), back: color(run.background) };
+  return boxes(run.text).map((box) => {
+    const span = paint(el('span', {}, box.text), style);
+    if (!box.isPlain) {
+      span.classList.add('box');
+      span.style.width = `${box.columns}ch`;
+    }
+    return span;
+  });
+}
+
+export { columns };

@@ -1,0 +1,174 @@
+//! Looking at jobs.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use outlive::{Code, Failure, JobDetails, JobObject, LabelFilter, Listeners, Port, Status, Store, Usage};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{find, session};
+use crate::access::Caller;
+use crate::extract::Params;
+use crate::problem::Problem;
+use crate::server::Shared;
+use crate::work;
+
+/// So many jobs come unless another number is asked for, and the most that can be.
+const PAGE: usize = 200;
+const MOST: usize = 2000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Filter {
+    /// Only jobs of this session
+    session: Option<String>,
+    /// Only jobs of this group
+    group: Option<String>,
+    /// Only jobs with one of these statuses, separated by commas
+    status: Option<String>,
+    /// Only jobs with this label, of any value or of this one: `NAME` or `NAME=VALUE`
+    label: Option<String>,
+    /// Only jobs of which something runs
+    #[serde(default)]
+    live: bool,
+    /// Only jobs whose id, name or command has this text
+    search: Option<String>,
+    /// Only jobs that are older than this one, as `next` of the page before says
+    after: Option<String>,
+    /// The most jobs, up to 2000; else 200
+    limit: Option<usize>,
+    /// With what each live job uses
+    #[serde(default)]
+    usage: bool,
+    /// With where each live job listens
+    #[serde(default)]
+    ports: bool,
+}
+
+/// A page of the list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Jobs {
+    /// The newest first.
+    jobs: Vec<Listed>,
+    /// Where the next page begins; none: this is the last.
+    next: Option<String>,
+    /// How many jobs fit the filter in all.
+    total: usize,
+    /// Directories in the store that cannot be read as jobs.
+    damaged: usize,
+}
+
+/// A job, and what was asked for with it.
+#[derive(Debug, Serialize, ToSchema)]
+struct Listed {
+    #[serde(flatten)]
+    job: JobObject,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ports: Option<Vec<Port>>,
+}
+
+/// Lists jobs, the newest first.
+#[utoipa::path(get, path = "/v1/jobs", tag = "jobs", params(Filter), security(("token" = ["view"])),
+    responses((status = 200, description = "The jobs", body = Jobs)))]
+pub(crate) async fn list(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Params(filter): Params<Filter>,
+) -> Result<Json<Jobs>, Problem> {
+    Ok(Json(work::quick(&shared, move |store| listed(store, &caller, &filter)).await?))
+}
+
+fn listed(store: &Store, caller: &Caller, filter: &Filter) -> Result<Jobs, Failure> {
+    let session = caller.session(session(filter.session.as_deref())?)?;
+    let hint = "a status is starting, running, completed, failed, killed, timed_out or lost";
+    let parse = |word: &str| {
+        Status::parse(word).ok_or_else(|| Failure::usage(format!("there is no status {word:?}"), hint))
+    };
+    let words = filter.status.as_deref().filter(|words| !words.is_empty());
+    let statuses: Option<Vec<Status>> =
+        words.map(|words| words.split(',').map(parse).collect()).transpose()?;
+    let label: Option<LabelFilter> = filter
+        .label
+        .as_deref()
+        .map(|label| {
+            label.parse().map_err(|error| Failure::usage(format!("label: {error}"), "such as owner=ci"))
+        })
+        .transpose()?;
+    let listing = store.list(session.as_ref()).map_err(|error| Failure::other("list", &error))?;
+    let damaged = if caller.session.is_none() { listing.damaged.len() } else { 0 };
+    let mut jobs = listing.with_labels(&label.into_iter().collect::<Vec<_>>()).jobs;
+    let wanted = filter.search.as_deref().unwrap_or_default().to_lowercase();
+    jobs.retain(|job| {
+        let options = &job.spec().options;
+        let has = |text: &str| text.to_lowercase().contains(&wanted);
+        (filter.group.is_none() || options.group == filter.group)
+            && (wanted.is_empty()
+                || has(job.id().as_str())
+                || job.name().is_some_and(has)
+                || has(&job.spec().command_line()))
+    });
+    let needs_state = filter.live || statuses.is_some();
+    if needs_state {
+        jobs.retain(|job| {
+            let state = job.state(store);
+            (!filter.live || state.is_live())
+                && statuses.as_ref().is_none_or(|wanted| wanted.contains(&state.status))
+        });
+    }
+    jobs.reverse();
+    let total = jobs.len();
+    let begin = match &filter.after {
+        None => 0,
+        Some(after) => {
+            jobs.iter().position(|job| job.id().as_str() == after).map(|at| at + 1).ok_or_else(|| {
+                Failure::new(Code::NotFound, format!("the page began after {after}, which is gone"))
+                    .hint("begin again without `after`")
+            })?
+        }
+    };
+    let limit = filter.limit.unwrap_or(PAGE).clamp(1, MOST);
+    let page = &jobs[begin..total.min(begin + limit)];
+    let next = (begin + limit < total).then(|| page.last().map(|job| job.id().to_string())).flatten();
+    let mut listeners = Listeners::new();
+    let describe = |job: &outlive::Job| {
+        let mut state = job.state(store);
+        if state.is_removed() {
+            return None;
+        }
+        store.probe_in_passing(job, &state);
+        store.look_at_question(job, &mut state);
+        let is_looked_at = state.is_live() && (filter.usage || filter.ports);
+        let tree = is_looked_at.then(|| job.tree(store, &state)).flatten();
+        Some(Listed {
+            usage: filter.usage.then(|| job.usage(&state, tree.as_ref())),
+            ports: tree.as_ref().filter(|_| filter.ports).map(|tree| tree.ports(&mut listeners)),
+            job: JobObject::new(job, &state),
+        })
+    };
+    Ok(Jobs { jobs: page.iter().filter_map(describe).collect(), next, total, damaged })
+}
+
+/// Shows all that is known of a job, as `outlive show --json` does.
+#[utoipa::path(get, path = "/v1/jobs/{job}", tag = "jobs", security(("token" = ["view"])),
+    params(("job" = String, Path, description = "Id, name, or the beginning of an id")),
+    responses((status = 200, description = "The job", body = JobDetails)))]
+pub(crate) async fn show(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path(job): Path<String>,
+) -> Result<Json<JobDetails>, Problem> {
+    let shown = work::quick(&shared, move |store| {
+        let job = find(store, &caller, &job)?;
+        let mut state = job.state(store);
+        store.look_for_input_wait(&job, &mut state);
+        store.probe_in_passing(&job, &state);
+        if state.status.has_ended() {
+            job.note_access();
+        }
+        Ok(JobDetails::new(store, &job, &state, false))
+    });
+    Ok(Json(shown.await?))
+}

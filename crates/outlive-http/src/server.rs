@@ -1,0 +1,405 @@
+//! Listening, and the life of the server.
+//!
+//! In the store's directory `serve/`: `socket`; `unix.lock` and `tcp.lock`, held by the process that listens there; `server.json`, the
+//! TCP address and pid of the process that holds `tcp.lock`; `port`, the port to take again, so that links and cookies stay good.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use outlive::{Code, Failure, Store};
+use outlive_sys::{clock, durable, lock, socket};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, Semaphore};
+use tower::ServiceExt;
+
+use crate::access::tokens::Tokens;
+use crate::access::{Failures, Needs};
+use crate::api;
+use crate::api::events::Hub;
+use crate::work::{Pools, QUICK, WAITS};
+
+/// Connections at once, of each listener: another user who fills TCP does not keep programs from the socket.
+const CONNECTIONS: usize = 256;
+
+/// The head of a request has come by then; also how long an idle connection is kept.
+const HEAD_LIMIT: Duration = Duration::from_secs(15);
+
+/// The most that the head of a request may have.
+const HEAD_BYTES: usize = 32 << 10;
+
+/// Of a request; a longer one is refused.
+const HEADERS: usize = 64;
+
+/// How the server is to be run.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Listen on TCP, too.
+    pub tcp: Option<Address>,
+    /// End when no connection was open for so long; none: never.
+    pub idle: Option<Duration>,
+}
+
+/// Where to listen on TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The address, which is of this machine alone.
+    pub ip: IpAddr,
+    /// The port; none: the one of last time, or any that is free.
+    pub port: Option<u16>,
+}
+
+impl Address {
+    /// Reads `ADDR:PORT`, `PORT`, `ADDR`, or nothing for a port of its own.
+    ///
+    /// # Errors
+    ///
+    /// If it is no address of this machine alone.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let text = text.replace("localhost", "127.0.0.1");
+        let address =
+            match (text.as_str(), text.parse::<SocketAddr>(), text.parse::<u16>(), text.parse::<IpAddr>()) {
+                ("", ..) => Self { ip: local, port: None },
+                (_, Ok(address), ..) => {
+                    Self { ip: address.ip(), port: Some(address.port()).filter(|&port| port > 0) }
+                }
+                (_, _, Ok(port), _) => Self { ip: local, port: Some(port).filter(|&port| port > 0) },
+                (_, _, _, Ok(ip)) => Self { ip, port: None },
+                _ => return Err("an address is such as 8080 or 127.0.0.1:8080".to_owned()),
+            };
+        match address.ip.is_loopback() {
+            true => Ok(address),
+            false => {
+                Err("only addresses of this machine, such as 127.0.0.1: what goes over a network must be \
+                          encrypted, so use a tunnel: ssh -L 8080:127.0.0.1:8080 HOST"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+/// A server that listens on TCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// Its process.
+    pub pid: u32,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// When it began, in microseconds.
+    since_us: u64,
+}
+
+impl Running {
+    /// Returns the address of its page.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Another one listens there.
+    #[error("a server of this store runs already{}", .0.as_ref().map(|running| format!(" at {}", running.url())).unwrap_or_default())]
+    Runs(Option<Running>),
+    /// The address cannot be used.
+    #[error("cannot listen on {0}")]
+    Listen(SocketAddr, #[source] io::Error),
+    /// The store, or a socket in it, cannot be used.
+    #[error("cannot serve this store")]
+    Io(#[from] io::Error),
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        let (code, hint) = match &error {
+            ServeError::Runs(Some(_)) => (Code::Exists, "`outlive open` gives a link to its page"),
+            ServeError::Runs(None) => {
+                (Code::Exists, "programs can use its socket; for a browser: outlive open")
+            }
+            ServeError::Listen(..) => {
+                (Code::Failed, "another program has the port: leave it out to get a free one")
+            }
+            ServeError::Io(_) => (Code::Failed, "look at the directory `serve` of the store"),
+        };
+        Self::new(code, outlive::chain(&error)).during("serve").hint(hint)
+    }
+}
+
+/// From where a request comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// The socket in the store; the kernel says that it is this user.
+    Unix,
+    /// Anybody on this machine.
+    Tcp,
+}
+
+/// What all requests share; none of it is a fact about jobs.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) store: Arc<Store>,
+    pub(crate) tokens: Tokens,
+    pub(crate) needs: Needs,
+    pub(crate) failures: Failures,
+    pub(crate) pools: Pools,
+    pub(crate) hub: Hub,
+    pub(crate) port: Option<u16>,
+    pub(crate) openapi: serde_json::Value,
+    pub(crate) connections: AtomicUsize,
+    /// The last connection was closed.
+    quiet: Notify,
+}
+
+pub(crate) type Shared = Arc<State>;
+
+/// Returns the server of a store that listens on TCP.
+pub fn running(store: &Store) -> Option<Running> {
+    let dir = store.serve_dir().ok()?;
+    durable::is_held(&dir, "tcp.lock").then(|| read_running(&dir)).flatten()
+}
+
+fn read_running(dir: &Path) -> Option<Running> {
+    serde_json::from_slice(&durable::read(durable::CWD, dir.join("server.json")).ok()?).ok()
+}
+
+/// Serves a store until a signal ends it, or nobody has asked for long enough. `ready` is called when it listens.
+///
+/// # Errors
+///
+/// If another server of the store listens there, or the store or an address cannot be used.
+pub fn serve(
+    store: Store,
+    options: &Options,
+    ready: impl FnOnce(&Path, Option<&Running>),
+) -> Result<(), ServeError> {
+    // A server that was started in the background has all of them blocked.
+    outlive_sys::signal::unblock_all();
+    let dir = store.serve_dir()?;
+    let tokens = Tokens::of(&store)?;
+    let tcp = match options.tcp {
+        None => None,
+        Some(address) => {
+            let held = hold(&dir, "tcp.lock")?.ok_or_else(|| ServeError::Runs(read_running(&dir)))?;
+            // Of a server that was killed: until this one has written its own, it has no address.
+            fs::remove_file(dir.join("server.json")).ok();
+            Some((listen_tcp(&dir, address)?, held))
+        }
+    };
+    let unix = match hold(&dir, "unix.lock")? {
+        Some(held) => Some((listen_unix(&dir)?, held)),
+        // What listens on the socket already serves the same store.
+        None if tcp.is_some() => None,
+        None => return Err(ServeError::Runs(None)),
+    };
+    let running = match &tcp {
+        None => None,
+        Some((listener, _)) => {
+            let running = Running {
+                pid: std::process::id(),
+                address: listener.local_addr()?,
+                since_us: clock::wall_us(),
+            };
+            write(&dir, "server.json", &serde_json::to_vec(&running).map_err(io::Error::from)?)?;
+            Some(running)
+        }
+    };
+    let (router, openapi) = api::router();
+    let shared = Arc::new(State {
+        store: Arc::new(store),
+        tokens,
+        needs: Needs::of(&openapi),
+        failures: Failures::default(),
+        pools: Pools::default(),
+        hub: Hub::default(),
+        port: running.as_ref().map(|running| running.address.port()),
+        openapi,
+        connections: AtomicUsize::new(0),
+        quiet: Notify::new(),
+    });
+    let router = api::layered(router, &shared);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(QUICK + WAITS)
+        .thread_keep_alive(Duration::from_secs(2))
+        .thread_stack_size(1 << 20)
+        .build()?;
+    let socket = dir.join("socket");
+    let has_socket = unix.is_some();
+    let served = runtime.block_on(async {
+        if let Some((listener, _)) = &unix {
+            let listener = UnixListener::from_std(listener.try_clone()?)?;
+            tokio::spawn(accept_unix(listener, router.clone(), Arc::clone(&shared)));
+        }
+        if let Some((listener, _)) = &tcp {
+            let listener = TcpListener::from_std(listener.try_clone()?)?;
+            tokio::spawn(accept_tcp(listener, router.clone(), Arc::clone(&shared)));
+        }
+        ready(&socket, running.as_ref());
+        until_over(&shared, options.idle).await
+    });
+    // What still waits in a thread ends with the process.
+    runtime.shutdown_background();
+    if has_socket {
+        fs::remove_file(&socket).ok();
+    }
+    Ok(served?)
+}
+
+/// Waits for a signal, or until no connection was open for long enough.
+async fn until_over(shared: &Shared, idle: Option<Duration>) -> io::Result<()> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    loop {
+        let quiet = shared.quiet.notified();
+        let is_idle = shared.connections.load(Ordering::Relaxed) == 0;
+        let nap = async {
+            match idle.filter(|_| is_idle) {
+                Some(idle) => tokio::time::sleep(idle).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = term.recv() => return Ok(()),
+            _ = int.recv() => return Ok(()),
+            () = quiet => {}
+            () = nap => {
+                // One that came meanwhile has announced itself only when it goes.
+                if shared.connections.load(Ordering::Relaxed) == 0 {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// Takes a lock for as long as the server lives; `None` if another process has it.
+fn hold(dir: &Path, name: &str) -> io::Result<Option<File>> {
+    let file = durable::open_or_create(durable::CWD, dir.join(name))?;
+    Ok(lock::try_lock(&file, lock::Kind::Exclusive)?.then_some(file))
+}
+
+fn listen_unix(dir: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    // Left by a server that was killed: its lock is free.
+    match fs::remove_file(dir.join("socket")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = socket::listen_in(durable::open_dir(dir)?, "socket")?;
+    fs::set_permissions(dir.join("socket"), fs::Permissions::from_mode(0o600))?;
+    Ok(listener.into())
+}
+
+/// Listens on the port that is asked for; else on that of last time, so that what was opened then stays good; else on any.
+fn listen_tcp(dir: &Path, address: Address) -> Result<std::net::TcpListener, ServeError> {
+    let last =
+        || durable::read_line(durable::CWD, dir.join("port")).and_then(|port| port.parse::<u16>().ok());
+    let bind = |port: u16| {
+        let address = SocketAddr::new(address.ip, port);
+        std::net::TcpListener::bind(address).map_err(|error| ServeError::Listen(address, error))
+    };
+    let listener = match address.port {
+        Some(port) => bind(port)?,
+        None => last().and_then(|port| bind(port).ok()).map_or_else(|| bind(0), Ok)?,
+    };
+    listener.set_nonblocking(true)?;
+    write(dir, "port", format!("{}\n", listener.local_addr()?.port()).as_bytes())?;
+    Ok(listener)
+}
+
+/// Replaces a small file that only hints: one that is torn is ignored.
+fn write(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = dir.join(durable::temporary_name(name));
+    fs::write(&temporary, bytes)?;
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600))?;
+    fs::rename(temporary, dir.join(name))
+}
+
+async fn accept_unix(listener: UnixListener, router: Router, shared: Shared) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let is_own = stream.peer_cred().is_ok_and(|peer| peer.uid() == socket::own_uid());
+                if is_own {
+                    tokio::spawn(connection(stream, router.clone(), Arc::clone(&shared), Peer::Unix, permit));
+                }
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn accept_tcp(listener: TcpListener, router: Router, shared: Shared) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Small answers must not wait for more; that it fails costs only time.
+                stream.set_nodelay(true).ok();
+                tokio::spawn(connection(stream, router.clone(), Arc::clone(&shared), Peer::Tcp, permit));
+            }
+            // No descriptors are left: those who are connected go on.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// Counts a connection while it is open.
+struct Open(Shared);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if self.0.connections.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.quiet.notify_one();
+        }
+    }
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    shared: Shared,
+    peer: Peer,
+    permit: tokio::sync::OwnedSemaphorePermit,
+) {
+    shared.connections.fetch_add(1, Ordering::Relaxed);
+    let open = Arc::new((Open(shared), permit));
+    let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer);
+        // A WebSocket outlives its connection's task, and counts as long as it lasts.
+        request.extensions_mut().insert(Held(Arc::clone(&open)));
+        router.clone().oneshot(request)
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEADERS)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    // A client that breaks off, or speaks no HTTP, has been answered as far as it can be.
+    served.await.ok();
+}
+
+/// Keeps a connection counted.
+#[derive(Clone)]
+pub(crate) struct Held(
+    #[expect(dead_code, reason = "held, not read")] Arc<(Open, tokio::sync::OwnedSemaphorePermit)>,
+);

@@ -1,0 +1,233 @@
+//! What can be asked for.
+//!
+//! Proves: the answers are the objects of the command line; output is read in every way; waits end when the client goes; the page runs
+//! nothing but its own files.
+
+use outlive_tests::{Home, until};
+use serde_json::json;
+
+use super::{Server, exchange};
+
+#[test]
+fn a_job_is_the_same_object_as_at_the_command_line() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let job = server.run("echo out; echo err >&2; exit 3");
+    home.wait(&job);
+    let shown = server.get(&format!("/v1/jobs/{job}")).ok();
+    assert_eq!(shown, home.show(&job));
+    assert_eq!((shown["status"].as_str(), shown["exit_code"].as_i64()), (Some("failed"), Some(3)));
+    let listed = server.get("/v1/jobs").ok();
+    assert_eq!(listed["jobs"][0], home.json(["list"])[0]);
+    let described = server.get("/openapi.json").ok();
+    let schemas = &described["components"]["schemas"];
+    let of = |part: &str| schemas[part]["properties"].as_object().cloned().unwrap_or_default();
+    let known = of("JobObject");
+    for (key, _) in listed["jobs"][0].as_object().expect("an object") {
+        assert!(known.contains_key(key), "{key} is not described");
+    }
+}
+
+#[test]
+fn jobs_are_listed_in_pages_and_filtered() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    for (name, line) in [("a", "true"), ("b", "exit 1"), ("c", "sleep 300")] {
+        server
+            .post(
+                "/v1/jobs",
+                json!({ "command": line, "name": name, "group": "g", "labels": { "owner": name } }),
+            )
+            .ok();
+    }
+    home.wait("a");
+    home.wait("b");
+    let names = |path: &str| -> Vec<String> {
+        let answer = server.get(path).ok();
+        let jobs = answer["jobs"].as_array().expect("a list").clone();
+        jobs.iter().map(|job| job["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(names("/v1/jobs"), ["c", "b", "a"]);
+    assert_eq!(names("/v1/jobs?live=true"), ["c"]);
+    assert_eq!(names("/v1/jobs?status=failed,completed"), ["b", "a"]);
+    assert_eq!(names("/v1/jobs?label=owner=a"), ["a"]);
+    assert_eq!(names("/v1/jobs?search=EXIT"), ["b"]);
+    let page = server.get("/v1/jobs?limit=2").ok();
+    let next = page["next"].as_str().expect("another page");
+    assert_eq!(page["total"], 3);
+    assert_eq!(names(&format!("/v1/jobs?limit=2&after={next}")), ["a"]);
+    server.get("/v1/jobs?status=odd").refused(400, "usage");
+    server.get("/v1/jobs?sttus=failed").refused(400, "usage");
+    let usage = server.get("/v1/jobs?live=true&usage=true&ports=true").ok();
+    assert!(usage["jobs"][0]["usage"]["processes"].as_u64() >= Some(1), "{usage}");
+}
+
+#[test]
+fn output_is_read_by_line_time_stream_form_and_search() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let job = server
+        .run(r"for i in 1 2 3 4 5; do echo line $i; done; printf '\033[31mred\033[0m\n' >&2; printf end");
+    home.wait(&job);
+    let texts = |query: &str| -> Vec<String> {
+        let answer = server.get(&format!("/v1/jobs/{job}/output?{query}")).ok();
+        let lines = answer["lines"].as_array().expect("lines").clone();
+        lines.iter().map(|line| line["text"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(texts("from_line=2&lines=2"), ["line 2", "line 3"]);
+    assert_eq!(texts("tail=2&stream=stdout"), ["line 5", "end"]);
+    assert_eq!(texts("stream=stderr"), ["red"]);
+    assert_eq!(texts("stream=stderr&form=raw"), ["\u{1b}[31mred\u{1b}[0m"]);
+    assert_eq!(texts("search=LINE.[24]&ignore_case=true"), ["line 2", "line 4"]);
+    assert_eq!(texts("search=line&invert=true&stream=stdout"), ["end"]);
+    assert_eq!(texts("from_byte=7&lines=1"), ["line 2"]);
+    assert_eq!(texts("since=2100-01-01T00:00:00Z"), [""; 0]);
+    let page = server.get(&format!("/v1/jobs/{job}/output?lines=3")).ok();
+    assert_eq!((page["more"].as_bool(), page["total_lines"].as_u64()), (Some(true), Some(7)));
+    server.get(&format!("/v1/jobs/{job}/output?search=(")).refused(400, "usage");
+    server.get(&format!("/v1/jobs/{job}/output?form=odd")).refused(400, "usage");
+}
+
+#[test]
+fn the_raw_log_comes_whole_or_in_ranges() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let job = server.run("seq 1 200000");
+    home.wait(&job);
+    let log = home.logs(&job);
+    let whole = server.get(&format!("/v1/jobs/{job}/log"));
+    assert_eq!(
+        whole.header("content-disposition"),
+        Some(format!("attachment; filename=\"{job}.log\"").as_str())
+    );
+    assert!(whole.body == log, "{} and {} bytes", whole.body.len(), log.len());
+    let part = |range: &str| {
+        let head = format!(
+            "GET /v1/jobs/{job}/log HTTP/1.1\r\nHost: localhost\r\nRange: {range}\r\nConnection: close\r\n\r\n"
+        );
+        exchange(server.connect(), head.as_bytes())
+    };
+    let middle = part("bytes=1000-1999");
+    assert_eq!((middle.status, &middle.body[..]), (206, &log[1000..2000]));
+    assert_eq!(middle.header("content-range"), Some(format!("bytes 1000-1999/{}", log.len()).as_str()));
+    assert_eq!(part("bytes=-5").body, log[log.len() - 5..]);
+    assert_eq!(part("bytes=99999999-").status, 416);
+}
+
+#[test]
+fn jobs_are_started_answered_paused_renamed_restarted_ended_and_removed() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let started = server.post(
+        "/v1/jobs",
+        json!({ "argv": ["sh", "-c", "read a; echo got $a; pwd; echo $X; exec sleep 300"], "name": "web",
+            "stdin": "open", "cwd": "/", "env": { "X": "y" }, "timeout": "1h", "memory": "1G" }),
+    );
+    assert_eq!(started.status, 201);
+    let first = started.ok()["job"].as_str().expect("an id").to_owned();
+    assert_eq!(server.post("/v1/jobs/web/input", json!({ "text": "hello" })).ok()["bytes"], 6);
+    home.wait_for_output("web", "got hello\n/\ny\n");
+    server.post("/v1/jobs/web/pause", json!({})).ok();
+    assert_eq!(home.show("web")["paused"], true);
+    server.post("/v1/jobs/web/resume", json!({})).ok();
+    server.post("/v1/jobs/web/rename", json!({ "name": "site" })).ok();
+    let next = server.post("/v1/jobs/site/restart", json!({})).ok();
+    assert_eq!(next["previous"], first.as_str());
+    server.ask("DELETE", "/v1/jobs/site", None).refused(409, "live");
+    let killed = server.post("/v1/jobs/site/kill", json!({ "grace_ms": 1000 })).ok();
+    assert_eq!(
+        (killed["status"].as_str(), killed["survivors"].as_array().map(Vec::len)),
+        (Some("killed"), Some(0))
+    );
+    assert!(home.show("site")["reason"].as_str().is_some_and(|reason| reason.contains("outlive serve")));
+    assert_eq!(server.post("/v1/jobs/site/kill", json!({})).ok()["already_ended"], true);
+    server.ask("DELETE", &format!("/v1/jobs/{first}"), None).ok();
+    server.get(&format!("/v1/jobs/{first}")).refused(404, "not_found");
+    server.post("/v1/jobs", json!({})).refused(400, "usage");
+    server.post("/v1/jobs", json!({ "command": "true", "tiemout": "1s" })).refused(400, "usage");
+    server.post("/v1/jobs", json!({ "command": "true", "timeout": "soon" })).refused(400, "usage");
+    server.post("/v1/jobs", json!({ "argv": ["/nowhere/at-all"] })).refused(422, "not_started");
+}
+
+#[test]
+fn a_wait_answers_when_it_happens_and_ends_when_the_client_goes() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let job = home.start_with(&["--stdin", "open"], ["sh", "-c", "echo up; read a; exit 4"]);
+    let matched = server.get(&format!("/v1/jobs/{job}/wait?match=up&timeout_ms=50000")).ok();
+    assert_eq!((matched["outcome"].as_str(), matched["line"].as_str()), (Some("match"), Some("up")));
+    let limited = server.get(&format!("/v1/jobs/{job}/wait?timeout_ms=1")).ok();
+    assert_eq!((limited["outcome"].as_str(), limited["reached"].as_bool()), (Some("timeout"), Some(false)));
+    // A client that goes: the thread that waits for it has the job's lock open, and lets it go.
+    let pid = server.child.id().cast_signed();
+    let mut stream = server.connect();
+    let head = format!("GET /v1/jobs/{job}/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    std::io::Write::write_all(&mut stream, head.as_bytes()).expect("it is sent");
+    let waiting = || {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        tasks
+            .filter(|fd| {
+                std::fs::read_link(fd.path()).is_ok_and(|link| link.to_string_lossy().contains("eventfd"))
+            })
+            .count()
+    };
+    let idle = waiting();
+    until("it waits", || waiting() > idle || waiting() > 1);
+    let busy = waiting();
+    drop(stream);
+    until("it waits no more", || waiting() < busy);
+    server.post(&format!("/v1/jobs/{job}/input"), json!({ "text": "" })).ok();
+    let ended = server.get(&format!("/v1/jobs/{job}/wait")).ok();
+    assert_eq!((ended["outcome"].as_str(), ended["job"]["exit_code"].as_i64()), (Some("exit"), Some(4)));
+}
+
+#[test]
+fn the_page_is_served_with_a_policy_that_lets_nothing_else_run() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let host = server.host();
+    let page = server.tcp("GET", "/", &[&host], "");
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(policy.contains("script-src 'self'") && !policy.contains("unsafe"), "{policy}");
+    let text = page.text();
+    assert!(!text.contains("<script>") && !text.contains("onclick") && !text.contains("style="), "{text}");
+    let tag = page.header("etag").expect("a tag").to_owned();
+    assert_eq!(server.tcp("GET", "/", &[&host, &format!("If-None-Match: {tag}")], "").status, 304);
+    // Every file that a file of the page names is there.
+    let mut names = vec!["app.js".to_owned(), "style.css".to_owned(), "icon.svg".to_owned()];
+    let mut at = 0;
+    while let Some(name) = names.get(at).cloned() {
+        let file = server.tcp("GET", &format!("/{name}"), &[&host], "");
+        assert_eq!(file.status, 200, "{name}");
+        let text = file.text();
+        let imports = text.split("from './").skip(1).filter_map(|rest| rest.split('\'').next());
+        for import in imports {
+            if !names.iter().any(|known| known == import) {
+                names.push(import.to_owned());
+            }
+        }
+        assert!(!text.contains("innerHTML") && !text.contains("eval("), "{name}");
+        at += 1;
+    }
+    assert!(names.len() >= 10, "{names:?}");
+}
+
+#[test]
+fn metrics_count_jobs_and_what_whole_trees_use() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    server.run("sleep 300 & sleep 300");
+    home.run(["--session", "shop", "run", "--wait", "exit 3"]).code(3);
+    let figure = |name: &str| {
+        let reply = server.get("/metrics");
+        assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        let text = reply.text();
+        let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or(-1.0)
+    };
+    assert_eq!(figure("outlive_jobs{session=\"default\",status=\"running\"}"), 1.0);
+    assert_eq!(figure("outlive_jobs{session=\"shop\",status=\"failed\"}"), 1.0);
+    until("the tree is counted", || figure("outlive_live_processes{session=\"default\"}") >= 3.0);
+    assert!(figure("outlive_live_memory_bytes{session=\"default\"}") > 0.0);
+}

@@ -1,0 +1,242 @@
+//! What pages of other sites, other users and hostile clients try.
+//!
+//! Proves: rebinding, other origins, forms, guesses, odd paths, long and slow requests, smuggling and other users get nowhere, and cost the
+//! owner nothing.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use outlive_tests::{Home, LIMIT, lacks, until};
+
+use super::{Server, exchange, parse};
+
+#[test]
+fn a_rebound_name_and_another_origin_are_refused_before_anything_else() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let (host, token) = (server.host(), server.token("t", &["--scope", "admin"]));
+    let port = server.port;
+    // Rebinding: the page of the attacker is of the same origin, so only the name tells.
+    for name in
+        ["evil.example", "evil.example:80", "127.0.0.1", "localhost", "127.0.0.1.evil.example", "[::1]", ""]
+    {
+        for path in ["/", "/app.js", "/v1/jobs", "/openapi.json", "/nothing"] {
+            let reply = server.tcp("GET", path, &[&format!("Host: {name}"), &token], "");
+            assert_eq!(reply.status, 403, "{name} {path}: {}", reply.text());
+        }
+    }
+    server
+        .tcp("GET", "/v1/jobs", &[&format!("Host: 127.0.0.1:{}", port.wrapping_add(1)), &token], "")
+        .refused(403, "forbidden");
+    // Two names, or another in the request line.
+    assert_ne!(server.tcp("GET", "/v1/jobs", &[&host, "Host: evil.example", &token], "").status, 200);
+    let absolute =
+        format!("GET http://evil.example/v1/jobs HTTP/1.1\r\n{host}\r\n{token}\r\nConnection: close\r\n\r\n");
+    assert_ne!(exchange(server.connect_tcp(), absolute.as_bytes()).status, 200);
+    let own = format!("Origin: http://127.0.0.1:{port}");
+    server.tcp("GET", "/v1/jobs", &[&host, &token, &own], "").ok();
+    for line in [
+        "Origin: http://evil.example",
+        "Origin: null",
+        "Origin: https://127.0.0.1",
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-site",
+    ] {
+        server.tcp("GET", "/v1/jobs", &[&host, &token, line], "").refused(403, "forbidden");
+        let json = "Content-Type: application/json";
+        server
+            .tcp("POST", "/v1/jobs", &[&host, &token, line, json], r#"{"command":"true"}"#)
+            .refused(403, "forbidden");
+    }
+    let upgrade = [
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    ];
+    let mut lines = vec![host.as_str(), &token, "Origin: http://evil.example"];
+    lines.extend(upgrade);
+    server.tcp("GET", "/v1/jobs/x/terminal", &lines, "").refused(403, "forbidden");
+    assert_eq!(home.json(["list"]).as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn the_socket_takes_nothing_that_a_browser_behind_a_tunnel_sends() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    for line in [
+        "Host: evil.example",
+        "Host: localhost:8080",
+        "Host: localhost\r\nOrigin: http://localhost:8080",
+        "Host: localhost\r\nSec-Fetch-Site: none",
+    ] {
+        let request = format!("GET /v1/jobs HTTP/1.1\r\n{line}\r\nConnection: close\r\n\r\n");
+        exchange(server.connect(), request.as_bytes()).refused(403, "forbidden");
+    }
+}
+
+#[test]
+fn a_form_of_another_kind_is_not_taken() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let (host, token) = (server.host(), server.token("t", &["--scope", "admin"]));
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        let reply = server.tcp(
+            "POST",
+            "/v1/jobs",
+            &[&host, &token, &format!("Content-Type: {kind}")],
+            r#"{"command":"true"}"#,
+        );
+        reply.refused(415, "usage");
+    }
+    server.tcp("POST", "/v1/jobs", &[&host, &token], r#"{"command":"true"}"#).refused(415, "usage");
+    assert_eq!(home.json(["list"]).as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn guessing_tokens_is_slowed_and_does_not_lock_the_owner_out() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let (host, token) = (server.host(), server.token("t", &[]));
+    let guess = |number: u32| {
+        server
+            .tcp("GET", "/v1/jobs", &[&host, &format!("Authorization: Bearer outlive_{number:064x}")], "")
+            .status
+    };
+    let statuses: Vec<u16> = (0..40).map(guess).collect();
+    assert_eq!(statuses[0], 401);
+    assert!(statuses.contains(&429), "{statuses:?}");
+    server.tcp("GET", "/v1/jobs", &[&host, &token], "").ok();
+    for odd in ["Bearer ", "Bearer ../../x", "Basic eDp5", "Bearer outlive_\u{e9}"] {
+        assert_ne!(server.tcp("GET", "/v1/jobs", &[&host, &format!("Authorization: {odd}")], "").status, 200);
+    }
+}
+
+#[test]
+fn no_path_leads_out_of_the_store_or_the_page() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    for path in [
+        "/../../etc/passwd",
+        "/..%2f..%2fetc%2fpasswd",
+        "/v1/jobs/..%2f..%2fversion",
+        "/v1/jobs/%2e%2e/log",
+        "/v1/jobs/..%2fx/log",
+        "/v1/jobs/%00",
+        "/%2e%2e/version",
+        "//evil.example/",
+        "/v1/jobs/x%0d%0aSet-Cookie:%20a=b/log",
+    ] {
+        let reply = server.get(path);
+        assert!(matches!(reply.status, 400 | 404), "{path}: {} {}", reply.status, reply.text());
+        assert_eq!(reply.header("set-cookie"), None);
+    }
+}
+
+#[test]
+fn long_bodies_heads_and_slow_clients_cost_nothing() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let pid = server.child.id();
+    let (host, token) = (server.host(), server.token("t", &["--scope", "admin"]));
+    // A gigabyte is announced; what is sent of it is refused long before.
+    let mut stream = server.connect_tcp();
+    let head = format!(
+        "POST /v1/jobs HTTP/1.1\r\n{host}\r\n{token}\r\nContent-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("it is sent");
+    let piece = vec![b' '; 1 << 16];
+    let sent = (0..64).take_while(|_| stream.write_all(&piece).is_ok()).count();
+    assert!(sent >= 1, "{sent}");
+    let mut answer = vec![0; 4096];
+    let count = stream.read(&mut answer).unwrap_or(0);
+    assert!(
+        count == 0 || parse(&answer[..count]).status == 413,
+        "{}",
+        String::from_utf8_lossy(&answer[..count])
+    );
+    // More headers than a request can have, and a longer one.
+    let many: String = (0..1000).map(|number| format!("X-{number}: y\r\n")).collect();
+    assert_ne!(
+        exchange(server.connect_tcp(), format!("GET / HTTP/1.1\r\n{host}\r\n{many}\r\n").as_bytes()).status,
+        200
+    );
+    let long = format!("GET / HTTP/1.1\r\n{host}\r\nX: {}\r\n\r\n", "y".repeat(1 << 20));
+    assert_ne!(exchange(server.connect_tcp(), long.as_bytes()).status, 200);
+    // Clients that send nothing fill TCP, and the socket goes on.
+    let idle: Vec<_> =
+        (0..400).filter_map(|_| std::net::TcpStream::connect(("127.0.0.1", server.port)).ok()).collect();
+    let begun = Instant::now();
+    server.get("/v1/jobs").ok();
+    assert!(begun.elapsed() < LIMIT, "the socket waits for TCP");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok());
+    assert!(resident.is_some_and(|kib| kib < 64 << 10), "{resident:?} KiB");
+    // They are sent away in their time, and others come in.
+    let stream = server.connect_tcp();
+    stream.set_read_timeout(Some(Duration::from_secs(50))).expect("a limit can be set");
+    let request = format!("GET /v1/jobs HTTP/1.1\r\n{host}\r\n{token}\r\nConnection: close\r\n\r\n");
+    exchange(stream, request.as_bytes()).ok();
+    drop(idle);
+}
+
+#[test]
+fn smuggled_requests_are_not_taken_apart() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let (host, token) = (server.host(), server.token("t", &["--scope", "admin"]));
+    let json = "Content-Type: application/json";
+    let inner = format!(
+        "POST /v1/jobs HTTP/1.1\r\n{host}\r\n{token}\r\n{json}\r\nContent-Length: 18\r\n\r\n{{\"command\":\"true\"}}"
+    );
+    for lengths in [
+        "Content-Length: 0\r\nTransfer-Encoding: chunked",
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Transfer-Encoding : chunked",
+    ] {
+        let request =
+            format!("POST /v1/login HTTP/1.1\r\n{host}\r\n{json}\r\n{lengths}\r\n\r\n0\r\n\r\n{inner}");
+        let mut stream = server.connect_tcp();
+        stream.write_all(request.as_bytes()).ok();
+        stream.shutdown(std::net::Shutdown::Write).ok();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).ok();
+        let first = parse(&bytes).status;
+        assert!(first == 0 || first >= 400, "{lengths}: {}", String::from_utf8_lossy(&bytes));
+    }
+    // Where the framing is sound, a second request on the connection is one in its own right. Where it is not, none was taken.
+    let started = home.json(["list"]).as_array().map(Vec::len);
+    assert!(started <= Some(1), "{started:?}");
+}
+
+#[test]
+fn another_user_of_the_machine_gets_nowhere() {
+    let home = Home::new();
+    let _server = Server::start(&home);
+    if outlive_sys::socket::own_uid() != 0 {
+        return lacks("root's rights, to be another user");
+    }
+    let socket = home.store().join("serve/socket");
+    let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX)\ntry:\n  s.connect(sys.argv[1])\n  s.sendall(b'GET /v1/jobs HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n')\n  print(len(s.recv(100)))\nexcept OSError as e: print('refused')";
+    let ask = || {
+        let mut command = std::process::Command::new("python3");
+        std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        command.args(["-c", script]).arg(&socket).current_dir("/");
+        outlive_tests::finish(command, b"").text()
+    };
+    assert_eq!(ask().trim(), "refused");
+    // Even where the directories let it in, the kernel says who it is.
+    for path in [home.path().to_owned(), home.store(), home.store().join("serve")] {
+        set_mode(&path, 0o711);
+    }
+    set_mode(&socket, 0o666);
+    until("it is refused", || ["0", "refused"].contains(&ask().trim()));
+}
+
+fn set_mode(path: &std::path::Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+}

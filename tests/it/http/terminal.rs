@@ -1,0 +1,156 @@
+//! A job's terminal over a WebSocket.
+//!
+//! Proves: rows come as they change, keys, text and size go back, and no process is left of a page that has gone.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use outlive_tests::{Home, until};
+use serde_json::{Value, json};
+
+use super::Server;
+
+/// A page that looks at a terminal.
+struct Page(UnixStream);
+
+impl Page {
+    fn open(server: &Server<'_>, job: &str) -> Self {
+        let mut stream = server.connect();
+        let head = format!(
+            "GET /v1/jobs/{job}/terminal HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("it is sent");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("an answer");
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8_lossy(&head).into_owned();
+        assert!(head.starts_with("HTTP/1.1 101"), "{head}");
+        Self(stream)
+    }
+
+    fn send(&mut self, message: &Value) {
+        let text = message.to_string();
+        let length = u8::try_from(text.len()).ok().filter(|length| *length < 126).expect("a short message");
+        // A client masks what it sends; with zeros it stays readable.
+        let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], text.as_bytes()].concat();
+        self.0.write_all(&frame).expect("it is sent");
+    }
+
+    /// Returns the next message; none when it is closed.
+    fn next(&mut self) -> Option<Value> {
+        loop {
+            let mut head = [0; 2];
+            self.0.read_exact(&mut head).ok()?;
+            let length = match head[1] & 0x7f {
+                126 => {
+                    let mut long = [0; 2];
+                    self.0.read_exact(&mut long).ok()?;
+                    usize::from(u16::from_be_bytes(long))
+                }
+                127 => {
+                    let mut long = [0; 8];
+                    self.0.read_exact(&mut long).ok()?;
+                    usize::try_from(u64::from_be_bytes(long)).ok()?
+                }
+                short => usize::from(short),
+            };
+            let mut payload = vec![0; length];
+            self.0.read_exact(&mut payload).ok()?;
+            match head[0] & 0x0f {
+                1 => return Some(serde_json::from_slice(&payload).expect("JSON")),
+                8 => return None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads on until the rows that have changed have this text.
+    fn until_text(&mut self, text: &str) -> Value {
+        loop {
+            let update = self.next().unwrap_or_else(|| panic!("{text:?} has not come"));
+            let has = |row: &Value| {
+                let runs = row[1].as_array().into_iter().flatten();
+                runs.filter_map(|run| run["text"].as_str()).collect::<String>().contains(text)
+            };
+            if update["changed"].as_array().into_iter().flatten().any(has) {
+                return update;
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_come_as_they_change_and_keys_go_back() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let line = r#"printf '\033[1;31mred\033[0m <script>alert(1)</script>\n'; read a; stty size; echo "got $a"; read b; exit 5"#;
+    let started = server.post("/v1/jobs", json!({ "command": line, "pty": true, "size": "80x24" })).ok();
+    let job = started["job"].as_str().expect("an id").to_owned();
+    let (mut page, mut second) = (Page::open(&server, &job), Page::open(&server, &job));
+    let first = page.until_text("red");
+    assert_eq!((first["columns"].as_u64(), first["rows"].as_u64()), (Some(80), Some(24)));
+    let run = &first["changed"][0][1][0];
+    assert_eq!(*run, json!({ "text": "red", "foreground": { "palette": 1 }, "bold": true }));
+    // What a job prints is text, and nothing else.
+    assert_eq!(first["changed"][0][1][1]["text"], " <script>alert(1)</script>");
+    page.send(&json!({ "size": "100x30" }));
+    until("the size is set", || server.get(&format!("/v1/jobs/{job}/screen")).ok()["size"] == "100x30");
+    page.send(&json!({ "text": "hel" }));
+    page.send(&json!({ "keys": "l o Enter" }));
+    page.until_text("30 100");
+    second.until_text("got hello");
+    page.send(&json!({ "keys": "NoSuchKey" }));
+    let told = loop {
+        let message = page.next().expect("it is told");
+        if message["error"].is_object() {
+            break message;
+        }
+    };
+    assert_eq!(told["error"]["code"], "usage");
+    // A page that goes takes its process along.
+    let pages = || home.processes().into_iter().filter(|pid| is_rows(*pid)).count();
+    assert_eq!(pages(), 2);
+    drop(second);
+    until("its process is gone", || pages() == 1);
+    page.send(&json!({ "keys": "Enter" }));
+    let mut has_ended = false;
+    while let Some(update) = page.next() {
+        has_ended |= update["ended"] == true;
+    }
+    assert!(has_ended);
+    assert_eq!(home.wait(&job)["exit_code"], 5);
+    until("no process is left", || pages() == 0);
+}
+
+fn is_rows(pid: i32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|&byte| byte == 0).nth(1) == Some(b"rows")
+}
+
+#[test]
+fn a_job_on_pipes_has_no_terminal_and_says_so() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let job = server.run("sleep 300");
+    server.get(&format!("/v1/jobs/{job}/terminal")).refused(409, "no_terminal");
+    server.get(&format!("/v1/jobs/{job}/screen")).refused(409, "no_terminal");
+    let problem =
+        server.post(&format!("/v1/jobs/{job}/input"), json!({ "keys": "C-c" })).refused(409, "no_terminal");
+    assert!(problem["hint"].is_string());
+}
+
+#[test]
+fn the_screen_is_that_of_the_command_line() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let job = home.start_with(&["--pty"], ["sh", "-c", r"printf 'one\ntwo'; exec sleep 300"]);
+    home.wait_for_output(&job, "two");
+    let screen = server.get(&format!("/v1/jobs/{job}/screen?styled=true")).ok();
+    assert_eq!((screen["rows"][0].as_str(), screen["rows"][1].as_str()), (Some("one"), Some("two")));
+    assert_eq!(screen["styled_rows"][1][0]["text"], "two");
+    server.get(&format!("/v1/jobs/{job}/screen?at=nonsense")).refused(400, "usage");
+}
