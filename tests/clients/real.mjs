@@ -1,6 +1,6 @@
 // The real clients: how each is told of the server and of the model, and how it is started without a person.
 //
-// Where `outlive setup` knows the client, it enters the server; for the others it is what docs/guide/agents/others.md shows.
+// `outlive setup` enters the server: through the client's own command, or in its file where it `hasFile` and no such command.
 
 import { mkdirSync, writeFileSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -12,7 +12,7 @@ const write = (path, contents) => {
 
 const PROMPT = 'Follow the script.'
 
-// Each: package (by which it is installed), program, prepare({home, project, model, server, setup}), env, arguments.
+// Each: package (by which it is installed), program, prepare({home, model, setup}), env, arguments.
 export const CLIENTS = [
   {
     name: 'claude',
@@ -62,13 +62,14 @@ export const CLIENTS = [
     name: 'opencode',
     package: 'opencode-ai@1.18.33',
     program: 'node_modules/.bin/opencode',
-    prepare({ home, model, server }) {
+    hasFile: true,
+    prepare({ home, model, setup }) {
       write(join(home, '.config/opencode/opencode.json'), {
         $schema: 'https://opencode.ai/config.json',
         autoupdate: false,
         provider: { scripted: { npm: '@ai-sdk/openai-compatible', name: 'scripted', options: { baseURL: `${model.url}/v1`, apiKey: 'none' }, models: { scripted: { name: 'scripted', tool_call: true } } } },
-        mcp: { outlive: { type: 'local', command: [server, 'mcp'], enabled: true } },
       })
+      setup('opencode')
     },
     env: () => ({ OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' }),
     arguments: () => ['run', '-m', 'scripted/scripted', PROMPT],
@@ -77,11 +78,9 @@ export const CLIENTS = [
     name: 'goose',
     package: '@aaif/goose-binary-linux-x64@1.52.0',
     program: 'node_modules/@aaif/goose-binary-linux-x64/bin/goose',
-    prepare({ home, server }) {
-      write(join(home, '.config/goose/config.yaml'), [
-        'extensions:', '  outlive:', '    enabled: true', '    type: stdio', '    name: outlive', '    description: background jobs',
-        `    cmd: ${server}`, '    args: [mcp]', '    envs: {}', '    timeout: 3600', '',
-      ].join('\n'))
+    hasFile: true,
+    prepare({ setup }) {
+      setup('goose')
     },
     env: model => ({ GOOSE_PROVIDER: 'openai', GOOSE_MODEL: 'gpt-4o', GOOSE_MODE: 'auto', GOOSE_DISABLE_KEYRING: '1', GOOSE_TELEMETRY_ENABLED: 'false', OPENAI_HOST: model.url, OPENAI_API_KEY: 'none' }),
     arguments: () => ['run', '-t', PROMPT],
@@ -90,12 +89,15 @@ export const CLIENTS = [
     name: 'qwen',
     package: '@qwen-code/qwen-code@0.24.4',
     program: 'node_modules/.bin/qwen',
-    prepare({ home, server }) {
-      write(join(home, '.qwen/settings.json'), {
-        security: { auth: { selectedType: 'openai' } },
-        privacy: { usageStatisticsEnabled: false },
-        mcpServers: { outlive: { command: server, args: ['mcp'], trust: true } },
-      })
+    hasFile: true,
+    prepare({ home, setup }) {
+      const file = join(home, '.qwen/settings.json')
+      write(file, { security: { auth: { selectedType: 'openai' } }, privacy: { usageStatisticsEnabled: false } })
+      setup('qwen')
+      // What the guide says for tools without prompts.
+      const settings = JSON.parse(readFileSync(file, 'utf8'))
+      settings.mcpServers.outlive.trust = true
+      write(file, settings)
     },
     env: model => ({ OPENAI_BASE_URL: `${model.url}/v1`, OPENAI_API_KEY: 'none', OPENAI_MODEL: 'scripted' }),
     arguments: () => ['-p', PROMPT],
@@ -104,8 +106,9 @@ export const CLIENTS = [
     name: 'copilot',
     package: '@github/copilot@1.0.102',
     program: 'node_modules/.bin/copilot',
-    prepare({ home, server }) {
-      write(join(home, '.copilot/mcp-config.json'), { mcpServers: { outlive: { type: 'local', command: server, args: ['mcp'], tools: ['*'] } } })
+    hasFile: true,
+    prepare({ setup }) {
+      setup('copilot')
     },
     env: model => ({ COPILOT_PROVIDER_BASE_URL: `${model.url}/v1`, COPILOT_MODEL: 'gpt-4o', COPILOT_AUTO_UPDATE: 'false' }),
     arguments: () => ['-p', PROMPT, '--allow-tool', 'outlive'],

@@ -42,7 +42,7 @@ fn ended_jobs_are_removed_by_conditions_that_narrow() {
     assert_eq!(home.run(["rm", "--group", "g"]).ok().text(), format!("{good} removed\n"));
     assert_eq!(removed(&["--ended"]), [other]);
     let none = home.run(["rm", "--ended"]).ok();
-    assert_eq!((none.text(), none.error()), (String::new(), "no such ended jobs\n".to_owned()));
+    assert_eq!((none.text(), none.error()), (String::new(), "no ended jobs\n".to_owned()));
     assert_eq!(home.show(&live)["status"], "running");
     assert_eq!(home.run(["--json", "rm", "--dry-run", &live]).code(1).error_json()["error"]["code"], "live");
 }

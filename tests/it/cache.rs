@@ -3,6 +3,8 @@
 //! Proves that a list is the same with the cache and without it, that whatever happens to a job shows in the next list, and that a file
 //! which is damaged, of another user or gone does no harm.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
+
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -164,7 +164,7 @@ fn pipeline(home: &Home, job: &str) {
         Request::Input(b"two\n".to_vec(), Place::default()).to_frame(),
         frame(0, &[]),
         Request::Signal { signal: 0, by: String::new() }.to_frame(),
-        Request::Eof.to_frame(),
+        Request::Eof(Place::default()).to_frame(),
         Request::Input(b"three".to_vec(), Place::default()).to_frame(),
     ];
     client.write_all(&requests.concat()).unwrap();

@@ -2,6 +2,7 @@
 //!
 //! A module per capability; its header says what it proves and quotes the requirement lines of the source designs.
 
+mod a_day;
 mod announce;
 mod awaits;
 mod being_told;

@@ -143,6 +143,15 @@ fn misused(error: &clap::Error) -> Failure {
     let command = Arguments::command();
     let is_verb = |argument: &String| command.get_subcommands().any(|verb| verb.get_name() == argument);
     let verb = std::env::args().skip(1).find(is_verb);
+    if let (Some(verb), Some(ContextValue::Strings(missing))) = (&verb, error.get(ContextKind::InvalidArg))
+        && error.kind() == ErrorKind::MissingRequiredArgument
+        && missing.iter().any(|argument| argument.starts_with("<JOB>"))
+    {
+        let rest =
+            missing.iter().map(|argument| argument.trim_end_matches("...")).collect::<Vec<_>>().join(" ");
+        let hint = format!("`outlive list` shows the jobs; then: outlive {verb} {rest}");
+        return Failure::usage(format!("{verb}: no job is named"), hint);
+    }
     let verb = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
     Failure::usage(what, format!("outlive{verb} --help tells what there is"))
 }

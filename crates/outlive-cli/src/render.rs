@@ -153,6 +153,9 @@ pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { several })
 }
 
+/// In a terminal that is narrower than this beside the names, values are not broken into smaller parts.
+const LEAST_ROOM: usize = 20;
+
 /// All that is known of one thing, a row for each value. A name stands before the first of its values only.
 #[derive(Default)]
 pub(crate) struct Rows(Vec<Vec<String>>);
@@ -165,9 +168,25 @@ impl Rows {
         }
     }
 
-    /// Aligns the values and paints each cell by its column; nothing is cut.
+    /// Aligns the values and paints each cell by its column; nothing is cut. Values that do not fit the terminal go on below, after a
+    /// whole word.
     pub(crate) fn text(&self, paint: impl Fn(usize, &str) -> String) -> String {
-        table(&self.0, None, |_, column, cell| paint(column, cell))
+        table(&self.fitted(width()), None, |_, column, cell| paint(column, cell))
+    }
+
+    fn fitted(&self, width: Option<usize>) -> Vec<Vec<String>> {
+        let Some(width) = width else { return self.0.clone() };
+        let names = self.0.iter().filter_map(|row| row.first()).map(|name| name.width()).max().unwrap_or(0);
+        let room = width.saturating_sub(names + 2).max(LEAST_ROOM);
+        let mut rows = Vec::new();
+        for row in &self.0 {
+            let [name, value] = &row[..] else { continue };
+            for (number, line) in wrapped(value, room, "").split('\n').enumerate() {
+                let name = if number == 0 { name.clone() } else { String::new() };
+                rows.push(vec![name, line.to_owned()]);
+            }
+        }
+        rows
     }
 }
 
@@ -229,6 +248,18 @@ mod tests {
         ];
         let text = table(&rows, Some(20), |_, _, cell| cell.to_owned());
         assert_eq!(text, format!("a    bb  {}…\naaa  b   y\n", "x".repeat(10)));
+    }
+
+    #[test]
+    fn values_go_on_below_after_a_whole_word() {
+        let mut rows = Rows::default();
+        rows.add("a", Some("one two three four five"));
+        rows.add("name", ["0123456789012345678901234567", "x"]);
+        assert_eq!(
+            table(&rows.fitted(Some(26)), None, |_, _, cell| cell.to_owned()),
+            "a     one two three four\n      five\nname  0123456789012345678901234567\n      x\n"
+        );
+        assert_eq!(rows.fitted(None).len(), 3);
     }
 
     #[test]

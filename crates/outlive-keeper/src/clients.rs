@@ -27,6 +27,8 @@ pub(crate) enum Waiting {
     No,
     /// The end of the tree.
     Killed,
+    /// The end of an upgrade.
+    Upgraded,
     /// Room for this input.
     Room(Vec<u8>, Place),
 }
@@ -233,7 +235,12 @@ mod tests {
     #[test]
     fn pipelined_requests_wait_until_the_one_before_is_answered() {
         let (mut client, mut theirs) = connected();
-        let requests = [Request::Pause.to_frame(), frame(1, &[250]), frame(0, &[]), Request::Eof.to_frame()];
+        let requests = [
+            Request::Pause.to_frame(),
+            frame(1, &[250]),
+            frame(0, &[]),
+            Request::Eof(Place::default()).to_frame(),
+        ];
         theirs.write_all(&requests.concat()).unwrap();
         client.exchange(false);
         assert_eq!(client.next_request(), Some(Request::Pause));
@@ -245,7 +252,7 @@ mod tests {
             assert!(client.has_request());
             assert_eq!(client.next_request(), None, "what is not known is refused");
         }
-        assert_eq!(client.next_request(), Some(Request::Eof));
+        assert_eq!(client.next_request(), Some(Request::Eof(Place::default())));
         let refused = |error: WireError| {
             Reply::Refused { code: "unknown_request".into(), message: error.to_string() }.to_frame()
         };
@@ -276,7 +283,7 @@ mod tests {
         // Fields of a later version follow, and then the next request.
         bytes.resize(HEADER + MAX_REQUEST, 0);
         bytes[..HEADER].copy_from_slice(&u32::try_from(MAX_REQUEST).unwrap().to_le_bytes());
-        bytes.extend(Request::Eof.to_frame());
+        bytes.extend(Request::Eof(Place::default()).to_frame());
         let mut sent = 0;
         while client.received.len() < HEADER + MAX_REQUEST {
             sent += theirs.write(&bytes[sent..]).unwrap_or(0);
@@ -288,7 +295,7 @@ mod tests {
             sent += theirs.write(&bytes[sent..]).unwrap_or(0);
         }
         client.exchange(false);
-        assert_eq!(client.next_request(), Some(Request::Eof));
+        assert_eq!(client.next_request(), Some(Request::Eof(Place::default())));
         assert_eq!(client.received.capacity(), 0, "an idle connection holds no memory");
     }
 
@@ -320,7 +327,7 @@ mod tests {
     #[test]
     fn what_was_sent_before_the_end_is_served() {
         let (mut client, mut theirs) = connected();
-        let half = &Request::Eof.to_frame()[..3];
+        let half = &Request::Eof(Place::default()).to_frame()[..3];
         theirs
             .write_all(&[&Request::Pause.to_frame()[..], &Request::Resume.to_frame(), half].concat())
             .unwrap();

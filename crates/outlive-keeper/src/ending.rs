@@ -191,7 +191,7 @@ impl Keeper {
                     }
                     spawn::reap(ended.pid);
                     if self.containment.reaped(ended.pid) {
-                        self.custody.set(Word::Worker, 0);
+                        self.custody.remove_worker(ended.pid);
                     }
                 }
                 Reap::None => return (main, false),

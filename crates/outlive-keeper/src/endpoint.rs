@@ -76,10 +76,20 @@ impl Terminal {
         self.answers.look_through(output, log_end, &Facts { size: self.size, is_light: false });
     }
 
+    /// Makes it of its two ends, new ones or those that a program had which this one was executed in place of.
+    pub(crate) fn new(master: OwnedFd, command_side: OwnedFd, size: TerminalSize) -> Self {
+        let (own_size, answers) = (size, Answers::default());
+        Self { master, command_side, own_size, fitted: None, fitted_until_us: None, size, answers }
+    }
+
+    /// Returns the numbers of its own two descriptors.
+    pub(crate) fn own_fds(&self) -> [RawFd; 2] {
+        [self.master.as_raw_fd(), self.command_side.as_raw_fd()]
+    }
+
     /// Returns the numbers of its descriptors.
     pub(crate) fn fds(&self) -> impl Iterator<Item = RawFd> {
-        let own = [self.master.as_raw_fd(), self.command_side.as_raw_fd()];
-        own.into_iter().chain(self.answers.program_fd())
+        self.own_fds().into_iter().chain(self.answers.program_fd())
     }
 
     /// Takes the sizes that it had when its keeper died: without viewers, and now.
@@ -136,15 +146,7 @@ fn open_terminal(size: TerminalSize, custody: Custody) -> io::Result<Ends> {
     let input = Input::new(Some(master.try_clone()?), custody);
     custody.note_size(Word::Size, size);
     custody.note_size(Word::OwnSize, size);
-    let terminal = Terminal {
-        master,
-        command_side: side,
-        own_size: size,
-        fitted: None,
-        fitted_until_us: None,
-        size,
-        answers: Answers::default(),
-    };
+    let terminal = Terminal::new(master, side, size);
     Ok(Ends { outputs: vec![output], input, terminal: Some(terminal), stdio })
 }
 

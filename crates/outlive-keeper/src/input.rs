@@ -38,6 +38,18 @@ impl Input {
         Self { pipe, queue: None, is_ending: false, custody }
     }
 
+    /// Makes the pipe that holds input, for the time in which keeper and guard have two tables of descriptors.
+    pub(crate) fn keep_queue(&mut self) {
+        if self.pipe.is_some() {
+            self.queue();
+        }
+    }
+
+    /// Tells whether something waits to be written.
+    fn holds(&self) -> bool {
+        self.queue.as_ref().is_some_and(|queue| pipe::held(&queue.reading) > 0)
+    }
+
     /// Takes over the pipes that a keeper which died has left.
     pub(crate) fn inherit(custody: Custody) -> Self {
         let queue = custody.inherit(Word::QueueReading).zip(custody.inherit(Word::QueueWriting));
@@ -134,12 +146,12 @@ impl Input {
 
     /// Tells whether a process waits for what is written here.
     pub(crate) fn awaits(&self, pids: &[i32], is_prompted: bool) -> Option<(Kind, Known)> {
-        awaits::of_pipe(self.pipe.as_ref().filter(|_| self.queue.is_none())?, pids, is_prompted)
+        awaits::of_pipe(self.pipe.as_ref().filter(|_| !self.holds())?, pids, is_prompted)
     }
 
     /// Returns the pipe if something waits to be written to it.
     pub(crate) fn waiting(&self) -> Option<&OwnedFd> {
-        self.pipe.as_ref().filter(|_| self.queue.is_some())
+        self.pipe.as_ref().filter(|_| self.holds())
     }
 
     /// Moves on what the command's pipe takes now.
@@ -149,8 +161,11 @@ impl Input {
                 if self.is_ending {
                     self.close();
                 }
-                // What was queued is gone for good; so is the memory.
-                return self.close_queue();
+                // What was queued is gone for good; so is the memory. A guard that has another table could not have the next one.
+                if !self.custody.is_split() {
+                    self.close_queue();
+                }
+                return;
             };
             match fault::attempt(Point::InputWrite, || try_move(&queue.reading, pipe, QUEUE)) {
                 Attempt::Moved(_) => {}
@@ -165,6 +180,7 @@ impl Input {
         self.custody.withdraw(Word::Stdin);
         self.pipe = None;
         self.close_queue();
+        self.custody.tell_split_guard();
     }
 
     fn close_queue(&mut self) {

@@ -33,6 +33,8 @@ mod start;
 mod supervise;
 mod terminal;
 
+use outlive_sys::keeper::{PAGE, RESUME, RESUME_GUARD};
+
 /// The name that a keeper goes by in a process list, and the first argument by which the `outlive` binary knows that it
 /// is to be one.
 pub use outlive_sys::keeper::PROGRAM;
@@ -41,8 +43,22 @@ pub use outlive_sys::keeper::PROGRAM;
 ///
 /// The program must have been started by the library, which hands it a socket. With the launch request come the job's
 /// descriptors: `lock` and `done`, its directory, outcome, index and log. To be called before anything else.
+///
+/// It is also executed to say what it understands, and by a keeper or guard of another version, in its own place (`docs/design/upgrade.md`).
 pub fn run() -> std::process::ExitCode {
-    match start::start() {
+    let mut arguments = std::env::args_os().skip(1);
+    let role = arguments.next().unwrap_or_default();
+    let mut page = || arguments.next()?.to_str()?.parse().ok();
+    let begun = if role == PAGE {
+        return std::process::ExitCode::from(u8::from(guard::print_page_version().is_err()));
+    } else if role == RESUME {
+        page().and_then(guard::resume_as_keeper).ok_or(6)
+    } else if role == RESUME_GUARD {
+        page().and_then(guard::resume_as_guard).ok_or(6)
+    } else {
+        start::start()
+    };
+    match begun {
         Ok((keeper, buffer)) => {
             keeper.supervise(buffer);
             std::process::ExitCode::SUCCESS

@@ -17,10 +17,15 @@ use crate::start::strings;
 /// The program to become, with all that it needs.
 pub(crate) struct OnExit {
     program: OwnedFd,
-    arguments: Vec<CString>,
-    environment: Vec<CString>,
-    umask: u32,
-    limits: Limits,
+    kept: Kept,
+}
+
+/// What the program needs.
+pub(crate) struct Kept {
+    pub(crate) arguments: Vec<CString>,
+    pub(crate) environment: Vec<CString>,
+    pub(crate) umask: u32,
+    pub(crate) limits: Limits,
 }
 
 impl OnExit {
@@ -33,7 +38,16 @@ impl OnExit {
     ) -> Option<Self> {
         let arguments = strings(&launch.completion).ok().filter(|arguments| !arguments.is_empty())?;
         let environment = strings(&launch.environment).ok()?;
-        Some(Self { program: program?, arguments, environment, umask, limits })
+        Some(Self { program: program?, kept: Kept { arguments, environment, umask, limits } })
+    }
+
+    /// Takes over what the program had which this one was executed in place of.
+    pub(crate) fn inherited(kept: Kept, program: OwnedFd) -> Self {
+        Self { program, kept }
+    }
+
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// Returns the number of the program's descriptor.
@@ -43,9 +57,10 @@ impl OnExit {
 
     /// Becomes the program. Returns only if that is not possible, and notes it in the file of the program's own result.
     pub(crate) fn exec(self, dir: &OwnedFd) {
-        spawn::set_umask(self.umask);
-        self.limits.restore();
-        let error = spawn::become_program(&self.program, &self.arguments, &self.environment);
+        let Kept { arguments, environment, umask, limits } = &self.kept;
+        spawn::set_umask(*umask);
+        limits.restore();
+        let error = spawn::become_program(&self.program, arguments, environment);
         let note = format!("{{\"error\":\"cannot execute outlive: {}\"}}\n", error.kind());
         durable::replace(Replacing::PARTING, dir, file::COMPLETION, note.as_bytes()).ok();
     }

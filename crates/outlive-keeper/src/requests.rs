@@ -1,6 +1,6 @@
 //! Requests of clients, carried out.
 
-use outlive_core::control::{Place, Reply, Request};
+use outlive_core::control::{Reply, Request};
 use outlive_core::outcome::Cause;
 use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
@@ -69,17 +69,23 @@ impl Keeper {
                 *viewer = Some(Viewer::seen(*viewer, size, sizing));
                 Reply::Accepted
             }
+            Request::Upgrade(order) => match self.take_order(order) {
+                Ok(()) => {
+                    self.clients[index].waiting = Waiting::Upgraded;
+                    return;
+                }
+                Err(refused) => refused,
+            },
             Request::Leads if self.leads(index) => Reply::Accepted,
             Request::Leads => Reply::refused("not_leading", "a person typed last at another viewer"),
-            Request::Eof if self.input.is_open() => {
-                match &self.terminal {
-                    Some(terminal) => {
-                        let end = terminal.end_of_file();
-                        self.input.push(&[end], Place::default());
-                    }
-                    None => self.input.end(),
-                }
+            Request::Eof(place) if self.input.is_open() => {
                 self.input_wait.note_input(b"\n");
+                if let Some(terminal) = &self.terminal {
+                    let end = terminal.end_of_file();
+                    self.clients[index].waiting = Waiting::Room(vec![end], place);
+                    return;
+                }
+                self.input.end();
                 Reply::Accepted
             }
             Request::Resize(size) => {
@@ -118,7 +124,7 @@ impl Keeper {
                 self.write_meta(Replacing::META_START);
                 Reply::Accepted
             }
-            Request::Input(..) | Request::Keys(..) | Request::Eof => {
+            Request::Input(..) | Request::Keys(..) | Request::Eof(..) => {
                 Reply::refused("stdin_closed", "the command's standard input is not open")
             }
         };

@@ -75,6 +75,7 @@ impl Keeper {
             if ready.connection {
                 self.accept();
             }
+            self.carry_out_order();
             self.timers(&mut reading);
         }
         self.answer_killed(&[]);
@@ -83,7 +84,8 @@ impl Keeper {
         // A client that still asks for something learns that there is no keeper, and does not wait for the disk.
         self.clients.clear();
         self.custody.withdraw(Word::Listener);
-        self.listener = None;
+        // A guard may have a copy of it.
+        self.listener.take().iter().for_each(socket::stop_listening);
         // Before anything leaves the store, and after all that a process waits for.
         sync(&unsynced);
         self.let_go();
@@ -179,6 +181,7 @@ impl Keeper {
             self.look_us,
             input_wait,
             viewers,
+            self.guard_due_us(),
         ];
         let next = next.into_iter().flatten().min()?;
         Some(Duration::from_micros(next.saturating_sub(clock::boot_us())))
@@ -280,6 +283,9 @@ impl Keeper {
             self.kill(Signal::TERM, None, Cause::Natural);
         }
         self.accept_us = self.accept_us.filter(|due| now_us < *due);
+        if self.guard_due_us().is_some_and(|due| now_us >= due) {
+            self.end_silent_guard();
+        }
         if self.expiry.next_us().is_some_and(|due| now_us >= due) {
             self.check_lifetime(now_us);
         }

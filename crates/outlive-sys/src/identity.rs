@@ -161,6 +161,11 @@ impl Handle {
         readable(self.as_fd(), Some(Duration::ZERO)).unwrap_or(false)
     }
 
+    /// Takes over a hold that the program had which this one was executed in place of.
+    pub fn inherited(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
     /// Takes over a pidfd that the kernel gave when the process was made.
     pub(crate) fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)

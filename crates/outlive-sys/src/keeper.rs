@@ -19,6 +19,14 @@ pub const GUARD_NAME: &std::ffi::CStr = c"outlive";
 /// The second argument of a keeper that may wait for long for its job.
 pub const SPARE: &str = "spare";
 
+/// The second argument of a program that is only to say which page it understands.
+pub const PAGE: &str = "page";
+
+/// The second arguments of a program that a keeper, or a guard, executes in its own place; the third is the page's descriptor.
+pub const RESUME: &str = "resume";
+/// See [`RESUME`].
+pub const RESUME_GUARD: &str = "resume-guard";
+
 /// The descriptor at which every keeper holds its job's lock: the one after the socket to its starter. Keepers of earlier
 /// versions have it there too.
 pub const LOCK_FD: RawFd = detach::FIRST_FD + 1;

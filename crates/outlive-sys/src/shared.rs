@@ -1,15 +1,20 @@
 //! What a process shares with one that it forks, so that either can go on when the other dies: a page of memory, and all open
-//! descriptors.
+//! descriptors. Either can also execute another program in its own place, which then has the page and the descriptors by their numbers.
 
-use std::fs;
+use std::ffi::CString;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::identity::ProcessId;
 use crate::signal::{Signal, set_of};
+use crate::vfork::pointers;
 
 /// How many numbers the page holds; half of it is for texts.
 pub const WORDS: usize = 256;
@@ -34,9 +39,15 @@ struct Text {
     bytes: [AtomicU64; TEXT_BYTES / 8],
 }
 
-/// The page: numbers and short texts. It is never unmapped.
+/// Where in the file behind the page the two places for a text of any length begin. The file takes room only where it is written to.
+const PLACES: [u64; 2] = [1 << 16, 1 << 30];
+
+/// The page: numbers and short texts. It is never unmapped, and the file behind it, which has no name, is never closed.
 #[derive(Clone, Copy)]
-pub struct Shared(&'static Page);
+pub struct Shared {
+    page: &'static Page,
+    file: RawFd,
+}
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -49,30 +60,92 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// If the kernel has no memory.
+    /// If the kernel has no memory, or no descriptor.
     pub fn new() -> io::Result<Self> {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing. It is never unmapped, it is as
-        // large as the structure, and all zeros is a valid one. Other processes change it through atomics alone.
-        unsafe {
-            let start = mmap_anonymous(std::ptr::null_mut(), size_of::<Page>(), access, flags)?;
-            Ok(Self(&*start.cast::<Page>()))
+        let file = memfd_create("outlive", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, size_of::<Page>() as u64)?;
+        Self::map(file)
+    }
+
+    /// Maps the page that the program had which this one was executed in place of.
+    ///
+    /// # Errors
+    ///
+    /// If this is no such descriptor.
+    pub fn inherited(file: RawFd) -> io::Result<Self> {
+        let file = take(file).ok_or(io::ErrorKind::NotFound)?;
+        if rustix::fs::fstat(&file)?.st_size < size_of::<Page>() as i64 {
+            return Err(io::ErrorKind::InvalidData.into());
         }
+        Self::map(file)
+    }
+
+    fn map(file: OwnedFd) -> io::Result<Self> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice aliases nothing. It is never unmapped, the file is as large as
+        // the structure and never made smaller, and any bytes are a valid one. Other processes change it through atomics alone.
+        let page = unsafe {
+            let start = mmap(std::ptr::null_mut(), size_of::<Page>(), access, flags, &file, 0)?;
+            &*start.cast::<Page>()
+        };
+        Ok(Self { page, file: file.into_raw_fd() })
+    }
+
+    /// Returns the number of the descriptor behind it.
+    pub fn fd(&self) -> RawFd {
+        self.file
+    }
+
+    /// Writes a text of any length behind the page, at one of two places.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel has no memory.
+    pub fn write_behind(&self, place: usize, bytes: &[u8]) -> io::Result<()> {
+        // SAFETY: the descriptor is open as long as this program runs; it is not closed here.
+        let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(self.file) });
+        file.write_all_at(&(bytes.len() as u64).to_le_bytes(), PLACES[place])?;
+        file.write_all_at(bytes, PLACES[place] + 8)
+    }
+
+    /// Reads what was written behind the page.
+    ///
+    /// # Errors
+    ///
+    /// If nothing was, or it is longer than `most`.
+    pub fn read_behind(&self, place: usize, most: usize) -> io::Result<Vec<u8>> {
+        // SAFETY: as above.
+        let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(self.file) });
+        let mut length = [0; 8];
+        file.read_exact_at(&mut length, PLACES[place])?;
+        let length = usize::try_from(u64::from_le_bytes(length)).unwrap_or(usize::MAX);
+        if length > most {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, PLACES[place] + 8)?;
+        Ok(bytes)
+    }
+
+    /// Replaces a number if it is the one that is expected; tells whether it was.
+    pub fn exchange(&self, word: usize, expected: u64, value: u64) -> bool {
+        let word = &self.page.words[word];
+        word.compare_exchange(expected, value, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Returns a number.
     pub fn get(&self, word: usize) -> u64 {
-        self.0.words[word].load(Ordering::SeqCst)
+        self.page.words[word].load(Ordering::SeqCst)
     }
 
     /// Sets a number.
     pub fn set(&self, word: usize, value: u64) {
-        self.0.words[word].store(value, Ordering::SeqCst);
+        self.page.words[word].store(value, Ordering::SeqCst);
     }
 
     /// Returns a text; `None` if none was set.
     pub fn text(&self, place: usize) -> Option<String> {
-        let text = &self.0.texts[place];
+        let text = &self.page.texts[place];
         let length = usize::try_from(text.length.load(Ordering::SeqCst)).ok()?.checked_sub(1)?;
         let bytes: Vec<u8> = text
             .bytes
@@ -85,7 +158,7 @@ impl Shared {
 
     /// Sets a text, cut to the room that there is. One that a death cuts short is as if it were not set.
     pub fn set_text(&self, place: usize, value: &str) {
-        let text = &self.0.texts[place];
+        let text = &self.page.texts[place];
         let mut bytes = value.as_bytes().to_vec();
         bytes.truncate(TEXT_BYTES);
         text.length.store(0, Ordering::SeqCst);
@@ -115,11 +188,7 @@ impl Shared {
     /// Takes over a descriptor that the process noted which has died; `None` if it had none. Only the process that goes on in its
     /// place may call this, once for each.
     pub fn inherit(&self, word: usize) -> Option<OwnedFd> {
-        let fd = self.lent(word)?;
-        // SAFETY: asks whether the number is an open descriptor.
-        let is_open = unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
-        // SAFETY: it is open. Its owner is dead, and left it in the table that both had.
-        is_open.then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+        take(self.lent(word)?)
     }
 }
 
@@ -152,31 +221,89 @@ pub fn fork_sharing_files(is_apart: bool) -> io::Result<Forked> {
     match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
-            // SAFETY: sets an attribute of this process. A parent that died before is seen by its number.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, PEER_ENDED) };
-            if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
-                != Some(parent)
-            {
-                // SAFETY: sends this process the signal that it would have had.
-                unsafe { libc::raise(PEER_ENDED) };
-            }
+            hear_of_parent(parent.cast_signed());
             Ok(Forked::Child)
         }
         child => Ok(Forked::Parent { child: i32::try_from(child).unwrap_or(0) }),
     }
 }
 
-/// Waits until a child has ended, and reaps it.
-pub fn wait_for_child(pid: i32) {
-    crate::vfork::reap(pid);
+/// Asks for the signal of the end of this process's parent, which has this pid.
+pub fn hear_of_parent(parent: i32) {
+    // SAFETY: sets an attribute of this process. A parent that died before is seen by its number.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, PEER_ENDED) };
+    if !is_parent(parent) {
+        // SAFETY: sends this process the signal that it would have had.
+        unsafe { libc::raise(PEER_ENDED) };
+    }
 }
 
-/// Waits until the parent of this process, which has this pid, has ended. All signals must be blocked.
-pub fn wait_for_end_of(parent: i32) {
-    while is_parent(parent) {
-        // SAFETY: the set is initialised; no information is asked for.
-        unsafe { libc::sigwaitinfo(&set_of([PEER_ENDED]), std::ptr::null_mut()) };
+/// Waits until a child ends, another process calls ([`tell`]), or the time is over. All signals must be blocked.
+pub fn wait_for_call(limit: Option<Duration>) {
+    let set = set_of([libc::SIGCHLD, PEER_ENDED]);
+    // SAFETY: the set is initialised; no information is asked for.
+    unsafe {
+        match limit {
+            None => libc::sigwaitinfo(&set, std::ptr::null_mut()),
+            Some(limit) => {
+                let (seconds, nanos) = (limit.as_secs(), limit.subsec_nanos());
+                let limit = libc::timespec {
+                    tv_sec: libc::time_t::try_from(seconds).unwrap_or(libc::time_t::MAX),
+                    tv_nsec: nanos.into(),
+                };
+                libc::sigtimedwait(&set, std::ptr::null_mut(), &limit)
+            }
+        };
     }
+}
+
+/// Wakes a process that waits for a call, or a keeper; nothing if it has ended.
+pub fn tell(id: ProcessId) {
+    let signal = Signal::from_number(PEER_ENDED);
+    if let Some((handle, signal)) = crate::identity::Handle::open(id).zip(signal) {
+        handle.signal(signal).ok();
+    }
+}
+
+/// Makes the table of descriptors this process's own: a copy of the one that it shared.
+///
+/// # Errors
+///
+/// If the kernel has no memory.
+pub fn own_files() -> io::Result<()> {
+    // SAFETY: descriptors stay open at their numbers, in both tables.
+    if unsafe { libc::unshare(libc::CLONE_FILES) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Executes a program in place of this one, with these arguments, and with these descriptors open at their numbers. The table must be
+/// this process's own. Returns only if that is not possible.
+pub fn execute(program: &CString, arguments: &[CString], kept: &[RawFd]) -> io::Error {
+    #[cfg(feature = "fault")]
+    let environment = crate::fault::own_environment();
+    #[cfg(not(feature = "fault"))]
+    let environment: [CString; 0] = [];
+    let (arguments, environment) = (pointers(arguments), pointers(&environment));
+    let flag = |flags: libc::c_int| {
+        for fd in kept {
+            // SAFETY: sets a flag of a descriptor of this process alone.
+            unsafe { libc::fcntl(*fd, libc::F_SETFD, flags) };
+        }
+    };
+    flag(0);
+    // SAFETY: both lists end with null and point to strings that outlive the call, which does not return if it succeeds.
+    unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    let error = io::Error::last_os_error();
+    flag(libc::FD_CLOEXEC);
+    error
+}
+
+/// Takes over a descriptor that a dead process has left in the table that both had, or that was open when this program was executed;
+/// `None` if it is not open. Once for each.
+pub fn take(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: asks whether the number is open, and sets a flag.
+    let is_open = fd >= 0 && unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+    // SAFETY: it is open, and its owner is gone.
+    is_open.then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Tells whether this is the pid of the process's parent.
@@ -184,8 +311,8 @@ pub fn is_parent(pid: i32) -> bool {
     rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == pid)
 }
 
-/// Tells whether a child that a plain wait does not find has ended, and reaps it then.
-pub fn has_child_apart_ended(pid: i32) -> bool {
+/// Tells whether a child has ended, also one that a plain wait does not find, and reaps it then.
+pub fn has_child_ended(pid: i32) -> bool {
     // SAFETY: waits, without waiting, for a child of this process; the status is not asked for.
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) != 0 }
 }
@@ -197,8 +324,8 @@ pub fn end(id: ProcessId) {
     }
 }
 
-/// Ends a child that a plain wait does not find, and reaps it.
-pub fn end_child_apart(pid: i32) {
+/// Ends a child, also one that a plain wait does not find, and reaps it.
+pub fn end_child(pid: i32) {
     // SAFETY: sends a signal to a child of this process, which alone can reap it.
     unsafe { libc::kill(pid, libc::SIGKILL) };
     crate::vfork::reap(pid);
@@ -250,5 +377,18 @@ mod tests {
         assert_eq!(shared.text(1).as_deref(), Some("outlive kill"));
         shared.set_text(1, &"x".repeat(600));
         assert_eq!(shared.text(1).map(|text| text.len()), Some(TEXT_BYTES));
+        assert!(shared.exchange(3, u64::MAX, 7) && !shared.exchange(3, u64::MAX, 8) && shared.get(3) == 7);
+    }
+
+    #[test]
+    fn what_is_behind_the_page_comes_back_from_its_place() {
+        let shared = Shared::new().unwrap();
+        assert!(shared.read_behind(0, 100).is_err());
+        for (place, bytes) in [(0, vec![1; 70_000]), (1, vec![2; 9]), (0, Vec::new())] {
+            shared.write_behind(place, &bytes).unwrap();
+            assert_eq!(shared.read_behind(place, 100_000).unwrap(), bytes);
+        }
+        assert!(shared.read_behind(1, 8).is_err(), "it is too long");
+        assert_eq!(Shared::inherited(shared.fd()).unwrap().read_behind(1, 9).unwrap(), [2; 9]);
     }
 }

@@ -52,6 +52,11 @@ pub fn accept(listener: impl AsFd) -> io::Result<Option<UnixStream>> {
     }
 }
 
+/// Lets no process connect any more, whichever processes have the socket open.
+pub fn stop_listening(listener: impl AsFd) {
+    rustix::net::shutdown(listener, rustix::net::Shutdown::Both).ok();
+}
+
 /// Connects to `name` in `dir`; connecting, reading and writing fail after `limit` without progress.
 ///
 /// # Errors

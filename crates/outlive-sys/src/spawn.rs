@@ -63,6 +63,18 @@ impl Limits {
         }))
     }
 
+    /// Returns the limits as numbers, for the program that is executed in place of this one.
+    pub fn values(&self) -> [u64; 6] {
+        let [cpu, size, files] = self.0.map(|(_, limit)| [limit.rlim_cur, limit.rlim_max]);
+        [cpu[0], cpu[1], size[0], size[1], files[0], files[1]]
+    }
+
+    /// Makes them from these numbers.
+    pub fn of(values: [u64; 6]) -> Self {
+        let limit = |at: usize| libc::rlimit { rlim_cur: values[at], rlim_max: values[at + 1] };
+        Self([(libc::RLIMIT_CPU, limit(0)), (libc::RLIMIT_FSIZE, limit(2)), (libc::RLIMIT_NOFILE, limit(4))])
+    }
+
     /// Gives this program its limits back.
     pub fn restore(&self) {
         for (resource, old) in &self.0 {

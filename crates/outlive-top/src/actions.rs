@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use outlive::{ControlError, Job, Kill, Killed, Store};
+use outlive::{Failure, Job, Kill, Killed, Restarted, Store};
 use outlive_sys::pipe::{self, Attempt};
 
 /// Named in the outcome of a job that was ended here.
@@ -23,6 +23,8 @@ pub(crate) enum Action {
     KillHard,
     Pause,
     Resume,
+    /// Ends it, if it has not ended, and starts it again.
+    Restart,
 }
 
 impl Action {
@@ -30,6 +32,7 @@ impl Action {
     pub(crate) fn question(self, jobs: &str) -> String {
         match self {
             Self::KillHard => format!("kill {jobs} at once, without grace?"),
+            Self::Restart => format!("restart {jobs}?"),
             _ => format!("kill {jobs}?"),
         }
     }
@@ -40,17 +43,24 @@ impl Action {
             Self::Kill | Self::KillHard => "killing",
             Self::Pause => "pausing",
             Self::Resume => "resuming",
+            Self::Restart => "restarting",
         }
     }
 
-    fn act(self, store: &Store, job: &Job) -> Result<String, ControlError> {
+    fn act(self, store: &Store, job: &Job) -> Result<String, Failure> {
         match self {
             Self::Kill | Self::KillHard => {
                 let kill = Kill { force: self == Self::KillHard, by: BY.to_owned(), ..Kill::default() };
-                store.kill(job, &kill).map(|killed| killed_text(&killed))
+                Ok(killed_text(&store.kill(job, &kill)?))
             }
-            Self::Pause => store.pause(job).map(|()| "paused".to_owned()),
-            Self::Resume => store.resume(job).map(|()| "goes on".to_owned()),
+            Self::Pause => Ok(store.pause(job).map(|()| "paused".to_owned())?),
+            Self::Resume => Ok(store.resume(job).map(|()| "goes on".to_owned())?),
+            Self::Restart => Ok(match store.restart(job, None, BY)? {
+                Restarted::Started(started) => format!("restarted as {}", started.job.id()),
+                Restarted::Already(next) => {
+                    format!("was restarted by another program, as {}", next.id())
+                }
+            }),
         }
     }
 }
@@ -94,7 +104,7 @@ impl Actions {
         self.running += 1;
         std::thread::spawn(move || {
             let done = action.act(&store, &job);
-            let done = done.map_err(|error| outlive::chain(&error));
+            let done = done.map_err(|failure| failure.text());
             let told = done.map(|text| format!("{} {text}", job.id()));
             // After the end of the view there is no reader.
             tell.send(told).ok();

@@ -43,6 +43,7 @@ impl App {
             Key::Char('x') => self.ask_to(Action::Kill),
             Key::Char('X') => self.ask_to(Action::KillHard),
             Key::Char('p') => self.pause_or_resume(),
+            Key::Char('r') => self.ask_to(Action::Restart),
             Key::Char('y') => self.copy(),
             Key::Char('m') => {
                 self.has_mouse = !self.has_mouse;
@@ -222,15 +223,21 @@ impl App {
         Next::Stay
     }
 
-    /// Asks once before jobs are ended.
+    /// Asks once before jobs are ended or started again.
     fn ask_to(&mut self, action: Action) {
-        let live: Vec<&str> = self.live_targets().iter().map(|row| row.job.id().as_str()).collect();
-        let jobs = match live[..] {
+        let ids: Vec<&str> = self.targets(action).iter().map(|row| row.job.id().as_str()).collect();
+        let jobs = match ids[..] {
+            [] if action == Action::Restart => return,
             [] => return self.fail("nothing of it runs any more"),
             [job] => job.to_owned(),
-            [first, ref rest @ ..] => format!("{} jobs, {first} and {} more,", live.len(), rest.len()),
+            [first, ref rest @ ..] => format!("{} jobs, {first} and {} more,", ids.len(), rest.len()),
         };
         self.prompt = Some(Prompt::Confirm(action, action.question(&jobs)));
+    }
+
+    /// Returns the jobs that something can be done to: what has ended can only be started again.
+    fn targets(&self, action: Action) -> Vec<&Row> {
+        if action == Action::Restart { self.jobs.targets() } else { self.live_targets() }
     }
 
     fn live_targets(&self) -> Vec<&Row> {
@@ -248,10 +255,13 @@ impl App {
 
     /// Begins to do something to the marked jobs, or to the chosen one.
     fn act(&mut self, action: Action) {
-        let live = self.live_targets();
+        let targets = self.targets(action);
         let is_wanted = |row: &&&Row| action != Action::Pause || !row.is_paused();
-        let wanted: Vec<_> =
-            live.iter().filter(is_wanted).map(|row| (row.job.id().clone(), row.job.spec().nonce)).collect();
+        let wanted: Vec<_> = targets
+            .iter()
+            .filter(is_wanted)
+            .map(|row| (row.job.id().clone(), row.job.spec().nonce))
+            .collect();
         let (store, count) = (Arc::clone(&self.store), wanted.len());
         self.tell(match &wanted[..] {
             [(id, _)] => format!("{} {id} …", action.beginning()),

@@ -54,6 +54,7 @@ mod wait;
 
 pub use control::awaits::AwaitedObject;
 pub use control::tree::{Port, Process, Tree};
+pub use control::upgrade::{InstalledKeeper, InstalledKeeperError, KeeperVersion, Upgraded};
 pub use control::usage::{Source, Usage};
 pub use control::viewer::Viewer;
 pub use control::{ControlError, Kill, Killed};

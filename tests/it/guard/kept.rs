@@ -2,11 +2,13 @@
 //! the jobs inside it.
 
 use std::fs;
+use std::io::BufRead;
 
 use outlive::Level;
-use outlive_tests::{everywhere, is_running, pid, registered, signal, until};
+use outlive_tests::{LIMIT, end_within, everywhere, is_running, pid, registered, signal, until};
 
-use super::{assert_whole, keeper, printing, replace_keeper};
+use super::random::keeper as keeper_of;
+use super::{assert_whole, keeper, printed, printing, replace_keeper};
 
 #[test]
 fn a_memory_limit_is_kept() {
@@ -76,28 +78,50 @@ fn a_job_inside_a_job_and_the_one_around_it_survive_their_keepers() {
     });
 }
 
+/// How much output a flood has, in MiB; `OUTLIVE_TEST_FLOOD=1024` is a gigabyte.
+fn flood_mib() -> u64 {
+    std::env::var("OUTLIVE_TEST_FLOOD").ok().and_then(|text| text.parse().ok()).unwrap_or(32)
+}
+
+/// Keepers die all the time while a job prints about a gigabyte a minute, so that deaths between each read and its write are among them.
 #[test]
 fn a_flood_is_whole_to_the_byte() {
-    const LINES: u32 = 4_000_000;
+    // As many numbers of up to nine digits, with a newline each, as a MiB has room for.
+    const PART: u64 = (1 << 20) / 10;
+    let (mib, lines) = (flood_mib(), flood_mib() * PART);
     let home = outlive_tests::Home::new();
-    let job = home.start_with(&["--output-cap", "1G"], ["sh", "-c", &format!("seq 1 {LINES}; exit 7")]);
-    let deaths = if outlive_sys::exit::can_tell() { 20 } else { 1 };
-    for _ in 0..deaths {
-        let shown = home.show(&job);
-        if shown["keeper_pid"].is_null() {
-            break;
-        }
-        signal(pid(&shown, "keeper_pid"), "KILL");
-        until("it prints on, or has ended", || {
-            let now = home.show(&job);
-            now["keeper_pid"] != shown["keeper_pid"] && now["output"]["bytes"] != shown["output"]["bytes"]
+    let cap = format!("{}M", 2 * mib);
+    let line = format!(
+        "i=0; while [ $i -lt {mib} ]; do seq $((i * {PART} + 1)) $(((i + 1) * {PART})); i=$((i+1)); sleep 0.05; done; exit 7"
+    );
+    let job = home.start_with(&["--output-cap", &cap], ["sh", "-c", &line]);
+    let most = if outlive_sys::exit::can_tell() { 20.max(mib) } else { 1 };
+    let mut deaths = 0;
+    while deaths < most {
+        let Some(first) = keeper_of(&home, &job) else { break };
+        let printed = printed(&home, &job);
+        signal(first, "KILL");
+        deaths += 1;
+        until("it prints on, or has ended", || match keeper_of(&home, &job) {
+            Some(next) => next != first && super::printed(&home, &job) != printed,
+            None => true,
         });
     }
-    let shown = home.wait(&job);
-    assert_eq!(shown["exit_code"], 7, "{shown}");
-    assert_eq!(shown["output"]["stdout_lines"], LINES, "{shown}");
-    let wanted: String = (1..=LINES).map(|number| format!("{number}\n")).collect();
-    assert!(home.logs(&job) == wanted.as_bytes());
+    let ended = end_within(&mut home.outlive(["wait", &job]).spawn().unwrap(), 10 * LIMIT);
+    assert_eq!(ended, Some(7));
+    outlive_tests::report(&format!("{deaths} keepers died in {mib} MiB of output"));
+    assert!(deaths > 0);
+    let shown = home.show(&job);
+    assert_eq!(shown["output"]["stdout_lines"], lines, "{shown}");
+    assert_eq!(shown["output"]["dropped_bytes"], 0, "{shown}");
+    let mut logs = home.outlive(["logs", &job]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut printed = std::io::BufReader::new(logs.stdout.take().unwrap()).lines();
+    for number in 1..=lines {
+        let line = printed.next().unwrap().unwrap();
+        assert!(line == number.to_string(), "{line} in place of {number}");
+    }
+    assert!(printed.next().is_none());
+    assert!(logs.wait().unwrap().success());
     assert!(super::events(&home, &job).contains(&"keeper_replaced".to_owned()));
 }
 

@@ -33,6 +33,16 @@ pub(crate) fn replace_keeper(home: &Home, job: &str) -> i32 {
     keeper(home, job)
 }
 
+/// Returns how long a job's log is.
+fn printed(home: &Home, job: &str) -> u64 {
+    let entries = fs::read_dir(home.job_dir(job)).into_iter().flatten().flatten();
+    let is_log = |name: &std::ffi::OsStr| name.to_string_lossy().ends_with(".log");
+    entries
+        .filter(|entry| is_log(&entry.file_name()))
+        .filter_map(|entry| Some(entry.metadata().ok()?.len()))
+        .sum()
+}
+
 pub(crate) fn events(home: &Home, job: &str) -> Vec<String> {
     let text = home.run(["events", "--json"]).ok().text();
     let all = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

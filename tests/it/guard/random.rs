@@ -86,7 +86,7 @@ fn snapshot(home: &Home, job: &str) -> Value {
 }
 
 /// Returns the keeper of a job that runs.
-fn keeper(home: &Home, job: &str) -> Option<i32> {
+pub(super) fn keeper(home: &Home, job: &str) -> Option<i32> {
     let keeper = snapshot(home, job)["keeper"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
     keeper.filter(|keeper| !is_over(home, job) && home.keepers().contains(keeper))
 }

@@ -3,6 +3,8 @@
 //! A person who looks on keeps the window and its size, what a program asked its terminal and its user is answered, and nothing is
 //! told twice.
 
+use std::io::{Read, Write};
+
 use outlive_tests::{Home, signal, until};
 
 use super::attach::Tmux;
@@ -66,6 +68,30 @@ fn a_terminal_is_asked_and_answers_once() {
     signal(first, "KILL");
     assert_eq!(home.wait(&job)["exit_code"], 7);
     assert_eq!(std::fs::read_to_string(home.path().join("answers")).unwrap(), "\x1b[1;3R\x1b[?62;22c");
+}
+
+#[test]
+fn an_end_of_input_that_is_sent_again_is_typed_once() {
+    let home = Home::new();
+    let line = "stty raw -echo min 0 time 20; echo ready; cat > typed; stty sane; exit 7";
+    let job = start(&home, &[], line);
+    home.wait_for_output(&job, "ready");
+    // A front end whose keeper died before the answer asks again, with the same place.
+    let place = [7u64, 0].map(u64::to_le_bytes).concat();
+    let request = [&17u32.to_le_bytes()[..], &[19], &place].concat();
+    for is_last in [false, true] {
+        let mut stream = std::os::unix::net::UnixStream::connect(home.job_dir(&job).join("ctl")).unwrap();
+        stream.write_all(&request).unwrap();
+        // The greeting is 4 + 1 + 4 + 4 + 4 + 16 bytes long, and then comes the answer: accepted.
+        let mut answer = [0; 33 + 5];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer[33..], [1, 0, 0, 0, 65]);
+        if !is_last {
+            replace_keeper(&home, &job);
+        }
+    }
+    assert_eq!(home.wait(&job)["exit_code"], 7);
+    assert_eq!(std::fs::read(home.path().join("typed")).unwrap(), b"\x04");
 }
 
 #[test]

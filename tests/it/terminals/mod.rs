@@ -12,6 +12,7 @@ mod programs;
 mod screen;
 mod survival;
 mod top;
+mod top_keys;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};

@@ -8,7 +8,7 @@ use outlive::duration::parse_duration;
 use outlive::{Signal, Sizing, TerminalSize};
 
 use super::filters::Filters;
-use super::values::{parse_signal, parse_sizing};
+use super::values::{parse_age, parse_signal, parse_sizing};
 
 /// Write to a job's standard input, or type into its terminal
 ///
@@ -195,7 +195,7 @@ pub(crate) struct Remove {
     pub(crate) ended: bool,
 
     /// Only those that ended longer ago than this
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_age)]
     pub(crate) older: Option<Duration>,
 
     #[command(flatten)]

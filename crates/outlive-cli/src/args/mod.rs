@@ -25,7 +25,7 @@ pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
 pub(crate) use self::run::Run;
 pub(crate) use self::serving::{Open, Serve, Token};
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
-pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe, Rows};
+pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe, Rows, Upgrade};
 pub(crate) use self::values::Timeout;
 pub(crate) use self::waiting::Wait;
 
@@ -132,6 +132,7 @@ pub(crate) enum Verb {
     Gc,
     Deliver(Deliver),
     Doctor(Doctor),
+    Upgrade(Upgrade),
     Setup(Setup),
     /// Print the completion script of a shell; `outlive setup shell` installs it
     Completions {

@@ -23,6 +23,34 @@ pub(crate) struct Deliver {
     pub(crate) retry: bool,
 }
 
+/// Let running jobs go on with the version of outlive that is installed
+///
+/// A job keeps the keeper that it was started with. This lets the keeper, and then its guard, execute the installed program in their own
+/// place, while the command runs on: its output, input, timeout, limits, terminal and waiters are not disturbed. A version that gives no
+/// sign of life is taken back. Without a JOB, all live jobs are meant. Installing outlive never does this by itself.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive upgrade --dry-run             # shows which jobs run another version\n  \
+outlive upgrade                       # all of them\n  \
+outlive upgrade web --force           # also if it runs the installed version already")]
+pub(crate) struct Upgrade {
+    /// The jobs
+    #[arg(value_name = "JOB", conflicts_with = "all")]
+    pub(crate) jobs: Vec<String>,
+
+    /// Every live job, which is the default; with --session, of that session
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// Also those that run the installed version already
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Cursor {
     /// The directory of the job

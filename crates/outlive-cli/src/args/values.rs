@@ -37,6 +37,14 @@ pub(super) fn parse_timeout(text: &str) -> Result<Timeout, QuantityError> {
     }
 }
 
+/// Reads how long ago something was. A bare number is refused: taken for days, and read as seconds, it would remove what was to stay.
+pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(_) => Err(format!("{text} of what? Write {text}d for days, {text}h for hours")),
+        Err(_) => parse_duration(text).map_err(|error| error.to_string()),
+    }
+}
+
 /// Reads the bytes from one offset up to another; without an end up to the largest number there is.
 pub(super) fn parse_range(text: &str) -> Result<Range<u64>, &'static str> {
     let wrong = "write 100..200, 100.. or ..200";

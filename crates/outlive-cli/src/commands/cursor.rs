@@ -1,14 +1,15 @@
 //! `outlive cursor`: where the cursor was at an offset of a job's log, as a terminal reports it. A keeper runs it when its command
 //! asks, and to keep the screen before its output is dropped; it is not for people.
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::{Config, JobScreen, Store};
+use outlive_sys::fault::{self, Point};
 
 use crate::args::Cursor;
 use crate::failure::Failure;
-use crate::render::print;
 
 /// Output is hostile: this process ends, whatever it met. A long log that was never looked at takes seconds.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -32,6 +33,9 @@ pub(crate) fn run(arguments: &Cursor) -> Result<ExitCode, Failure> {
         screen.keep();
         return Ok(ExitCode::SUCCESS);
     }
-    print(&screen.screen().cursor_report(arguments.extended));
+    let report = screen.screen().cursor_report(arguments.extended);
+    fault::write_all(Point::CursorPrint, &mut std::io::stdout(), report.as_bytes())
+        .and_then(|()| std::io::stdout().flush())
+        .map_err(|error| Failure::other("cursor", &error))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::args::Kill;
 use crate::commands::Context;
 use crate::failure::{FAILED, Failure, report};
+use crate::progress::meanwhile;
 use crate::render::{counted, note, one_line, print, print_json};
 
 /// The program that asks, as the outcome names it.
@@ -128,6 +129,16 @@ fn nested(context: &Context, jobs: &[Job], tally: &Tally) -> Result<Vec<Job>, Fa
     Ok(found)
 }
 
+/// Names the first job that has not ended, and how many more there are.
+fn still_live(context: &Context, jobs: &[Job]) -> String {
+    let mut live = jobs.iter().filter(|job| job.state(&context.store).is_live());
+    match (live.next(), live.count()) {
+        (None, _) => "all".to_owned(),
+        (Some(job), 0) => job.id().to_string(),
+        (Some(job), more) => format!("{} and {more} more", job.id()),
+    }
+}
+
 /// Ends these, all at the same time. What fails for one is told and does not keep the others from theirs. Returns whether
 /// nothing failed.
 fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) -> bool {
@@ -135,7 +146,8 @@ fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) -> 
         (Some(signal), None) => jobs.iter().map(|job| context.store.signal(job, signal, BY)).collect(),
         (signal, grace) => {
             let request = outlive::Kill { signal, grace, force: arguments.force, by: BY.to_owned() };
-            context.store.kill_all(jobs, &request)
+            let is_at = || format!("waiting for the end of {}", still_live(context, jobs));
+            meanwhile(context.is_json, is_at, || context.store.kill_all(jobs, &request))
         }
     };
     let mut all_ended = true;

@@ -216,6 +216,8 @@ fn watch(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
             poll::readable(interrupt, Some(WATCH)).map_err(|error| Failure::other("list", &error))?;
         }
     }
+    // The terminal has shown `^C` where the shell's prompt comes.
+    print("\r\x1b[K");
     Ok(ExitCode::SUCCESS)
 }
 

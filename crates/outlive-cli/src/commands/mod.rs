@@ -39,6 +39,7 @@ mod setup;
 mod show;
 mod token;
 mod top;
+mod upgrade;
 mod version;
 mod wait;
 
@@ -209,6 +210,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Deliver(deliver) => deliver::run(&context, &deliver),
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Rows(rows) => rows::run(&context, &rows),
+        Verb::Upgrade(upgrade) => upgrade::run(&context, &upgrade),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
         | Verb::Serve(_)

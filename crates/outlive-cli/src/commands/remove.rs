@@ -8,6 +8,7 @@ use outlive_sys::clock;
 use crate::args::Remove;
 use crate::commands::{Context, each, unnamed};
 use crate::failure::Failure;
+use crate::progress::meanwhile;
 use crate::render::note;
 
 pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Failure> {
@@ -25,7 +26,9 @@ pub(crate) fn run(context: &Context, arguments: &Remove) -> Result<ExitCode, Fai
         if !is_live {
             job.mark_delivered(&context.reader);
         }
-        Ok(context.store.remove(job)?)
+        // Of a job that printed much, all files have to go.
+        let remove = || context.store.remove(job);
+        Ok(meanwhile(context.is_json, || format!("removing {}", job.id()), remove)?)
     })
 }
 
@@ -47,7 +50,8 @@ fn ended(context: &Context, arguments: &Remove) -> Result<Vec<Job>, Failure> {
         !state.is_live() && arguments.filters.fits_state(&state) && oldest.is_none_or(is_old)
     });
     if jobs.is_empty() {
-        note("no such ended jobs");
+        let has_conditions = oldest.is_some() || !arguments.filters.is_empty();
+        note(if has_conditions { "no such ended jobs" } else { "no ended jobs" });
     }
     Ok(jobs)
 }

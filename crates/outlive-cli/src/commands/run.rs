@@ -205,9 +205,11 @@ fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, 
     // The id alone, so that `job=$(outlive run …)` is all a script needs.
     print(&format!("{}\n", job.id()));
     if io::stdout().is_terminal() {
+        // What comes next: to look at a terminal is to be in it.
+        let look = if job.spec().options.pty { "attach" } else { "logs -f" };
         note(&match pid {
-            Some(pid) => format!("running as pid {pid}; outlive logs -f {}", job.id()),
-            None => format!("runs already; outlive logs -f {}", job.id()),
+            Some(pid) => format!("running as pid {pid}; outlive {look} {}", job.id()),
+            None => format!("runs already; outlive {look} {}", job.id()),
         });
     }
     Ok(ExitCode::SUCCESS)

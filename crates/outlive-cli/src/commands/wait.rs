@@ -8,6 +8,7 @@ use outlive::{
     AwaitedObject, Conditions, EventScope, InputWanted, Job, JobId, JobObject, Status, Until, WaitFor,
     WaitReason, WaitResult,
 };
+use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,9 +16,9 @@ use crate::args::Wait;
 use crate::commands::Context;
 use crate::commands::events::{self, Gap};
 use crate::commands::run::own_code;
-use crate::failure::{Failure, UNSUCCESSFUL};
+use crate::failure::{Failure, INTERRUPTED, UNSUCCESSFUL};
 use crate::progress::meanwhile;
-use crate::render::{ending, one_line, print, print_json};
+use crate::render::{ending, note, one_line, print, print_json};
 
 /// How much of the output's end comes with the answer.
 const TAIL_BYTES: usize = 2000;
@@ -60,6 +61,10 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     for job in jobs.iter().filter(|job| job.spec().ready().is_some()) {
         context.store.probe_in_passing(job, &job.state(&context.store));
     }
+    // A person who gives up waiting is told that the job does not.
+    if io::stderr().is_terminal() && !context.is_json {
+        catch_interrupt();
+    }
     let wanted = WaitFor {
         jobs: &jobs,
         until: if arguments.any { Until::Any } else { Until::All },
@@ -68,10 +73,13 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
             .event
             .then(|| EventScope { session: context.session.clone(), since: arguments.since }),
         limit: arguments.timeout,
-        stop: None,
+        stop: interrupt_fd(),
     };
     let is_at = || still_waiting(context, &jobs);
     let result = meanwhile(context.is_json, is_at, || context.store.wait_for(&wanted))?;
+    if !result.is_reached && interrupted() {
+        return Ok(let_go(context, &jobs));
+    }
     let objects: Vec<JobObject> =
         jobs.iter().zip(&result.states).map(|(job, state)| JobObject::new(job, state)).collect();
     if context.is_json {
@@ -96,6 +104,19 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     let has_failed = |status: Status| status.has_ended() && status != Status::Completed;
     let failed = objects.iter().any(|object| has_failed(object.status));
     Ok(if failed { ExitCode::from(UNSUCCESSFUL) } else { ExitCode::SUCCESS })
+}
+
+/// Says what goes on after Ctrl-C.
+fn let_go(context: &Context, jobs: &[Job]) -> ExitCode {
+    let mut live = jobs.iter().filter(|job| !job.state(&context.store).status.has_ended());
+    let goes_on = match (live.next(), live.count()) {
+        (None, _) => String::new(),
+        (Some(job), 0) => format!("; {0} goes on. Stop it with: outlive kill {0}", job.id()),
+        (Some(job), more) => format!("; {} and {more} more go on", job.id()),
+    };
+    // Over the `^C` that the terminal has shown.
+    note(&format!("\routlive: no longer waiting{goes_on}"));
+    ExitCode::from(INTERRUPTED)
 }
 
 /// Rings the bell of the terminal, and lets it show a notification (OSC 9) where it can; without a terminal nothing happens.

@@ -25,6 +25,10 @@ pub type StampBytes = [u8; 48];
 
 /// The records of a job's outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most jobs have ended, and an entry is larger than this anyway"
+)]
 pub enum Records {
     /// They have to be read.
     Unknown,
@@ -161,7 +165,7 @@ structures! {
     Process { pid, start_time }
     Starter { pid, start_time, uid }
     Meta {
-        format, job, nonce, status, keeper, guard, owner, command, started, started_boot_us, protocol, containment, kept, paused,
+        format, job, nonce, status, keeper, guard, owner, command, started, started_boot_us, protocol, outlive, containment, kept, paused,
         awaits, untimed, near, out_of_memory, outcome, closed, newer,
     }
     Versions { min, max }

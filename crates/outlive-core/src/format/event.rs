@@ -35,6 +35,8 @@ words! {
         Exited = "exited",
         /// Its keeper died, and its guard goes on as the keeper; nothing was lost.
         KeeperReplaced = "keeper_replaced",
+        /// Its keeper goes on in another version of its program.
+        KeeperUpgraded = "keeper_upgraded",
         /// Its keeper died and its guard with it, and the command continues.
         Orphaned = "orphaned",
         /// It ended without a keeper; how may be unknown.

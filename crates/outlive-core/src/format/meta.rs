@@ -42,6 +42,9 @@ pub struct Meta {
     pub started_boot_us: Option<u64>,
     /// The versions of the control protocol that the keeper speaks.
     pub protocol: Versions,
+    /// The version of outlive that the keeper is of; none of one that cannot be upgraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlive: Option<String>,
     /// What holds its processes together.
     #[serde(default)]
     pub containment: Option<Containment>,

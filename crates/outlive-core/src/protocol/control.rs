@@ -56,6 +56,7 @@ const VIEW: u8 = 26;
 const KEYS: u8 = 27;
 const AWAITS: u8 = 28;
 const LEADS: u8 = 29;
+const UPGRADE: u8 = 30;
 const SIGNALLED: u8 = 64;
 const ACCEPTED: u8 = 65;
 const REFUSED: u8 = 66;
@@ -92,6 +93,17 @@ pub struct Place {
     pub offset: u64,
 }
 
+/// A program that a keeper is to execute in its own place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Its path.
+    pub program: Vec<u8>,
+    /// The latest version of what a keeper keeps in memory that the program understands, by its own word.
+    pub page: u32,
+    /// A random number: an attempt that is asked for again, because the connection was closed by it, is not made again.
+    pub attempt: u64,
+}
+
 /// What a front end asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
@@ -113,8 +125,9 @@ pub enum Request {
     },
     /// Write this to the command's standard input. The answer comes when the keeper has it in its bounded buffer.
     Input(Vec<u8>, Place),
-    /// Close the command's standard input once it has read what was written before.
-    Eof,
+    /// Close the command's standard input once it has read what was written before. In a terminal the key for that is typed, at this
+    /// place.
+    Eof(Place),
     /// Drop the output so far. Offsets and line numbers continue.
     Clear,
     /// Suspend every process of the job. The answer comes when all are stopped.
@@ -140,6 +153,9 @@ pub enum Request {
     Awaits,
     /// Accepted if a person typed last at this viewer, or there is no other.
     Leads,
+    /// Execute another version of the keeper's program in place of this one. The keeper closes all connections when it does; the front
+    /// end asks again, and is answered when it is done.
+    Upgrade(Upgrade),
 }
 
 impl Request {
@@ -153,7 +169,7 @@ impl Request {
             Self::Input(bytes, place) => {
                 Writer::new(INPUT).bytes(bytes).u64(place.client).u64(place.offset).finish()
             }
-            Self::Eof => Writer::new(EOF).finish(),
+            Self::Eof(place) => Writer::new(EOF).u64(place.client).u64(place.offset).finish(),
             Self::Clear => Writer::new(CLEAR).finish(),
             Self::Pause => Writer::new(PAUSE).finish(),
             Self::Resume => Writer::new(RESUME).finish(),
@@ -161,6 +177,9 @@ impl Request {
             Self::Snapshot => Writer::new(SNAPSHOT).finish(),
             Self::Awaits => Writer::new(AWAITS).finish(),
             Self::Leads => Writer::new(LEADS).finish(),
+            Self::Upgrade(upgrade) => {
+                Writer::new(UPGRADE).bytes(&upgrade.program).u32(upgrade.page).u64(upgrade.attempt).finish()
+            }
             Self::Resize(size) => {
                 Writer::new(RESIZE).u32(size.columns().into()).u32(size.rows().into()).finish()
             }
@@ -186,7 +205,7 @@ impl Request {
             SIGNAL => Self::Signal { signal: reader.i32()?, by: reader.text()? },
             KILL => Self::Kill { signal: reader.i32()?, grace_ms: reader.option_u64()?, by: reader.text()? },
             INPUT => Self::Input(reader.bytes()?.to_vec(), place(&mut reader)),
-            EOF => Self::Eof,
+            EOF => Self::Eof(place(&mut reader)),
             CLEAR => Self::Clear,
             PAUSE => Self::Pause,
             RESUME => Self::Resume,
@@ -194,6 +213,11 @@ impl Request {
             SNAPSHOT => Self::Snapshot,
             AWAITS => Self::Awaits,
             LEADS => Self::Leads,
+            UPGRADE => Self::Upgrade(Upgrade {
+                program: reader.bytes()?.to_vec(),
+                page: reader.u32()?,
+                attempt: reader.u64()?,
+            }),
             RESIZE => Self::Resize(size(&mut reader)?),
             VIEW => Self::View {
                 size: size(&mut reader)?,
@@ -251,7 +275,8 @@ pub enum Reply {
     Described(Vec<u8>),
     /// Not done.
     Refused {
-        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`, `not_leading`.
+        /// A stable word: `stdin_closed`, `unknown_request`, `bad_signal`, `ending`, `no_terminal`, `not_leading`, `upgrade_failed` and
+        /// others of an upgrade.
         code: String,
         /// The reason for people.
         message: String,
@@ -323,7 +348,7 @@ mod tests {
             Request::Kill { signal: 15, grace_ms: Some(1), by: String::new() },
             Request::Kill { signal: 9, grace_ms: None, by: "x".into() },
             Request::Input(vec![0, 255, b'\n'], Place { client: 7, offset: 1 << 40 }),
-            Request::Eof,
+            Request::Eof(Place { client: 9, offset: 4 }),
             Request::Clear,
             Request::Pause,
             Request::Resume,
@@ -331,6 +356,7 @@ mod tests {
             Request::Snapshot,
             Request::Awaits,
             Request::Leads,
+            Request::Upgrade(Upgrade { program: b"/bin/k".to_vec(), page: 3, attempt: u64::MAX }),
             Request::Resize(TerminalSize::new(80, 24)),
             Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
             Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3 }),
@@ -354,11 +380,12 @@ mod tests {
 
     #[test]
     fn fields_of_a_later_version_are_ignored() {
-        let mut frame = Request::Eof.to_frame();
+        let request = Request::Eof(Place { client: 1, offset: 2 });
+        let mut frame = request.to_frame();
         frame.extend(b"later");
         let length = (frame.len() - 4) as u32;
         frame[..4].copy_from_slice(&length.to_le_bytes());
-        assert_eq!(Request::parse(contents(&frame)), Ok(Request::Eof));
+        assert_eq!(Request::parse(contents(&frame)), Ok(request));
     }
 
     #[test]

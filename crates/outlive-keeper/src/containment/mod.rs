@@ -12,6 +12,7 @@ mod usage;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use outlive_core::containment::{Enforcement, Kept, Level};
@@ -194,6 +195,21 @@ impl Containment {
 
     fn holds_by_v2(&self) -> bool {
         matches!(self.level, Level::Cgroup2 | Level::Hybrid)
+    }
+
+    /// Takes over the containment that the program had which this one was executed in place of.
+    pub(crate) fn inherited(level: Level, groups: [Option<PathBuf>; 4], nested: Vec<PathBuf>) -> Self {
+        let [group, memory, pids, cpu] = groups.map(|group| group.map(Group::at));
+        let nested = (!nested.is_empty()).then(|| Hierarchies::inherited(nested));
+        let (main, root, workers) = (None, None, Vec::new());
+        Self { level, group, memory, pids, cpu, main, is_paused: false, root, nested, workers }
+    }
+
+    /// Returns what [`Containment::inherited`] needs: the groups, and where the keeper stands in that for keepers.
+    pub(crate) fn places(&self) -> ([Option<PathBuf>; 4], Vec<PathBuf>) {
+        let groups = [&self.group, &self.memory, &self.pids, &self.cpu];
+        let groups = groups.map(|group| group.as_ref().map(|group| group.path().to_owned()));
+        (groups, self.nested.as_ref().map(|nested| nested.in_job().to_owned()).unwrap_or_default())
     }
 
     /// The command runs, as this process.

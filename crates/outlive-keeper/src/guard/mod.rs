@@ -4,264 +4,26 @@
 //! the store is in a page that both have mapped. The guard adopts what the keeper leaves, the command first of all. A keeper whose
 //! guard died makes another, below itself; `docs/design/guard.md` has the whole.
 
+mod handover;
+mod page;
 mod take_over;
+mod upgrade;
 
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::RawFd;
+use std::time::Duration;
 
-use outlive_core::containment::Level;
-use outlive_core::outcome::Cause;
-use outlive_core::terminal::size::TerminalSize;
+use outlive_sys::clock;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
-use outlive_sys::shared::{self, Forked, Shared};
-use outlive_sys::spawn::{Reaped, Usage, WaitStatus};
+use outlive_sys::shared::{self, Forked};
 
+use page::Phase;
+pub(crate) use page::{Custody, Word};
 pub(crate) use take_over::take_over;
+pub(crate) use upgrade::{Order, print_page_version, resume_as_guard, resume_as_keeper};
 
 use crate::start::{Keeper, process};
-
-/// Numbers of the page.
-#[derive(Clone, Copy)]
-#[repr(usize)]
-pub(crate) enum Word {
-    /// The job is over, and what is left to do another process may do.
-    Over,
-    MainPid,
-    MainStart,
-    Started,
-    StartedBoot,
-    /// The rung that the command is started on.
-    Level,
-    HasEnded,
-    Status,
-    UserMs,
-    SystemMs,
-    MaxRss,
-    /// Descriptors that may be closed while the job runs.
-    Done,
-    Listener,
-    Starter,
-    Stdout,
-    Stderr,
-    Stdin,
-    /// Whose bytes the transit pipe holds.
-    Stream,
-    /// What the transit pipe holds is being thrown away, and so many bytes have no gap in the index then.
-    Discarding,
-    Unrecorded,
-    LostSince,
-    Flood,
-    Cause,
-    HardFrom,
-    SurvivorsDue,
-    LastSignal,
-    HasEndEvent,
-    IsInputEnding,
-    /// The size of the terminal, columns and rows; the one that it has without viewers.
-    Size,
-    OwnSize,
-    /// The offset of the log before which all that the command asked its terminal has an answer.
-    Answered,
-    /// The process that finds out an answer.
-    Worker,
-    /// The pipe that holds input: its two ends.
-    QueueReading,
-    QueueWriting,
-    /// Input is being put there: how much it held before, of which client, from which offset of that.
-    IsPushing,
-    PushedUpon,
-    PushedBy,
-    PushedAt,
-    /// Clients of whom input was taken, and up to which offset each: so many pairs, and how many there were in all.
-    ClientCount,
-    InputClients,
-}
-
-/// How many clients are remembered by the input that was taken from them.
-const INPUT_CLIENTS: usize = 64;
-
-const _: () = assert!(Word::InputClients as usize + 2 * INPUT_CLIENTS <= shared::WORDS);
-
-const CAUSE_BY: usize = 0;
-const SIGNAL_BY: usize = 1;
-
-/// What keeper and guard have in common.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Custody(Shared);
-
-impl Custody {
-    pub(crate) fn new() -> std::io::Result<Self> {
-        Shared::new().map(Self)
-    }
-
-    pub(crate) fn get(self, word: Word) -> u64 {
-        self.0.get(word as usize)
-    }
-
-    pub(crate) fn set(self, word: Word, value: u64) {
-        self.0.set(word as usize, value);
-    }
-
-    /// Returns a moment that was set with [`Custody::set_moment`].
-    pub(crate) fn moment(self, word: Word) -> Option<u64> {
-        self.get(word).checked_sub(1)
-    }
-
-    pub(crate) fn set_moment(self, word: Word, moment: Option<u64>) {
-        self.set(word, moment.map_or(0, |moment| moment.saturating_add(1)));
-    }
-
-    pub(crate) fn lend(self, word: Word, fd: impl AsFd) {
-        self.0.lend(word as usize, fd.as_fd());
-    }
-
-    pub(crate) fn withdraw(self, word: Word) {
-        self.0.withdraw(word as usize);
-    }
-
-    pub(crate) fn inherit(self, word: Word) -> Option<std::os::fd::OwnedFd> {
-        self.0.inherit(word as usize)
-    }
-
-    /// Lists the descriptors that are lent now.
-    pub(crate) fn lent(self) -> Vec<RawFd> {
-        let words = [
-            Word::Done,
-            Word::Listener,
-            Word::Starter,
-            Word::Stdout,
-            Word::Stderr,
-            Word::Stdin,
-            Word::QueueReading,
-            Word::QueueWriting,
-        ];
-        words.into_iter().filter_map(|word| self.0.lent(word as usize)).collect()
-    }
-
-    /// Returns up to which offset input of a client was taken; 0 for a client without a number, which sends nothing twice.
-    pub(crate) fn taken_from(self, client: u64) -> u64 {
-        self.place_of(client).map_or(0, |place| self.0.get(place + 1))
-    }
-
-    /// Notes up to which offset input of a client was taken; the client that came first is forgotten.
-    pub(crate) fn note_taken(self, client: u64, upto: u64) {
-        if client == 0 {
-            return;
-        }
-        if let Some(place) = self.place_of(client) {
-            return self.0.set(place + 1, upto);
-        }
-        let count = self.get(Word::ClientCount);
-        let place = Word::InputClients as usize + 2 * (count as usize % INPUT_CLIENTS);
-        // In this order no client has, at any moment, what was taken of another.
-        self.0.set(place, 0);
-        self.0.set(place + 1, upto);
-        self.0.set(place, client);
-        self.set(Word::ClientCount, count + 1);
-    }
-
-    fn place_of(self, client: u64) -> Option<usize> {
-        let mut places = (0..INPUT_CLIENTS).map(|place| Word::InputClients as usize + 2 * place);
-        places.find(|place| client != 0 && self.0.get(*place) == client)
-    }
-
-    pub(crate) fn note_main(self, id: ProcessId) {
-        self.set(Word::MainStart, id.start_time);
-        self.set(Word::MainPid, u64::from(id.pid.cast_unsigned()));
-    }
-
-    pub(crate) fn main(self) -> Option<ProcessId> {
-        let pid = i32::try_from(self.get(Word::MainPid)).ok().filter(|pid| *pid > 0)?;
-        Some(ProcessId { pid, start_time: self.get(Word::MainStart) })
-    }
-
-    pub(crate) fn note_size(self, word: Word, size: TerminalSize) {
-        self.set(word, u64::from(size.columns()) << 16 | u64::from(size.rows()));
-    }
-
-    pub(crate) fn size(self, word: Word) -> TerminalSize {
-        let size = self.get(word);
-        TerminalSize::new((size >> 16) as u16, size as u16)
-    }
-
-    pub(crate) fn note_level(self, level: Level) {
-        let place = Level::ALL.iter().position(|known| *known == level).unwrap_or(0);
-        self.set(Word::Level, place as u64 + 1);
-    }
-
-    pub(crate) fn level(self) -> Option<Level> {
-        Level::ALL.get(usize::try_from(self.get(Word::Level)).ok()?.checked_sub(1)?).copied()
-    }
-
-    /// Notes how the main process ended, before it is reaped.
-    pub(crate) fn note_end(self, main: &Reaped) {
-        self.set(
-            Word::Status,
-            match main.status {
-                WaitStatus::Exited(code) => u64::from(code.cast_unsigned()) << 8,
-                WaitStatus::Signaled { signal, core } => {
-                    u64::from(signal.cast_unsigned()) | u64::from(core) << 7
-                }
-            },
-        );
-        self.set(Word::UserMs, main.usage.user_ms);
-        self.set(Word::SystemMs, main.usage.system_ms);
-        self.set(Word::MaxRss, main.usage.max_rss_bytes);
-        self.set(Word::HasEnded, 1);
-    }
-
-    /// Returns how the main process ended, if that is known.
-    pub(crate) fn end(self) -> Option<Reaped> {
-        let pid = self.main()?.pid;
-        (self.get(Word::HasEnded) == 1).then(|| Reaped {
-            pid,
-            status: match self.get(Word::Status) {
-                code if code & 0xff == 0 => WaitStatus::Exited((code >> 8) as i32),
-                signal => WaitStatus::Signaled { signal: (signal & 0x7f) as i32, core: signal & 0x80 != 0 },
-            },
-            usage: Usage {
-                user_ms: self.get(Word::UserMs),
-                system_ms: self.get(Word::SystemMs),
-                max_rss_bytes: self.get(Word::MaxRss),
-            },
-        })
-    }
-
-    pub(crate) fn note_cause(self, cause: &Cause) {
-        let number = match cause {
-            Cause::Timeout => 2,
-            Cause::Kill { by } => {
-                self.0.set_text(CAUSE_BY, by);
-                3
-            }
-            Cause::Oom => 4,
-            // What ends a job that goes on is one of the others.
-            _ => 1,
-        };
-        self.set(Word::Cause, number);
-    }
-
-    pub(crate) fn cause(self) -> Option<Cause> {
-        match self.get(Word::Cause) {
-            1 => Some(Cause::Natural),
-            2 => Some(Cause::Timeout),
-            3 => Some(Cause::Kill { by: self.0.text(CAUSE_BY).unwrap_or_default() }),
-            4 => Some(Cause::Oom),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn note_signal(self, signal: i32, by: &str) {
-        self.0.set_text(SIGNAL_BY, by);
-        self.set(Word::LastSignal, u64::from(signal.cast_unsigned()));
-    }
-
-    pub(crate) fn last_signal(self) -> Option<(i32, String)> {
-        let signal = i32::try_from(self.get(Word::LastSignal)).ok().filter(|signal| *signal > 0)?;
-        Some((signal, self.0.text(SIGNAL_BY).unwrap_or_default()))
-    }
-}
 
 /// The process that guards this keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,7 +45,7 @@ impl Guard {
     fn is_gone(self) -> bool {
         match self {
             Self::Above(id) => !shared::is_parent(id.pid),
-            Self::Below(id) => shared::has_child_apart_ended(id.pid),
+            Self::Below(id) => shared::has_child_ended(id.pid),
         }
     }
 
@@ -293,24 +55,79 @@ impl Guard {
         fault::around(Point::GuardDismiss, || match self {
             Self::Above(id) if shared::is_parent(id.pid) => shared::end(id),
             Self::Above(_) => {}
-            Self::Below(id) => shared::end_child_apart(id.pid),
+            Self::Below(id) => shared::end_child(id.pid),
         });
     }
 }
 
-/// Forks: the child returns at once, and is the keeper. The parent returns when the keeper has died before the job was over.
-pub(crate) fn part(custody: Custody) -> std::io::Result<Part> {
+/// Forks: the child returns at once, and is the keeper. The parent returns when the keeper has died before the job was over; of
+/// descriptors it needs those that are lent, and these.
+pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> {
     match fault::step(Point::GuardFork, || shared::fork_sharing_files(false))? {
         Forked::Child => {
             shared::lead_session();
+            custody.set(Word::KeeperPid, std::process::id().into());
             Ok(Part::Keeper)
         }
         Forked::Parent { child } => {
             shared::set_name(GUARD_NAME);
-            shared::wait_for_child(child);
-            become_keeper(custody);
+            watch(custody, needed, false, Watched::Child(child));
+            become_keeper(custody, child);
             Ok(Part::Successor)
         }
+    }
+}
+
+/// The keeper, as its guard sees it.
+#[derive(Clone, Copy)]
+enum Watched {
+    /// Its child.
+    Child(i32),
+    /// Its parent.
+    Parent(i32),
+}
+
+impl Watched {
+    fn has_ended(self) -> bool {
+        match self {
+            Self::Child(pid) => shared::has_child_ended(pid),
+            Self::Parent(pid) => !shared::is_parent(pid),
+        }
+    }
+
+    fn end(self) {
+        match self {
+            Self::Child(pid) => shared::end_child(pid),
+            Self::Parent(pid) => {
+                ProcessId::of(pid).filter(|_| shared::is_parent(pid)).into_iter().for_each(shared::end)
+            }
+        }
+    }
+}
+
+/// Sleeps until the keeper has ended. While an upgrade is under way it ends a keeper that gives no sign of life in time, and executes
+/// the new program once the keeper has.
+fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) {
+    // As long as both have one table, this process closes nothing.
+    let (mut is_apart, mut has_stdin) = (is_apart, true);
+    while !keeper.has_ended() {
+        if custody.is_split() {
+            if !std::mem::replace(&mut is_apart, true) {
+                shared::close_all_but(&[&custody.lent(), needed].concat());
+            }
+            // A copy of the command's input would hide its end.
+            if custody.get(Word::Stdin) == 0 && std::mem::take(&mut has_stdin) {
+                custody.close_split_stdin();
+            }
+        }
+        let due_us = custody.due_us(Phase::Keeper);
+        if due_us.is_some_and(|due| clock::boot_us() >= due) {
+            keeper.end();
+        } else if custody.phase() == Phase::Guard && matches!(keeper, Watched::Child(_)) {
+            upgrade::execute_as_guard(custody);
+        }
+        let limit = due_us.map(|due| Duration::from_micros(due.saturating_sub(clock::boot_us()).max(1000)));
+        shared::wait_for_call(limit);
     }
 }
 
@@ -322,11 +139,15 @@ pub(crate) enum Part {
     Successor,
 }
 
-fn become_keeper(custody: Custody) {
-    if custody.get(Word::Over) == 1 {
+/// Ends this process, unless the job goes on and this is the process to go on as its keeper.
+fn become_keeper(custody: Custody, dead: i32) {
+    if custody.get(Word::Over) == 1 || !custody.claim(dead) {
         std::process::exit(0);
     }
     shared::set_name(KEEPER_NAME);
+    // What was being upgraded was not, unless this is the new version.
+    custody.set(Word::Generation, custody.generation);
+    custody.set_phase(Phase::None, None);
 }
 
 impl Keeper {
@@ -349,17 +170,23 @@ impl Keeper {
         if self.main.is_none() {
             self.main = id.and_then(Handle::open);
         }
+        // From the fork on there is one table again.
+        self.custody.set(Word::IsSplit, 0);
         match fault::step(Point::GuardFork, || shared::fork_sharing_files(true)) {
             Ok(Forked::Parent { child }) => {
                 self.guard = ProcessId::of(child).map(Guard::Below);
                 self.meta.guard = self.guard.map(|guard| process(guard.id()));
+                self.custody.set(Word::GuardGeneration, self.custody.generation);
+                if self.custody.phase() == Phase::Guard {
+                    self.custody.set_phase(Phase::None, None);
+                }
                 false
             }
             Ok(Forked::Child) => {
                 shared::lead_session();
                 shared::set_name(GUARD_NAME);
-                shared::wait_for_end_of(me.pid);
-                become_keeper(self.custody);
+                watch(self.custody, &self.needed(), false, Watched::Parent(me.pid));
+                become_keeper(self.custody, me.pid);
                 self.take_over(buffer);
                 true
             }

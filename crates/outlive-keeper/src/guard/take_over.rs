@@ -1,6 +1,6 @@
 //! Going on in place of a keeper that died: from the store, the descriptors and the page that both had.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// How much of the end of the output tells whether it ends with a question.
 const PROMPT: u64 = 4096;
 
-/// Goes on; an error is a job of which nothing was started.
+/// Goes on; an error is a job of which nothing was started. Of descriptors it has those that are lent, and those that are `needed`.
 pub(crate) fn take_over(
     handed: Handed,
     launch: &Launch<'_>,
@@ -45,19 +45,14 @@ pub(crate) fn take_over(
     mut common: Common,
     terminal: Option<Terminal>,
     on_exit: &mut Option<OnExit>,
+    needed: &[RawFd],
 ) -> Result<(Keeper, Region), (Handed, NeverStarted)> {
     let custody = common.custody;
     let Handed { lock, done, dir, outcome, index, log, starter } = handed;
     // The dead keeper may have closed these since, and their numbers may mean other files.
     std::mem::forget((done, log, starter, common.listener.take()));
     preparation.forget_dir();
-    let mut kept: Vec<i32> = custody.lent();
-    kept.extend(common.transit.fds());
-    kept.extend([lock.as_raw_fd(), dir.as_raw_fd(), outcome.as_raw_fd(), index.as_raw_fd()]);
-    kept.push(common.child_ends.as_fd().as_raw_fd());
-    kept.extend(on_exit.as_ref().map(OnExit::fd));
-    kept.extend(terminal.iter().flat_map(Terminal::fds));
-    shared::close_all_but(&kept);
+    shared::close_all_but(&[&custody.lent(), needed].concat());
     common.listener = custody.inherit(Word::Listener);
     let (done, starter) = (custody.inherit(Word::Done), custody.inherit(Word::Starter).map(UnixStream::from));
 
@@ -86,7 +81,7 @@ pub(crate) fn take_over(
         kept: limits_kept,
     };
     let (mut keeper, mut buffer) = Keeper::of(held, common, launch, main, None, on_exit.take());
-    let starter = match keeper.resume(&mut buffer) {
+    let starter = match keeper.resume(&mut buffer, Kind::KeeperReplaced) {
         false => starter,
         // This process answers in place of the one that began to.
         true => {
@@ -115,6 +110,18 @@ fn find_main() -> Option<ProcessId> {
 }
 
 impl Keeper {
+    /// Lists the descriptors that this keeper has from its beginning to its end.
+    pub(super) fn needed(&self) -> Vec<RawFd> {
+        let own = [self.lock.as_raw_fd(), self.dir.as_raw_fd(), self.outcome.as_raw_fd()];
+        let mut needed = [&own[..], &self.transit.fds()].concat();
+        needed.extend([self.recorder.index_fd(), self.child_ends.as_fd().as_raw_fd()]);
+        needed.extend(self.main.iter().map(|main| main.as_fd().as_raw_fd()));
+        needed.extend(self.containment.fd());
+        needed.extend(self.on_exit.as_ref().map(OnExit::fd));
+        needed.extend(self.terminal.iter().flat_map(Terminal::fds));
+        needed
+    }
+
     /// Goes on in place of the parent of this process, which forked it when it was the keeper.
     pub(crate) fn take_over(&mut self, buffer: &mut [u8]) {
         let custody = self.custody;
@@ -124,15 +131,7 @@ impl Keeper {
         let survivors = self.ending.survivors;
         std::mem::forget(std::mem::replace(&mut self.ending, Ending::new(0, survivors)));
         self.input.forget();
-        let mut kept: Vec<i32> = custody.lent();
-        kept.extend(self.transit.fds());
-        kept.extend([self.lock.as_raw_fd(), self.dir.as_raw_fd(), self.outcome.as_raw_fd()]);
-        kept.extend([self.recorder.index_fd(), self.child_ends.as_fd().as_raw_fd()]);
-        kept.extend(self.main.iter().map(|main| main.as_fd().as_raw_fd()));
-        kept.extend(self.containment.fd());
-        kept.extend(self.on_exit.as_ref().map(OnExit::fd));
-        kept.extend(self.terminal.iter().flat_map(Terminal::fds));
-        shared::close_all_but(&kept);
+        shared::close_all_but(&[custody.lent(), self.needed()].concat());
         let Some(main) = custody.main().filter(|_| self.recorder.reopen(&self.dir).is_ok()) else {
             std::process::exit(1)
         };
@@ -144,14 +143,14 @@ impl Keeper {
         self.is_parent = false;
         self.containment.search_below(main);
         self.meta.keeper = Some(process(ProcessId::current()));
-        self.resume(buffer);
+        self.resume(buffer, Kind::KeeperReplaced);
     }
 
-    /// Brings this keeper to where the one that died was. Returns as [`Keeper::make_guard`] does.
-    fn resume(&mut self, buffer: &mut [u8]) -> bool {
+    /// Brings this keeper to where the one before it was, and writes the event of it. Returns as [`Keeper::make_guard`] does.
+    pub(super) fn resume(&mut self, buffer: &mut [u8], event: Kind) -> bool {
         let custody = self.custody;
-        // First, and before the snapshot names this process: the next death may come as soon as it does.
-        if self.make_guard(buffer) {
+        // First, and before the snapshot names this process: the next death may come as soon as it does. One that was upgraded has one.
+        if self.guard.is_none() && self.make_guard(buffer) {
             return true;
         }
         self.resume_meta();
@@ -177,7 +176,7 @@ impl Keeper {
         self.ending.has_more_to_reap = true;
         self.resume_ending();
         self.write_meta(if self.ending.is_running() { Replacing::META_START } else { Replacing::META_END });
-        self.write_event(&self.event(Kind::KeeperReplaced));
+        self.write_event(&self.event(event));
         false
     }
 
@@ -185,7 +184,8 @@ impl Keeper {
     fn resume_meta(&mut self) {
         let Some(old) = durable::read(&self.dir, file::META).ok() else { return };
         let Some(old) = Meta::parse(self.meta.nonce, &old) else { return };
-        self.meta = Meta { keeper: self.meta.keeper, guard: self.meta.guard, ..old };
+        let (keeper, guard, protocol) = (self.meta.keeper, self.meta.guard, self.meta.protocol);
+        self.meta = Meta { keeper, guard, protocol, outlive: self.meta.outlive.take(), ..old };
         self.containment.is_paused = self.meta.paused;
     }
 
@@ -220,7 +220,7 @@ impl Keeper {
         terminal.answers.begin_again(answered);
         self.recorder.read_from(&self.dir, answered, |bytes, end| terminal.look_through(bytes, end)).ok();
         if self.is_parent {
-            self.containment.except(self.custody.get(Word::Worker) as u32);
+            self.custody.workers().for_each(|pid| self.containment.except(pid));
         }
         self.answer(None);
     }

@@ -22,6 +22,11 @@ impl Transit {
         Ok(Self { reading, writing })
     }
 
+    /// Takes over the pipe of the program that this one was executed in place of.
+    pub(crate) fn inherited(reading: OwnedFd, writing: OwnedFd) -> Self {
+        Self { reading, writing }
+    }
+
     /// Moves what a pipe holds into this one, at most so much.
     pub(crate) fn fill(&self, from: impl AsFd, most: usize) -> Attempt {
         pipe::try_move(from, &self.writing, most)

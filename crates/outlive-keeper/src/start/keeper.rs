@@ -24,7 +24,7 @@ use crate::clients::Client;
 use crate::containment::Containment;
 use crate::ending::Ending;
 use crate::endpoint::{Output, Terminal};
-use crate::guard::{Custody, Guard, Word};
+use crate::guard::{Custody, Guard, Order, Word};
 use crate::input::Input;
 use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
@@ -73,6 +73,8 @@ pub(crate) struct Keeper {
     pub(crate) on_exit: Option<OnExit>,
     pub(crate) sync: SyncOrder,
     pub(crate) ending: Ending,
+    /// An upgrade that was asked for.
+    pub(crate) order: Option<Order>,
 }
 
 /// What a keeper has, whether it started the command or goes on in place of one that did.
@@ -131,6 +133,7 @@ impl Keeper {
             started: Some(started),
             started_boot_us: Some(started_boot_us),
             protocol: SPOKEN,
+            outlive: Some(env!("CARGO_PKG_VERSION").to_owned()),
             containment: Some(containment.describe()),
             kept: kept.into(),
             paused: false,
@@ -177,6 +180,7 @@ impl Keeper {
             containment,
             sync: launch.sync,
             ending: Ending::new(id.pid, launch.options.survivors),
+            order: None,
         };
         (keeper, common.buffer)
     }

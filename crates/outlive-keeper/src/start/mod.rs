@@ -8,7 +8,7 @@ mod keeper;
 use std::ffi::{CString, NulError};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -220,10 +220,11 @@ fn keep(
         fd.into_iter().for_each(|fd| custody.lend(word, fd));
     }
     let common = Common { custody, transit, listener: Some(listener), child_ends, buffer };
-    if attempt!("its guard", guard::part(custody)) == Part::Successor {
+    let needed = needed(&handed, &common, ends.terminal.as_ref(), on_exit.as_ref());
+    if attempt!("its guard", guard::part(custody, &needed)) == Part::Successor {
         let endpoint::Ends { outputs, input, terminal, stdio } = ends;
         std::mem::forget((outputs, input, stdio));
-        return guard::take_over(handed, launch, preparation, common, terminal, on_exit);
+        return guard::take_over(handed, launch, preparation, common, terminal, on_exit, &needed);
     }
     spawn::adopt_orphans();
     let guard = preparation.owner;
@@ -273,6 +274,21 @@ fn keep(
     keeper.write_meta(Replacing::META_START);
     keeper.answer_starter(handed.starter);
     Ok((keeper, buffer))
+}
+
+/// Lists the descriptors that a keeper has from its beginning to its end.
+fn needed(
+    handed: &Handed,
+    common: &Common,
+    terminal: Option<&endpoint::Terminal>,
+    on_exit: Option<&OnExit>,
+) -> Vec<RawFd> {
+    let files = [handed.outcome.as_raw_fd(), handed.index.as_raw_fd()];
+    let own = [handed.lock.as_raw_fd(), handed.dir.as_raw_fd(), common.child_ends.as_fd().as_raw_fd()];
+    let mut needed = [&files[..], &own, &common.transit.fds()].concat();
+    needed.extend(on_exit.map(OnExit::fd));
+    needed.extend(terminal.into_iter().flat_map(endpoint::Terminal::fds));
+    needed
 }
 
 pub(crate) fn process(id: ProcessId) -> Process {

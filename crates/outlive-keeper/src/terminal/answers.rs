@@ -14,6 +14,7 @@ use std::process::{ChildStdout, Command, Stdio};
 
 use outlive_core::control::Place;
 use outlive_core::terminal::query::{Answer, Facts, Queries, Query};
+use outlive_sys::fault::{self, Point};
 
 use super::checkpoints::KeptScreens;
 use crate::guard::Word;
@@ -104,11 +105,16 @@ impl Answers {
             match asked {
                 Asked::Known(answer) => return Some((end, answer)),
                 Asked::Cursor { extended, attempts } => {
-                    // Without the program there is no answer: a wrong one would be worse.
-                    let Some((pid, pipe)) = self.start(dir, end, extended) else { continue };
-                    started(pid);
                     let attempts = attempts + 1;
-                    self.printed = Some(Printed { end, pipe, answer: Vec::new(), extended, attempts });
+                    if let Some((pid, pipe)) = self.start(dir, end, extended) {
+                        started(pid);
+                        self.printed = Some(Printed { end, pipe, answer: Vec::new(), extended, attempts });
+                    } else if attempts < ATTEMPTS {
+                        // A command that waits for the cursor waits for ever, and what lacked may be there again.
+                        let asked = Asked::Cursor { extended, attempts };
+                        self.waiting.push_front(Question { end, asked });
+                    }
+                    // Without the program there is no answer: a wrong one would be worse.
                 }
             }
         }
@@ -136,7 +142,7 @@ impl Answers {
     fn start(&self, dir: &OwnedFd, offset: u64, extended: bool) -> Option<(u32, ChildStdout)> {
         let mut command = self.screen_process(dir, offset)?;
         command.args(extended.then_some("--extended")).stdout(Stdio::piped());
-        let mut child = command.spawn().ok()?;
+        let mut child = fault::step(Point::ScreenExec, || command.spawn()).ok()?;
         Some((child.id(), child.stdout.take()?))
     }
 
@@ -146,6 +152,7 @@ impl Answers {
         let mut command = Command::new(path(self.program.as_ref()?));
         command.arg("cursor").arg(std::fs::read_link(path(dir)).ok()?).arg(offset.to_string());
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        fault::give_screen_process(&mut command);
         Some(command)
     }
 
@@ -157,15 +164,19 @@ impl Answers {
     /// Reads from the process, which has printed something or has ended; returns the answer once it is whole.
     pub(crate) fn read(&mut self) -> Option<(u64, Vec<u8>)> {
         let (printed, mut bytes) = (self.printed.as_mut()?, [0; MAX_ANSWER]);
-        let count = printed.pipe.read(&mut bytes).unwrap_or(0);
+        let count = fault::step(Point::ScreenRead, || printed.pipe.read(&mut bytes)).unwrap_or(0);
         printed.answer.extend_from_slice(&bytes[..count]);
         if count > 0 && printed.answer.len() < MAX_ANSWER {
             return None;
         }
-        let Printed { end, answer, extended, attempts, .. } = self.printed.take()?;
-        if answer.is_empty() && attempts < ATTEMPTS {
-            self.waiting.push_front(Question { end, asked: Asked::Cursor { extended, attempts } });
-            return None;
+        let Printed { end, mut answer, extended, attempts, .. } = self.printed.take()?;
+        // The beginning of an answer is none: the command would wait for its end, and take keys for it.
+        if answer.last() != Some(&b'R') {
+            if attempts < ATTEMPTS {
+                self.waiting.push_front(Question { end, asked: Asked::Cursor { extended, attempts } });
+                return None;
+            }
+            answer.clear();
         }
         Some((end, answer))
     }
@@ -182,7 +193,7 @@ impl Keeper {
             let answers = &mut terminal.answers;
             let next = found.take().or_else(|| {
                 answers.next(&self.dir, |pid| {
-                    custody.set(Word::Worker, pid.into());
+                    custody.add_worker(pid);
                     containment.except(pid);
                 })
             });

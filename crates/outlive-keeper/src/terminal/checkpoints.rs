@@ -6,7 +6,8 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::guard::Word;
+use outlive_sys::fault::{self, Point};
+
 use crate::start::Keeper;
 use crate::terminal::answers::Answers;
 
@@ -27,7 +28,8 @@ impl Answers {
     /// Starts the process that keeps the screen at this offset; returns its pid.
     fn keep_screen(&mut self, dir: &OwnedFd, offset: u64) -> Option<u32> {
         self.screens.offset = offset;
-        let child = self.screen_process(dir, offset)?.arg("--keep").spawn().ok()?;
+        let mut command = self.screen_process(dir, offset)?;
+        let child = fault::step(Point::ScreenExec, || command.arg("--keep").spawn()).ok()?;
         self.screens.pid = Some(child.id());
         self.screens.pid
     }
@@ -42,7 +44,7 @@ impl Keeper {
         if is_due && !screens.pid.is_some_and(|pid| self.containment.excepts(pid)) {
             let started = terminal.answers.keep_screen(&self.dir, end);
             if let Some(pid) = started {
-                self.custody.set(Word::Worker, pid.into());
+                self.custody.add_worker(pid);
                 self.containment.except(pid);
             }
         }

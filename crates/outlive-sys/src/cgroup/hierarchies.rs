@@ -65,6 +65,16 @@ impl Hierarchies {
         Group::at(own).set("cgroup.procs", "0").ok();
     }
 
+    /// Makes those of a program that stands in the group for keepers of these places, and no more.
+    pub fn inherited(in_job: Vec<PathBuf>) -> Self {
+        Self { in_job, ..Self::default() }
+    }
+
+    /// Returns the places at which this program stands in the group of a job.
+    pub fn in_job(&self) -> &[PathBuf] {
+        &self.in_job
+    }
+
     /// Tells whether this program stands in the group of a job.
     pub fn is_in_job(&self) -> bool {
         !self.in_job.is_empty()

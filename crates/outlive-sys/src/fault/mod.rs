@@ -20,7 +20,8 @@ pub use points::{Appending, Kind, Point, Replacing};
 /// `OUTLIVE_FAULT` is `POINT@before=ACTION` or `POINT@after=ACTION`, with the actions `kill` (SIGKILL to this program), `pause` (until
 /// the file `$OUTLIVE_FAULT_LOG.release` is there) and, before, an error number. It happens once.
 /// `OUTLIVE_FAULT_LOG` names a file to which every point is appended that is reached. A keeper hears of both from its starter, which has
-/// them as `OUTLIVE_KEEPER_FAULT` and `OUTLIVE_FAULT_LOG`.
+/// them as `OUTLIVE_KEEPER_FAULT` and `OUTLIVE_FAULT_LOG`, and the process that derives a screen for the keeper has the first as
+/// `OUTLIVE_SCREEN_FAULT`.
 ///
 /// # Errors
 ///
@@ -116,5 +117,26 @@ pub(crate) fn keeper_environment() -> Vec<std::ffi::CString> {
         std::ffi::CString::new(format!("{to}={value}")).ok()
     };
     let fault = pass("OUTLIVE_KEEPER_FAULT", "OUTLIVE_FAULT");
-    fault.into_iter().chain(pass("OUTLIVE_FAULT_LOG", "OUTLIVE_FAULT_LOG")).collect()
+    let same = ["OUTLIVE_SCREEN_FAULT", "OUTLIVE_FAULT_LOG"].map(|name| pass(name, name));
+    fault.into_iter().chain(same.into_iter().flatten()).collect()
+}
+
+/// Gives the process that derives a screen for a keeper the variables that it is to have, which otherwise has none.
+#[inline(always)]
+pub fn give_screen_process(command: &mut std::process::Command) {
+    #[cfg(feature = "fault")]
+    for (from, to) in [("OUTLIVE_SCREEN_FAULT", "OUTLIVE_FAULT"), ("OUTLIVE_FAULT_LOG", "OUTLIVE_FAULT_LOG")]
+    {
+        command.envs(std::env::var_os(from).map(|value| (to, value)));
+    }
+    #[cfg(not(feature = "fault"))]
+    let _ = command;
+}
+
+/// Variables that a program is to have which a keeper executes in its own place.
+#[cfg(feature = "fault")]
+pub(crate) fn own_environment() -> Vec<std::ffi::CString> {
+    let own = ["OUTLIVE_FAULT", "OUTLIVE_FAULT_LOG"];
+    let pass = |name: &str| std::ffi::CString::new(format!("{name}={}", std::env::var(name).ok()?)).ok();
+    own.into_iter().filter_map(pass).collect()
 }

@@ -121,6 +121,19 @@ points! {
         GuardFork = "keeper.guard.fork", Call;
         /// Ending it, because the job is over.
         GuardDismiss = "keeper.guard.end", Sure;
+        /// Keeping what the program needs that is executed in place of the keeper.
+        UpgradeSave = "keeper.upgrade.save", Call;
+        UpgradeUnshare = "keeper.upgrade.unshare", Call;
+        /// Telling the guard that a sign of life is to be expected.
+        UpgradeTell = "keeper.upgrade.tell", Sure;
+        UpgradeExec = "keeper.upgrade.exec", Call;
+        /// Putting the keeper together in the new program.
+        UpgradeResume = "keeper.upgrade.resume", Sure;
+        /// Giving the sign of life.
+        UpgradeAlive = "keeper.upgrade.alive", Sure;
+        /// Executing the new program in place of the guard.
+        UpgradeGuardExec = "keeper.upgrade.guard-exec", Call;
+        UpgradeGuardAlive = "keeper.upgrade.guard-alive", Sure;
         /// Moving bytes from the command's pipe to the one that only the keeper fills.
         OutputRead = "keeper.output.read", Call;
         /// Opening the descriptor that is readable when a child has ended.
@@ -145,6 +158,12 @@ points! {
         /// Putting input into the pipe that holds it for the command.
         InputQueue = "keeper.input.queue", Call;
         InputWrite = "keeper.input.write", Call;
+        /// Starting the process that derives the screen of a terminal.
+        ScreenExec = "keeper.screen.exec", Call;
+        /// Reading the cursor that it prints.
+        ScreenRead = "keeper.screen.read", Call;
+        /// Printing it.
+        CursorPrint = "screen.cursor.write", Write;
         ClientAccept = "keeper.client.accept", Call;
         ClientReceive = "keeper.client.receive", Call;
         /// Carrying out a request.
@@ -250,6 +269,8 @@ points! {
         JOBS_CACHE = "reader.jobs-cache", JobsCacheWrite, JobsCacheRename;
         /// The screen at an earlier place of the log.
         SCREEN = "reader.screen", ScreenWrite, ScreenRename;
+        /// The screen that is kept before its output is dropped.
+        KEPT_SCREEN = "screen.kept", KeptScreenWrite, KeptScreenRename;
         /// Where a reader is.
         CURSOR = "reader.cursor", CursorWrite, CursorRename;
         /// The results of a job's on-exit command and webhook. The keeper writes them where it cannot become the program that

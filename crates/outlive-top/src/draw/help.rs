@@ -17,7 +17,8 @@ const KEYS: &[(&str, &str)] = &[
     ("a", "attach to its terminal; C-\\ d comes back"),
     ("x  X", "kill; at once, without grace (both ask)"),
     ("p", "pause, or let go on"),
-    ("Space", "mark: x X p y are for all marked jobs"),
+    ("r", "restart: end it and start it again (asks)"),
+    ("Space", "mark: x X p r y are for all marked jobs"),
     ("/", "filter jobs; find in output (a pattern)"),
     ("n N", "next, previous match in output"),
     ("f", "follow output, or stay"),
@@ -25,6 +26,7 @@ const KEYS: &[(&str, &str)] = &[
     ("v", "select lines, j k extend, y copies"),
     ("y", "copy: id, or the lines in view"),
     ("m", "mouse on, off"),
+    ("C-l", "draw all again"),
     ("Esc", "undo filter, marks, selection"),
     ("q  C-c", "leave; jobs go on"),
 ];

@@ -177,6 +177,10 @@ fn keys(app: &App, buffer: &mut Buffer, y: u16) {
     if has_terminal {
         hints.insert(1, ("a", "attach"));
     }
+    // In a narrow window it would push help and the way out of view.
+    if app.page == Page::List && buffer.area.width >= 100 {
+        hints.insert(hints.len() - 3, ("r", "restart"));
+    }
     hints.extend([("?", "help"), ("q", if app.page == Page::List { "leave" } else { "back" })]);
     let (theme, mut x) = (app.theme, 1);
     for (key, act) in hints {

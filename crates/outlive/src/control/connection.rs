@@ -45,6 +45,16 @@ pub(super) struct Connection<'a> {
 
 impl<'a> Connection<'a> {
     pub(super) fn open(store: &Store, job: &'a Job, state: &State) -> Result<Self, ControlError> {
+        Self::open_within(store, job, state, PATIENCE)
+    }
+
+    /// Opens one to a keeper that may take so long to greet.
+    pub(super) fn open_within(
+        store: &Store,
+        job: &'a Job,
+        state: &State,
+        patience: Duration,
+    ) -> Result<Self, ControlError> {
         if state.is_elsewhere() || store.host().pid_namespace != job.spec().host.pid_namespace {
             return Err(ControlError::Elsewhere(job.id().clone()));
         }
@@ -56,7 +66,7 @@ impl<'a> Connection<'a> {
             // A stopped keeper takes no connection once its queue is full.
             silent::continue_stopped(job, keeper);
         }
-        Self::greet(job, keeper, PATIENCE)
+        Self::greet(job, keeper, patience)
     }
 
     /// Connects to the keeper and checks that it is the job's.

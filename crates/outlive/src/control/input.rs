@@ -57,7 +57,7 @@ impl Store {
     ///
     /// If the job has ended or its input is not open.
     pub fn close_stdin(&self, job: &Job) -> Result<(), ControlError> {
-        self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof)
+        self.ask_to_accept(job, &self.live_state(job)?, &Request::Eof(new_place()))
     }
 
     /// Gives the job's terminal another size; the programs in it are told.

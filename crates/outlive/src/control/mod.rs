@@ -7,6 +7,7 @@ mod input;
 pub(crate) mod orphan;
 mod silent;
 pub(crate) mod tree;
+pub(crate) mod upgrade;
 pub(crate) mod usage;
 pub(crate) mod viewer;
 

@@ -7,8 +7,8 @@ use outlive_sys::socket;
 
 use super::{Code, Failure, cut, exit};
 use crate::{
-    AgentError, ConfigError, ControlError, FindError, InboxError, LimitError, PatternError, RemoveError,
-    RenameError, RestartError, SessionError, StartError, StoreError, WaitError,
+    AgentError, ConfigError, ControlError, FindError, InboxError, InstalledKeeperError, LimitError,
+    PatternError, RemoveError, RenameError, RestartError, SessionError, StartError, StoreError, WaitError,
 };
 
 /// For failures that only a person can fix.
@@ -257,7 +257,23 @@ impl From<ControlError> for Failure {
                 )
                 .tool_hint("read_output and list_jobs work all the same"),
             ControlError::Store(..) => failure.broken(),
+            ControlError::Refused { code, .. } if code == "upgrade_failed" => failure
+                .hint("nothing of the job is lost; install a version that works here, and try again")
+                .tool_hint(TELL_THE_USER),
             ControlError::Refused { .. } => failure.tool_hint("list_jobs shows how it is doing"),
+        }
+    }
+}
+
+impl From<InstalledKeeperError> for Failure {
+    fn from(error: InstalledKeeperError) -> Self {
+        let failure = Self::other("upgrade", &error);
+        let hint = "no job was touched; install outlive and outlive-keeper side by side, or name the program with OUTLIVE_KEEPER";
+        match &error {
+            InstalledKeeperError::Unfit(_) => {
+                failure.hint(format!("it is of an earlier version, or broken; {hint}"))
+            }
+            _ => failure.hint(hint),
         }
     }
 }

@@ -53,17 +53,24 @@ impl Checkpoints {
     /// Keeps the screen at this place, if the last one is far enough behind.
     pub(super) fn offer(&self, screen: &mut Screen, time: Option<Timestamp>, place: Place, start: u64) {
         if place.offset >= self.last.get() + STEP {
-            self.keep(screen, time, place, start);
+            self.keep(Replacing::SCREEN, screen, time, place, start);
         }
     }
 
     /// Keeps the screen at this place, and removes those before `start`, from which nothing can be read on any more.
-    pub(super) fn keep(&self, screen: &mut Screen, time: Option<Timestamp>, place: Place, start: u64) {
+    pub(super) fn keep(
+        &self,
+        step: Replacing,
+        screen: &mut Screen,
+        time: Option<Timestamp>,
+        place: Place,
+        start: u64,
+    ) {
         let (Some(time), Ok(directory)) = (time, durable::open_dir(&self.path)) else { return };
         let Some(bytes) = screen.checkpoint(place.offset, time) else { return };
         self.last.set(place.offset);
         // A store that cannot be written is read all the same.
-        durable::replace(Replacing::SCREEN, &directory, &place.name(), &bytes).ok();
+        durable::replace(step, &directory, &place.name(), &bytes).ok();
         for old in self.places().iter().filter(|old| old.offset < start) {
             durable::remove(&directory, &old.name()).ok();
         }

@@ -11,6 +11,7 @@ use std::io;
 
 use outlive_core::timestamp::Timestamp;
 use outlive_screen::Screen;
+use outlive_sys::fault::Replacing;
 
 use checkpoints::{Checkpoints, Place};
 
@@ -167,7 +168,8 @@ impl JobScreen {
     /// Keeps the screen in the job's directory, for later readers.
     pub fn keep(&mut self) {
         let place = Place { offset: self.place.offset, from: self.from };
-        self.checkpoints.keep(&mut self.screen, self.time, place, self.output.start());
+        let start = self.output.start();
+        self.checkpoints.keep(Replacing::KEPT_SCREEN, &mut self.screen, self.time, place, start);
     }
 
     /// Returns what the program wrote to the clipboard since this was asked last; see [`Screen::take_clipboard`].

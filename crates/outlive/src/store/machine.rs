@@ -66,7 +66,7 @@ pub struct Versions {
     pub keeper: Option<String>,
     /// Oldest and newest control protocol that this program speaks.
     pub protocol: [u32; 2],
-    /// Live jobs that another version started, as `ID (VERSION)`.
+    /// Live jobs whose keeper is of another version, as `ID (VERSION)`.
     pub live_jobs_of_others: Vec<String>,
 }
 
@@ -118,12 +118,18 @@ impl Store {
     /// Returns the versions of the programs that share this store.
     pub fn versions(&self) -> Versions {
         let others = self.list(None).map(|listing| listing.jobs).unwrap_or_default().into_iter();
-        let others = others.filter(|job| job.spec().outlive != VERSION && job.state(self).is_live());
+        let others = others.filter_map(|job| {
+            let state = job.state(self);
+            // An upgraded keeper is of another version than the starter was.
+            let of_keeper = state.meta.as_ref().and_then(|meta| meta.outlive.clone());
+            let version = of_keeper.unwrap_or_else(|| job.spec().outlive.clone());
+            (version != VERSION && state.is_live()).then(|| format!("{} ({version})", job.id()))
+        });
         Versions {
             outlive: VERSION,
             keeper: self.keeper_program().and_then(|program| keeper_version(&program)),
             protocol: [SPOKEN.min, SPOKEN.max],
-            live_jobs_of_others: others.map(|job| format!("{} ({})", job.id(), job.spec().outlive)).collect(),
+            live_jobs_of_others: others.collect(),
         }
     }
 }

@@ -401,3 +401,37 @@ fn type_on(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set in the program that panics, which is this one in a terminal of its own.
+    const PANICS: &str = "OUTLIVE_TEST_PANICS";
+
+    /// As in a release, where a panic aborts: nothing is dropped, so the hook gives the terminal back, or nothing does.
+    #[test]
+    fn a_panic_gives_the_terminal_back() {
+        if std::env::var_os(PANICS).is_some() {
+            std::panic::set_hook(Box::new(|_| std::process::abort()));
+            let _window = Window::take().expect("it is in a terminal");
+            panic!("as a bug would");
+        }
+        let this = std::env::current_exe().expect("this program");
+        let name = std::thread::current().name().expect("tests have names").to_owned();
+        let line = format!(
+            "stty -g; {PANICS}=1 {} --exact {name} --nocapture; echo it ended with $?; stty -g",
+            this.display()
+        );
+        let done = Command::new("script").args(["-qec", &line, "/dev/null"]).output().expect("script runs");
+        let shown = String::from_utf8_lossy(&done.stdout);
+        assert!(shown.contains("it ended with 134"), "{shown}");
+        let entered = shown.find(ENTER).unwrap_or_else(|| panic!("the window was taken: {shown:?}"));
+        assert!(shown[entered..].contains(LEAVE), "its modes are given back: {shown:?}");
+        let settings: Vec<&str> =
+            shown.lines().map(str::trim).filter(|line| line.matches(':').count() > 20).collect();
+        assert!(matches!(settings[..], [before, after] if before == after), "{settings:?}");
+    }
+}

@@ -5,6 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
+mod broken;
+mod in_place;
+mod many;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -190,6 +194,12 @@ fn a_keeper_of_an_earlier_version_is_listed_read_written_to_and_killed() {
         assert_eq!(home.logs(job), b"recorded\n");
         home.run(["send", job, "a word"]).ok();
         home.run(["send", "--eof", job]).ok();
+        // It is named, and left as it is.
+        let said = home.json(["upgrade"]);
+        assert_eq!(
+            (&said["jobs"][0]["job"], &said["jobs"][0]["result"]),
+            (&job.as_str().into(), &"too_old".into())
+        );
         // A request that it does not know is reported in words, and nothing breaks.
         let refused = home.run(["--json", "pause", job]).code(1).error_json()["error"].take();
         assert_eq!(refused["code"], "too_old", "{refused}");
@@ -284,6 +294,27 @@ fn the_store_of_format_1_is_read() {
     assert_eq!(home.json(["kill", "badly"])[0]["already_ended"], true);
     home.run(["remove", "well", "badly", "ended", "late", "gap", "never"]).ok();
     assert_eq!(home.json(["list"]).as_array().unwrap().len(), 1);
+}
+
+/// Prints numbered lines on both streams until there is a file `go`, says how many there were, and exits with 7.
+const PRINTING: &str = "n=0; until [ -e go ]; do echo o$n; echo e$n >&2; n=$((n+1)); sleep 0.01; done; \
+    echo $n > count-$OUTLIVE_JOB; exit 7";
+
+/// Lets such jobs end, and asserts that nothing they printed is lost.
+#[track_caller]
+fn assert_ends_whole(home: &Home, jobs: &[String]) {
+    fs::write(home.path().join("go"), "").unwrap();
+    for job in jobs {
+        home.wait(job);
+        let count = fs::read_to_string(home.path().join(format!("count-{job}"))).unwrap();
+        crate::guard::assert_whole(home, job, count.trim().parse().unwrap());
+    }
+    fs::remove_file(home.path().join("go")).unwrap();
+}
+
+/// Lets every user execute a file.
+fn make_executable(path: &Path) {
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
 /// Copies the binaries to a place of their own.
