@@ -255,7 +255,8 @@ fn sessions_survive_their_server() {
     let mut chat = Talk::start(&home, "deepchat", "a");
     let id = chat.background("echo one; read x; echo \"two $x\"; exit 5");
     chat.poll_until(&id, |polled| polled["output"] == "one\n");
-    let arguments = json!({"command": "echo fg; read x; echo $x", "description": "In the foreground"});
+    let command = "echo fg; until test -e go; do sleep 0.02; done; echo not lost";
+    let arguments = json!({"command": command, "description": "In the foreground"});
     chat.0.send_call("execute_command", arguments);
     until("the foreground command runs", || home.json(["list"]).as_array().unwrap().len() == 2);
     chat.0.kill();
@@ -264,7 +265,7 @@ fn sessions_survive_their_server() {
     assert_eq!(ids.len(), 2);
     let foreground = ids.iter().find(|other| **other != id).unwrap().clone();
     next.json("process", json!({"action": "write", "sessionId": id, "data": "more\n"}));
-    next.json("process", json!({"action": "write", "sessionId": foreground, "data": "not lost\n"}));
+    fs::write(home.path().join("go"), "").unwrap();
     assert_eq!(next.poll_to_end(&id), json!({"status": "error", "output": "one\ntwo more\n", "exitCode": 5}));
     assert_eq!(
         next.poll_to_end(&foreground),
@@ -424,18 +425,18 @@ fn characters_are_never_cut() {
 fn a_yielded_command_goes_on_as_it_was() {
     let home = Home::new();
     let mut chat = Talk::start(&home, "deepchat", "a");
-    let command = "echo before; read x; echo \"after $x\"";
+    let command = "echo before; until test -e go; do sleep 0.02; done; echo after";
     let arguments = json!({"command": command, "description": "Wait for an answer", "yieldMs": 300});
     let started = chat.json("execute_command", arguments);
     let id = started["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(started, json!({"status": "running", "sessionId": id}));
     let shown = home.show(&id);
     assert_eq!((&shown["timeout_ms"], &shown["name"]), (&Value::Null, &json!("Wait for an answer")));
-    chat.json("process", json!({"action": "write", "sessionId": id, "data": "all\n"}));
-    assert_eq!(
-        chat.poll_to_end(&id),
-        json!({"status": "done", "output": "before\nafter all\n", "exitCode": 0})
-    );
+    // What began in the foreground has no input.
+    let refused = chat.refusal("process", json!({"action": "write", "sessionId": id, "data": "all\n"}));
+    assert_eq!(refused, format!("Session {id} stdin is not available"));
+    fs::write(home.path().join("go"), "").unwrap();
+    assert_eq!(chat.poll_to_end(&id), json!({"status": "done", "output": "before\nafter\n", "exitCode": 0}));
     let given =
         json!({"command": "read x", "description": "With a timeout", "timeout": 55_000, "background": true});
     let id = chat.json("execute_command", given)["sessionId"].as_str().unwrap().to_owned();

@@ -66,6 +66,8 @@ fn jobs_from_before_labels_are_known_by_their_ids() {
     assert!(processes.iter().any(|id| id == background), "{processes:?}");
     assert!(!processes.iter().any(|id| id == foreground[1]), "{processes:?}");
 
+    // What is configured counts for these, too.
+    home.configure("[retention]\nmax_age = \"36500d\"\n");
     set_look_back(&home, deepchat, LONG);
     for job in [duragent, person] {
         set_end_back(&home, job, LONG);

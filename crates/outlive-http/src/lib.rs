@@ -1,7 +1,7 @@
 //! The HTTP server of outlive: an API, a stream of events, and a page for people.
 //!
 //! A front end like any other. It holds no fact that is not in the store, so it can be killed at any time and the next one goes on.
-//! Library calls block, and so run in a bounded pool of threads ([`work`]); the one thread of the runtime only moves bytes.
+//! Library calls block, and so run in a bounded pool of threads (`work`); the one thread of the runtime only moves bytes.
 
 mod access;
 mod api;

@@ -5,6 +5,7 @@
 
 pub(crate) use outlive::chain;
 use outlive::{Job, Nonce, State};
+use serde_json::{Map, Value};
 
 use crate::arguments::shown;
 
@@ -38,6 +39,8 @@ pub(crate) struct Reply {
     plain: Option<String>,
     /// Further content blocks beside the text.
     pub(crate) messages: Vec<String>,
+    /// What is for the client and not for the model: `_meta` of the result.
+    pub(crate) meta: Map<String, Value>,
 }
 
 impl Reply {
@@ -51,8 +54,14 @@ impl Reply {
     }
 
     /// Makes an answer of this object alone.
-    pub(crate) fn json(object: &serde_json::Value) -> Self {
+    pub(crate) fn json(object: &Value) -> Self {
         Self::plain(object.to_string())
+    }
+
+    /// Gives it this object as its only text.
+    pub(crate) fn with_json(mut self, object: &Value) -> Self {
+        self.plain = Some(object.to_string());
+        self
     }
 
     /// Makes an error of this text alone.
@@ -67,6 +76,12 @@ impl Reply {
 
     pub(crate) fn footer(mut self, footer: impl Into<String>) -> Self {
         self.footers.push(footer.into());
+        self
+    }
+
+    /// Adds a field for the client, which the model does not see.
+    pub(crate) fn meta(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.meta.insert(name.to_owned(), value.into());
         self
     }
 

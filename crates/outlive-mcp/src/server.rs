@@ -370,7 +370,12 @@ impl ServerHandler for Server {
 pub(crate) fn result_of(reply: &Reply) -> CallToolResult {
     let texts = std::iter::once(reply.text()).chain(reply.messages.iter().cloned());
     let content = texts.map(ContentBlock::text).collect();
-    if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+    let result =
+        if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    match reply.meta.is_empty() {
+        true => result,
+        false => result.with_meta(Some(MetaObject(reply.meta.clone()))),
+    }
 }
 
 fn no_task(id: &str) -> ErrorData {

@@ -167,7 +167,7 @@ structures! {
     Process { pid, start_time }
     Starter { pid, start_time, uid }
     Meta {
-        format, job, nonce, status, keeper, guard, owner, command, started, started_boot_us, protocol, outlive, containment, kept, paused,
+        format, job, nonce, status, keeper, guard, owner, command, started, started_boot_us, protocol, outlive, command_line, containment, kept, paused,
         awaits, untimed, near, out_of_memory, outcome, closed, newer,
     }
     Versions { min, max }

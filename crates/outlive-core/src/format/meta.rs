@@ -33,6 +33,9 @@ pub struct Meta {
     /// The process that the control groups are named after; none: the keeper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Process>,
+    /// The command as people read it: the line of a shell, else all arguments; its first KiB. None of a version before this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
     /// The main process; none if the command was never executed.
     pub command: Option<Process>,
     /// When it was started.

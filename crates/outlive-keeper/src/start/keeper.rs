@@ -136,6 +136,7 @@ impl Keeper {
             keeper: Some(process(ProcessId::current())),
             guard: guard.map(|guard| process(guard.id())),
             owner: Some(process(owner)),
+            command_line: Some(command_line(&launch.argv)),
             command: Some(process(id)),
             started: Some(started),
             started_boot_us: Some(started_boot_us),
@@ -214,4 +215,18 @@ impl Keeper {
         self.custody.withdraw(Word::Starter);
         self.custody.set(Word::Turn, 0);
     }
+}
+
+/// The most bytes of a command in the snapshot, which is written at every transition; all of it is in the spec.
+const LONGEST_COMMAND: usize = 1024;
+
+/// Returns a command as people read it: the line that a shell was given, else the arguments with blanks between them.
+fn command_line(argv: &[&[u8]]) -> String {
+    let line = match argv {
+        [_, option, line] if *option == b"-c" => String::from_utf8_lossy(line).into_owned(),
+        argv => argv.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" "),
+    };
+    let end =
+        line.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|&end| end <= LONGEST_COMMAND).last();
+    line[..end.unwrap_or(0)].to_owned()
 }

@@ -150,7 +150,7 @@ impl Output {
 
     /// Passes on all lines that end after `offset`, unfinished ones last. What is printed meanwhile is left to the next look: a job
     /// that prints faster than this reads would hold it for ever.
-    pub(crate) fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
+    pub fn each_line(&mut self, mut offset: u64, mut take: impl FnMut(Line)) -> io::Result<()> {
         let mut assembler = self.assembler_at(offset)?;
         let end = self.end();
         while let Some(piece) = self.next_piece(&mut offset, end)? {

@@ -45,6 +45,11 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Returns the number of finished lines.
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
     /// Returns the number of lines, unfinished ones included.
     pub fn total(&self) -> u64 {
         self.ended + self.is_open.iter().filter(|&&is_open| is_open).count() as u64

@@ -1,13 +1,17 @@
 //! `kill_shell`: end a process with everything it started.
 
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use outlive::{ControlError, Kill, Killed};
 
-use super::{BY, delivers, done, exactly};
-use crate::profiles::word_of_four;
+use super::{BY, delivers, done, exactly, forget_kill, is_being_killed, note_kill, word};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
+
+/// How long a call waits for the effect of the first signal: most processes end by it at once.
+const AT_ONCE: Duration = Duration::from_millis(300);
 
 /// The time between the signals of a kill.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
@@ -32,15 +36,28 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let Some((job, state)) = exactly(call, &id) else {
         return Ok(done(false, format!("Process not found: {id}")));
     };
-    if !state.is_live() {
-        return Ok(done(false, format!("Process already {}", word_of_four(state.status))));
+    if !state.is_live() || is_being_killed(&job) {
+        return Ok(done(false, format!("Process already {}", word(&job, &state))));
     }
-    let kill = Kill { signal: None, grace: Some(GRACE), force: false, by: BY.to_owned() };
-    let killed = call.store.kill(&job, &kill);
+    note_kill(&job);
+    let (sender, killed) = channel();
+    let (store, job_id, nonce) = (Arc::clone(call.store), job.id().clone(), job.spec().nonce);
+    std::thread::spawn(move || {
+        let kill = Kill { signal: None, grace: Some(GRACE), force: false, by: BY.to_owned() };
+        if let Some(job) = store.find_exactly(&job_id, nonce) {
+            // The receiver is gone once the call is answered.
+            sender.send(store.kill(&job, &kill)).ok();
+        }
+    });
+    // What takes longer goes on; the keeper sends the second signal, whatever becomes of this server.
+    let killed = killed.recv_timeout(AT_ONCE).unwrap_or(Ok(Killed::default()));
+    if killed.is_err() {
+        forget_kill(&job);
+    }
     let state = job.state(call.store);
     let reply = match killed {
         Ok(Killed { was_over: true, .. }) | Err(ControlError::Ended(_)) => {
-            done(false, format!("Process already {}", word_of_four(state.status)))
+            done(false, format!("Process already {}", word(&job, &state)))
         }
         Ok(killed) if killed.survivors.is_empty() => done(true, format!("Process {id} killed")),
         Ok(killed) => {

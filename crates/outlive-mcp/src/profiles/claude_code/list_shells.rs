@@ -3,8 +3,8 @@
 use outlive::{Blank, Job, State, Timestamp};
 use serde_json::{Value, json};
 
-use super::{LINES, delivers, last_words, processes};
-use crate::profiles::{pid, started, without_nulls, word_of_four};
+use super::{LINES, delivers, last_words, processes, word};
+use crate::profiles::{pid, started, without_nulls};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Tool};
 
@@ -37,7 +37,7 @@ fn row(job: &Job, state: &State, now: Timestamp) -> Value {
     without_nulls(json!({
         "id": job.id().as_str(),
         "command": short(&job.spec().command_line()),
-        "status": word_of_four(state.status),
+        "status": word(job, state),
         "startedAt": started.to_string(),
         "runtime": runtime(now.0.saturating_sub(started.0) / 1_000_000),
         "outputLines": stdout,

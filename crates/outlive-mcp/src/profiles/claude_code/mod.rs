@@ -10,10 +10,13 @@ mod kill_shell;
 mod list_shells;
 mod run_command;
 
-use outlive::{Cause, Job, SessionName, State};
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use outlive::{Cause, Job, Nonce, SessionName, State};
 use serde_json::json;
 
-use super::{Isolation, NoticeStyle, Profile, is_answered, is_own};
+use super::{Isolation, NoticeStyle, Profile, is_answered, is_own, word_of_four};
 use crate::reply::{Failure, Reply};
 use crate::tools::Call;
 
@@ -116,6 +119,33 @@ fn roughly(call: &Call<'_>, part: &str) -> Result<Option<(Job, State)>, Failure>
         return Ok(Some(found));
     }
     Ok(processes(call)?.into_iter().find(|(job, _)| job.id().as_str().contains(part)))
+}
+
+/// Jobs that `kill_shell` has answered as killed: from then on the design calls them so. Those that have ended are known by their outcome.
+static KILLED: LazyLock<Mutex<HashSet<Nonce>>> = LazyLock::new(Mutex::default);
+
+fn killed() -> MutexGuard<'static, HashSet<Nonce>> {
+    KILLED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn note_kill(job: &Job) {
+    killed().insert(job.spec().nonce);
+}
+
+fn forget_kill(job: &Job) {
+    killed().remove(&job.spec().nonce);
+}
+
+fn is_being_killed(job: &Job) -> bool {
+    killed().contains(&job.spec().nonce)
+}
+
+/// Returns the design's word for the status of a process.
+fn word(job: &Job, state: &State) -> &'static str {
+    match state.status.has_ended() {
+        false if is_being_killed(job) => "killed",
+        _ => word_of_four(state.status),
+    }
 }
 
 /// Answers whether the action succeeded.

@@ -15,7 +15,7 @@ use crate::jobs::{self, LONGEST_WAIT};
 use crate::profiles::{epoch_ms, is_own, known_pid, random_digits};
 use crate::reading::pieces;
 use crate::reply::{Failure, Reply, chain};
-use crate::starting;
+use crate::starting::{self, YEAR_MS};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
 pub(super) static TOOL: Tool = Tool {
@@ -25,7 +25,11 @@ pub(super) static TOOL: Tool = Tool {
     parameters: &[
         Parameter::required("command", Kind::Text, "Shell command to execute"),
         Parameter::new("working_directory", Kind::Text, "Working directory for the command"),
-        Parameter::number("timeout", "Timeout in milliseconds (default 30000, max 300000)"),
+        Parameter::new("cwd", Kind::Text, "The same as working_directory"),
+        Parameter::number(
+            "timeout",
+            "Timeout in milliseconds (default 30000, max 300000; in the background default 600000, no max)",
+        ),
         Parameter::new("description", Kind::Text, "Short description of what this command does"),
         Parameter::new(
             "run_in_background",
@@ -38,8 +42,8 @@ pub(super) static TOOL: Tool = Tool {
     call,
 };
 
-/// How long a process in the background may run.
-const BACKGROUND_LIMIT: Duration = Duration::from_millis(600_000);
+/// How long a process in the background may run by default, in milliseconds.
+const BACKGROUND_LIMIT: u64 = 600_000;
 
 /// How long a command in the foreground may run, by default and at most, in milliseconds.
 const FOREGROUND_LIMIT: u64 = 30_000;
@@ -60,20 +64,28 @@ const FIRST_ERRORS: usize = 4;
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let command = call.arguments.required("command", "run_command command=\"npm test\"")?;
-    let timeout = call.arguments.number("timeout", 0..=LONGEST_FOREGROUND_LIMIT)?;
-    let timeout = timeout.filter(|&timeout| timeout > 0).unwrap_or(FOREGROUND_LIMIT);
+    let is_background = call.arguments.flag("run_in_background")?;
+    let (default, longest) = match is_background {
+        true => (BACKGROUND_LIMIT, YEAR_MS),
+        false => (FOREGROUND_LIMIT, LONGEST_FOREGROUND_LIMIT),
+    };
+    let timeout = call.arguments.number("timeout", 0..=longest)?;
+    let limit = Duration::from_millis(timeout.filter(|&timeout| timeout > 0).unwrap_or(default));
     let mut request = starting::fill(call, Request::shell(&command))
         .with_shell("/bin/sh")
         .env("FORCE_COLOR", "0")
         .stdin(Stdin::Null);
-    if let Some(given) = call.arguments.text("working_directory")? {
+    let directory = match call.arguments.text("working_directory")? {
+        None => call.arguments.text("cwd")?,
+        given => given,
+    };
+    if let Some(given) = directory {
         request = request.cwd(starting::directory(call, &given));
     }
-    if call.arguments.flag("run_in_background")? {
+    if is_background {
         make_room(call)?;
-        background(call, &command, request.timeout(Some(BACKGROUND_LIMIT)).grace(GRACE))
+        background(call, &command, request.timeout(Some(limit)).grace(GRACE))
     } else {
-        let limit = Duration::from_millis(timeout);
         let request = request.own_label(OwnLabel::Foreground, TOOL.name);
         run(call, &command, request.timeout(Some(limit)).grace(FOREGROUND_GRACE))
     }

@@ -56,8 +56,10 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let is_background = flag(call, "background")?;
     sweep(call);
     let id = format!("{PREFIX}{}", random_digits(12, 36));
+    // Only what is in the background from the start can be written to.
+    let stdin = if is_background { Stdin::Open } else { Stdin::Null };
     let mut request =
-        starting::identify(starting::fill(call, Request::shell(&line)), &id).stdin(Stdin::Open).grace(GRACE);
+        starting::identify(starting::fill(call, Request::shell(&line)), &id).stdin(stdin).grace(GRACE);
     if let Some(shell) = user_shell(call) {
         request = request.with_shell(shell);
     }

@@ -5,6 +5,7 @@
 
 mod execute_command;
 mod files;
+mod messages;
 mod process;
 
 use std::time::{Duration, SystemTime};
@@ -36,12 +37,13 @@ const PREFIX: &str = "bg_";
 /// The time between the signals of a kill.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long an ended session stays after the last look at it.
+/// How long an ended session stays after the last look at it, unless the configuration says otherwise.
 const TTL: Duration = Duration::from_secs(30 * 60);
 
 /// Tells whether no client has looked at an ended session for too long.
-fn is_due(_: &Call<'_>, job: &Job, ended: SystemTime) -> bool {
-    is_past(job.last_look().filter(|_| job.is_seen()).unwrap_or(ended), TTL)
+fn is_due(call: &Call<'_>, job: &Job, ended: SystemTime) -> bool {
+    let ttl = call.store.config().retention.keep.unwrap_or(TTL);
+    is_past(job.last_look().filter(|_| job.is_seen()).unwrap_or(ended), ttl)
 }
 
 fn status(state: &State) -> &'static str {

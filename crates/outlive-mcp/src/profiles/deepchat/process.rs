@@ -6,6 +6,7 @@ use outlive::{ControlError, Job, Kill, Output, State, Status, Stdin};
 use serde_json::{Value, json};
 
 use super::files::{OFFLOADED, file, forget_file, offloaded};
+use super::messages::{SESSION_NOT_FOUND, SESSION_NOT_RUNNING, STDIN_NOT_AVAILABLE};
 use super::{GRACE, flag, invalid, number, status};
 use crate::arguments::{scalar, shown};
 use crate::jobs::{self, BY, UNREAD};
@@ -59,7 +60,7 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
         }
         Some(_) => return Err(invalid("sessionId must be a string")),
     };
-    let missing = || Failure::new(format!("Session {} not found", shown(&id)));
+    let missing = || Failure::new(SESSION_NOT_FOUND.about(&shown(&id)));
     let job = find(call, &id).ok_or_else(missing)?;
     match action {
         "poll" => Ok(poll(call, job)),
@@ -140,8 +141,8 @@ fn write(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
     let eof = flag(call, "eof")?;
     let state = job.state(call.store);
     let id = job.id();
-    let ended = || Failure::new(format!("Session {id} is not running"));
-    let no_stdin = || Failure::new(format!("Session {id} stdin is not available"));
+    let ended = || Failure::new(SESSION_NOT_RUNNING.about(id.as_str()));
+    let no_stdin = || Failure::new(STDIN_NOT_AVAILABLE.about(id.as_str()));
     if state.status.has_ended() {
         return Err(ended());
     }

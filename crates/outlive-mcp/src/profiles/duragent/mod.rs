@@ -29,7 +29,9 @@ pub(crate) static PROFILE: Profile = Profile {
     inherit: |_, _, _| Ok(()),
     notices: NoticeStyle::Messages,
     expiry: Some(Expiry {
-        is_due: |_, job, ended| job.is_seen() && is_past(ended, KEPT),
+        is_due: |call, job, ended| {
+            job.is_seen() && is_past(ended, call.store.config().retention.keep.unwrap_or(KEPT))
+        },
         remove_files: files::remove_links,
     }),
 };
@@ -40,7 +42,7 @@ const PREFIX: &str = "proc-";
 /// The time between the signals of a timeout or a kill.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long an ended process is kept once its end was told.
+/// How long an ended process is kept once its end was told, unless the configuration says otherwise.
 const KEPT: Duration = Duration::from_secs(30 * 60);
 
 /// Removes processes of all sessions whose time is over, and the links of jobs that another front end has removed.

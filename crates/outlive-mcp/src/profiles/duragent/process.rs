@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::files::log_path;
 use super::{GRACE, status, sweep, terminal};
 use crate::arguments::{scalar, shown};
-use crate::jobs::{self, BY, UNREAD};
+use crate::jobs::{BY, UNREAD};
 use crate::profiles::{find, pid, read, started, without_nulls};
 use crate::reply::{Failure, Reply};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -71,12 +71,12 @@ fn process(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let missing = || Failure::new(format!("process not found: {}", shown(&handle)));
     let job = find(call, &handle).ok_or_else(missing)?;
     match action {
-        "status" => Ok(report(call, job)),
+        "status" => Ok(report(call, &job)),
         "log" => log(call, &job),
         "capture" => terminal::capture(call, &job),
         "send_keys" => terminal::send_keys(call, &job, &keys),
         "write" => write(call, &job),
-        _ => kill(call, job),
+        _ => kill(call, &job),
     }
 }
 
@@ -95,26 +95,27 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
 }
 
 /// Answers with the status of a process.
-fn report(call: &Call<'_>, job: Job) -> Reply {
+fn report(call: &Call<'_>, job: &Job) -> Reply {
     let state = job.state(call.store);
     let spec = job.spec();
     let answer = without_nulls(json!({
         "handle": job.id().as_str(),
         "command": spec.command_line(),
         "label": job.name(),
-        "tmux_session": spec.options.pty.then(|| terminal::session(&job)).flatten(),
+        "tmux_session": spec.options.pty.then(|| terminal::session(job)).flatten(),
         "pid": pid(&state),
         "status": status(&state),
         "exit_code": state.exit_code(),
         "workdir": spec.cwd.to_lossy(),
         "session_id": job.session().as_str(),
-        "log_path": log_path(call, &job).to_string_lossy(),
-        "spawned_at": started(&job, &state).to_string(),
+        "log_path": log_path(call, job).to_string_lossy(),
+        "spawned_at": started(job, &state).to_string(),
         "completed_at": state.outcome.as_ref().map(|outcome| outcome.ended.to_string()),
         "timeout_seconds": spec.options.timeout_ms.map(|millis| millis / 1000),
         "duration_seconds": state.runtime_ms().map(|millis| millis / 1000),
     }));
-    jobs::delivers(call, Reply::json(&answer), job, &state)
+    // The end is told by its message.
+    Reply::json(&answer)
 }
 
 fn log(call: &mut Call<'_>, job: &Job) -> Result<Reply, Failure> {
@@ -210,12 +211,12 @@ fn enter(input: &str) -> String {
     }
 }
 
-fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
+fn kill(call: &Call<'_>, job: &Job) -> Result<Reply, Failure> {
     if !job.state(call.store).is_live() {
         return Err(Failure::new("process is not running"));
     }
     let how = Kill { grace: Some(GRACE), by: BY.to_owned(), ..Kill::default() };
-    match call.store.kill(&job, &how) {
+    match call.store.kill(job, &how) {
         Ok(killed) => {
             if let Some(left) = killed.survivors.first() {
                 let command = shown(&left.command);
@@ -225,9 +226,8 @@ fn kill(call: &Call<'_>, job: Job) -> Result<Reply, Failure> {
         Err(ControlError::Ended(_)) => {}
         Err(error) => return Err(Failure::of("process was not killed", &error)),
     }
-    let state = job.state(call.store);
-    let reply = Reply::plain(format!("Killed process {}", job.id()));
-    Ok(jobs::delivers(call, reply, job, &state))
+    // The end is told by its message.
+    Ok(Reply::plain(format!("Killed process {}", job.id())))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use outlive::{Job, JobId, Request, State, Stdin};
+use outlive::{Job, JobId, Request, State, Stdin, WaitFor};
 use serde_json::{Value, json};
 
 use super::files::{project, show};
 use super::{GRACE, PREFIX, status, sweep, terminal};
-use crate::jobs::{self, LONGEST_WAIT};
+use crate::jobs;
 use crate::profiles::{known_pid, random_digits, read};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting::{self, YEAR_MS};
@@ -83,8 +83,10 @@ fn spawn(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     let shown = is_in_terminal.then(|| terminal::open_session(call, &job));
     if is_waited_for {
-        // Where the wait fails, the process goes on, and its end is told.
-        jobs::wait_for_start(call, &job, LONGEST_WAIT).ok();
+        // To the end: its own timeout is the limit. Where the client gives up before, the process goes on, and its end is told.
+        let exits = WaitFor::exits(std::slice::from_ref(&job));
+        call.store.wait_for(&WaitFor { stop: call.stop(), ..exits }).ok();
+        jobs::await_leftovers(call, &job);
     }
     let state = job.state(call.store);
     if is_waited_for && state.status.has_ended() {

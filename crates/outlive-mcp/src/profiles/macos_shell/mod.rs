@@ -129,9 +129,10 @@ fn counting<T>(job: &Job, count: impl FnOnce(&mut Tally) -> io::Result<T>) -> Re
     Ok(counted)
 }
 
-/// Counts the lines of a job.
-fn total_lines(job: &Job) -> Result<u64, Failure> {
-    counting(job, |tally| tally.advance(job).map(|()| tally.total()))
+/// Counts the lines of a job. While it runs, an unfinished line is none yet.
+fn total_lines(job: &Job, state: &State) -> Result<u64, Failure> {
+    let has_ended = state.status.has_ended();
+    counting(job, |tally| tally.advance(job).map(|()| if has_ended { tally.total() } else { tally.ended() }))
 }
 
 /// Returns the last lines of a job that a client can read.

@@ -1,5 +1,6 @@
 //! `list_processes`, `get_process_output`, `kill_process` and `stream_process_output`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outlive::{
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use super::{content, find, in_sight, line_object, sessions, total_lines, window, word};
 use crate::arguments::shown;
 use crate::jobs::{BY, LONGEST_WAIT_MS, delivers};
-use crate::profiles::{known_pid, started};
+use crate::profiles::{known_pid, started, without_nulls};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
 
@@ -22,6 +23,7 @@ pub(super) static LIST: Tool = Tool {
         Parameter::new("session", Kind::Text, "Filter by session"),
         Parameter::new("status", Kind::Word(&STATUS), "Filter by status"),
         Parameter::new("includeOutput", Kind::Flag, "Include recent output (default: false)"),
+        Parameter::new("group", Kind::Text, "Filter by group"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
     waits: false,
@@ -37,8 +39,13 @@ pub(super) static OUTPUT: Tool = Tool {
         Parameter::number("lines", "Number of lines to retrieve (default: 100)"),
         Parameter::number("fromLine", "Start from specific line number"),
         Parameter::new("type", Kind::Word(&TYPES), "Filter by output type"),
+        Parameter::new(
+            "clearOutput",
+            Kind::Flag,
+            "Clear the buffered output once it was returned (default: false)",
+        ),
     ],
-    hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
+    hints: Hints { read_only: false, destructive: false, idempotent: true, open_world: false },
     waits: false,
     call: output,
 };
@@ -46,9 +53,10 @@ pub(super) static OUTPUT: Tool = Tool {
 pub(super) static KILL: Tool = Tool {
     name: "kill_process",
     title: "Signal a process",
-    description: "Sends a signal to a background process.",
+    description: "Sends a signal to a background process, or to all of a group. Answers at once: a process that takes longer to end is reported by list_processes.",
     parameters: &[
-        Parameter::required("processId", Kind::Text, "Background process ID"),
+        Parameter::new("processId", Kind::Text, "Background process ID; required without group"),
+        Parameter::new("group", Kind::Text, "All running processes of this group"),
         Parameter::new("signal", Kind::Text, "Signal to send (default: \"SIGTERM\")"),
         Parameter::new("force", Kind::Flag, "Use SIGKILL if true"),
     ],
@@ -76,17 +84,20 @@ const STATUS: [&str; 5] = ["starting", "running", "stopped", "failed", "killed"]
 
 const TYPES: [&str; 3] = ["all", "stdout", "stderr"];
 
+/// How many lines may be unfinished: one of each stream.
+const UNFINISHED: usize = 2;
+
 /// How many lines `includeOutput` shows.
 const RECENT: usize = 10;
 
 /// Far beyond any line number.
 const NO_LINE: u64 = 1 << 50;
 
-/// How long a call waits for a process to end by a signal.
-const EFFECT: Duration = Duration::from_secs(5);
+/// How long a call waits for a process to end by a signal: most do at once, and the answer must not wait for the others.
+const EFFECT: Duration = Duration::from_secs(1);
 
-/// The same for signals that often do not end a process.
-const SHORT_EFFECT: Duration = Duration::from_millis(500);
+/// How long a process that was sent SIGTERM is watched after the answer, so that what it leaves behind ends with it.
+const WATCHED: Duration = Duration::from_secs(600);
 
 /// How long leftover children have to end once their process ended by a signal.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
@@ -96,9 +107,12 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let session = given.map(|given| sessions::meant(call, &given)).transpose()?;
     let status = call.arguments.word("status", &STATUS)?;
     let with_output = call.arguments.flag("includeOutput")?;
+    let group = call.arguments.text("group")?;
     let mut jobs = in_sight(call)?;
+    let alerts = alerts(&jobs);
     jobs.retain(|(job, state)| {
-        session.as_ref().is_none_or(|session| job.session() == session)
+        group.as_ref().is_none_or(|group| job.spec().options.group.as_ref() == Some(group))
+            && session.as_ref().is_none_or(|session| job.session() == session)
             && status.is_none_or(|status| word(state) == status)
     });
     let mut processes = Vec::new();
@@ -112,8 +126,37 @@ fn list(call: &mut Call<'_>) -> Result<Reply, Failure> {
     }
     // A list is no access: jobs whose end was told are not noted again.
     jobs.retain(|(job, _)| !job.is_seen());
-    let reply = Reply::json(&json!({"processes": processes}));
+    let mut object = json!({"processes": processes});
+    if !alerts.is_empty() {
+        object["alerts"] = alerts.into();
+    }
+    let reply = Reply::json(&object);
     Ok(jobs.into_iter().fold(reply, |reply, (job, state)| delivers(call, reply, job, &state)))
+}
+
+/// Describes the processes that have failed or were killed, and of which no answer has told yet.
+fn alerts(jobs: &[(Job, State)]) -> Vec<Value> {
+    let is_news = |(job, state): &&(Job, State)| {
+        matches!(state.status, Status::Failed | Status::Killed | Status::TimedOut | Status::Lost)
+            && !job.is_seen()
+    };
+    let alert = |(job, state): &(Job, State)| {
+        without_nulls(json!({
+            "processId": job.id().as_str(),
+            "status": word(state),
+            "exitCode": state.exit_code(),
+            "message": outlive::reason(state),
+        }))
+    };
+    jobs.iter().filter(is_news).map(alert).collect()
+}
+
+/// Describes the end of a process, and nothing while it runs.
+fn ending(object: &mut Value, state: &State) {
+    if let Some(outcome) = state.outcome.as_ref().filter(|_| state.status.has_ended()) {
+        object["endTime"] = outcome.ended.to_string().into();
+        object["exitCode"] = state.exit_code().into();
+    }
 }
 
 /// Describes a process.
@@ -136,12 +179,24 @@ fn row(call: &Call<'_>, job: &Job, state: &State, with_output: bool) -> Result<V
         "startTime": started(job, state).to_string(),
         "runtime": state.runtime_ms().unwrap_or(0),
     });
+    ending(&mut row, state);
+    if let Some(group) = &job.spec().options.group {
+        row["group"] = group.as_str().into();
+    }
+    if let Some(tree) = job.tree(call.store, state).filter(|_| state.is_live()) {
+        let usage = job.usage(state, Some(&tree));
+        row["resourceUsage"] = without_nulls(json!({
+            "cpuMs": usage.cpu_ms,
+            "memoryBytes": usage.memory_bytes,
+            "processes": usage.processes,
+        }));
+    }
+    row["outputLines"] = total_lines(job, state)?.into();
     if with_output {
-        let recent = window(job, RECENT)?;
-        row["outputLines"] = recent.total.into();
-        row["recentOutput"] = recent.lines.iter().map(content).collect();
-    } else {
-        row["outputLines"] = total_lines(job)?.into();
+        let mut recent = window(job, RECENT + UNFINISHED)?;
+        recent.lines.retain(|line| line.is_ended || state.status.has_ended());
+        let first = recent.lines.len().saturating_sub(RECENT);
+        row["recentOutput"] = recent.lines.iter().skip(first).map(content).collect();
     }
     Ok(row)
 }
@@ -172,19 +227,34 @@ fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
         None => drop(wanted.drain(..wanted.len().saturating_sub(most))),
     }
     let output: Vec<Value> = wanted.into_iter().map(|line| line_object(&job, &state, line)).collect();
+    let all_unfinished = shown.lines.iter().filter(|line| !is_told(line)).count() as u64;
     let unfinished: Vec<&Line> =
         shown.lines.iter().filter(is_of_stream).filter(|line| !is_told(line)).collect();
     let mut object = json!({
         "processId": job.id().as_str(),
         "status": word(&state),
-        "totalLines": shown.total - unfinished.len() as u64,
+        "totalLines": shown.total - all_unfinished,
         "requestedLines": lines,
         "output": output,
     });
+    ending(&mut object, &state);
     if !unfinished.is_empty() {
         object["partial"] = unfinished.into_iter().map(content).collect();
     }
-    Ok(delivers(call, Reply::json(&object), job, &state))
+    let clears = call.arguments.flag("clearOutput")?;
+    let (store, id, nonce) = (Arc::clone(call.store), job.id().clone(), job.spec().nonce);
+    let reply = delivers(call, Reply::json(&object), job, &state);
+    Ok(match clears {
+        false => reply,
+        // Only once the client has it.
+        true => reply.after(move || {
+            if let Some(job) = store.find_exactly(&id, nonce)
+                && let Err(error) = store.clear(&job)
+            {
+                crate::log(&format!("{id} is not cleared: {}", chain(&error)));
+            }
+        }),
+    })
 }
 
 fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
@@ -200,6 +270,8 @@ fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
         let state = job.state(call.store);
         let mut shown = window(&job, usize::MAX)?;
         // An unfinished line would be shown once, and never again with its end.
+        let is_told = |line: &Line| line.is_ended || state.status.has_ended();
+        shown.total -= shown.lines.iter().filter(|line| !is_told(line)).count() as u64;
         shown.lines.retain(|line| line.number > after && (line.is_ended || state.status.has_ended()));
         let left = deadline.saturating_duration_since(Instant::now());
         if !shown.lines.is_empty() || state.status.has_ended() || left.is_zero() || call.is_cancelled() {
@@ -238,7 +310,34 @@ fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 fn kill(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let signal = signal(call)?;
-    let job = find(call)?;
+    let Some(group) = call.arguments.text("group")? else {
+        let (job, now, object) = kill_one(call, find(call)?, signal)?;
+        return Ok(delivers(call, Reply::json(&object), job, &now));
+    };
+    let mut jobs = in_sight(call)?;
+    jobs.retain(|(job, state)| state.is_live() && job.spec().options.group.as_ref() == Some(&group));
+    if jobs.is_empty() {
+        return Err(Failure::new(format!("Group '{}' has no running process", shown(&group))));
+    }
+    let mut reply = Reply::default();
+    let mut killed = Vec::new();
+    for (job, _) in jobs {
+        let id = job.id().to_string();
+        match kill_one(call, job, signal) {
+            Ok((job, now, object)) => {
+                reply = delivers(call, reply, job, &now);
+                killed.push(object);
+            }
+            Err(failure) => {
+                killed.push(json!({"processId": id, "killed": false, "error": failure.into_words()}))
+            }
+        }
+    }
+    Ok(reply.with_json(&json!({"group": group, "processes": killed})))
+}
+
+/// Sends a signal to a process; returns its state afterwards, and describes what happened.
+fn kill_one(call: &Call<'_>, job: Job, signal: Signal) -> Result<(Job, State, Value), Failure> {
     let before = job.state(call.store);
     if !before.is_live() {
         return Err(not_running(&job, &before));
@@ -262,7 +361,7 @@ fn kill(call: &mut Call<'_>) -> Result<Reply, Failure> {
         "newStatus": word(&now),
         "killed": is_killed,
     });
-    Ok(delivers(call, Reply::json(&object), job, &now))
+    Ok((job, now, object))
 }
 
 fn signal(call: &Call<'_>) -> Result<Signal, Failure> {
@@ -292,15 +391,23 @@ fn send(call: &Call<'_>, job: &Job, signal: Signal) -> Result<(), ControlError> 
             // A process that stopped itself is not paused: only the signal resumes it.
             return call.store.signal(job, signal, BY).map(drop);
         }
-        Signal::TERM => call.store.ask_to_end(job, signal, BY, EFFECT)?,
+        Signal::TERM => {
+            let state = call.store.ask_to_end(job, signal, BY, EFFECT)?;
+            if !state.status.has_ended() {
+                end_leftovers_later(call, job);
+            }
+            state
+        }
         _ => {
             call.store.signal(job, signal, BY)?;
-            let limit = match signal.name().as_str() {
-                "SIGINT" | "SIGQUIT" => EFFECT,
-                "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGCHLD" | "SIGURG" | "SIGWINCH" => return Ok(()),
-                _ => SHORT_EFFECT,
-            };
-            let waited = call.store.wait(std::slice::from_ref(job), Until::All, Some(limit));
+            let is_harmless = matches!(
+                signal.name().as_str(),
+                "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGCHLD" | "SIGURG" | "SIGWINCH"
+            );
+            if is_harmless {
+                return Ok(());
+            }
+            let waited = call.store.wait(std::slice::from_ref(job), Until::All, Some(EFFECT));
             waited.states.into_iter().next().unwrap_or_else(|| job.state(call.store))
         }
     };
@@ -309,4 +416,19 @@ fn send(call: &Call<'_>, job: &Job, signal: Signal) -> Result<(), ControlError> 
         end(false)?;
     }
     Ok(())
+}
+
+/// Ends what a process leaves behind that takes longer to end than the answer waits.
+fn end_leftovers_later(call: &Call<'_>, job: &Job) {
+    let (store, id, nonce) = (Arc::clone(call.store), job.id().clone(), job.spec().nonce);
+    std::thread::spawn(move || {
+        let Some(job) = store.find_exactly(&id, nonce) else { return };
+        let waited = store.wait(std::slice::from_ref(&job), Until::All, Some(WATCHED));
+        let is_left = |state: &State| state.status.has_ended() && state.is_live();
+        if waited.states.first().is_some_and(is_left) {
+            let kill = Kill { signal: None, grace: Some(LEFT_BEHIND), force: false, by: BY.to_owned() };
+            // What cannot be ended is shown as running.
+            store.kill(&job, &kill).ok();
+        }
+    });
 }

@@ -168,12 +168,25 @@ fn not_found(given: &str) -> Failure {
     Failure::new(format!("Session '{}' not found", shown(given)))
 }
 
-/// Finds the session that something is to be started in.
+/// Finds the session that something is to be started in. One that is not there, or was closed, is made.
 pub(super) fn open(call: &Call<'_>) -> Result<SessionName, Failure> {
     let Some(given) = call.arguments.text("session")? else { return Ok(call.scope.session.clone()) };
-    let name = meant(call, &given)?;
-    let is_closed = call.store.session(&name).is_ok_and(|session| is_closed(call.scope, &session));
-    if is_closed { Err(not_found(&given)) } else { Ok(name) }
+    let found = meant(call, &given).ok();
+    let is_open = |name: &SessionName| {
+        *name == call.scope.session
+            || call.store.session(name).is_ok_and(|session| !is_closed(call.scope, &session))
+    };
+    if let Some(name) = found.filter(is_open) {
+        return Ok(name);
+    }
+    let name = name_of(call.scope, given.trim()).ok_or_else(|| not_found(&given))?;
+    let base = directory_of(call, None);
+    let cwd = RawText::from(std::os::unix::ffi::OsStrExt::as_bytes(base.as_os_str()));
+    match call.store.create_session(&name, Some(cwd), std::collections::BTreeMap::new()) {
+        // Another call has made it meanwhile.
+        Ok(()) | Err(SessionError::Exists(_)) => Ok(name),
+        Err(error) => Err(Failure::of("the session cannot be made", &error)),
+    }
 }
 
 /// Tells whether a session was closed and nothing of it runs. The default session never is.

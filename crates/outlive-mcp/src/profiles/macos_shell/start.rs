@@ -30,6 +30,7 @@ pub(super) static RUN_BACKGROUND: Tool = Tool {
         Parameter::new("cwd", Kind::Text, "Working directory override"),
         Parameter::new("env", Kind::Variables, "Environment variables"),
         Parameter::number("bufferSize", "Max output lines to buffer (default: 300, AI-optimized)"),
+        Parameter::new("group", Kind::Text, "Group of related processes, to list and to kill together"),
     ],
     hints: Hints { read_only: false, destructive: true, idempotent: false, open_world: true },
     waits: false,
@@ -71,7 +72,10 @@ const SAMPLE: usize = 1000;
 
 fn run_background(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let size = call.arguments.number("bufferSize", 1..=MOST_LINES)?.unwrap_or(super::WINDOW);
-    let request = request(call)?.timeout(None).window_lines(size);
+    let mut request = request(call)?.timeout(None).window_lines(size);
+    if let Some(group) = call.arguments.text("group")? {
+        request = request.group(group);
+    }
     let started = start(call, &request)?;
     Ok(Reply::json(&announced(&started)))
 }

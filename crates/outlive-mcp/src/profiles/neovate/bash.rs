@@ -8,7 +8,7 @@ use outlive::{
 
 use super::output::{initial, merged, streams};
 use super::task::GRACE;
-use crate::jobs::{LONGEST_WAIT, await_leftovers, delivers};
+use crate::jobs::{await_leftovers, delivers};
 use crate::profiles::{known_pid, random_digits};
 use crate::reply::{Failure, Reply, chain};
 use crate::starting;
@@ -36,7 +36,7 @@ Background Execution:
 - Set run_in_background=true to force background execution
 - Background tasks return a task_id for use with bash_output and kill_bash tools
 - Initial output shown when moved to background
-- A command that takes longer than 45 seconds moves to background, too; no timeout ends a background task
+- A command that takes longer than this client waits (45 to 200 seconds) moves to background, too; only a timeout that was given ends a background task
 
 Before using this tool:
 - Verify command is not banned: ", $first, $(", ", $other,)* "
@@ -71,6 +71,10 @@ declare! {
     "nc" "rm" "safari" "sh" "source" "telnet" "w3m" "wget" "xh" "zsh"
 }
 
+/// Names that the design does not list, and that are the same as one that it does: other shells, and the dot, which is `source`.
+const ALIKE: [&str; 11] =
+    [".", "ash", "busybox", "csh", "dash", "ksh", "mksh", "pwsh", "rbash", "tcsh", "toybox"];
+
 pub(crate) static BASH: Tool = Tool {
     name: "bash",
     title: "Run a command",
@@ -97,8 +101,8 @@ fn bash(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let timeout = call.arguments.number("timeout", 0..=MAX_TIMEOUT)?.filter(|&millis| millis > 0);
     let is_background = call.arguments.flag("run_in_background")?;
     validate(&line).map_err(Failure::new)?;
-    let timeout = (!is_background).then(|| Duration::from_millis(timeout.unwrap_or(MAX_TIMEOUT)));
-    run(call, &line, timeout)
+    let limit = Limit { given: timeout.map(Duration::from_millis), is_background };
+    run(call, &line, limit)
         .map_err(|error| Failure::new(format!("Command execution failed: {}", chain(error.as_ref()))))
 }
 
@@ -108,11 +112,16 @@ fn validate(line: &str) -> Result<(), String> {
         return Err("Command cannot be empty.".to_owned());
     }
     let read = outlive::read_shell_line(line);
+    // What a name expands to is not known before the shell runs it.
+    let is_unknown = |root: &&String| has_expansion(root);
     if read.is_empty {
         return Err("Could not identify command root.".to_owned());
     }
-    let is_banned = |root: &&String| BANNED.contains(&root.to_lowercase().as_str());
-    if let Some(root) = read.roots.iter().find(is_banned) {
+    let is_banned = |root: &&String| {
+        let root = root.to_lowercase();
+        BANNED.contains(&root.as_str()) || ALIKE.contains(&root.as_str())
+    };
+    if let Some(root) = read.roots.iter().find(|root| is_banned(root) || is_unknown(root)) {
         return Err(format!("Command '{root}' is not allowed for security reasons."));
     }
     if read.has_substitution {
@@ -121,18 +130,41 @@ fn validate(line: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts a command, and waits for it in the foreground if it has a timeout there.
-fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, Box<dyn std::error::Error>> {
+/// Tells whether the shell would make another name of a word, or several.
+fn has_expansion(word: &str) -> bool {
+    let has_brackets =
+        |open: char, close: char| word.len() > 2 && word.contains(open) && word.contains(close);
+    word.contains(['$', '*', '?', '`']) || has_brackets('[', ']') || has_brackets('{', '}')
+}
+
+/// How long a command may run.
+#[derive(Clone, Copy)]
+struct Limit {
+    given: Option<Duration>,
+    is_background: bool,
+}
+
+impl Limit {
+    /// Returns the timeout: what was given, else the longest in the foreground and none in the background.
+    fn timeout(self) -> Option<Duration> {
+        let longest = Some(Duration::from_millis(MAX_TIMEOUT));
+        self.given.or(if self.is_background { None } else { longest })
+    }
+}
+
+/// Starts a command, and waits for it unless it was asked for in the background.
+fn run(call: &Call<'_>, line: &str, limit: Limit) -> Result<Reply, Box<dyn std::error::Error>> {
     let began = Instant::now();
-    let job = start(call, line, timeout)?;
-    if timeout.is_none() {
+    let job = start(call, line, limit.timeout())?;
+    if limit.is_background {
         return Ok(moved(&job)?);
     }
     let rule = AutoBackground::of(&job);
-    let left = || LONGEST_WAIT.saturating_sub(began.elapsed());
+    let longest = Duration::from_millis(call.longest_ms);
+    let left = || longest.saturating_sub(began.elapsed());
     let came = call.store.wait_in_foreground(&job, rule, left(), call.stop())?;
-    // The timeout of a cancelled call stays: the command was not moved to the background.
-    if came != Foreground::Ended && !call.is_cancelled() {
+    // The timeout of a cancelled call stays: the command was not moved to the background. So does one that was given.
+    if came != Foreground::Ended && !call.is_cancelled() && limit.given.is_none() {
         match call.store.lift_timeout(&job) {
             // Its timeout is ending it just now.
             Err(ControlError::Refused { code, .. }) if code == "ending" => {
@@ -150,7 +182,8 @@ fn run(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Reply, 
     await_leftovers(call, &job);
     let state = job.state(call.store);
     let text = result(call, &job, &state)?;
-    Ok(delivers(call, Reply::plain(text), job, &state))
+    let reply = Reply::plain(text).meta("returnDisplay", display(&job, &state)?);
+    Ok(delivers(call, reply, job, &state))
 }
 
 fn start(call: &Call<'_>, line: &str, timeout: Option<Duration>) -> Result<Job, StartError> {
@@ -175,7 +208,25 @@ fn moved(job: &Job) -> std::io::Result<Reply> {
         "Use bash_output tool with task_id to read further output.",
         "Use kill_bash tool with task_id to terminate the task.",
     ];
-    Ok(Reply::plain(lines.join("\n")))
+    Ok(Reply::plain(lines.join("\n")).meta("backgroundTaskId", id))
+}
+
+/// Returns what a person is shown of a command that was waited for: what it printed, else how it ended.
+fn display(job: &Job, state: &State) -> std::io::Result<String> {
+    let output = merged(job, true)?;
+    if !output.trim().is_empty() {
+        return Ok(initial(&output));
+    }
+    let outcome = state.outcome.as_ref();
+    Ok(match outcome.map(|outcome| (&outcome.cause, outcome.wait_status)) {
+        Some((Cause::Timeout, _)) => "Command execution timed out and was cancelled.".to_owned(),
+        Some((_, WaitStatus::Signaled { signal, .. })) => {
+            format!("Command execution was terminated by signal {}.", outlive::signal_name(signal))
+        }
+        Some((Cause::Natural, WaitStatus::Exited { code: 0 })) => "Command executed successfully.".to_owned(),
+        Some((Cause::Natural, WaitStatus::Exited { code })) => format!("Command exited with code: {code}"),
+        _ => format!("Command failed: {}", outlive::reason(state).unwrap_or_default()),
+    })
 }
 
 /// Tells how a command that was waited for has ended.
@@ -233,6 +284,50 @@ mod tests {
         {
             let refusal = validate(line).expect_err(line);
             assert!(refusal.ends_with("' is not allowed for security reasons."), "{refusal}");
+        }
+        for line in [
+            "A=curl; $A x",
+            "A=cu; ${A}rl x",
+            "$EDITOR x",
+            "find . -name x -exec rm {} ;",
+            "find . -execdir /bin/rm {} +",
+            "trap 'curl x' EXIT",
+            "f() { wget x; }; f",
+            "function f() { wget x; }",
+            "dash <<EOF\nls\nEOF",
+            ". ./script",
+            "$'\\x63url' x",
+            "/bin/cur? x",
+            "{curl,x}",
+            "env -S 'curl x'",
+            "watch curl x",
+            "ssh host rm x",
+            "docker exec -it web curl x",
+            "flock lock -c 'rm x'",
+            "su me -c 'rm x'",
+            "ls | xargs -I{} rm {}",
+            "coproc curl x",
+            "while read A; do $A; done",
+            "time -p curl x",
+            "ls <(curl x)",
+            "case x in x) curl;; esac",
+        ] {
+            let refusal = validate(line).expect_err(line);
+            assert!(refusal.ends_with("' is not allowed for security reasons."), "{line}: {refusal}");
+        }
+        for line in [
+            "cat <<EOF > note\nrm -rf x; curl y\nEOF",
+            "cat <<'EOF'\n$(curl x)\nEOF",
+            "find . -name '*.rm' -print",
+            "trap - EXIT; trap 'echo bye' INT",
+            "A=curl; echo $A",
+            "[ -f x ] && [[ $y == z ]] && echo ok",
+            "f() { echo x; }; f",
+            "for x in *.rs; do wc -l \"$x\"; done",
+            "docker exec web ls",
+            "git commit -m 'rm curl'",
+        ] {
+            assert_eq!(validate(line), Ok(()), "{line}");
         }
         let substitution = "Command substitution is not allowed for security reasons.".to_owned();
         assert_eq!(validate("echo $(ls)"), Err(substitution.clone()));

@@ -184,7 +184,10 @@ impl Lexer {
                     self.at += 2;
                     while let Some(c) = self.peek(0).filter(|&c| c != '\'') {
                         self.at += usize::from(c == '\\');
-                        text.extend(self.peek(0));
+                        let meant = self.peek(0);
+                        let is_code = |c: char| matches!(c, 'x' | 'u' | 'U' | 'c' | '0'..='7');
+                        // A character by its number is not worked out: the word then has a part that is not known.
+                        text.extend(if c == '\\' && meant.is_some_and(is_code) { Some('$') } else { meant });
                         self.at += 1;
                     }
                 }

@@ -1,10 +1,14 @@
 //! Finds the programs that a shell line would run, without running it.
 //!
-//! This is no sandbox: the values of variables, scripts and arguments of `eval` are unknown. It handles quotes, escapes,
-//! comments, assignments, redirections, here-documents, lists, pipelines, groups, loops, conditions, functions and wrappers
-//! (`env`, `time`, `timeout` …). A malformed line is read as far as possible; the shell rejects it.
+//! This is no sandbox: scripts and arguments of `eval` are unknown. It handles quotes, escapes, comments, assignments (with the
+//! values that the line itself gives), redirections, here-documents, lists, pipelines, groups, loops, conditions, functions,
+//! wrappers (`env`, `time`, `timeout` …) and arguments that hold commands (`find -exec`, `trap`). A malformed line is read as far as
+//! possible; the shell rejects it.
 
+mod held;
 mod lexer;
+
+use std::collections::HashMap;
 
 use lexer::{Lexer, Token};
 
@@ -12,7 +16,7 @@ use lexer::{Lexer, Token};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ShellLine {
     /// Program of each simple command, without its directory, in the order of the line. A command of only assignments and
-    /// redirections has none.
+    /// redirections has none. A name that has `$` in it depends on what is not in the line.
     pub roots: Vec<String>,
     /// The line has a `$(…)` or backquotes that the shell would execute.
     pub has_substitution: bool,
@@ -21,24 +25,35 @@ pub struct ShellLine {
 }
 
 /// Programs that run another: name, short options that take a value, number of operands before the command.
-const WRAPPERS: [(&str, &str, usize); 16] = [
+const WRAPPERS: [(&str, &str, usize); 24] = [
     ("builtin", "", 0),
+    ("chroot", "", 1),
     ("chrt", "DPT", 1),
     ("command", "", 0),
     ("doas", "Cu", 0),
     ("env", "CSu", 0),
     ("exec", "a", 0),
+    ("flock", "Ew", 1),
     ("ionice", "cnp", 0),
     ("nice", "n", 0),
     ("nohup", "", 0),
+    ("parallel", "jN", 0),
     ("setsid", "", 0),
+    ("ssh", "BbcDEeFIiJLlmOopQRSWw", 1),
     ("stdbuf", "eio", 0),
+    ("strace", "abEeIOoPpSsuX", 0),
     ("sudo", "CDghpRrTtUu", 0),
     ("time", "fo", 0),
     ("timeout", "ks", 1),
     ("unbuffer", "", 0),
+    ("unshare", "", 0),
+    ("watch", "n", 0),
     ("xargs", "EILPadns", 0),
+    ("xvfb-run", "enpsw", 0),
 ];
+
+/// A longer value of a variable is not put in.
+const LONGEST_VALUE: usize = 4096;
 
 /// Words before a command.
 const BEFORE_A_COMMAND: [&str; 13] =
@@ -47,17 +62,26 @@ const BEFORE_A_COMMAND: [&str; 13] =
 /// Words before something that is no command, up to the next separator.
 const NOT_A_COMMAND: [&str; 4] = ["for", "select", "case", "function"];
 
+/// How deep commands that arguments hold are looked into.
+const DEEPEST: usize = 4;
+
 /// Parses a shell line.
 pub fn read(line: &str) -> ShellLine {
+    read_within(line, DEEPEST)
+}
+
+/// Parses a shell line, and what its arguments hold down to this depth.
+fn read_within(line: &str, depth: usize) -> ShellLine {
     let mut lexer = Lexer::of(line);
     let mut tokens = Vec::new();
     while let Some(token) = lexer.next() {
         tokens.push(token);
     }
     let is_something = |token: &Token| matches!(token, Token::Word(..) | Token::Redirection(_));
+    let commands = commands(&tokens, depth);
     ShellLine {
-        roots: roots(&tokens),
-        has_substitution: lexer.has_substitution,
+        roots: commands.roots,
+        has_substitution: lexer.has_substitution || commands.has_substitution,
         is_empty: !tokens.iter().any(is_something),
     }
 }
@@ -97,15 +121,21 @@ struct Commands<'a> {
     is_test: bool,
     /// Each open `case`: true if a pattern comes next.
     cases: Vec<bool>,
+    /// What the line assigns to variables.
+    variables: HashMap<String, String>,
+    /// A command that an argument holds has a substitution.
+    has_substitution: bool,
+    /// How deep arguments are looked into.
+    depth: usize,
 }
 
-fn roots(tokens: &[Token]) -> Vec<String> {
-    let mut commands = Commands::default();
+fn commands(tokens: &[Token], depth: usize) -> Commands<'_> {
+    let mut commands = Commands { depth, ..Commands::default() };
     for token in tokens {
         commands.push(token);
     }
     commands.finish();
-    commands.roots
+    commands
 }
 
 impl<'a> Commands<'a> {
@@ -177,11 +207,54 @@ impl<'a> Commands<'a> {
         }
     }
 
+    /// Puts in the values that the line has assigned. What has none stays as it is.
+    fn expand(&self, word: &str) -> String {
+        let (mut text, mut rest) = (String::new(), word);
+        while let Some(at) = rest.find('$').filter(|_| text.len() <= LONGEST_VALUE) {
+            text.push_str(&rest[..at]);
+            let after = &rest[at + 1..];
+            let is_braced = after.starts_with('{');
+            let name = after.trim_start_matches('{');
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+            let (name, left) = name.split_at(end);
+            let left = if is_braced { left.strip_prefix('}') } else { Some(left) };
+            match (self.variables.get(name), left) {
+                (Some(value), Some(left)) => {
+                    text.push_str(value);
+                    rest = left;
+                }
+                _ => {
+                    text.push('$');
+                    rest = after;
+                }
+            }
+        }
+        text + rest
+    }
+
     /// Ends the current command.
     fn finish(&mut self) {
         let words = std::mem::take(&mut self.words);
         if !words.first().is_some_and(|word| NOT_A_COMMAND.contains(word)) {
+            let words: Vec<String> = words.into_iter().map(|word| self.expand(word)).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            if words.iter().all(|word| is_assignment(word)) {
+                let assigned = words.iter().filter_map(|word| word.split_once('='));
+                // A value that is made of itself must not grow without end.
+                let assigned = assigned.filter(|(_, value)| value.len() <= LONGEST_VALUE);
+                self.variables.extend(assigned.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            }
             self.roots.extend(root(&words));
+            for line in held::lines(&words) {
+                let Some(depth) = self.depth.checked_sub(1) else {
+                    // Not known: as a name that only the shell would know.
+                    self.roots.push("$".to_owned());
+                    break;
+                };
+                let held = read_within(&line, depth);
+                self.roots.extend(held.roots);
+                self.has_substitution |= held.has_substitution;
+            }
         }
         (self.is_target, self.is_after_group) = (false, false);
     }
@@ -291,6 +364,12 @@ mod tests {
         check("! (cd x; make) && ls", &["cd", "make", "ls"]);
         check("diff <(ls a) <(rm b) c", &["diff", "ls", "rm"]);
         check("cat <<< rm >(tee x) y", &["cat", "tee"]);
+        check("A=curl; $A x", &["curl"]);
+        check("A=cu B=rl && ${A}$B x", &["curl"]);
+        check("$A x", &["$A"]);
+        check("A=1 $A x", &["$A"]);
+        check("trap 'rm x; ls' EXIT", &["trap", "rm", "ls"]);
+        check("find . -exec rm {} \\; -o -exec ls {} +", &["find", "rm", "ls"]);
     }
 
     #[test]
