@@ -25,7 +25,7 @@ use outlive_sys::{clock, durable, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS};
 use crate::guard::{self, Custody, Guard, Part, Word};
-use crate::start::{Common, Handed, process};
+use crate::start::{Common, Handed, command_line, process};
 
 /// The command waits.
 pub(crate) const WAITS: u64 = 1;
@@ -124,6 +124,7 @@ fn snapshot(launch: &Launch<'_>, guard: Option<ProcessId>) -> Meta {
         guard: guard.map(process),
         owner: None,
         command: None,
+        command_line: Some(command_line(&launch.argv)),
         started: None,
         started_boot_us: None,
         protocol: SPOKEN,

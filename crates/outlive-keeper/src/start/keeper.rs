@@ -221,7 +221,7 @@ impl Keeper {
 const LONGEST_COMMAND: usize = 1024;
 
 /// Returns a command as people read it: the line that a shell was given, else the arguments with blanks between them.
-fn command_line(argv: &[&[u8]]) -> String {
+pub(crate) fn command_line(argv: &[&[u8]]) -> String {
     let line = match argv {
         [_, option, line] if *option == b"-c" => String::from_utf8_lossy(line).into_owned(),
         argv => argv.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" "),

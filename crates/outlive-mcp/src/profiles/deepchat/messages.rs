@@ -86,7 +86,7 @@ fn language(locale: &str) -> usize {
     let tag = locale.split(['.', '@']).next().unwrap_or_default().replace('_', "-");
     let is_of_language = |known: &&str| !tag.is_empty() && known.split('-').next() == tag.split('-').next();
     let exactly = LANGUAGES.iter().position(|known| known.eq_ignore_ascii_case(&tag));
-    exactly.or_else(|| LANGUAGES.iter().position(|known| is_of_language(&known))).unwrap_or(0)
+    exactly.or_else(|| LANGUAGES.iter().position(is_of_language)).unwrap_or(0)
 }
 
 #[cfg(test)]
