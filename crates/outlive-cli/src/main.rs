@@ -18,7 +18,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Command, CommandFactory, FromArgMatches};
 use outlive::SpareKeeper;
 
-use crate::args::{Arguments, Common, Verb};
+use crate::args::{Arguments, Common, Verb, grouped, help_columns};
 use crate::failure::{Failure, report};
 
 fn main() -> ExitCode {
@@ -76,7 +76,7 @@ fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
     if let Some(Ok(arguments)) = parse_alone(words) {
         return Ok(arguments);
     }
-    let mut command = ManuallyDrop::new(Arguments::command());
+    let mut command = ManuallyDrop::new(grouped(help_columns()));
     let mut matches = command.try_get_matches_from_mut(words)?;
     Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }

@@ -7,7 +7,7 @@ use outlive::{JobOptions, OPTIONS};
 
 use outlive::{Code, exit};
 
-use crate::args::{Arguments, Page};
+use crate::args::{Arguments, Page, grouped};
 
 /// Returns a page.
 pub(crate) fn page(page: Page) -> String {
@@ -25,7 +25,7 @@ fn cli() -> String {
     let mut command = Arguments::command().max_term_width(100).term_width(100);
     command.build();
     let mut text = "# The command line\n\nMade from the declarations in `crates/outlive-cli/src/args/` and `crates/outlive-core/src/options/mod.rs`; `./test bless` makes it anew.\n".to_owned();
-    section(&mut text, "outlive", &mut command.clone());
+    section(&mut text, "outlive", &mut grouped(100).max_term_width(100).term_width(100));
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set() && verb.get_name() != "help") {
         section(&mut text, &format!("outlive {}", verb.get_name()), &mut verb.clone());
         for part in verb.get_subcommands().filter(|part| !part.is_hide_set() && part.get_name() != "help") {

@@ -3,6 +3,7 @@
 mod agents;
 mod control;
 mod filters;
+mod groups;
 mod looking;
 mod options;
 mod project;
@@ -20,6 +21,7 @@ use outlive::SessionName;
 
 pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
 pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Restart, Send};
+pub(crate) use self::groups::{grouped, help_columns};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
 pub(crate) use self::run::Run;

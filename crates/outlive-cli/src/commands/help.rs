@@ -3,10 +3,10 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{ColorChoice, Command, CommandFactory};
+use clap::{ColorChoice, Command};
 use outlive::Code;
 
-use crate::args::Arguments;
+use crate::args::{grouped, help_columns};
 use crate::failure::Failure;
 use crate::render::{is_coloured, print, table, width, wrapped};
 
@@ -34,7 +34,7 @@ pub(super) const GUIDES: [(&str, &str); 16] = [
 const WIDEST: usize = 100;
 
 pub(crate) fn run(topic: &[String]) -> Result<ExitCode, Failure> {
-    let mut root = Arguments::command();
+    let mut root = grouped(help_columns());
     root.build();
     let guide = GUIDES.iter().find(|(name, _)| topic.len() == 1 && topic[0] == *name);
     let verb = topic.iter().try_fold(&root, |command, word| command.find_subcommand(word));

@@ -5,7 +5,8 @@
 //!
 //! The file is a header with a checksum of the rest, and one frame for each job.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use crate::awaits::{Awaited, AwaitedKind, KnownBy};
 use crate::containment::{Containment, Enforcement, Kept};
@@ -60,7 +61,7 @@ const ENTRY: u8 = b'j';
 const MAGIC: &[u8; 8] = b"outljobs";
 
 /// Raised when the meaning of a field changes; the names of all fields count by themselves.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const HEADER: usize = 24;
 
@@ -85,22 +86,52 @@ fn header(frames: &[u8]) -> [u8; HEADER] {
     header
 }
 
-/// Reads the entries of a file, each with the stamp of the job's directory under which it holds; none of a file that is damaged or that
-/// another build wrote.
-pub fn read(bytes: &[u8]) -> Vec<(StampBytes, Entry)> {
-    let Some((header, mut rest)) = bytes.split_at_checked(HEADER) else { return Vec::new() };
-    if header != self::header(rest) {
-        return Vec::new();
+/// A file that was read. Its entries stay as they are until they are asked for: most of what a list takes is to copy them.
+#[derive(Debug, Default)]
+pub struct Cached {
+    bytes: Vec<u8>,
+    /// The stamp of each job's directory under which its entry holds, and where the entry is.
+    places: HashMap<JobId, (StampBytes, Range<usize>)>,
+}
+
+impl Cached {
+    /// Takes the contents of a file; one that is damaged or that another build wrote has no entries.
+    pub fn new(bytes: Vec<u8>, most: usize) -> Self {
+        let mut places = HashMap::new();
+        if bytes.len() >= HEADER && bytes[..HEADER] == header(&bytes[HEADER..]) {
+            let mut at = HEADER;
+            while let Ok(Some((contents, length))) = first_frame(&bytes[at..])
+                && places.len() < most
+            {
+                let place = at + length - contents.len()..at + length;
+                at += length;
+                let Ok((ENTRY, mut reader)) = Reader::new(contents) else { continue };
+                let read =
+                    StampBytes::read(&mut reader).and_then(|stamp| Ok((stamp, JobId::read(&mut reader)?)));
+                places.extend(read.ok().map(|(stamp, job)| (job, (stamp, place))));
+            }
+        }
+        Self { bytes, places }
     }
-    let mut entries = Vec::new();
-    while let Ok(Some((contents, length))) = first_frame(rest) {
-        rest = &rest[length..];
-        let Ok((ENTRY, mut reader)) = Reader::new(contents) else { continue };
-        entries.extend(
-            StampBytes::read(&mut reader).and_then(|stamp| Ok((stamp, Entry::read(&mut reader)?))).ok(),
-        );
+
+    /// Tells under which stamp of the job's directory there is an entry.
+    pub fn stamp(&self, job: &JobId) -> Option<StampBytes> {
+        self.places.get(job).map(|(stamp, _)| *stamp)
     }
-    entries
+
+    /// Returns the entry of a job.
+    pub fn entry(&self, job: &JobId) -> Option<Entry> {
+        let (_, place) = self.places.get(job)?;
+        let (_, mut reader) = Reader::new(&self.bytes[place.clone()]).ok()?;
+        StampBytes::read(&mut reader).ok()?;
+        JobId::read(&mut reader).ok()?;
+        Entry::read(&mut reader).ok()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// Returns the frame of a job whose directory has this stamp; none if a later version wrote some of what is known of it.
@@ -120,7 +151,7 @@ pub fn frame(stamp: StampBytes, entry: &Entry) -> Option<Vec<u8>> {
     if is_newer {
         return None;
     }
-    Some(entry.write(stamp.write(Writer::new(ENTRY))).finish())
+    Some(entry.write(spec.job.write(stamp.write(Writer::new(ENTRY)))).finish())
 }
 
 /// Sums up bytes, eight at a time: it has to notice a torn or damaged file of some megabytes within a millisecond, and no more.
@@ -392,26 +423,30 @@ mod tests {
             (ended.snapshot.outcome, ended.snapshot.closed) = (Some(outcome), Some(closed));
             let entries = [ended, entry("b-1", Records::None(full)), entry("c-1", Records::Unknown)];
             let frames: Vec<Vec<u8>> = entries.iter().map(|entry| frame(full, entry).unwrap()).collect();
-            let read = read(&to_bytes(&frames));
-            prop_assert_eq!(read, entries.map(|entry| (full, entry)).to_vec());
+            let read = Cached::new(to_bytes(&frames), 10);
+            for entry in entries {
+                prop_assert_eq!(read.stamp(&entry.spec.job), Some(full));
+                prop_assert_eq!(read.entry(&entry.spec.job), Some(entry));
+            }
         }
 
         #[test]
         fn any_bytes_are_read_without_harm(bytes in any::<Vec<u8>>()) {
-            prop_assert!(read(&bytes).is_empty());
+            prop_assert!(Cached::new(bytes.clone(), 10).places.is_empty());
             // With a header that fits.
             let mut whole = header(&bytes).to_vec();
             whole.extend(&bytes);
-            read(&whole);
+            let read = Cached::new(whole, 10);
+            read.places.keys().for_each(|job| drop(read.entry(job)));
         }
 
         #[test]
         fn a_damaged_or_shorter_file_says_nothing(at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
             let mut bytes = to_bytes(&[frame([1; 48], &entry("a-1", Records::Unknown)).unwrap()]);
             let at = at.index(bytes.len());
-            prop_assert!(read(&bytes[..at]).is_empty());
+            prop_assert!(Cached::new(bytes[..at].to_vec(), 10).places.is_empty());
             bytes[at] ^= flip;
-            prop_assert!(read(&bytes).is_empty());
+            prop_assert!(Cached::new(bytes, 10).places.is_empty());
         }
     }
 

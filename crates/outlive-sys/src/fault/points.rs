@@ -338,7 +338,7 @@ mod tests {
     fn names_are_unique_and_say_who() {
         let mut names: Vec<&str> = Point::ALL.iter().map(|point| point.name()).collect();
         assert!(names.iter().all(|name| {
-            ["opener.", "starter.", "keeper.", "parting.", "deliver.", "waiter.", "reader."]
+            ["opener.", "starter.", "keeper.", "parting.", "deliver.", "waiter.", "reader.", "screen."]
                 .iter()
                 .any(|actor| name.starts_with(actor))
         }));

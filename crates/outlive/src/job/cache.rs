@@ -7,7 +7,7 @@
 use std::fs;
 use std::io;
 
-use outlive_core::cache::{self, Entry, MAX_BYTES, StampBytes};
+use outlive_core::cache::{self, MAX_BYTES};
 use outlive_sys::durable::{self, CWD};
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::stamp::Stamp;
@@ -26,12 +26,10 @@ const SHARE_READ: usize = 4;
 impl Store {
     /// Reads what other programs knew, once in this one.
     pub(super) fn load_cache(&self) {
-        self.known.load(|| self.cached_entries().unwrap_or_default());
-    }
-
-    fn cached_entries(&self) -> io::Result<Vec<(StampBytes, Entry)>> {
-        let file = durable::open_ro(CWD, self.root().join(CACHE))?;
-        Ok(cache::read(&durable::read_open_within(&file, MAX_BYTES)?))
+        self.known.load(|| {
+            let file = durable::open_ro(CWD, self.root().join(CACHE))?;
+            durable::read_open_within(&file, MAX_BYTES)
+        });
     }
 
     /// Writes what is known for other programs, if many jobs had to be read that could have been known. `jobs` is the stamp that the

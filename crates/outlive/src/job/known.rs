@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use outlive_core::cache::{Entry, Records, StampBytes};
+use outlive_core::cache::{Cached, Entry, Records, StampBytes};
 use outlive_core::file;
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::meta::Meta;
@@ -272,7 +272,7 @@ impl Known {
 pub(crate) struct KnownJobs {
     jobs: Mutex<HashMap<JobId, Arc<Known>>>,
     /// What other programs knew, until the job is looked at.
-    cached: Mutex<HashMap<JobId, (StampBytes, Entry)>>,
+    cached: Mutex<Cached>,
     /// The cache was read.
     is_loaded: AtomicBool,
 }
@@ -281,10 +281,10 @@ impl KnownJobs {
     /// Returns what is known of a job, whose directory `look` looks at, if it has not changed.
     pub(super) fn get(&self, id: &JobId, look: impl FnOnce() -> io::Result<Stamp>) -> Option<Arc<Known>> {
         let known = locked(&self.jobs).get(id).map(Arc::clone);
-        let cached = || locked(&self.cached).remove(id);
         let Some(known) = known else {
-            let (bytes, entry) = cached()?;
+            let bytes = locked(&self.cached).stamp(id)?;
             let stamp = look().ok().filter(|stamp| stamp.to_bytes() == bytes)?;
+            let entry = locked(&self.cached).entry(id)?;
             let known = Arc::new(Known::of_entry(stamp, entry));
             self.insert(&known);
             return Some(known);
@@ -297,11 +297,10 @@ impl KnownJobs {
     }
 
     /// Adds what other programs knew, once; it counts for a job that this program does not know and whose directory has that stamp.
-    pub(super) fn load(&self, read: impl FnOnce() -> Vec<(StampBytes, Entry)>) {
+    pub(super) fn load(&self, read: impl FnOnce() -> io::Result<Vec<u8>>) {
         if !self.is_loaded.swap(true, Ordering::Relaxed) {
-            let entries = read().into_iter().take(MOST_JOBS);
-            *locked(&self.cached) =
-                entries.map(|(stamp, entry)| (entry.spec.job.clone(), (stamp, entry))).collect();
+            // A file that cannot be read is as good as none.
+            *locked(&self.cached) = Cached::new(read().unwrap_or_default(), MOST_JOBS);
         }
     }
 

@@ -382,7 +382,8 @@ impl Inbox {
             job.spec().reader.as_ref().is_none_or(|reader| *reader == self.reader || is_heir(reader))
         };
         let is_missing = |job: &&Job| is_mine(job) && !job.is_delivered(&self.reader) && !is_known(job);
-        let has_ended = |job: &&Job| !job.is_kept() && job.state(&self.store).status.has_ended();
+        // A keeper that has announced the end has written its event, though it may still be syncing.
+        let has_ended = |job: &&Job| job.is_announced() && job.state(&self.store).status.has_ended();
         let missing = jobs.iter().filter(is_missing).filter(has_ended);
         missing.filter(|job| self.store.tell_ending(job)).count() > 0
     }
