@@ -219,3 +219,18 @@ fn the_installed_version_is_left_alone() {
     home.run(["kill", &job]).ok();
     assert!(run(&["upgrade", &job]).code(1).error().contains("has ended"));
 }
+
+/// The new version knows that the job is to be started again, and with what environment.
+#[test]
+fn a_job_that_is_to_be_started_again_still_is() {
+    let home = Home::new();
+    let options = ["--name", "web", "--restart", "on-failure", "--restart-tries", "1", "--env", "ADDED=kept"];
+    let line = "until [ -e gate ]; do sleep 0.02; done; echo $ADDED; exit 3";
+    let job = home.start_with(&options, ["sh", "-c", line]);
+    assert_upgraded(&home, &job);
+    fs::write(home.path().join("gate"), "").unwrap();
+    until("it has run again, and gives up", || home.run(["events"]).ok().text().contains("gave_up"));
+    assert_eq!(home.run(["logs", "web"]).ok().text(), "kept\nkept\n");
+    assert_eq!(home.json(["list"]).as_array().unwrap().len(), 2);
+    until("no process of it is left", || home.processes().is_empty());
+}
