@@ -17,7 +17,7 @@ const SETTLED: Duration = Duration::from_millis(1200);
 /// Plays it, and looks what came of it.
 pub(crate) fn play(run: &mut Scenario<'_>) {
     for _ in 0..JOBS {
-        run.must(&["run", "--wait", "--", "true"]);
+        run.must(&["run", "--name", "listed", "--wait", "--", "true"]);
     }
     let made = SystemTime::now();
     until("the jobs are of an earlier second", || made.elapsed().is_ok_and(|age| age > SETTLED));

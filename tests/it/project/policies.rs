@@ -163,6 +163,7 @@ fn whatever_is_killed_during_the_wait_the_next_run_comes_once() {
     until("the next run waits", || runs(&home, "web").len() == 2);
     std::fs::write(home.path().join("go"), "").expect("it can be written");
     let job = newest(&home, "web")["job"].as_str().expect("an id").to_owned();
+    until("it has a keeper", || home.show(&job)["keeper_pid"].is_i64());
     let keeper = || pid(&home.show(&job), "keeper_pid");
     for round in 0..3 {
         let first = keeper();

@@ -279,6 +279,9 @@ impl Store {
             if live.iter().any(|job| job.name() == Some(name)) {
                 live.retain(|job| job.name() == Some(name));
             }
+            // A run that has ended is live until the run that follows it is there.
+            let followed: Vec<JobId> = live.iter().filter_map(|job| job.spec().previous.clone()).collect();
+            live.retain(|job| !followed.contains(job.id()));
             jobs = if live.is_empty() { ended.pop().into_iter().collect() } else { live };
         }
         jobs

@@ -108,9 +108,18 @@ impl Store {
                 Ok(started) => Ok(NextRun::Made(started.job)),
                 // What a keeper did not answer to may still start.
                 Err(StartError::Silent(_)) => Ok(NextRun::Already),
-                // Its keeper was killed before it had the job.
-                Err(StartError::NeverStarted { job, why }) if why.step == "keeper" && attempts < ATTEMPTS => {
-                    previous = job;
+                Err(StartError::NeverStarted { job: run, why }) if why.step == "keeper" => {
+                    // A keeper that lives though its answer was lost has the job.
+                    let made = self.latest_run(&job).map_err(failed)?.filter(|latest| *latest.id() == run);
+                    if made.is_some_and(|made| !self.was_cut_short(&made)) {
+                        return Ok(NextRun::Already);
+                    }
+                    if attempts == ATTEMPTS {
+                        return Ok(
+                            self.give_up(&job, "it cannot be started again: its keepers die".to_owned())
+                        );
+                    }
+                    previous = run;
                     continue;
                 }
                 Err(error) => {
