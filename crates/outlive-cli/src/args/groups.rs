@@ -28,13 +28,13 @@ pub(crate) fn grouped(columns: usize) -> Command {
     let mut text = String::new();
     for (heading, verbs) in GROUPS {
         let of_group = verbs.iter().filter_map(|verb| command.find_subcommand(verb));
-        write!(text, "{header}{heading}:{header:#}\n").expect("writing to a string cannot fail");
+        writeln!(text, "{header}{heading}:{header:#}").expect("writing to a string cannot fail");
         for verb in of_group {
             let (name, about) = (verb.get_name(), about(verb));
             let about =
                 wrapped(&about, columns.saturating_sub(VERB), "").replace('\n', &format!("\n{:VERB$}", ""));
             let gap = " ".repeat((VERB - 2).saturating_sub(name.len()));
-            write!(text, "  {literal}{name}{literal:#}{gap}{about}\n")
+            writeln!(text, "  {literal}{name}{literal:#}{gap}{about}")
                 .expect("writing to a string cannot fail");
         }
         text.push('\n');
