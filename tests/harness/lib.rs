@@ -245,6 +245,18 @@ impl Home {
         all_processes().into_iter().filter(|pid| *pid != mine && self.owns(*pid)).collect()
     }
 
+    /// Returns the processes that are neither a keeper nor a guard. A guard that was let go is on its way out, and no longer to be told
+    /// by its files.
+    pub fn processes_of_jobs(&self) -> Vec<i32> {
+        let keepers = self.keepers();
+        let is_ours = |pid: i32| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.starts_with("outlive")
+        };
+        let processes = self.processes().into_iter();
+        processes.filter(|&pid| !keepers.contains(&pid) && !is_ours(pid)).collect()
+    }
+
     /// Lists the keepers of this home's store.
     pub fn keepers(&self) -> Vec<i32> {
         keepers_of(&self.store())

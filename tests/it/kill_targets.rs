@@ -59,8 +59,7 @@ fn many_have_their_grace_at_the_same_time() {
     home.run(["kill", "--all", "--force"]).ok();
     assert_eq!(end_within(&mut asking, LIMIT), Some(0));
     // Keepers may still be syncing their logs.
-    let keepers = home.keepers();
-    let left: Vec<i32> = home.processes().into_iter().filter(|pid| !keepers.contains(pid)).collect();
+    let left = home.processes_of_jobs();
     assert!(left.is_empty(), "{left:?}");
 }
 

@@ -71,15 +71,7 @@ impl<'a> Cage<'a> {
     /// Lists what still runs of the job, seen in two ways: by the register, and by the home's environment.
     fn left(&self) -> Vec<ProcessId> {
         let others = [self.bystander.pid, i32::try_from(self.shell.id()).unwrap()];
-        let (keepers, processes) = (self.home.keepers(), self.home.processes());
-        // A guard that was let go is on its way out, and no longer to be told by its files.
-        let is_ours = |pid: i32| {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            name.starts_with("outlive")
-        };
-        let unregistered = processes
-            .into_iter()
-            .filter(|&pid| !others.contains(&pid) && !keepers.contains(&pid) && !is_ours(pid));
+        let unregistered = self.home.processes_of_jobs().into_iter().filter(|pid| !others.contains(pid));
         let mut left: Vec<ProcessId> = unregistered.filter_map(ProcessId::of).collect();
         left.extend(registered(&self.file));
         left.sort_unstable_by_key(|process| (process.pid, process.start_time));

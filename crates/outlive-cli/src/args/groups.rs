@@ -46,9 +46,9 @@ pub(crate) fn grouped(columns: usize) -> Command {
     command.mut_subcommands(|verb| verb.hide(true)).override_usage(usage).help_template(template)
 }
 
-/// Returns the width of a help text in this terminal.
+/// Returns the width of a help text in this terminal; in a pipe that of a small one, where it may end up.
 pub(crate) fn help_columns() -> usize {
-    width().unwrap_or(100).min(100)
+    width().unwrap_or(80).min(100)
 }
 
 fn about(verb: &Command) -> String {
