@@ -14,7 +14,7 @@ use crate::control::Versions;
 use crate::id::{JobId, Nonce, SessionName, hash};
 use crate::meta::{Meta, Near};
 use crate::newer::OrNewer;
-use crate::options::Field;
+use crate::options::{Field, fields};
 use crate::outcome::{Cause, Closed, NeverStarted, Outcome, Totals, Usage, WaitStatus};
 use crate::restart::Rerun;
 use crate::spec::{Host, Mode, Process, Spec, Starter};
@@ -213,26 +213,9 @@ structures! {
     Closed { closed, usage, totals }
 }
 
-/// Declares how other values are written and read.
-macro_rules! values {
-    ($($Value:ty, $write:expr, $read:expr;)*) => { $(
-        impl Field for $Value {
-            fn write(&self, writer: Writer) -> Writer {
-                let write: fn(&Self, Writer) -> Writer = $write;
-                write(self, writer)
-            }
-
-            fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-                let read: fn(&mut Reader<'_>) -> Result<Self, WireError> = $read;
-                read(reader)
-            }
-        }
-    )* };
-}
-
 /// Words are written as they stand, so that another order of them means no other word.
 macro_rules! enumerations {
-    ($($Name:ty),*) => { values! { $(
+    ($($Name:ty),*) => { fields! { $(
         $Name, |value, writer| writer.bytes(value.word().as_bytes()),
             |reader| text(reader).and_then(|word| <$Name>::parse(word).ok_or(WireError::Value));
     )* } };
@@ -240,7 +223,7 @@ macro_rules! enumerations {
 
 enumerations!(Status, Enforcement, AwaitedKind, KnownBy);
 
-values! {
+fields! {
     u32, |number, writer| writer.u32(*number), |reader| reader.u32();
     Timestamp, |time, writer| writer.u64(time.0), |reader| reader.u64().map(Timestamp);
     Nonce, |nonce, writer| writer.bytes(&nonce.0),

@@ -72,7 +72,7 @@ impl Field for RestartWhen {
     }
 }
 
-/// Declares how values are written and read that `spec.json` never leaves out.
+/// Declares how values are written and read that are never left out.
 macro_rules! fields {
     ($($Value:ty, $write:expr, $read:expr;)*) => { $(
         impl Field for $Value {
@@ -88,6 +88,8 @@ macro_rules! fields {
         }
     )* };
 }
+
+pub(crate) use fields;
 
 fields! {
     u64, |number, writer| writer.u64(*number), |reader| reader.u64();

@@ -13,6 +13,7 @@ pub mod kinds;
 pub(crate) use declare::fingerprint;
 pub use declare::{JobOption, Surfaces};
 pub use field::Field;
+pub(crate) use field::fields;
 
 use declare::RUN;
 use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
