@@ -36,7 +36,7 @@ impl How {
 pub(crate) struct Naming {
     pub(crate) id: Id,
     pub(crate) how: How,
-    /// Its file and name.
+    /// Its file and name, or that of the dialogue and the place there.
     pub(crate) test: String,
     /// Its source, or that of the dialogue.
     pub(crate) body: String,
@@ -173,9 +173,9 @@ fn in_dialogue(file: &str, source: &str, problems: &mut Vec<String>) -> Vec<Nami
     };
     let mut namings = Vec::new();
     for (how, key) in How::ALL {
-        for names in dialogue_names(&dialogue, key) {
+        for (place, names) in dialogue_names(&dialogue, key) {
             let words: Vec<&str> = names.iter().map(String::as_str).collect();
-            namings.extend(read(file, how, &words, IN_DIALOGUES, problems));
+            namings.extend(read(&format!("{file} {place}"), how, &words, IN_DIALOGUES, problems));
         }
     }
     namings.iter_mut().for_each(|naming| source.clone_into(&mut naming.body));
@@ -260,8 +260,10 @@ mod inner {
         let written = r#"{"tools": {"a": {"proves": ["S0-1"]}}, "steps": [{"call": "a", "instead": ["S0-2", "S0-x"]}, {}]}"#;
         let mut problems = Vec::new();
         let found = in_dialogue("d.json", written, &mut problems);
-        let found: Vec<(Id, How)> = found.iter().map(|naming| (naming.id, naming.how)).collect();
-        assert_eq!(found, [(Id(0, 1), How::Proves), (Id(0, 2), How::Instead)]);
-        assert_eq!(problems, ["d.json: \"S0-x\" is no line"]);
+        let found: Vec<(Id, How, &str)> =
+            found.iter().map(|naming| (naming.id, naming.how, naming.test.as_str())).collect();
+        let expected = [(Id(0, 1), How::Proves, "d.json tool a"), (Id(0, 2), How::Instead, "d.json step 1")];
+        assert_eq!(found, expected);
+        assert_eq!(problems, ["d.json step 1: \"S0-x\" is no line"]);
     }
 }

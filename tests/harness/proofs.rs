@@ -29,10 +29,14 @@ pub fn shown(ids: &[&str]) {
     }
 }
 
-/// Returns what the parts of a written dialogue prove and show instead: tools first, then steps, each with the names that it gives.
-pub fn dialogue_names(dialogue: &Value, key: &str) -> Vec<Vec<String>> {
-    let tools = dialogue["tools"].as_object().into_iter().flat_map(serde_json::Map::values);
+/// Returns where a written dialogue names lines, with `proves` or `instead` as the key: at which tool or step, and which.
+pub fn dialogue_names(dialogue: &Value, key: &str) -> Vec<(String, Vec<String>)> {
+    let tools = dialogue["tools"].as_object().into_iter().flatten();
+    let tools = tools.map(|(name, tool)| (format!("tool {name}"), tool));
     let steps = dialogue["steps"].as_array().into_iter().flatten();
-    let names = tools.chain(steps).filter_map(|part| part[key].as_array());
-    names.map(|names| names.iter().map(|name| name.as_str().unwrap_or("?").to_owned()).collect()).collect()
+    let steps = steps.enumerate().map(|(at, step)| (format!("step {}", at + 1), step));
+    let names = tools.chain(steps).filter_map(|(place, part)| Some((place, part[key].as_array()?)));
+    let words =
+        |names: &Vec<Value>| names.iter().map(|name| name.as_str().unwrap_or("?").to_owned()).collect();
+    names.map(|(place, names)| (place, words(names))).collect()
 }

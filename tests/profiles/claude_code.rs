@@ -13,6 +13,8 @@ use outlive_tests::{
 };
 use serde_json::{Value, json};
 
+use super::deepchat::set_end_back;
+
 /// Every tool with its parameters, answers and errors, in the design's own words.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
@@ -476,11 +478,14 @@ fn a_runtime_goes_on_after_the_end() {
     let meta = home.job_dir(&id).join("meta.json");
     let known: Value = serde_json::from_slice(&std::fs::read(&meta).unwrap()).unwrap();
     let started = known["started_us"].as_u64().unwrap();
-    // As if it had been started so long ago.
+    let mut before = 0;
+    // As if it had been started and had ended so long ago.
     for (seconds, form) in [(0, "s"), (3 * 60, "m s"), (3 * 3600 + 60, "h m")] {
         let mut moved = known.clone();
         moved["started_us"] = (started - seconds * 1_000_000).into();
         std::fs::write(&meta, moved.to_string()).unwrap();
+        set_end_back(&home, &id, Duration::from_secs(seconds - before));
+        before = seconds;
         let row = client.row(&id).unwrap();
         let runtime = row["runtime"].as_str().unwrap();
         assert_eq!(runtime.replace(|c: char| c.is_ascii_digit(), ""), form);
@@ -544,6 +549,7 @@ fn a_watcher_tells_of_changes() {
     home.wait_for_output(&id, "Built v3\n");
     let new = client.json("bash_output", json!({"bash_id": id, "filter": "BUILT"}));
     assert_eq!((&new["newOutput"], &new["newErrors"]), (&"Built v3".into(), &"".into()));
+    proves!("S1-1");
     client.kill(&id);
 }
 
@@ -562,6 +568,7 @@ fn a_test_suite_runs_beside_the_agent() {
     let errors = new["newErrors"].as_str().unwrap();
     assert!(errors.contains("AssertionError: 1 != 2") && errors.contains("FAILED (failures=1)"), "{errors}");
     assert!(errors.contains("test_good") && !errors.contains("Traceback"), "{errors}");
+    proves!("S1-1");
 }
 
 /// Jobs of others are in the list by their own ids and in this design's words; those of other sessions only if all

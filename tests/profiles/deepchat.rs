@@ -380,7 +380,7 @@ fn long_output_has_a_file_and_pages() {
     chat.act("clear", &id);
     assert!(fs::symlink_metadata(offload_path(&home, "a", &id)).is_err());
     assert_eq!(chat.act("poll", &id), json!({"status": "done", "output": "", "exitCode": 0}));
-    proves!("S2-72");
+    proves!("S2-72", "S2-82");
 }
 
 /// 10,000 characters are not too many, one more is; and of a foreground command the end is shown then.

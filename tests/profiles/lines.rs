@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outlive_sys::identity::Stat;
-use outlive_tests::{Era, Home, Mcp, instead, proves, until};
+use outlive_tests::{Era, Home, Mcp, Terminal, instead, proves, soon, until};
 use serde_json::{Value, json};
 
 fn connect(home: &Home, profile: &str, options: &[&str]) -> Mcp {
@@ -80,7 +80,10 @@ mod macos_shell {
             told["output"].as_array().into_iter().flatten().map(|line| &line["content"]).collect();
         assert_eq!(lines, ["/dev/null", "over"]);
         proves!("S0-85");
-        let sleeper = start(&mut client, "exec sleep 300");
+        let sleeper = soon("a start in the background", Duration::from_secs(1), || {
+            start(&mut client, "exec sleep 300")
+        });
+        proves!("S0-37");
         let of = |pid: i32| Stat::read(pid).map(|stat| (stat.group, stat.session)).expect("it runs");
         let pid = outlive_tests::pid(&sleeper, "pid");
         assert_eq!(of(pid).0, pid, "it leads its group");
@@ -103,7 +106,7 @@ mod macos_shell {
         });
         let row = &listed["processes"][0];
         assert_eq!((&row["status"], &row["pid"]), (&json!("starting"), &Value::Null));
-        proves!("S0-22", "S0-56");
+        proves!("S0-14", "S0-22", "S0-56");
         home.run(["kill", "web"]).ok();
     }
 
@@ -123,6 +126,25 @@ mod macos_shell {
 
 mod deepchat {
     use super::*;
+
+    /// Of an output that has no file yet.
+    #[test]
+    fn a_poll_shows_the_last_five_hundred_characters() {
+        let home = Home::new();
+        let mut client = connect(&home, "deepchat", &[]);
+        let command = "i=100; while [ $i -lt 400 ]; do printf \"$i \"; i=$((i+1)); done";
+        let arguments =
+            json!({"command": command, "description": "Prints 1200 characters", "background": true});
+        let id = object(&mut client, "execute_command", arguments)["sessionId"].clone();
+        let mut polled = Value::Null;
+        until("it has ended", || {
+            polled = object(&mut client, "process", json!({"action": "poll", "sessionId": id}));
+            polled["status"] == "done"
+        });
+        let last: String = (275..400).map(|number: u32| format!("{number} ")).collect();
+        assert_eq!(polled, json!({"status": "done", "output": last, "exitCode": 0}));
+        proves!("S2-53");
+    }
 
     /// The window of a command in the foreground that does not say how long it is.
     #[test]
@@ -145,6 +167,30 @@ mod duragent {
     use super::super::deepchat::Talk;
     use super::super::duragent::{ASKS, line_of, messages, send_keys, shows, write};
     use super::*;
+
+    #[test]
+    fn a_person_takes_over_and_the_screen_is_clean_text() {
+        let home = Home::new();
+        let sockets = home.path().display().to_string();
+        let variables = [("TMUX_TMPDIR", sockets.as_str())];
+        let mut agent = Talk::start_with(&home, "duragent", "a", &variables);
+        let command = "printf '\\033[1;31mDelete?\\033[0m \\033[4my\\033[0m/N\\n'; read -r answer; echo \"got $answer\"; exit 4";
+        let answer = agent.json("spawn_process", json!({"command": command, "tmux": true}));
+        let handle = answer["handle"].as_str().expect("a handle").to_owned();
+        let capture = json!({"action": "capture", "handle": handle});
+        until("it asks", || agent.text("process", capture.clone()).trim_end() == "Delete? y/N");
+        proves!("S3-54");
+        let mut window = Terminal::open(120);
+        let session = format!("duragent-{handle}");
+        let mut person = window.start(&home, &variables, ["tmux", "attach", "-t", session.as_str()]);
+        window.read_until("Delete?");
+        window.write(b"by hand\r");
+        let told = messages(&mut agent).remove(0);
+        assert!(told.contains("got by hand"), "{told}");
+        proves!("S3-14");
+        drop(window);
+        person.wait().expect("it was started");
+    }
 
     #[test]
     fn a_process_in_tmux_is_there_after_a_crash_of_the_server() {

@@ -272,10 +272,15 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     assert_eq!(list(&mut client, json!({}))[0]["status"], "killed");
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(logged.contains(&format!("Process {id} terminated with SIGTERM")), "{logged}");
-    proves!("S0-75", "S0-93");
+    proves!("S0-75");
+    let other = start(&mut client, json!({"command": "exec sleep 300"}));
+    assert_eq!(kill(&mut client, &other, json!({"force": true}))["killed"], true);
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains(&format!("Process {other} terminated with SIGKILL")), "{logged}");
+    proves!("S0-93");
     client.end();
     let mut next = server(&home);
-    assert_eq!(list(&mut next, json!({"status": "killed"}))[0]["id"], *id, "as others see it");
+    assert_eq!(list(&mut next, json!({"status": "killed"}))[1]["id"], *id, "as others see it");
 }
 
 /// SIGTERM is one signal, after which a process has all the time that it wants; force is SIGKILL.
@@ -363,9 +368,9 @@ fn what_ends_by_itself_is_told_as_it_was() {
     proves!("S0-25");
     let error = refusal(&mut client, "kill_process", json!({"processId": id}));
     assert_eq!(error, format!("Process '{id}' is not running (status: failed)"));
-    for _ in 0..20 {
+    for round in 0..20 {
         let id = start(&mut client, json!({"command": "exit 0"}));
-        let call = client.send_call("kill_process", json!({"processId": id}));
+        let call = client.send_call("kill_process", json!({"processId": id, "force": round % 2 == 0}));
         let Answer { text: answer, is_error } = client.plain_answer(call);
         if is_error {
             assert!(answer.ends_with("is not running (status: stopped)"), "{answer}");
@@ -415,7 +420,7 @@ fn limits_are_kept() {
     assert_eq!(list(&mut client, json!({"status": "running"})).len(), 200);
     proves!("S0-122");
     let took = processor_time(client.pid()) - before;
-    assert!(took < Duration::from_secs(5), "{took:?} for 200 processes");
+    assert!(took < Duration::from_secs(1), "{took:?} for 200 processes");
     proves!("S0-160");
     for keeper in home.keepers() {
         let status = std::fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();

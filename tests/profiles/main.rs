@@ -41,7 +41,7 @@ fn hold(home: &Home, profile: &str, file: &str) {
     assert!(done.text().ends_with("answers are as they are written\n"), "{}\n{}", done.text(), done.error());
     let written = std::fs::read(&file).expect("it was held");
     let dialogue = serde_json::from_slice(&written).expect("it was held");
-    for names in ["proves", "instead"].iter().flat_map(|key| dialogue_names(&dialogue, key)) {
+    for (_, names) in ["proves", "instead"].iter().flat_map(|key| dialogue_names(&dialogue, key)) {
         shown(&names.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }

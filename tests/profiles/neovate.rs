@@ -451,6 +451,7 @@ fn a_command_without_keeper_is_told_as_it_is() {
     let done = mcp.plain_answer(id).ok().text;
     assert_eq!(field(&done, "Stdout"), "before");
     assert_ne!(field(&done, "Error"), "(none)", "{done}");
+    proves!("S4-89");
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "failed");
 }
 
