@@ -358,7 +358,13 @@ pub fn binary(name: &str) -> PathBuf {
 
 /// Runs a command to its end, with this on its standard input; one that takes longer than [`LIMIT`] is killed.
 #[must_use = "a test that does not look proves nothing"]
-pub fn finish(mut command: Command, input: &[u8]) -> Done {
+pub fn finish(command: Command, input: &[u8]) -> Done {
+    finish_within(command, input, LIMIT)
+}
+
+/// Runs a command to its end as [`finish`] does, for as long as it may take.
+#[must_use = "a test that does not look proves nothing"]
+pub fn finish_within(mut command: Command, input: &[u8], limit: Duration) -> Done {
     let what = format!("{command:?}");
     if !input.is_empty() {
         command.stdin(Stdio::piped());
@@ -378,7 +384,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Done {
     };
     let stdout = collect(Box::new(child.stdout.take().unwrap()));
     let stderr = collect(Box::new(child.stderr.take().unwrap()));
-    let code = end_within(&mut child, LIMIT).unwrap_or_else(|| panic!("{what} takes longer than {LIMIT:?}"));
+    let code = end_within(&mut child, limit).unwrap_or_else(|| panic!("{what} takes longer than {limit:?}"));
     if let Some(thread) = input {
         thread.join().unwrap();
     }

@@ -126,11 +126,11 @@ fn numbers(from: u32, to: u32) -> String {
 fn after_ten_thousand_lines_reading_goes_on() {
     let home = Home::new();
     let mut client = Client::new(&home);
-    let line = "seq 1 25000; seq 1 12000 >&2; touch printed; until [ -e go ]; do sleep 0.02; done; \
+    let line = "seq 1 25000; seq 1 12000 | sed 's/$/\\n  /' >&2; touch printed; until [ -e go ]; do sleep 0.02; done; \
                 echo more; echo wrong >&2; touch again; exec sleep 300";
     let id = client.start(line);
     until("it has printed", || home.path().join("printed").exists());
-    home.wait_for_output(&id, "12000\n");
+    home.wait_for_output(&id, "12000\n  \n");
     let row = client.row(&id).unwrap();
     assert_eq!((&row["outputLines"], &row["errorLines"]), (&10_000.into(), &10_000.into()));
     proves!("S1-81");

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -84,6 +85,11 @@ fn file(home: &Home, handle: &str, kind: &str) -> PathBuf {
 
 fn meta(home: &Home, handle: &str) -> Value {
     serde_json::from_slice(&fs::read(file(home, handle, "meta.json")).unwrap()).unwrap()
+}
+
+/// Returns which file the snapshot of a process is.
+fn inode(home: &Home, handle: &str) -> u64 {
+    fs::metadata(file(home, handle, "meta.json")).unwrap().ino()
 }
 
 fn has_python(home: &Home) -> bool {
@@ -168,7 +174,7 @@ fn scenario_2_fire_and_forget() {
         "{}",
         told[0]
     );
-    proves!("S3-5");
+    proves!("S3-5", "S3-24");
     assert_told_once(&home, &mut agent, "a");
 }
 
@@ -293,7 +299,7 @@ fn files_are_true_with_no_server_alive() {
     let mut agent = start(&home, "a");
     let command = "echo one; read x; echo two >&2; sleep 0.2; exit 3";
     let (handle, pid, _) = spawn(&mut agent, json!({"command": command, "label": "files"}));
-    let running = meta(&home, &handle);
+    let (running, first) = (meta(&home, &handle), inode(&home, &handle));
     assert_eq!((&running["status"], &running["command"]["pid"]), (&json!("running"), &json!(pid)));
     assert_eq!(running["command_line"], command);
     assert!(running["started_us"].as_u64().is_some() && running["outcome"].is_null(), "{running}");
@@ -311,7 +317,9 @@ fn files_are_true_with_no_server_alive() {
     });
     states.dedup();
     assert!(states.ends_with(&["failed".to_owned()]) && states.len() <= 2, "{states:?}");
-    proves!("S3-70", "S3-71");
+    proves!("S3-70");
+    assert_ne!(inode(&home, &handle), first, "it was renamed into its place");
+    proves!("S3-71");
     let ended = meta(&home, &handle);
     assert!(ended["outcome"]["ended_us"].as_u64() > running["started_us"].as_u64(), "{ended}");
     assert_eq!(fs::read_to_string(file(&home, &handle, "log")).unwrap(), "one\ntwo\n");
@@ -376,6 +384,7 @@ fn ended_processes_go_after_half_an_hour() {
     write(&mut agent, &running, "\n");
     agent.0.kill();
     until("it ends", || meta(&home, &running)["status"] == "completed");
+    proves!("S3-70");
     set_end_back(&home, &running, half_an_hour);
     let mut next = start(&home, "a");
     let told = messages(&mut next);
@@ -464,7 +473,7 @@ fn a_process_that_died_with_its_keeper_is_lost() {
     assert!(act(&mut next, "list", "").contains(" | lost | "));
     assert_eq!(act(&mut next, "log", &lost), "so far\n");
     assert_eq!(meta(&home, &lost)["status"], "lost");
-    proves!("S3-68");
+    proves!("S3-68", "S3-70");
 }
 
 /// A timeout asks first, forces after five seconds, reaches everything, and is told as what it is.

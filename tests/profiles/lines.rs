@@ -57,7 +57,7 @@ mod macos_shell {
     fn recent_output_is_the_last_ten_lines_where_it_is_asked_for() {
         let home = Home::new();
         let mut client = connect(&home, "macos-shell", &[]);
-        let id = start(&mut client, "seq 1 25")["processId"].clone();
+        let id = start(&mut client, "seq 1 400")["processId"].clone();
         ended(&mut client, &id);
         let mut row =
             |arguments: Value| object(&mut client, "list_processes", arguments)["processes"][0].take();
@@ -65,7 +65,10 @@ mod macos_shell {
             assert_eq!(row(arguments).get("recentOutput"), None);
         }
         proves!("S0-50");
-        let last: Vec<String> = (16..=25).map(|number: u32| number.to_string()).collect();
+        // Also those that are no longer in the buffer.
+        assert_eq!(row(json!({}))["outputLines"], 400);
+        proves!("S0-60");
+        let last: Vec<String> = (391..=400).map(|number: u32| number.to_string()).collect();
         assert_eq!(row(json!({"includeOutput": true}))["recentOutput"], json!(last));
         proves!("S0-61");
     }

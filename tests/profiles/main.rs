@@ -15,7 +15,7 @@ mod neovate;
 mod private;
 mod side_by_side;
 
-use outlive_tests::{Home, dialogue_names, finish, python_client, shown, workspace};
+use outlive_tests::{Home, LIMIT, dialogue_names, finish_within, python_client, shown, workspace};
 
 /// Holds the dialogue of a profile.
 fn dialogue(profile: &str) {
@@ -37,7 +37,8 @@ fn hold(home: &Home, profile: &str, file: &str) {
     // Programs of the home count first.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", home.path().join("bin").display()));
-    let done = finish(command, b"").ok();
+    // It has a hundred answers and more, and a limit of its own for each.
+    let done = finish_within(command, b"", 5 * LIMIT).ok();
     assert!(done.text().ends_with("answers are as they are written\n"), "{}\n{}", done.text(), done.error());
     let written = std::fs::read(&file).expect("it was held");
     let dialogue = serde_json::from_slice(&written).expect("it was held");

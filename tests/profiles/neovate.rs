@@ -121,6 +121,9 @@ fn the_rule_is_as_the_design_has_it() {
     assert_eq!(roots("/usr/bin/node script.js"), ["node"]);
     proves!("S4-50");
     assert_eq!(roots("  (npm start)"), ["npm"]);
+    for line in ["{ npm start; }", "npm;ls", "npm&ls", "npm|cat", "\tnpm"] {
+        assert_eq!(roots(line).first().map(String::as_str), Some("npm"), "{line}");
+    }
     proves!("S4-44");
     let listed = [
         "npm", "pnpm", "yarn", "node", "python", "python3", "go", "cargo", "make", "docker", "webpack",
@@ -308,13 +311,20 @@ fn who_obeys_has_time_to() {
     let mut mcp = neovate(&home);
     // A fifth of a second, which a shell on a busy machine may not have the processor in.
     until("one had time to", || {
-        let task = start(&mut mcp, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
-        until("it listens", || printed(&output(&mut mcp, &task)).contains("ready"));
+        // The whole group is asked, and not only the shell.
+        let child = "(trap 'echo child; exit 0' TERM; echo up; while :; do sleep 0.02; done) &";
+        let main = "trap 'wait; echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+        let task = start(&mut mcp, &format!("{child} {main}"));
+        until("both listen", || {
+            let shown = output(&mut mcp, &task);
+            ["ready", "up"].iter().all(|word| printed(&shown).lines().any(|line| line == *word))
+        });
         kill(&mut mcp, &task);
         let shown = output(&mut mcp, &task);
         assert_eq!(field(&shown, "Status"), "killed");
         // Without an exit code it had no time. The shell may say of its sleep that it was terminated, before or after.
-        shown.lines().any(|line| line == "Exit Code: 0") && printed(&shown).lines().any(|line| line == "bye")
+        let said = |word: &str| printed(&shown).lines().any(|line| line == word);
+        shown.lines().any(|line| line == "Exit Code: 0") && said("bye") && said("child")
     });
     proves!("S4-32");
 }
