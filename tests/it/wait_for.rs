@@ -410,6 +410,8 @@ fn groups_and_sessions_are_waited_for_and_ended() {
     }
     let ended = home.run(["--json", "wait", "--group", "g", "--session", "s"]).code(7).json();
     assert_eq!((outcome(&ended), &ended["jobs"][1]["status"]), ("exit", &json!("killed")));
+    let any = home.run(["--json", "wait", "--any", "--group", "g", "--session", "s"]).code(7).json();
+    assert!(outcome(&any) == "exit" && ours.iter().any(|job| any["job"] == **job), "{any}");
     instead!("S3-104");
     home.run(["wait", "--group", "g", "--timeout", "20ms"]).code(4);
     // A session: what is live in it now.

@@ -292,7 +292,7 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     home.wait(&id);
     assert!(begun.elapsed() >= Duration::from_millis(4900), "asked first: {:?}", begun.elapsed());
     until("all are gone", || !pids.iter().any(|&pid| is_running(pid)));
-    proves!("S1-70");
+    proves!("S1-4", "S1-70");
     let new = client.read(&id);
     assert_eq!((&new["status"], &new["newOutput"]), (&"killed".into(), &"up".into()));
     assert_eq!(new.get("exitCode"), None, "a signal ended it");
