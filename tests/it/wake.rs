@@ -107,6 +107,26 @@ fn a_line_that_an_agent_watches_for_wakes_it() {
     assert_eq!(client.end(), 0);
 }
 
+/// An agent with the tools of another design gets that design's own message.
+#[test]
+fn a_completion_message_is_pushed_to_an_idle_agent() {
+    let home = Home::new();
+    let mut client = Mcp::start_with(&home, Era::Handshake, &["--profile", "duragent"], home.path());
+    let gate = home.path().join("gate");
+    let line = format!("until [ -e {} ]; do sleep 0.02; done; echo the last line", gate.display());
+    let started = client.plain_call("spawn_process", json!({"command": line, "label": "build"})).text;
+    let handle = serde_json::from_str::<Value>(&started).unwrap()["handle"].as_str().unwrap().to_owned();
+    let hook = wait_to_wake(&home, &[]);
+    let_go_on(&home);
+    let (said, status) = end(hook);
+    assert_eq!(status, 2, "{said}");
+    let begins = format!("[Background Process Completed]\n\nHandle: {handle}\nLabel: build\n");
+    assert!(said.starts_with(&begins) && said.ends_with("the last line\n"), "{said}");
+    let next = client.plain_call("process", json!({"action": "status", "handle": handle}));
+    assert!(!next.text.contains("Background Process"), "{}", next.text);
+    assert_eq!(client.end(), 0);
+}
+
 #[test]
 fn a_hook_ends_with_its_client() {
     let home = Home::new();
@@ -152,8 +172,7 @@ fn what_wakes_an_agent_is_shown_set_up_and_taken_away() {
     let setup = |arguments: &[&str]| home.run([&["setup"], arguments].concat());
     let wakes = || {
         let list = home.json(["setup", "--list"]);
-        let wakes = list.as_array().unwrap().iter().filter(|client| client["wakes"] == true).count();
-        wakes
+        list.as_array().unwrap().iter().filter(|client| client["wakes"] == true).count()
     };
     for (client, file) in WOKEN {
         let file = home.path().join(file);

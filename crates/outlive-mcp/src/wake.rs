@@ -12,7 +12,7 @@ use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::watch::Watch;
 
 use crate::notices::{Claims, Due};
-use crate::profiles::NoticeStyle;
+use crate::profiles::{NoticeStyle, Profile};
 use crate::reply::Reply;
 use crate::scope::Scope;
 
@@ -55,6 +55,7 @@ pub fn wake(store: &Store, limit: Duration, skips_servers: bool) -> Option<Strin
 /// One reader of the client.
 struct Waiter {
     scope: Scope,
+    style: NoticeStyle,
     events: Watch,
     output: WatchedOutput,
     /// Since when something is pending.
@@ -63,25 +64,31 @@ struct Waiter {
 
 impl Waiter {
     fn new(store: &Store, connected: Connected) -> Self {
-        let Connected { session, reader, .. } = connected;
+        let Connected { session, reader, profile, .. } = connected;
+        // Other designs know of messages about endings, and have none of the tools that lines name.
+        let style = if profile == <&'static Profile>::default().name {
+            NoticeStyle::Lines
+        } else {
+            NoticeStyle::Messages
+        };
         let events = store.events(&session, 0).watch();
         let output = WatchedOutput::new(Some(session.clone()));
         let scope = Scope { session, sees_all: false, reader, directory: None, here: Default::default() };
-        Self { scope, events, output, pending: None }
+        Self { scope, style, events, output, pending: None }
     }
 
     /// Returns what is to be told, once no answer has told it in time.
     fn look(&mut self, store: &Store) -> Option<String> {
         self.events.clear();
         self.output.look(store);
-        let Some(due) = Due::look_up(store, &self.scope, &Claims::default(), NoticeStyle::Lines) else {
+        let Some(due) = Due::look_up(store, &self.scope, &Claims::default(), self.style) else {
             self.pending = None;
             return None;
         };
         if self.pending.get_or_insert_with(Instant::now).elapsed() < LEFT_TO_ANSWERS {
             return None;
         }
-        let (texts, after) = due.tell(store, &Reply::default(), NoticeStyle::Lines);
+        let (texts, after) = due.tell(store, &Reply::default(), self.style);
         // The client takes it when this program has ended; there is no later moment to note it.
         after.into_iter().for_each(|after| after());
         Some(texts.concat())

@@ -100,7 +100,7 @@ impl Work {
         let (session, reader) = (&scope.session, &scope.reader);
         self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
         self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
-        self.connection.get_or_init(|| self.store.connect(session, reader).ok());
+        self.connection.get_or_init(|| self.store.connect(session, reader, self.profile.name).ok());
         // Deliveries of earlier answers must be noted before this call looks.
         self.outgoing.finish_writes();
         let style = self.profile.notices;

@@ -203,6 +203,8 @@ impl Store {
     ///
     /// If the store cannot be written.
     pub fn unwatch(&self, job: &Job, reader: &SessionName) -> io::Result<bool> {
+        // A look in progress would write it again.
+        let _mark = self.lock_watched(job.id(), job.spec().nonce)?;
         let was_there = job.open_file(&file_of(Some(reader))).is_ok();
         durable::remove(job.dir()?, &file_of(Some(reader)))?;
         Ok(was_there)
@@ -247,9 +249,14 @@ impl Store {
             return None;
         }
         let path = self.watch_mark(id, nonce);
-        let Some(job) = self.find_exactly(id, nonce) else {
-            fs::remove_file(path).ok();
-            return None;
+        let job = match self.open_job(id) {
+            Ok(Some(job)) if job.spec().nonce == nonce => job,
+            Ok(_) => {
+                fs::remove_file(path).ok();
+                return None;
+            }
+            // Damaged, or not to be read at the moment.
+            Err(_) => return None,
         };
         if session.is_some_and(|session| session != job.session()) {
             return None;

@@ -44,6 +44,8 @@ pub struct Connected {
     pub session: SessionName,
     /// Its reader.
     pub reader: SessionName,
+    /// The profile whose tools it has.
+    pub profile: String,
     /// The pid of the client, and when that was started.
     client: (i32, u64),
     /// Where that pid means something.
@@ -67,12 +69,18 @@ impl Store {
     /// # Errors
     ///
     /// If the store cannot be written, or the process that started it is gone.
-    pub fn connect(&self, session: &SessionName, reader: &SessionName) -> io::Result<Connection> {
+    pub fn connect(
+        &self,
+        session: &SessionName,
+        reader: &SessionName,
+        profile: &str,
+    ) -> io::Result<Connection> {
         let client = identity::ancestors().into_iter().next().ok_or(io::ErrorKind::NotFound)?;
         let connected = Connected {
             format: FORMAT,
             session: session.clone(),
             reader: reader.clone(),
+            profile: profile.to_owned(),
             client: (client.pid, client.start_time),
             host: self.host().clone(),
         };
@@ -100,7 +108,7 @@ impl Store {
     pub fn be_waker(&self, client: ProcessId) -> Option<File> {
         make_dir(&self.connections_dir()).ok()?;
         let name = format!("wake.{}.{}", client.pid, client.start_time);
-        let file = durable::open_or_create(durable::CWD, &self.connections_dir().join(name)).ok()?;
+        let file = durable::open_or_create(durable::CWD, self.connections_dir().join(name)).ok()?;
         lock::try_lock(&file, lock::Kind::Exclusive).ok()?.then_some(file)
     }
 

@@ -58,7 +58,7 @@ impl Store {
             let decided = match event {
                 Some((session, event)) => {
                     let job = wanted.jobs.iter().position(|job| job.spec().nonce == event.event.nonce);
-                    Some((WaitReason::Event(session, event), job, true))
+                    Some((WaitReason::Event(session, Box::new(event)), job, true))
                 }
                 None => decide(&jobs, wanted),
             };
