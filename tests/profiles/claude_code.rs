@@ -635,10 +635,11 @@ fn a_command_in_the_foreground_survives_its_call() {
     client.0.send_call("run_command", json!({"command": "echo two; exec sleep 300"}));
     until("it is in the list", || client.ids().len() == 2);
     let second = client.ids().remove(1);
-    client.0.kill();
-    let mut next = Client::new(&home);
+    // A server that is killed before it has handed a job to its keeper has started nothing.
     home.wait_for_output(&first, "one\n");
     home.wait_for_output(&second, "two\n");
+    client.0.kill();
+    let mut next = Client::new(&home);
     assert_eq!(next.read(&first)["newOutput"], "one");
     assert_eq!(next.read(&second)["newOutput"], "two");
     next.kill(&first);

@@ -21,7 +21,7 @@ use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::poll::{PollFd, PollFlags, poll};
-use outlive_sys::{clock, durable, shared, socket};
+use outlive_sys::{clock, durable, memory, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS};
 use crate::guard::{self, Custody, Guard, Part, Word};
@@ -38,12 +38,21 @@ const REST: Duration = Duration::from_millis(100);
 
 /// How a wait ended.
 pub(crate) enum Turn {
-    /// The command may be executed; this is the guard of this process.
-    Come { guard: ProcessId },
+    /// The command may be executed; this is the guard of this process, if it is another than at first.
+    Come { guard: Option<ProcessId> },
     /// The keeper died after that, and this process, its guard, is to go on in its place.
     Successor,
     /// A client has ended the job.
     Stopped { by: String },
+}
+
+impl From<Part> for Turn {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Keeper => Self::Come { guard: None },
+            Part::Successor => Self::Successor,
+        }
+    }
 }
 
 /// Forks the guard, answers the starter, and waits.
@@ -85,9 +94,10 @@ pub(crate) fn wait(
             custody.withdraw(Word::Starter);
         }
         kept.retain(|fd| Some(*fd) != starter);
+        memory::give_back();
         match Waiting::new(launch, common, &kept, meta).run(guard)? {
             Woken::Due => {
-                return Ok(Turn::Come { guard: guard.unwrap_or_else(ProcessId::current) });
+                return Ok(Turn::Come { guard: Some(guard.unwrap_or_else(ProcessId::current)) });
             }
             Woken::Stopped { by } => {
                 end(guard, custody);

@@ -21,6 +21,7 @@ pub mod inherited;
 pub mod keeper;
 pub mod local_time;
 pub mod lock;
+pub mod memory;
 pub mod owner;
 pub mod pipe;
 pub mod poll;

@@ -12,11 +12,11 @@ mod upgrade;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use outlive_sys::clock;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
 use outlive_sys::shared::{self, Forked};
+use outlive_sys::{clock, memory};
 
 use page::Phase;
 pub(crate) use page::{Custody, Word};
@@ -63,6 +63,8 @@ impl Guard {
 /// Forks: the child returns at once, and is the keeper. The parent returns when the keeper has died before the job was over; of
 /// descriptors it needs those that are lent, and these.
 pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> {
+    // What is copied when either writes to it is paid for twice.
+    memory::give_back();
     match fault::step(Point::GuardFork, || shared::fork_sharing_files(false))? {
         Forked::Child => {
             shared::lead_session();
