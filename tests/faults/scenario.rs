@@ -33,6 +33,8 @@ impl Play {
     pub(crate) fn of(point: Point) -> Self {
         let telling = [
             "starter.owed.",
+            "starter.watch.",
+            "reader.watch",
             "parting.",
             "deliver.",
             "reader.settings.",

@@ -83,6 +83,8 @@ mod usage;
 mod views;
 mod wait;
 mod wait_for;
+mod wake;
+mod watch;
 mod webhooks;
 mod yielding;
 mod zoo;

@@ -23,7 +23,6 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
             "outlive top shows them all; outlive list --usage --watch is plainer"
         }
         "web" | "ui" | "dashboard" | "browser" => "outlive open shows all jobs in a browser",
-        "watch" => "outlive list --watch",
         "delete" | "del" | "forget" => "outlive rm JOB; outlive kill ends one that still runs",
         "prune" | "clean" | "cleanup" | "reset" | "flush" => {
             "outlive rm --ended removes all ended jobs; outlive clear JOB only forgets what one printed"

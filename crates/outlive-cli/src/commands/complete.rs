@@ -216,7 +216,7 @@ impl<'a> Line<'a> {
     /// Names the jobs that the verb is for: by name, else by id; the id also where it is what was begun.
     fn job_names(&self) -> Vec<Candidate> {
         let is_wanted = |state: &State| match self.verbs.first().copied() {
-            Some("kill" | "pause" | "resume" | "send" | "attach" | "resize") => state.is_live(),
+            Some("kill" | "pause" | "resume" | "send" | "attach" | "resize" | "watch") => state.is_live(),
             Some("remove") => !state.is_live(),
             _ => true,
         };

@@ -43,6 +43,8 @@ mod top;
 mod upgrade;
 mod version;
 mod wait;
+mod wake;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -188,6 +190,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Export(export) => export::run(&context, &export),
         Verb::Play(play) => play::run(&context, &play),
         Verb::Wait(wait) => wait::run(&context, &wait),
+        Verb::Wake(wake) => wake::run(&context, &wake),
+        Verb::Watch(watch) => watch::run(&context, &watch),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
         Verb::Attach(attach) => attach::run(&context, &attach),

@@ -42,7 +42,7 @@ job_options! {
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
 
         /// Run it in a terminal of its own, as programs expect that ask, draw or colour; `attach` shows it, `send` types into it
-        pty: bool as pty = false, "true|false", RUN.short('t').show().mcp("pty", "Run it in a terminal: prompts, REPLs, full-screen programs");
+        pty: bool as pty = false, "true|false", RUN.short('t').show().mcp("pty", "In a terminal: prompts, REPLs, full-screen programs");
 
         /// Size of its terminal, columns x rows; without it 120x40
         size: Maybe<TerminalSize> as size = None, "SIZE", RUN.show();
@@ -61,6 +61,9 @@ job_options! {
 
         /// Containment level; without it the best that the machine has
         containment: OrOff<Level> as containment = None, "cgroup2|hybrid|freezer|sweep|group", RUN.config();
+
+        /// Tell the reader that starts it of each line of its output that matches this regular expression, at most six times a minute
+        watch: Maybe<String> as watch = None, "PATTERN", RUN.show().mcp("watch", "Regex; be told of lines that match");
 
         /// How long it may live: forever, session, or until=TIME
         lifetime: Lifetime as lifetime = Lifetime::Forever, "CHOICE", RUN.show();
@@ -119,13 +122,15 @@ job_options! {
     /// What is done when the job has ended. `spec.json` keeps the key of earlier versions.
     pub struct Completion in completion as "parting" {
         /// When it has ended, run this line in a shell, with the notice on its standard input
-        on_exit: Maybe<Line> as on_exit, "LINE", RUN.under("At its end");
+        on_exit: Maybe<Line> as on_exit, "LINE",
+            RUN.under("At its end").mcp("on_exit", "Shell line to run at its end");
 
         /// When it has ended, send the notice to this address
         webhook: Maybe<String> as webhook, "URL", RUN.under("At its end");
 
         /// When it has ended, show a notification on the desktop, where there is one
-        notify: bool as notify, "true|false", RUN.under("At its end").show();
+        notify: bool as notify, "true|false",
+            RUN.under("At its end").show().mcp("notify", "Tell the user at its end");
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) static TOOL: Tool = Tool {
 
 const OWN: [Parameter; 7] = [
     Parameter::required("command", Kind::Text, "Shell command line"),
-    Parameter::new("cwd", Kind::Text, "Directory; default: the project's"),
+    Parameter::new("cwd", Kind::Text, "Default: the project's"),
     Parameter::new("env", Kind::Variables, "Variables to add"),
     Parameter::new("wait_ms", Kind::Number, "Default 10000"),
     Parameter::new("background", Kind::Flag, "Do not wait"),
@@ -33,7 +33,7 @@ const OWN: [Parameter; 7] = [
     Parameter::new(
         "if_running",
         Kind::Word(&IF_RUNNING),
-        "If this command runs already; default new, with the same name reuse",
+        "If it runs; default new, with the same name reuse",
     ),
 ];
 

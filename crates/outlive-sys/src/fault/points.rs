@@ -103,6 +103,8 @@ points! {
         JobRename = "starter.job.rename", Call;
         /// Making the mark of a pending on-exit command or webhook.
         OwedMake = "starter.owed.create", Call;
+        /// Making the mark of a job whose output is watched.
+        WatchMark = "starter.watch.create", Call;
         SessionMake = "starter.session.mkdir", Call;
         LaunchSend = "starter.launch.send", Write;
         LaunchAnswer = "starter.launch.receive", Call;
@@ -216,6 +218,8 @@ points! {
         ReadersMake = "reader.readers.mkdir", Call;
         /// Becoming the only process that delivers to a reader.
         InboxLock = "reader.inbox.flock", Call;
+        /// Becoming the only process that looks at a watched job.
+        WatchLock = "reader.watch.flock", Call;
         /// Saying that a reader is there.
         PresenceLock = "reader.presence.flock", Call;
         /// Noting at a job that a reader has received its end.
@@ -296,6 +300,8 @@ points! {
         TRANSFER = "reader.transfer", TransferWrite, TransferRename;
         /// That a job is ready.
         READY = "reader.ready", ReadyWrite, ReadyRename;
+        /// What a reader watches for in a job's output, and how far that was looked at.
+        WATCH = "reader.watch", WatchWrite, WatchRename;
         /// The new name of a job.
         NAME = "reader.name", NameWrite, NameRename;
         /// What is known of an agent.
@@ -319,6 +325,8 @@ points! {
         REMOVE_EVENT = "reader.remove-event", RemoveEventOpen, RemoveEventWrite;
         /// That a job is ready.
         READY_EVENT = "reader.ready-event", ReadyEventOpen, ReadyEventWrite;
+        /// A line that a reader watches for.
+        WATCH_EVENT = "reader.watch-event", WatchEventOpen, WatchEventWrite;
         /// The event that no run follows by itself any more.
         GAVE_UP_EVENT = "parting.gave-up-event", GaveUpEventOpen, GaveUpEventWrite;
         /// An end that is not among the events.

@@ -9,6 +9,7 @@ use super::{Code, Failure, cut, exit};
 use crate::{
     AgentError, ConfigError, ControlError, FindError, InboxError, InstalledKeeperError, LimitError,
     PatternError, RemoveError, RenameError, RestartError, SessionError, StartError, StoreError, WaitError,
+    WatchError,
 };
 
 /// For failures that only a person can fix.
@@ -283,6 +284,19 @@ impl From<PatternError> for Failure {
         Self::other("", &error)
             .code_is(Code::Usage)
             .hint_for_all("write a \\ before a dot, star or bracket that is meant as such")
+    }
+}
+
+impl From<WatchError> for Failure {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Pattern(error) => error.into(),
+            WatchError::Ended(ref job) => Self::other("watch", &error)
+                .code_is(Code::Ended)
+                .hint(format!("search what it printed: outlive logs --grep PATTERN {job}"))
+                .tool_hint(format!("read_output job={job} grep=… searches what it printed")),
+            WatchError::Store(_) => Self::other("watch", &error).broken(),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use outlive_core::spec::{Lifetime, Stdin, quote};
 use outlive_core::terminal::size::TerminalSize;
 
 use crate::launch::programs::{in_path, search};
-use crate::output::search::PatternError;
+use crate::output::search::{PatternError, pattern};
 use crate::store::config::Config;
 
 /// Variables that describe the caller's terminal.
@@ -366,6 +366,9 @@ fn check(options: &JobOptions) -> Result<(), RequestError> {
     }
     if completion.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
         return Err(RequestError::Nul("the line to run at the end"));
+    }
+    if let Some(text) = &options.watch {
+        pattern(text, false)?;
     }
     match &completion.webhook {
         Some(url) if !crate::delivery::webhook::is_address(url) => Err(RequestError::Address(url.clone())),

@@ -217,6 +217,13 @@ impl Store {
             fs::remove_file(&mark).ok();
             return Err(error);
         }
+        // For the same reason: front ends find by this mark that they have to look at its output.
+        if let Err(error) = self.watch_from_start(&dir, &spec) {
+            fs::remove_file(&mark).ok();
+            self.unmark_pending(&spec);
+            self.unmark_watched(&spec);
+            return Err(error);
+        }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
             Ok(true) => {
@@ -226,6 +233,7 @@ impl Store {
             other => {
                 fs::remove_file(&mark).ok();
                 self.unmark_pending(&spec);
+                self.unmark_watched(&spec);
                 other.map(|_| None)
             }
         }
@@ -324,6 +332,7 @@ impl Store {
         // Nothing was started: the intent is withdrawn in one step, so that no reader finds half of it and calls it damaged.
         self.remove_live_mark(Point::BackMark, job);
         self.unmark_pending(spec);
+        self.unmark_watched(spec);
         let gone = self.gone_path(job);
         let moved = fault::step(Point::BackRename, || durable::rename_new(job.path(), &gone));
         if moved.is_ok_and(|is_moved| is_moved) {

@@ -294,7 +294,13 @@ pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", 
 const SERVE: &str = "serve";
 
 /// Directories that are made at the first use.
-pub(crate) const LATER_DIRECTORIES: [&str; 2] = [crate::delivery::spool::SPOOL, SERVE];
+pub(crate) const LATER_DIRECTORIES: [&str; 5] = [
+    crate::delivery::spool::SPOOL,
+    SERVE,
+    crate::session::seat::DIRECTORY,
+    crate::session::connection::DIRECTORY,
+    crate::notify::watch::DIRECTORY,
+];
 
 /// Tells whether a store may be made here: the directory is empty but for a configuration and the traces of an unfinished
 /// store.
