@@ -60,6 +60,7 @@ mod pause;
 mod ports;
 mod power;
 mod project;
+mod queue;
 mod read_only;
 mod ready;
 mod reference;

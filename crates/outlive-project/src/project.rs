@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, Labels, OwnLabel, Request, SessionName, Signal, hash};
+use outlive::{JobChoices, Labels, OwnLabel, QueueName, Request, SessionName, Signal, hash};
 
 use crate::file::fault::{Fault, Source};
 use crate::file::{procfile, read};
@@ -26,6 +26,8 @@ pub struct Project {
     pub file: PathBuf,
     /// Its jobs, in the order of the file.
     pub jobs: Vec<ProjectJob>,
+    /// How many jobs of a queue run at once, where the file says so.
+    pub queues: BTreeMap<QueueName, u64>,
 }
 
 /// One job of a project.

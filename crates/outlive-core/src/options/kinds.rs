@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::containment::{Level, Survivors};
 use crate::duration::{QuantityError, parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
+use crate::id::QueueName;
 use crate::options::Field;
 use crate::rawtext::RawText;
 use crate::restart::RestartWhen;
@@ -253,6 +254,7 @@ plain_kinds! {
     Size: u64, Form::Number { least: 0, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_size), format_size;
     Memory: u64, Form::Number { least: 1, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_memory), format_size;
     Cpus: u64, Form::Text, |text, _| quantity(text, parse_cpus), |milli| (*milli as f64 / 1000.0).to_string();
+    QueueName: QueueName, Form::Text, parse_queue, QueueName::to_string;
     RestartWhen: RestartWhen, Form::Words(RestartWhen::WORDS), parse_restart, |when| when.word().to_owned();
     Stdin: Stdin, Form::Words(Stdin::WORDS), parse_stdin, |stdin| stdin.word().to_owned();
     TerminalSize: TerminalSize, Form::Text, parse_terminal_size, TerminalSize::to_string;
@@ -276,6 +278,10 @@ fn parse_flag(text: &[u8], _: Timestamp) -> Result<bool, String> {
 fn parse_stdin(text: &[u8], _: Timestamp) -> Result<Stdin, String> {
     let word = std::str::from_utf8(text).ok();
     word.and_then(Stdin::parse).ok_or_else(|| "write null or open".to_owned())
+}
+
+fn parse_queue(text: &[u8], _: Timestamp) -> Result<QueueName, String> {
+    QueueName::parse(utf8(text)?).map_err(|error| format!("a queue has a short name such as build: {error}"))
 }
 
 fn parse_restart(text: &[u8], _: Timestamp) -> Result<RestartWhen, String> {
@@ -395,6 +401,7 @@ mod tests {
             ("grace", "none"),
             ("size", "0x24"),
             ("lifetime", "until=then"),
+            ("queue", "../x"),
         ] {
             let option = OPTIONS.iter().find(|option| option.name == name).unwrap();
             let refused = option.set(&mut JobChoices::default(), wrong.as_bytes(), NOW);

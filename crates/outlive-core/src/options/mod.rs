@@ -19,6 +19,7 @@ use declare::RUN;
 use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
 
 use crate::containment::{Level, Survivors};
+use crate::id::QueueName;
 use crate::restart::RestartWhen;
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
@@ -61,6 +62,9 @@ job_options! {
 
         /// Containment level; without it the best that the machine has
         containment: OrOff<Level> as containment = None, "cgroup2|hybrid|freezer|sweep|group", RUN.config();
+
+        /// Let it wait for its turn in this queue, of whose jobs only so many run at once: `outlive queue parallel`
+        queue: OrOff<QueueName> as queue = None, "NAME", RUN.config();
 
         /// How long it may live: forever, session, or until=TIME
         lifetime: Lifetime as lifetime = Lifetime::Forever, "CHOICE", RUN.show();

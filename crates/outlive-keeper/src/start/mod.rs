@@ -142,7 +142,7 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
                 let mark = live_path(&launch.live_mark);
                 fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
             }
-            if launch.due_boot_us > 0 {
+            if launch.waits() {
                 turn::note_end(&handed.dir, &launch, &outcome);
             }
             drop((handed.done, handed.lock));
@@ -237,7 +237,7 @@ fn keep(
     }
     let common = Common { custody, transit, listener: Some(listener), child_ends, buffer };
     let needed = needed(&handed, &common, ends.terminal.as_ref(), on_exit.as_ref());
-    let part = if launch.due_boot_us > 0 {
+    let part = if launch.waits() {
         preparation.put_off();
         match attempt!("its guard", turn::wait(&mut handed, launch, &common, &needed)) {
             Turn::Come { guard } => {
@@ -245,9 +245,9 @@ fn keep(
                 Part::Keeper
             }
             Turn::Successor => Part::Successor,
-            Turn::Stopped { by } => {
+            Turn::Over(unstarted) => {
                 preparation.discard();
-                return Err((handed, Unstarted::Stopped { by }));
+                return Err((handed, unstarted));
             }
         }
     } else {
@@ -269,7 +269,7 @@ fn keep(
     let started_here =
         Containment::start(preparation, launch.options.containment, limited, |level, cgroup_fds| {
             custody.note_level(level);
-            if launch.due_boot_us > 0 {
+            if launch.waits() {
                 custody.set(Word::Turn, turn::COME);
             }
             execute(launch, stdio, umask, limits, cgroup_fds)

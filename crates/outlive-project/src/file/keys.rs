@@ -63,7 +63,7 @@ const OWN: &[Key] = &[
 ];
 
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
-pub(crate) const NOT_YET: &[&str] = &["health", "watch", "schedule", "queue", "profile", "stdin_from"];
+pub(crate) const NOT_YET: &[&str] = &["health", "watch", "schedule", "profile", "stdin_from"];
 
 /// Lists the keys of a job.
 pub(crate) fn of_job() -> impl Iterator<Item = Key> {

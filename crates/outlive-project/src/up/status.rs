@@ -237,6 +237,9 @@ impl<'a> Look<'a> {
             );
             return (text, true);
         }
+        if let Some(waits_for) = &state.waits_for {
+            return (format!("{} is queued as {}: {waits_for}", self.job.name, last.id()), false);
+        }
         let since =
             state.runtime_ms().map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
         let mut text = format!("{} runs as {}{since}", self.job.name, last.id());

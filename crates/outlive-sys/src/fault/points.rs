@@ -99,6 +99,10 @@ points! {
         SpecMake = "starter.spec.create", Call;
         SpecWrite = "starter.spec.write", Write;
         LiveMark = "starter.live.create", Call;
+        /// Making the directories of a queue.
+        QueueMake = "starter.queue.mkdir", Call;
+        /// Making the mark of a job that waits.
+        WaitingMark = "starter.waiting.create", Call;
         /// Renaming the directory into `jobs/`.
         JobRename = "starter.job.rename", Call;
         /// Making the mark of a pending on-exit command or webhook.
@@ -148,6 +152,18 @@ points! {
         QueuedReply = "keeper.queued.send", Call;
         /// Sleeping until the command may be executed.
         TurnPoll = "keeper.turn.poll", Call;
+        /// Making a job's ticket for its queue.
+        TicketMake = "keeper.ticket.make", Call;
+        /// Giving it its place in the order.
+        TicketRename = "keeper.ticket.rename", Call;
+        /// Looking for a free slot of the queue.
+        SlotTake = "keeper.slot.take", Call;
+        /// Giving the ticket back, which the next in the order waits for.
+        TicketRemove = "keeper.ticket.unlink", Call;
+        /// Removing the mark of a job that has waited.
+        WaitingRemove = "keeper.waiting.unlink", Call;
+        /// Giving the slot back.
+        SlotRelease = "keeper.slot.unlock", Sure;
         /// Starting the program that makes the next run of a job.
         NextRunExec = "keeper.next-run.exec", Call;
         /// Writing the outcome of a command that could not be started.
@@ -296,6 +312,8 @@ points! {
         TRANSFER = "reader.transfer", TransferWrite, TransferRename;
         /// That a job is ready.
         READY = "reader.ready", ReadyWrite, ReadyRename;
+        /// How many jobs of a queue run at once, and whether it is paused.
+        QUEUE = "starter.queue-settings", QueueWrite, QueueRename;
         /// The new name of a job.
         NAME = "reader.name", NameWrite, NameRename;
         /// What is known of an agent.

@@ -95,6 +95,10 @@ pub struct JobObject {
     pub previous: Option<JobId>,
     /// How long until a job that waits is started.
     pub starts_in_ms: Option<u64>,
+    /// The queue that it was started in.
+    pub queue: Option<String>,
+    /// What had to hold of other jobs before it was started: `db-3f9c@ready`.
+    pub after: Vec<String>,
     /// Why it is not started again by itself, though it was to be.
     pub gave_up: Option<String>,
     /// What holds its processes together; none if the keeper did not say.
@@ -222,6 +226,8 @@ impl JobObject {
             parent: spec.parent.clone(),
             previous: spec.previous.clone(),
             starts_in_ms: state.due_boot_us.map(|due| due.saturating_sub(clock::boot_us()).div_ceil(1000)),
+            queue: spec.options.queue.as_ref().map(ToString::to_string),
+            after: spec.after.iter().map(ToString::to_string).collect(),
             gave_up: state.gave_up.clone(),
             containment: meta
                 .and_then(|meta| meta.containment.as_ref())

@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use outlive_core::after::After;
 use outlive_core::containment::{Level, Survivors};
-use outlive_core::id::{JobId, SessionName};
+use outlive_core::id::{JobId, QueueName, SessionName};
 use outlive_core::job_option_setters;
 use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::options::kinds::*;
@@ -34,6 +35,8 @@ pub struct Request {
     pub(crate) previous: Option<JobId>,
     /// Of a run that follows another by itself: when it may start, and the job that the first of them was started from.
     pub(crate) rerun: Option<(Rerun, Option<JobId>)>,
+    /// What must hold of other jobs before the command is executed.
+    pub(crate) after: Vec<After>,
     /// The command and arguments that a shell line was built from.
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,
@@ -133,6 +136,17 @@ impl Request {
         self
     }
 
+    /// Lets the job wait until something holds of another job; may be said of several.
+    pub fn after(mut self, after: After) -> Self {
+        self.after.push(after);
+        self
+    }
+
+    /// Tells whether the job waits before its command is executed.
+    pub(crate) fn waits(&self, resolved: &Resolved) -> bool {
+        self.rerun.is_some() || resolved.options.queue.is_some() || !self.after.is_empty()
+    }
+
     /// Attaches a label.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
@@ -194,7 +208,7 @@ pub enum RequestError {
 }
 
 /// A request with every default resolved.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     pub(crate) argv: Vec<RawText>,
     pub(crate) shell_line: Option<RawText>,
