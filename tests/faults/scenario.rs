@@ -26,6 +26,8 @@ pub(crate) enum Play {
     Reruns,
     /// Jobs that wait for their turn.
     Queues,
+    /// A job whose health is lost and regained.
+    Health,
     /// A list of many jobs.
     Lists,
 }
@@ -54,6 +56,8 @@ impl Play {
             ["starter.queue", "starter.waiting.", "keeper.ticket.", "keeper.slot.", "keeper.waiting."];
         if is_of(&queues) {
             Self::Queues
+        } else if is_of(&["reader.health"]) {
+            Self::Health
         } else if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
             Self::Reruns
         } else if is_of(&telling) {
@@ -128,6 +132,7 @@ impl<'a> Scenario<'a> {
             Play::Terminals => crate::terminals::play(&mut run),
             Play::Reruns => crate::reruns::play(&mut run),
             Play::Queues => crate::queues::play(&mut run),
+            Play::Health => crate::health::play(&mut run),
             Play::Lists => crate::lists::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();

@@ -29,6 +29,7 @@ mod exit;
 mod first_steps;
 mod first_words;
 mod guard;
+mod health;
 mod help;
 mod hostile;
 mod http;

@@ -7,6 +7,7 @@
 mod words;
 
 pub mod duration;
+pub mod health;
 pub mod id;
 pub mod label;
 pub mod options;
@@ -63,6 +64,8 @@ pub mod file {
     pub const ASKED: &str = "asked";
     /// There once the job is ready: since when, and by which sign.
     pub const READY: &str = "ready";
+    /// There once a check of the job's health has failed too often: why, or that it is healthy again.
+    pub const HEALTH: &str = "health";
     /// Held by the process that checks in the background whether the job is ready.
     pub const PROBE: &str = "probe";
     /// There once it is decided that no run follows by itself any more: why.

@@ -124,6 +124,7 @@ pub use outlive_core::cursor::Cursor;
 pub use outlive_core::display::Display;
 pub use outlive_core::duration;
 pub use outlive_core::event::{Event, Kind as EventKind};
+pub use outlive_core::health::HealthThen;
 pub use outlive_core::id::{JobId, NameError, Nonce, QueueName, SessionName, hash};
 pub use outlive_core::index::Stream;
 pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
@@ -132,7 +133,7 @@ pub use outlive_core::lines::Line;
 pub use outlive_core::newer::OrNewer;
 pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
 pub use outlive_core::options::{
-    Completion, JobChoices, JobLimits, JobOption, JobOptions, OPTIONS, Ready, Surfaces,
+    Completion, Health, JobChoices, JobLimits, JobOption, JobOptions, OPTIONS, Ready, Surfaces,
 };
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
 pub use outlive_core::plain::Plain;

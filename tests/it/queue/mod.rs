@@ -220,10 +220,12 @@ fn a_start_over_the_limit_is_queued_where_the_configuration_says_so() {
 #[test]
 fn a_run_that_follows_by_itself_waits_for_its_turn_again() {
     let home = Home::new();
-    let line = "if [ -e again ]; then exit 0; fi; touch again; exit 1";
+    let line =
+        "if [ -e again ]; then exit 0; fi; until [ -e a.go ]; do sleep 0.01; done; touch again; exit 1";
     let options = ["--queue", "build", "--name", "a", "--restart", "on-failure", "--restart-delay", "10ms"];
     home.start_with(&options, ["sh", "-c", line]);
     let other = put(&home, "build", "b");
+    let_go(&home, "a");
     until("the other has its turn", || status(&home, &other) == "running");
     let runs = || {
         let jobs = home.json(["list"]);

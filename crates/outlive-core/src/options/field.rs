@@ -1,6 +1,7 @@
 //! How the values of options are stored in `spec.json` and sent to a keeper.
 
 use crate::containment::{Level, Survivors};
+use crate::health::HealthThen;
 use crate::id::QueueName;
 use crate::rawtext::RawText;
 use crate::restart::RestartWhen;
@@ -56,6 +57,20 @@ impl<T: Field> Field for Option<T> {
 
     fn is_left_out(&self) -> bool {
         self.is_none()
+    }
+}
+
+impl Field for HealthThen {
+    fn write(&self, writer: Writer) -> Writer {
+        writer.bytes(self.word().as_bytes())
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Self::parse(&reader.text()?).ok_or(WireError::Value)
+    }
+
+    fn is_left_out(&self) -> bool {
+        *self == Self::Event
     }
 }
 

@@ -189,7 +189,8 @@ impl Board<'_> {
         waits: impl Fn(),
     ) -> Result<Result<(), String>, Stopped> {
         let is_ready = after.milestone == Milestone::Ready;
-        if is_ready && other.ready_record().is_some() && !other.state(self.store).status.has_ended() {
+        let state = other.state(self.store);
+        if is_ready && other.ready_now(&state).is_some() && !state.status.has_ended() {
             return Ok(Ok(()));
         }
         let conditions = Conditions { ready: is_ready, ..Conditions::default() };

@@ -312,6 +312,8 @@ points! {
         TRANSFER = "reader.transfer", TransferWrite, TransferRename;
         /// That a job is ready.
         READY = "reader.ready", ReadyWrite, ReadyRename;
+        /// Whether a job is healthy.
+        HEALTH = "reader.health", HealthWrite, HealthRename;
         /// How many jobs of a queue run at once, and whether it is paused.
         QUEUE = "starter.queue-settings", QueueWrite, QueueRename;
         /// The new name of a job.
@@ -337,6 +339,8 @@ points! {
         REMOVE_EVENT = "reader.remove-event", RemoveEventOpen, RemoveEventWrite;
         /// That a job is ready.
         READY_EVENT = "reader.ready-event", ReadyEventOpen, ReadyEventWrite;
+        /// That a job is unhealthy, or healthy again.
+        HEALTH_EVENT = "reader.health-event", HealthEventOpen, HealthEventWrite;
         /// The event that no run follows by itself any more.
         GAVE_UP_EVENT = "parting.gave-up-event", GaveUpEventOpen, GaveUpEventWrite;
         /// An end that is not among the events.

@@ -68,6 +68,8 @@ pub struct State {
     pub due_boot_us: Option<u64>,
     /// What else a job waits for that is not started yet, in words: `after db-3f9c@ready`, `in build`.
     pub waits_for: Option<String>,
+    /// Why a job that runs is unhealthy; none: it is not, or nothing says when it would be.
+    pub unhealthy: Option<String>,
 }
 
 impl State {
@@ -77,6 +79,7 @@ impl State {
         for (holds, word) in [
             (self.has_run_out_of_memory() && !self.is_oom(), "a process ran out of memory"),
             (self.gave_up.is_some(), "gave up"),
+            (self.unhealthy.is_some(), "unhealthy"),
             (self.is_lingering(), "lingering"),
             (self.is_orphaned(), "orphaned"),
             (self.is_elsewhere(), "elsewhere"),
@@ -291,6 +294,7 @@ impl Job {
             None => Status::Starting,
         };
         let mut state = self.state_of(status, meta, None);
+        state.unhealthy = self.unhealthy().filter(|_| status == Status::Running);
         if status == Status::Queued {
             let due_boot_us = spec.rerun.as_ref().map(|rerun| rerun.due_boot_us);
             // A job whose time has come may still wait for its turn.
@@ -327,6 +331,7 @@ impl Job {
             gave_up,
             due_boot_us: None,
             waits_for: None,
+            unhealthy: None,
         }
     }
 

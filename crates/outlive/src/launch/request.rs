@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use outlive_core::after::After;
 use outlive_core::containment::{Level, Survivors};
+use outlive_core::health::HealthThen;
 use outlive_core::id::{JobId, QueueName, SessionName};
 use outlive_core::job_option_setters;
 use outlive_core::label::{self, LabelError, Labels, OwnLabel};
@@ -202,6 +203,9 @@ pub enum RequestError {
     /// An address with TLS, which readiness checks do not speak.
     #[error("{0:?} cannot be asked: only http:// can; look at the port of a server that speaks TLS")]
     Encrypted(String),
+    /// Something about health, and no condition.
+    #[error("there is nothing by which it would count as healthy")]
+    NothingHealthy,
     /// No readiness condition.
     #[error("there is nothing by which it would count as ready")]
     NothingReady,
@@ -371,7 +375,12 @@ impl Request {
 
 /// Validates options.
 fn check(options: &JobOptions) -> Result<(), RequestError> {
-    let JobOptions { name, group, ready, completion, .. } = options;
+    let JobOptions { name, group, ready, health, completion, .. } = options;
+    crate::wait::health::check(health)?;
+    let lines = [&ready.command, &health.command];
+    if lines.into_iter().flatten().any(|line| line.0.contains(&0)) {
+        return Err(RequestError::Nul("the line of a check"));
+    }
     if name.as_ref().is_some_and(|name| !is_showable(name)) {
         return Err(RequestError::Name);
     }

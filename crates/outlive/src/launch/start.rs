@@ -149,7 +149,7 @@ impl Store {
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
         self.keeper.make_spare();
         let job = prepared.job;
-        if job.spec().ready().is_some() {
+        if job.spec().ready().is_some() || job.spec().options.health.is_checked() {
             self.start_prober(&job);
         }
         // A failed collection is not the caller's failure.
