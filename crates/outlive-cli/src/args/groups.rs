@@ -10,7 +10,7 @@ use crate::render::{width, wrapped};
 /// Each verb that is shown, under the heading of what it is for.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Start and see jobs", &["run", "list", "top", "open", "show", "logs", "wait", "watch"]),
-    ("Change jobs", &["kill", "restart", "pause", "resume", "clear", "remove"]),
+    ("Change jobs", &["kill", "restart", "pause", "resume", "clear", "remove", "queue"]),
     ("Input and terminals", &["send", "attach", "screen", "resize", "play", "export"]),
     ("Projects", &["up", "down", "status", "why"]),
     ("Agents and programs", &["mcp", "setup", "wake", "serve", "token"]),

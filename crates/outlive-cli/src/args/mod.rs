@@ -7,6 +7,7 @@ mod groups;
 mod looking;
 mod options;
 mod project;
+mod queue;
 mod run;
 mod serving;
 mod sessions;
@@ -24,6 +25,7 @@ pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Res
 pub(crate) use self::groups::{grouped, help_columns};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
+pub(crate) use self::queue::Queue;
 pub(crate) use self::run::Run;
 pub(crate) use self::serving::{Open, Serve, Token};
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
@@ -117,6 +119,8 @@ pub(crate) enum Verb {
     Down(Down),
     Status(Status),
     Why(Why),
+    #[command(subcommand)]
+    Queue(Queue),
     Events(Events),
     Open(Open),
     Serve(Serve),

@@ -187,6 +187,14 @@ impl<'a> Line<'a> {
             ("name", "NAME") if matches!(self.verbs[..], ["session", "show" | "close"]) => {
                 self.store().map(|store| sessions(&store)).unwrap_or_default()
             }
+            ("queue" | "queues", _) => {
+                let queues = self.store().and_then(|store| store.list_queues().ok()).unwrap_or_default();
+                let described = |queue: &outlive::QueueObject| {
+                    let help = format!("{} running, {} queued", queue.running.len(), queue.queued.len());
+                    (queue.queue.to_string(), help)
+                };
+                queues.iter().map(described).collect()
+            }
             ("group", _) => counted(&self.jobs(), |job| job.spec().options.group.iter().cloned().collect()),
             ("label", _) => counted(&self.jobs(), |job| {
                 job.spec().labels.iter().flatten().map(|(name, value)| format!("{name}={value}")).collect()

@@ -26,6 +26,7 @@ mod pause;
 mod play;
 mod probe;
 mod project;
+mod queue;
 mod remove;
 mod resize;
 mod restart;
@@ -204,6 +205,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Up(up) => project::up::run(&context, &up),
         Verb::Down(down) => project::down::run(&context, &down),
         Verb::Status(status) => project::status::run(&context, &status),
+        Verb::Queue(queue) => queue::run(&context, queue),
         Verb::Why(why) => project::why::run(&context, &why),
         Verb::Converge(converge) => project::converge::run(&context, &converge),
         Verb::Open(open) => open::run(&context, &open),

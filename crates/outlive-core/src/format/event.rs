@@ -23,6 +23,10 @@ words! {
         Started = "started",
         /// All conditions hold under which it counts as ready.
         Ready = "ready",
+        /// The check of its health has failed too often.
+        Unhealthy = "unhealthy",
+        /// It holds again.
+        Healthy = "healthy",
         /// It printed more than its cap, and the oldest output was dropped.
         OutputFlood = "output_flood",
         /// A limit is nearly reached.
@@ -160,7 +164,8 @@ impl Event {
             Kind::Lost => Kind::Exited,
             kind => kind,
         };
-        let at = (event == Kind::AwaitsInput).then_some(self.at);
+        let recurs = matches!(event, Kind::AwaitsInput | Kind::Unhealthy | Kind::Healthy);
+        let at = recurs.then_some(self.at);
         let line = self.line.map(|number| (number, self.reader.clone()));
         Some(Fact { nonce: self.nonce, event, limit: self.limit.clone(), at, line })
     }

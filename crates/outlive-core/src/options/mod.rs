@@ -16,9 +16,11 @@ pub use field::Field;
 pub(crate) use field::fields;
 
 use declare::RUN;
-use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
+use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, PortOrAny, Size, Whole};
 
 use crate::containment::{Level, Survivors};
+use crate::health::HealthThen;
+use crate::id::QueueName;
 use crate::restart::RestartWhen;
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
@@ -65,6 +67,9 @@ job_options! {
         /// Tell the reader that starts it of each line of its output that matches this regular expression, at most six times a minute
         watch: Maybe<String> as watch = None, "PATTERN", RUN.show().mcp("watch", "Regex; be told of lines that match");
 
+        /// Let it wait for its turn in this queue, of whose jobs only so many run at once: `outlive queue parallel`
+        queue: OrOff<QueueName> as queue = None, "NAME", RUN.config();
+
         /// How long it may live: forever, session, or until=TIME
         lifetime: Lifetime as lifetime = Lifetime::Forever, "CHOICE", RUN.show();
     }
@@ -91,16 +96,40 @@ job_options! {
         ready_on: Maybe<String> as on, "PATTERN",
             RUN.under("Readiness").mcp("ready_on", "Regex of the line that says it is ready");
 
-        /// It is ready when one of its processes listens on this TCP port
-        ready_port: Maybe<Whole<u16, 1, 65_535>> as port, "PORT",
+        /// It is ready when one of its processes listens on this TCP port; `any` for whichever
+        ready_port: Maybe<PortOrAny> as port, "PORT",
             RUN.under("Readiness").mcp("ready_port", "It is ready when it listens there");
 
         /// It is ready when this address answers with a status below 400
         ready_http: Maybe<String> as http, "URL",
             RUN.under("Readiness").mcp("ready_url", "It is ready when this answers");
 
+        /// It is ready when this line exits with 0; a shell runs it in the job's directory until it does
+        ready_command: Maybe<Line> as command, "LINE", RUN.under("Readiness");
+
         /// Give up on readiness after this time; without it, at its end
         ready_timeout: Maybe<Millis> as timeout_ms, "DURATION", RUN.under("Readiness");
+    }
+
+    /// Whether a job goes on working: all conditions that are set here hold, from when it is ready, else from its start.
+    pub struct Health in health as "health" {
+        /// It is healthy while one of its processes listens on this TCP port
+        health_port: Maybe<Whole<u16, 1, 65_535>> as port, "PORT", RUN.under("Health");
+
+        /// It is healthy while this address answers with a status below 400
+        health_http: Maybe<String> as http, "URL", RUN.under("Health");
+
+        /// It is healthy while this line exits with 0; a shell runs it in the job's directory
+        health_command: Maybe<Line> as command, "LINE", RUN.under("Health");
+
+        /// Check its health so often; without it 10s
+        health_interval: Maybe<Deadline> as interval_ms, "DURATION", RUN.under("Health");
+
+        /// It is unhealthy after so many failures in a row; without it 3
+        health_failures: Maybe<Whole<u64, 1, 1000>> as failures, "COUNT", RUN.under("Health");
+
+        /// When it is unhealthy: tell it as an event, or restart it, as often as --restart-tries allows
+        health_then: HealthThen as then, "event|restart", RUN.under("Health");
     }
 
     /// Whether another run follows when the job has ended by itself.

@@ -122,7 +122,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 /// Answers with a job that runs already, in place of another; one that is not ready yet is waited for.
 fn reuse(call: &mut Call<'_>, job: Job, wait: Duration) -> Result<Reply, Failure> {
-    if job.spec().can_be_ready() && job.ready_record().is_none() {
+    if job.spec().can_be_ready() && job.ready_now(&job.state(call.store)).is_none() {
         jobs::wait_for_start(call, &job, wait).ok();
     }
     let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
