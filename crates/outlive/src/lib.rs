@@ -97,8 +97,8 @@ pub use session::seat::{Seat, Seats};
 pub use session::task::Task;
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::config::{
-    Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules, StoreRules,
-    WebhookRules,
+    Config, ConfigError, HostRules, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules,
+    StoreRules, WebhookRules,
 };
 pub use store::doctor::{Examination, Finding};
 pub use store::limits::LimitError;

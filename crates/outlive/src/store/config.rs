@@ -1,5 +1,6 @@
 //! `config.toml`: limits, defaults and retention.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,19 @@ pub struct Config {
     pub mcp: McpRules,
     /// How the store is written.
     pub store: StoreRules,
+    /// Other machines, by name.
+    pub hosts: BTreeMap<String, HostRules>,
+}
+
+/// Another machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRules {
+    /// Where it is: `ssh://…`, `unix://…` or `http://…`.
+    pub address: String,
+    /// outlive is copied there if it is not there.
+    pub copies: bool,
+    /// The file with the token for `http://…`.
+    pub token_file: Option<PathBuf>,
 }
 
 /// How the store is written.
@@ -167,6 +181,7 @@ impl Default for Config {
             },
             mcp: McpRules::default(),
             store: StoreRules::default(),
+            hosts: BTreeMap::new(),
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -198,6 +213,15 @@ struct File {
     webhook: FileWebhook,
     mcp: FileMcp,
     store: FileStore,
+    hosts: BTreeMap<String, FileHost>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileHost {
+    address: String,
+    copy: Option<bool>,
+    token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -300,6 +324,16 @@ impl Config {
         set(&mut config.mcp.longest_wait, "mcp.longest_wait", file.mcp.longest_wait, longest_wait)?;
         set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
+        for (name, host) in file.hosts {
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            if !is_name || name.is_empty() || matches!(name.as_str(), "all" | "local") {
+                return Err(format!(
+                    "hosts.{name}: a name has letters, digits, `.`, `_` and `-`, and is not all or local"
+                ));
+            }
+            let FileHost { address, copy, token_file } = host;
+            config.hosts.insert(name, HostRules { address, copies: copy.unwrap_or(true), token_file });
+        }
         config.limits.bytes = config.enough_bytes();
         set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;
         Ok(config)
@@ -390,6 +424,9 @@ mod tests {
             ("[mcp]\nenv = \"all\"", "mcp.env"),
             ("[mcp]\nlongest_wait = \"soon\"", "mcp.longest_wait"),
             ("[store]\nsync = \"never\"", "store.sync"),
+            ("[hosts.\"a/b\"]\naddress = \"ssh://a\"", "hosts.a/b"),
+            ("[hosts.all]\naddress = \"ssh://a\"", "hosts.all"),
+            ("[hosts.a]\ncopy = false", "address"),
             ("limits = 3", "limits"),
         ] {
             let message = Config::parse(text).unwrap_err();
