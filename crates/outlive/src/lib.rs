@@ -102,8 +102,8 @@ pub use session::seat::{Seat, Seats};
 pub use session::task::Task;
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::config::{
-    Config, ConfigError, JobDefaults, JobEnvironment, Limits, McpRules, QueueRules, Retention, SessionRules,
-    StoreRules, WebhookRules,
+    Config, ConfigError, HostRules, JobDefaults, JobEnvironment, Limits, McpRules, QueueRules, Retention,
+    SessionRules, StoreRules, WebhookRules,
 };
 pub use store::doctor::{Examination, Finding};
 pub use store::limits::LimitError;

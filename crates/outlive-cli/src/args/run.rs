@@ -29,6 +29,10 @@ pub(crate) struct Run {
     #[arg(skip)]
     pub(crate) is_program: bool,
 
+    /// Start it on this machine, a name from `[hosts]` of config.toml; the id is then HOST/ID
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Option<String>,
+
     /// The directory to start in
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,

@@ -4,7 +4,9 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{EventObject, Events, Numbered, OrNewer, SessionName, Timestamp, WatchedOutput, signal_name};
+use outlive::{
+    EventObject, Events, Numbered, OrNewer, SessionName, Stream, Timestamp, WatchedOutput, signal_name,
+};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
@@ -15,6 +17,7 @@ use crate::commands::Context;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::local_time;
 use crate::render::{note, one_line, print};
+use crate::served;
 
 /// How often to look where the kernel cannot tell of all sessions, or of new ones.
 const EVERY: Duration = Duration::from_secs(1);
@@ -68,7 +71,8 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
         };
         for session in sessions {
             if !readings.iter().any(|reading| reading.session == session) {
-                let events = context.store.events(&session, arguments.since.unwrap_or(0));
+                let place = served::place(Stream::Stdout, session.as_str());
+                let events = context.store.events(&session, place.or(arguments.since).unwrap_or(0));
                 // Watching begins before the first look, so that nothing is missed between the two.
                 let watch = arguments.follow.then(|| events.watch());
                 readings.push(Reading { session, events, watch });
@@ -94,6 +98,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 (latest, reading.session.clone(), numbered)
             }));
         }
+        let is_new = !unread.is_empty();
         // Sessions have no common order but time. The sort is stable, so each keeps its own.
         unread.sort_by_key(|(latest, ..)| *latest);
         for (_, session, numbered) in &unread {
@@ -101,6 +106,10 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
         }
         if !arguments.follow {
             return Ok(ExitCode::SUCCESS);
+        }
+        if is_new {
+            let places = readings.iter().map(|reading| (reading.session.as_str(), reading.events.position()));
+            served::mark(Stream::Stdout, places);
         }
         wait(&readings, &watched, context.session.is_none()).map_err(failed)?;
         if interrupted() {

@@ -32,6 +32,7 @@ mod resize;
 mod restart;
 mod resume;
 mod rows;
+mod rpc;
 mod run;
 mod screen;
 mod send;
@@ -168,6 +169,9 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
     if let Some(Verb::Serve(serve)) = arguments.verb {
         return serve::run(store, &serve, arguments.common.json);
     }
+    if let Some(Verb::Rpc) = arguments.verb {
+        return rpc::run(store);
+    }
     if let Some(Verb::Top(top)) = arguments.verb {
         return top::run(store, top, arguments.common.session);
     }
@@ -222,6 +226,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
         | Verb::Serve(_)
+        | Verb::Rpc
         | Verb::Top(_)
         | Verb::Complete(_)
         | Verb::Completions { .. }

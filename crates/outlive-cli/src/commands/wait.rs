@@ -19,9 +19,13 @@ use crate::commands::run::own_code;
 use crate::failure::{Failure, INTERRUPTED, UNSUCCESSFUL};
 use crate::progress::meanwhile;
 use crate::render::{ending, note, one_line, print, print_json};
+use crate::served;
 
 /// How much of the output's end comes with the answer.
 const TAIL_BYTES: usize = 2000;
+
+/// A look.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// The answer for scripts.
 #[derive(Serialize)]
@@ -72,7 +76,8 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
         events: arguments
             .event
             .then(|| EventScope { session: context.session.clone(), since: arguments.since }),
-        limit: arguments.timeout,
+        // A caller elsewhere that lost its connection has waited already; the answer that came meanwhile is for it.
+        limit: arguments.timeout.map(|limit| limit.saturating_sub(served::elapsed()).max(LEAST)),
         stop: interrupt_fd(),
     };
     let is_at = || still_waiting(context, &jobs);

@@ -108,7 +108,7 @@ codes! {
     TooOld       FAILED       501 "too_old"       "its keeper is of an earlier version, which does not know this request"
     Version      FAILED       501 "version"       "its keeper speaks no version of the control protocol that this program does"
     Elsewhere    FAILED       409 "elsewhere"     "it belongs to another host or pid namespace"
-    Unreachable  FAILED       502 "unreachable"   "its keeper does not answer"
+    Unreachable  FAILED       502 "unreachable"   "its keeper does not answer; `--host`: the other machine does not"
     Unauthorized FAILED       401 "unauthorized"  "over HTTP: no token came with the request, or one that is not valid"
     Forbidden    FAILED       403 "forbidden"     "over HTTP: the token does not allow it, or another site asks"
     Setup        FAILED       500 "setup"         "`setup`: the settings of a client cannot be changed"

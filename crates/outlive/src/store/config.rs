@@ -38,6 +38,8 @@ pub struct Config {
     pub store: StoreRules,
     /// Queues, by name.
     pub queues: BTreeMap<QueueName, QueueRules>,
+    /// Other machines, by name.
+    pub hosts: BTreeMap<String, HostRules>,
 }
 
 /// How a queue is set.
@@ -45,6 +47,17 @@ pub struct Config {
 pub struct QueueRules {
     /// How many of its jobs run at once.
     pub parallel: u32,
+}
+
+/// Another machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRules {
+    /// Where it is: `ssh://…`, `unix://…` or `http://…`.
+    pub address: String,
+    /// outlive is copied there if it is not there.
+    pub copies: bool,
+    /// The file with the token for `http://…`.
+    pub token_file: Option<PathBuf>,
 }
 
 /// How the store is written.
@@ -184,6 +197,7 @@ impl Default for Config {
             mcp: McpRules::default(),
             store: StoreRules::default(),
             queues: BTreeMap::new(),
+            hosts: BTreeMap::new(),
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -216,12 +230,21 @@ struct File {
     mcp: FileMcp,
     store: FileStore,
     queue: BTreeMap<String, FileQueue>,
+    hosts: BTreeMap<String, FileHost>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileQueue {
     parallel: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileHost {
+    address: String,
+    copy: Option<bool>,
+    token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -330,6 +353,16 @@ impl Config {
         set(&mut config.mcp.longest_wait, "mcp.longest_wait", file.mcp.longest_wait, longest_wait)?;
         set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
+        for (name, host) in file.hosts {
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            if !is_name || name.is_empty() || matches!(name.as_str(), "all" | "local") {
+                return Err(format!(
+                    "hosts.{name}: a name has letters, digits, `.`, `_` and `-`, and is not all or local"
+                ));
+            }
+            let FileHost { address, copy, token_file } = host;
+            config.hosts.insert(name, HostRules { address, copies: copy.unwrap_or(true), token_file });
+        }
         config.limits.bytes = config.enough_bytes();
         set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;
         Ok(config)
@@ -430,6 +463,9 @@ mod tests {
             ("[mcp]\nenv = \"all\"", "mcp.env"),
             ("[mcp]\nlongest_wait = \"soon\"", "mcp.longest_wait"),
             ("[store]\nsync = \"never\"", "store.sync"),
+            ("[hosts.\"a/b\"]\naddress = \"ssh://a\"", "hosts.a/b"),
+            ("[hosts.all]\naddress = \"ssh://a\"", "hosts.all"),
+            ("[hosts.a]\ncopy = false", "address"),
             ("limits = 3", "limits"),
             ("[queue.build]\nparallel = 0", "queue.build.parallel"),
             ("[queue.build]\nparalel = 2", "paralel"),
