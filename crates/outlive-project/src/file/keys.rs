@@ -70,10 +70,13 @@ const OWN: &[Key] = &[
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
 pub(crate) const NOT_YET: &[&str] = &["watch", "schedule", "profile", "stdin_from"];
 
+/// Options that are no keys: the name of a job is that of its table, and lines are watched for by the agent that asks for them.
+const NO_KEYS: [&str; 2] = ["name", "watch"];
+
 /// Lists the keys of a job.
 pub(crate) fn of_job() -> impl Iterator<Item = Key> {
-    // The name of a job is that of its table.
-    let options = OPTIONS.iter().filter(|option| option.name != "name" && table_of(option).is_none());
+    let options =
+        OPTIONS.iter().filter(|option| !NO_KEYS.contains(&option.name) && table_of(option).is_none());
     let options =
         options.map(|option| Key { name: option.name, form: Form::Option(option), about: option.about });
     OWN.iter().copied().chain(options)
@@ -117,7 +120,7 @@ mod tests {
             + of_table("limits").count()
             + of_table("restart").count()
             + of_table("health").count();
-        assert_eq!(offered + in_tables + 1, OPTIONS.len());
+        assert_eq!(offered + in_tables + NO_KEYS.len(), OPTIONS.len());
         let ready: Vec<&str> = of_table("ready").map(|key| key.name).collect();
         assert_eq!(ready, ["line", "port", "http", "command", "timeout"]);
         let restart: Vec<&str> = of_table("restart").map(|key| key.name).collect();
