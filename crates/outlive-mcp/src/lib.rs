@@ -6,7 +6,6 @@
 mod arguments;
 mod environment;
 mod jobs;
-mod long_line;
 mod notices;
 mod profiles;
 mod reading;

@@ -3,6 +3,8 @@
 //! A thread reads and a thread writes, so that any kind of file works. A line that is no message is answered with an error, and the
 //! connection goes on. Unanswered requests are bounded: at the bound the thread stops reading, and the client blocks.
 
+mod long_line;
+
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +18,7 @@ use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::long_line::IdScanner;
+use self::long_line::IdScanner;
 use crate::reply::After;
 
 /// The longest line in bytes, as in other servers.
