@@ -304,8 +304,8 @@ fn a_project_is_brought_up_explained_and_ended() {
     until("db runs", || server.get(&path).ok()["jobs"][0]["job"]["status"] == "running");
     let status = server.get(&path).ok();
     assert_eq!((status["jobs"][1]["name"].as_str(), status["jobs"][1]["job"].is_null()), (Some("web"), true));
-    let why = server.get(&format!("{path}/why/web")).ok();
-    assert!(why.to_string().contains("db"), "{why}");
+    // `up` goes on by itself, and says a moment later what it waits for.
+    until("why tells", || server.get(&format!("{path}/why/web")).ok().to_string().contains("db"));
     server.get(&format!("{path}/why/nobody")).refused(404, "not_found");
     server.get("/v1/projects/nobody").refused(404, "not_found");
     let ended = server.post(&format!("{path}/down"), json!({})).ok();
