@@ -136,6 +136,7 @@ fn survivors_are_named() {
     let home = Home::new();
     let job = home.start_line("setsid sleep 306 & echo gone");
     assert_eq!(home.wait(&job)["lingering"], true);
+    until("it sleeps", || process(&home.show(&job), "sleep 306").is_some());
     let shown = home.show(&job);
     let left = process(&shown, "sleep 306").unwrap_or_else(|| panic!("{shown}"));
     assert_eq!(shown["processes"].as_array().unwrap().len(), 1);
