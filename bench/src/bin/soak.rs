@@ -49,8 +49,8 @@ const OWN_GROWTH_KIB: i64 = 32 << 10;
 /// Exit statuses that a start may have: started, refused by the disk, or by a limit.
 const RUN_CODES: [i32; 3] = [0, 1, 5];
 
-/// Exit statuses of a request that comes too late or too early; see `docs/reference/exit-status.md`.
-const OTHER_CODES: [i32; 5] = [0, 1, 3, 4, 5];
+/// Exit statuses of a request that comes too late or too early, and of a wait for a job that failed; see `docs/reference/exit-status.md`.
+const OTHER_CODES: [i32; 6] = [0, 1, 3, 4, 5, 7];
 
 fn main() -> ExitCode {
     conclude(run)
