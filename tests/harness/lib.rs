@@ -8,6 +8,7 @@
 mod cgroups;
 pub mod counts;
 mod disk;
+mod host;
 mod mcp;
 mod proofs;
 mod random;
@@ -28,6 +29,7 @@ use serde_json::Value;
 
 pub use cgroups::cgroups;
 pub use disk::{FragileDisk, SmallDisk};
+pub use host::{HostServer, is_over_host};
 pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use outlive_test_pattern as pattern;
 pub use proofs::{dialogue_names, shown};
@@ -48,6 +50,8 @@ pub struct Home {
     user: User,
     /// Where this home's user finds our programs.
     binaries: PathBuf,
+    /// With `OUTLIVE_TEST_HOST=1`: what its verbs are called through.
+    server: HostServer,
 }
 
 /// The result of a command.
@@ -84,7 +88,7 @@ impl Home {
         let path = dir.path().canonicalize().unwrap();
         user.give(&path);
         let binaries = user.binaries(&path);
-        Self { dir: Some(dir), path, user, binaries }
+        Self { dir: Some(dir), path, user, binaries, server: HostServer::default() }
     }
 
     /// Returns its user.
@@ -164,7 +168,13 @@ impl Home {
     /// Runs `outlive` to its end.
     #[must_use = "a test that does not look proves nothing"]
     pub fn run<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>) -> Done {
-        finish(self.outlive(arguments), b"")
+        self.finish(self.outlive(arguments), b"")
+    }
+
+    /// Runs a command of this home to its end; with `OUTLIVE_TEST_HOST=1` through a server, where that can be.
+    fn finish(&self, mut command: Command, input: &[u8]) -> Done {
+        self.server.address(self, &mut command);
+        finish(command, input)
     }
 
     /// Runs `outlive` with this on its standard input.
@@ -174,14 +184,14 @@ impl Home {
         arguments: impl IntoIterator<Item = T>,
         input: &[u8],
     ) -> Done {
-        finish(self.outlive(arguments), input)
+        self.finish(self.outlive(arguments), input)
     }
 
     /// Runs `outlive --json`, which must succeed, and returns what it printed.
     pub fn json<T: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = T>) -> Value {
         let mut command = self.outlive(["--json"]);
         command.args(arguments);
-        finish(command, b"").ok().json()
+        self.finish(command, b"").ok().json()
     }
 
     /// Starts a program as it is and returns the job's id.
@@ -193,7 +203,7 @@ impl Home {
     pub fn start_with<T: AsRef<OsStr>>(&self, options: &[&str], argv: impl IntoIterator<Item = T>) -> String {
         let mut command = self.outlive(["run"]);
         command.args(options).arg("--").args(argv);
-        finish(command, b"").ok().text().trim_end().to_owned()
+        self.finish(command, b"").ok().text().trim_end().to_owned()
     }
 
     /// Starts a line for the shell and returns the job's id.
@@ -243,8 +253,8 @@ impl Home {
     }
 
     fn with_guards(&self) -> Vec<i32> {
-        let mine = std::process::id().cast_signed();
-        all_processes().into_iter().filter(|pid| *pid != mine && self.owns(*pid)).collect()
+        let mine = [Some(std::process::id().cast_signed()), self.server.pid()];
+        all_processes().into_iter().filter(|pid| !mine.contains(&Some(*pid)) && self.owns(*pid)).collect()
     }
 
     /// Returns the processes that are neither a keeper nor a guard. A guard that was let go is on its way out, and no longer to be told
@@ -291,6 +301,7 @@ impl Default for Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        self.server.stop();
         if self.store().join("version").exists() {
             self.end_jobs();
         }

@@ -10,6 +10,7 @@ pub(crate) use outlive::{Failure, chain};
 use outlive::Code;
 
 use crate::render::{for_stderr, one_line};
+use crate::served::addressed;
 
 /// Tells the user, and returns the exit status.
 pub(crate) fn report(failure: &Failure, is_json: bool) -> ExitCode {
@@ -18,7 +19,10 @@ pub(crate) fn report(failure: &Failure, is_json: bool) -> ExitCode {
         let json = serde_json::to_string(&BTreeMap::from([("error", failure.object())])).unwrap_or_default();
         writeln!(stderr, "{json}")
     } else {
-        let hint = failure.hint.as_ref().map(|hint| for_stderr(&format!("hint: {hint}"), "      ") + "\n");
+        let hint = failure
+            .hint
+            .as_ref()
+            .map(|hint| for_stderr(&format!("hint: {}", addressed(hint)), "      ") + "\n");
         // A fault in config.toml is drawn over several lines.
         let text = match failure.code {
             Code::Config => format!("outlive: {}", failure.text()),

@@ -8,7 +8,9 @@ mod other_words;
 mod progress;
 mod quick;
 mod reference;
+mod remote;
 mod render;
+mod served;
 
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
@@ -27,10 +29,17 @@ fn main() -> ExitCode {
         return outlive_keeper::run();
     }
     outlive_sys::signal::survive_file_limit();
-    let spare = starts_a_job().then(|| SpareKeeper::start(true)).flatten();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
     let wants_json =
-        std::env::args_os().take_while(|argument| argument != "--").any(|argument| argument == "--json");
-    let arguments = match parse() {
+        words.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
+    if words.get(1).is_some_and(|word| word == served::WORD) {
+        if let Err(failure) = served::accept(words.get(2).map(OsString::as_os_str)) {
+            return report(&failure, wants_json);
+        }
+        words.drain(1..3);
+    }
+    let spare = starts_a_job(&words).then(|| SpareKeeper::start(true)).flatten();
+    let mut arguments = match parse(&words) {
         Ok(arguments) => arguments,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             // A closed pipe (`outlive --help | head -1`) is no failure.
@@ -40,15 +49,20 @@ fn main() -> ExitCode {
         Err(error) => return report(&misused(&error), wants_json),
     };
     let is_json = arguments.common.json;
-    match commands::run(arguments, spare) {
+    let done = match remote::host(&mut arguments) {
+        Ok(Some(host)) => remote::run(&host, &arguments, &words),
+        Ok(None) => served::admit(&mut arguments).and_then(|()| commands::run(arguments, spare)),
+        Err(failure) => Err(failure),
+    };
+    match done {
         Ok(code) => code,
         Err(failure) => report(&failure, is_json),
     }
 }
 
 /// Reads the command line.
-fn parse() -> Result<Arguments, clap::Error> {
-    quick::read(std::env::args_os()).map_or_else(|| parse_declared(std::env::args_os().collect()), Ok)
+fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
+    quick::read(words.iter().cloned()).map_or_else(|| parse_declared(words.to_vec()), Ok)
 }
 
 /// Reads the words of a command line by the declarations. The options that follow a line for the shell are read as if they stood
@@ -112,10 +126,11 @@ fn declare<A: Args>(
 
 /// Tells, before the command line is parsed, whether it starts a job: a keeper can then be executed meanwhile. A wrong guess
 /// costs a process that ends at once.
-fn starts_a_job() -> bool {
-    let mut arguments = std::env::args_os().skip(1).skip_while(|argument| argument == "--json");
+fn starts_a_job(words: &[OsString]) -> bool {
+    let mut arguments = words.iter().skip(1).skip_while(|argument| *argument == "--json");
     arguments.next().is_some_and(|verb| verb == "run")
-        && arguments.next().is_some_and(|argument| argument != "--help")
+        && arguments.next().is_some_and(|argument| argument != "--help" && argument != "--on")
+        && std::env::var_os(remote::HOST).is_none()
 }
 
 /// Returns the verb of the command line.

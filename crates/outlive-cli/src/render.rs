@@ -38,7 +38,7 @@ pub(crate) fn give_up(error: &io::Error) -> ! {
 pub(crate) fn note(text: &str) {
     let mut stderr = io::stderr().lock();
     // With standard error closed the note is lost.
-    writeln!(stderr, "{}", for_stderr(text, "  ")).ok();
+    writeln!(stderr, "{}", for_stderr(&crate::served::addressed(text), "  ")).ok();
 }
 
 /// Breaks a line between words where standard error is a terminal that it does not fit; `indent` begins the next lines.

@@ -5,13 +5,17 @@
 
 mod access;
 mod api;
+mod command;
 mod extract;
 mod page;
 mod problem;
+mod projects;
+mod rpc;
 mod server;
 mod work;
 
 pub use access::scope::Scope;
 pub use access::tokens::{Token, TokenError, TokenObject, Tokens};
 pub use api::openapi;
+pub use rpc::serve_pipes;
 pub use server::{Address, Options, Running, ServeError, running, serve};

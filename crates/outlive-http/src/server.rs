@@ -218,26 +218,8 @@ pub fn serve(
             Some(running)
         }
     };
-    let (router, openapi) = api::router();
-    let shared = Arc::new(State {
-        store: Arc::new(store),
-        tokens,
-        needs: Needs::of(&openapi),
-        failures: Failures::default(),
-        pools: Pools::default(),
-        hub: Hub::default(),
-        port: running.as_ref().map(|running| running.address.port()),
-        openapi,
-        connections: AtomicUsize::new(0),
-        quiet: Notify::new(),
-    });
-    let router = api::layered(router, &shared);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(QUICK + WAITS)
-        .thread_keep_alive(Duration::from_secs(2))
-        .thread_stack_size(1 << 20)
-        .build()?;
+    let port = running.as_ref().map(|running| running.address.port());
+    let (router, shared, runtime) = prepare(store, tokens, port)?;
     let socket = dir.join("socket");
     let has_socket = unix.is_some();
     let served = runtime.block_on(async {
@@ -260,8 +242,37 @@ pub fn serve(
     Ok(served?)
 }
 
+/// Makes what every request needs: the routes, what they share, and the runtime.
+pub(crate) fn prepare(
+    store: Store,
+    tokens: Tokens,
+    port: Option<u16>,
+) -> io::Result<(Router, Shared, tokio::runtime::Runtime)> {
+    let (router, openapi) = api::router();
+    let shared = Arc::new(State {
+        store: Arc::new(store),
+        tokens,
+        needs: Needs::of(&openapi),
+        failures: Failures::default(),
+        pools: Pools::default(),
+        hub: Hub::default(),
+        port,
+        openapi,
+        connections: AtomicUsize::new(0),
+        quiet: Notify::new(),
+    });
+    let router = api::layered(router, &shared);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(QUICK + WAITS)
+        .thread_keep_alive(Duration::from_secs(2))
+        .thread_stack_size(1 << 20)
+        .build()?;
+    Ok((router, shared, runtime))
+}
+
 /// Waits for a signal, or until no connection was open for long enough.
-async fn until_over(shared: &Shared, idle: Option<Duration>) -> io::Result<()> {
+pub(crate) async fn until_over(shared: &Shared, idle: Option<Duration>) -> io::Result<()> {
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     loop {
         let quiet = shared.quiet.notified();
@@ -371,7 +382,8 @@ impl Drop for Open {
     }
 }
 
-async fn connection(
+/// Serves one connection.
+pub(crate) async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     shared: Shared,

@@ -15,6 +15,7 @@ pub mod durable;
 pub mod exit;
 pub mod fault;
 pub mod features;
+pub mod fifo_lock;
 pub mod figures;
 pub mod identity;
 pub mod inherited;

@@ -56,6 +56,8 @@ const MASK_BYTES: usize = size_of::<u64>();
 pub struct Signal(i32);
 
 impl Signal {
+    /// Ctrl-C.
+    pub const INT: Self = Self(libc::SIGINT);
     /// Asks a process to end.
     pub const TERM: Self = Self(libc::SIGTERM);
     /// Ends a process.

@@ -103,3 +103,13 @@ pub fn make_usable(terminal: impl AsFd) -> io::Result<()> {
     );
     Ok(tcsetattr(&terminal, OptionalActions::Now, &settings)?)
 }
+
+/// Begins a session of this process's own whose terminal this is: its keys become signals, and so does its end.
+///
+/// # Errors
+///
+/// If it is no terminal, or that of another session; or this process leads a group.
+pub fn take(terminal: impl AsFd) -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(rustix::process::ioctl_tiocsctty(terminal)?)
+}

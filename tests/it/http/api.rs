@@ -231,3 +231,84 @@ fn metrics_count_jobs_and_what_whole_trees_use() {
     until("the tree is counted", || figure("outlive_live_processes{session=\"default\"}") >= 3.0);
     assert!(figure("outlive_live_memory_bytes{session=\"default\"}") > 0.0);
 }
+
+#[test]
+fn sessions_are_made_shown_closed_and_given_jobs() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let made = server.post("/v1/sessions", json!({ "name": "shop", "cwd": "/", "env": { "PORT": "3000" } }));
+    assert_eq!(made.status, 201);
+    assert_eq!(made.ok()["env"]["PORT"], "***");
+    server.post("/v1/sessions", json!({ "name": "shop" })).refused(409, "exists");
+    server.post("/v1/sessions", json!({ "name": "x", "cwd": "not/absolute" })).refused(400, "usage");
+    server.post("/v1/sessions", json!({ "name": "a b" })).refused(400, "usage");
+    let job = server.run("exec sleep 300");
+    server.post(&format!("/v1/jobs/{job}/transfer"), json!({ "to": "shop" })).ok();
+    assert_eq!(home.show(&job)["session"], "shop");
+    let shown = server.get("/v1/sessions/shop").ok();
+    assert_eq!((shown["live"].as_u64(), shown["live_jobs"][0].as_str()), (Some(1), Some(job.as_str())));
+    server.get("/v1/sessions/nobody").refused(404, "not_found");
+    server.post("/v1/sessions/shop/close", json!({})).refused(409, "live");
+    server.post("/v1/sessions/shop/close", json!({ "running": "perhaps" })).refused(400, "usage");
+    assert_eq!(server.post("/v1/sessions/shop/close", json!({ "running": "kill" })).ok()["state"], "closed");
+    assert_eq!(home.show(&job)["status"], "killed");
+    // Sessions are for `admin`, and a token of one session sees no other.
+    let drive = server.token("drives", &["--scope", "drive"]);
+    let body = r#"{"name": "x"}"#;
+    let json = "Content-Type: application/json";
+    server.tcp("POST", "/v1/sessions", &[&server.host(), &drive, json], body).refused(403, "forbidden");
+    let own = server.token("own", &["--scope", "admin", "--session", "default"]);
+    server.tcp("GET", "/v1/sessions/shop", &[&server.host(), &own], "").refused(403, "forbidden");
+    server
+        .tcp("POST", &format!("/v1/jobs/{job}/transfer"), &[&server.host(), &own, json], r#"{"to": "x"}"#)
+        .refused(403, "forbidden");
+}
+
+#[test]
+fn output_is_forgotten_and_endings_are_told_until_they_are_acknowledged() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let job = server.run("echo hi; while [ ! -e stop ]; do sleep 0.01; done");
+    home.wait_for_output(&job, "hi");
+    server.post(&format!("/v1/jobs/{job}/clear"), json!({})).ok();
+    assert_eq!(home.logs(&job), b"");
+    assert_eq!(server.get("/v1/inbox?reader=me").ok()["notices"], json!([]));
+    server.post(&format!("/v1/jobs/{job}/kill"), json!({})).ok();
+    // The server started it for the reader `default`.
+    let told = server.get("/v1/inbox").ok();
+    assert_eq!(told["notices"][0]["job"], job.as_str(), "{told}");
+    assert_eq!(server.get("/v1/inbox").ok(), told, "a look acknowledges nothing");
+    let said = server.post("/v1/inbox/acknowledge", json!({ "up_to": told["up_to"] })).ok();
+    assert_eq!(said["reader"], "default");
+    assert_eq!(server.get("/v1/inbox").ok()["notices"], json!([]));
+    assert_eq!(home.json(["inbox", "--peek"])["notices"], json!([]));
+    server.post("/v1/inbox/acknowledge", json!({})).refused(400, "usage");
+}
+
+#[test]
+fn a_project_is_brought_up_explained_and_ended() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    let dir = home.make_dir("shop");
+    let file = "[jobs.db]\nrun = \"echo up; exec sleep 300\"\n[jobs.web]\nrun = \"exec sleep 300\"\nafter = [\"db@succeeded\"]\n";
+    std::fs::write(dir.join("outlive.toml"), file).expect("written");
+    assert_eq!(server.get("/v1/projects").ok(), json!([]));
+    server.post("/v1/projects", json!({ "file": "shop" })).refused(400, "usage");
+    let brought = server.post("/v1/projects", json!({ "file": dir.display().to_string() }));
+    assert_eq!(brought.status, 202);
+    let brought = brought.json();
+    let session = brought["session"].as_str().expect("a session").to_owned();
+    assert_eq!(brought["wanted"], json!(["db", "web"]));
+    assert_eq!(server.get("/v1/projects").ok()[0]["session"], session.as_str());
+    let path = format!("/v1/projects/{session}");
+    until("db runs", || server.get(&path).ok()["jobs"][0]["job"]["status"] == "running");
+    let status = server.get(&path).ok();
+    assert_eq!((status["jobs"][1]["name"].as_str(), status["jobs"][1]["job"].is_null()), (Some("web"), true));
+    let why = server.get(&format!("{path}/why/web")).ok();
+    assert!(why.to_string().contains("db"), "{why}");
+    server.get(&format!("{path}/why/nobody")).refused(404, "not_found");
+    server.get("/v1/projects/nobody").refused(404, "not_found");
+    let ended = server.post(&format!("{path}/down"), json!({})).ok();
+    assert_eq!((ended[0]["name"].as_str(), ended[0]["is_ended"].as_bool()), (Some("db"), Some(true)));
+    assert_eq!(server.get("/v1/projects").ok(), json!([]));
+}

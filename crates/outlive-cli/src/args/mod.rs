@@ -7,6 +7,8 @@ mod groups;
 mod looking;
 mod options;
 mod project;
+mod queue;
+mod reach;
 mod run;
 mod serving;
 mod sessions;
@@ -19,17 +21,19 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
-pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
+pub(crate) use self::agents::{ClientChoice, Mcp, Setup, Wake};
 pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Restart, Send};
 pub(crate) use self::groups::{grouped, help_columns};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
+pub(crate) use self::queue::Queue;
+pub(crate) use self::reach::{Input, REACHED, Reach, Resumes, There};
 pub(crate) use self::run::Run;
 pub(crate) use self::serving::{Open, Serve, Token};
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe, Rows, Upgrade};
 pub(crate) use self::values::Timeout;
-pub(crate) use self::waiting::Wait;
+pub(crate) use self::waiting::{Wait, Watch};
 
 /// Background processes for AI agents and people.
 ///
@@ -69,6 +73,14 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "NAME", value_parser = SessionName::parse)]
     pub(crate) reader: Option<SessionName>,
 
+    /// Do it on another machine, or in another store: a name from `[hosts]` of config.toml, ssh://HOST, unix://PATH or
+    /// http://ADDR:PORT
+    ///
+    /// Without it, $OUTLIVE_HOST. A server is asked at a path or an address (`outlive serve`), with $OUTLIVE_TOKEN at an address; by
+    /// SSH nothing has to run or to be installed there. `list` takes `all`, and `local` is this machine.
+    #[arg(long, global = true, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+
     /// Act as the user that owns the store; for root
     ///
     /// Gives up root's rights before anything is read, with that user's groups, HOME, USER and LOGNAME. What is started and
@@ -95,6 +107,7 @@ pub(crate) enum Verb {
     Export(Export),
     Play(Play),
     Wait(Wait),
+    Watch(Watch),
     /// Forget what jobs have printed so far
     ///
     /// The jobs go on undisturbed; offsets and line numbers go on from where they are.
@@ -116,12 +129,15 @@ pub(crate) enum Verb {
     Down(Down),
     Status(Status),
     Why(Why),
+    #[command(subcommand)]
+    Queue(Queue),
     Events(Events),
     Open(Open),
     Serve(Serve),
     #[command(subcommand)]
     Token(Token),
     Mcp(Mcp),
+    Wake(Wake),
     #[command(subcommand)]
     Session(Session),
     Inbox(Inbox),
@@ -143,7 +159,7 @@ pub(crate) enum Verb {
     },
     /// Print help on a verb, or a guide
     #[command(
-        after_help = "Guides: agents, clients, configuration, containment, inbox, output-forms, projects, recovery, scripts, serve, sessions, \
+        after_help = "Guides: agents, clients, configuration, containment, hosts, inbox, output-forms, projects, recovery, scripts, serve, sessions, \
     terminals, waking-agents, whose-store."
     )]
     Help {
@@ -160,6 +176,9 @@ pub(crate) enum Verb {
     /// Tell a shell what may stand where the cursor is
     #[command(hide = true)]
     Complete(Complete),
+    /// Speak the API of `outlive serve` on standard input and output, for `--host ssh://…`
+    #[command(hide = true)]
+    Rpc,
     /// Print the version
     #[command(hide = true)]
     Version,

@@ -29,6 +29,10 @@ pub(crate) struct Run {
     #[arg(skip)]
     pub(crate) is_program: bool,
 
+    /// Start it on this machine, a name from `[hosts]` of config.toml; the id is then HOST/ID
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Option<String>,
+
     /// The directory to start in
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -51,6 +55,11 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     pub(crate) options: OptionArguments,
+
+    /// Start it when this job has ended, or with JOB@started, @ready, @completed or @succeeded when that holds of it; may be given
+    /// again
+    #[arg(long, value_name = "JOB")]
+    pub(crate) after: Vec<String>,
 
     /// Start it only if no live job of the session has its --name; print the id of that one if it was started in the same way
     #[arg(long, requires = "name")]

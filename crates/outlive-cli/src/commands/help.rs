@@ -11,12 +11,13 @@ use crate::failure::Failure;
 use crate::render::{is_coloured, print, table, width, wrapped};
 
 /// The guides that can be read here, each with its name.
-pub(super) const GUIDES: [(&str, &str); 16] = [
+pub(super) const GUIDES: [(&str, &str); 17] = [
     ("agents", include_str!("../../guide/agents/mcp.md")),
     ("clients", include_str!("../../guide/agents/others.md")),
     ("configuration", include_str!("../../guide/configuration.md")),
     ("containment", include_str!("../../guide/containment.md")),
     ("first-steps", include_str!("../../guide/first-steps.md")),
+    ("hosts", include_str!("../../guide/hosts.md")),
     ("inbox", include_str!("../../guide/inbox.md")),
     ("output-forms", include_str!("../../guide/output-forms.md")),
     ("projects", include_str!("../../guide/projects.md")),

@@ -20,6 +20,7 @@ use crate::render::{
     colour, counted, cut, is_coloured, note, one_line, port_list, print, print_json, table, usage_cells,
     width,
 };
+use crate::served;
 
 /// How many ended jobs are shown unless another number is given: what a person remembers.
 const LAST: usize = 10;
@@ -298,7 +299,8 @@ fn row(listed: &Listed, longest: usize, has_sessions: bool, has_directory: bool)
     let started = state.meta.as_ref().and_then(|meta| meta.started);
     let status = cut(&state.summary(), LONGEST_STATUS);
     let time = state.runtime_ms().map_or_else(unknown, format_duration);
-    let mut row = vec![spec.job.to_string(), status, started.map_or_else(unknown, ago), time];
+    let host = served::host_name().map(|host| format!("{host}/")).unwrap_or_default();
+    let mut row = vec![format!("{host}{}", spec.job), status, started.map_or_else(unknown, ago), time];
     if has_sessions {
         row.push(job.session().to_string());
     }

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Code, Ensured, Followed, Follower, Job, JobChoices, JobObject, Kill, Output, Piece,
-    Request, Sizing, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
+    After, AutoBackground, Code, Ensured, Followed, Follower, Job, JobChoices, JobObject, Kill, Milestone,
+    Output, Piece, Request, Sizing, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
 };
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
@@ -22,6 +22,7 @@ use crate::commands::Context;
 use crate::commands::attach::{self, Left, Manner, Prefix};
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{ending, note, print, print_json};
+use crate::served;
 
 /// A pipe that can be written to takes so many bytes at once (POSIX: `PIPE_BUF`; macOS has 512, Linux 4096).
 const PIPE_ROOM: usize = if cfg!(target_os = "linux") { 4096 } else { 512 };
@@ -52,6 +53,14 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     if passes_input {
         choices.stdin = Some(Stdin::Open);
     }
+    if let Some((id, _)) = served::places(Stream::Stdout).first().filter(|_| wait.is_some()) {
+        // A caller elsewhere lost its connection after the start.
+        outlive_sys::signal::catch_interrupt();
+        let job = context.store.find(id, None)?;
+        let limit = wait.and_then(|limit| limit.0);
+        let limit = Timeout(limit.map(|limit| limit.saturating_sub(served::elapsed())));
+        return if is_interactive { interact(context, &job) } else { follow(context, &job, limit, kills) };
+    }
     let request = request(context, arguments)?;
     if wait.is_some() || yield_limit.is_some() || is_auto {
         outlive_sys::signal::catch_interrupt();
@@ -68,6 +77,9 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
         Ensured::Running(job) => (job, None),
         Ensured::Changed(job, changed) => return Err(other(&job, &changed)),
     };
+    if wait.is_some() {
+        served::mark(Stream::Stdout, [(job.id().as_str(), 0)]);
+    }
     if passes_input {
         pass_on_input(&job)?;
     } else if wait.is_some() && has_open_input {
@@ -184,7 +196,30 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     for (name, value) in arguments.label {
         request = request.label(name, value);
     }
+    for text in &arguments.after {
+        request = request.after(after(context, text)?);
+    }
     Ok(request)
+}
+
+/// Finds the job that another is to be started after, and what must hold of it.
+fn after(context: &Context, text: &str) -> Result<After, Failure> {
+    let (reference, milestone) = match text.rsplit_once('@') {
+        None => (text, Milestone::Completed),
+        Some((reference, word)) => (
+            reference,
+            Milestone::parse(word).ok_or_else(|| {
+                let message = format!("run: --after {text}: a job comes to no {word:?}");
+                let words: Vec<String> = Milestone::WORDS.iter().map(|word| format!("@{word}")).collect();
+                Failure::usage(
+                    message,
+                    format!("write {}, or the job alone: after its end", words.join(", ")),
+                )
+            })?,
+        ),
+    };
+    let job = context.store.find(reference, context.session.as_ref())?;
+    Ok(After { job: job.id().clone(), milestone })
 }
 
 /// Tells whether a shell would take the word for a variable: `NODE_ENV=test`.
@@ -203,12 +238,17 @@ fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, 
         return print_json(&object);
     }
     // The id alone, so that `job=$(outlive run …)` is all a script needs.
-    print(&format!("{}\n", job.id()));
+    let host = served::host_name().map(|host| format!("{host}/")).unwrap_or_default();
+    print(&format!("{host}{}\n", job.id()));
     if io::stdout().is_terminal() {
         // What comes next: to look at a terminal is to be in it.
         let look = if job.spec().options.pty { "attach" } else { "logs -f" };
+        let state = job.state(&context.store);
         note(&match pid {
             Some(pid) => format!("running as pid {pid}; outlive {look} {}", job.id()),
+            None if state.status == Status::Queued => {
+                format!("{}; outlive show {}", state.summary(), job.id())
+            }
             None => format!("runs already; outlive {look} {}", job.id()),
         });
     }
@@ -259,7 +299,10 @@ fn stream(
     mut keep: impl FnMut(&Piece),
 ) -> Result<Streamed, Failure> {
     let failed = |error: io::Error| Failure::other("run", &error);
-    let follower = Follower::new(&context.store, job, 0).map_err(failed)?;
+    let id = job.id().as_str();
+    // Where a caller elsewhere goes on: what it has of one stream may end before what it has of the other.
+    let shown = [Stream::Stdout, Stream::Stderr].map(|stream| served::place(stream, id).unwrap_or(0));
+    let follower = Follower::new(&context.store, job, shown[0].min(shown[1])).map_err(failed)?;
     let mut follower = follower.until_exit().stopped_by(interrupt_fd());
     // Where the output ended when the time was over: a command that prints faster than it is passed on has no other end.
     let mut goal = None;
@@ -281,7 +324,12 @@ fn stream(
         }
         match follower.next(left).map_err(failed)? {
             Followed::Piece(piece) if context.is_json => keep(&piece),
-            Followed::Piece(piece) if write(job, &piece) => {}
+            Followed::Piece(piece) if write(job, &unshown(piece.clone(), shown)) => {
+                if served::is_marked() {
+                    served::mark(Stream::Stdout, [(id, follower.position())]);
+                    served::mark(Stream::Stderr, [(id, follower.position())]);
+                }
+            }
             Followed::Piece(_) => return Ok(Streamed::LetGo),
             Followed::End => return Ok(Streamed::Ended),
             Followed::Nothing if interrupted() => return Ok(Streamed::LetGo),
@@ -291,6 +339,15 @@ fn stream(
             Followed::Nothing => {}
         }
     }
+}
+
+/// Leaves out of a piece what a caller elsewhere has already.
+fn unshown(piece: Piece, shown: [u64; 2]) -> Piece {
+    let Piece::Output { stream, time, offset, lost_before, mut bytes } = piece else { return piece };
+    let place = shown[stream.map_or(0, Stream::index)];
+    let known = usize::try_from(place.saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
+    let lost_before = lost_before.filter(|_| known == 0);
+    Piece::Output { stream, time, offset: offset + known as u64, lost_before, bytes: bytes.split_off(known) }
 }
 
 /// Streams the output and takes the command's exit status.

@@ -19,9 +19,13 @@ use crate::commands::run::own_code;
 use crate::failure::{Failure, INTERRUPTED, UNSUCCESSFUL};
 use crate::progress::meanwhile;
 use crate::render::{ending, note, one_line, print, print_json};
+use crate::served;
 
 /// How much of the output's end comes with the answer.
 const TAIL_BYTES: usize = 2000;
+
+/// A look.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// The answer for scripts.
 #[derive(Serialize)]
@@ -72,7 +76,8 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
         events: arguments
             .event
             .then(|| EventScope { session: context.session.clone(), since: arguments.since }),
-        limit: arguments.timeout,
+        // A caller elsewhere that lost its connection has waited already; the answer that came meanwhile is for it.
+        limit: arguments.timeout.map(|limit| limit.saturating_sub(served::elapsed()).max(LEAST)),
         stop: interrupt_fd(),
     };
     let is_at = || still_waiting(context, &jobs);
@@ -94,6 +99,10 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
     for (job, _) in jobs.iter().zip(&objects).filter(|(_, object)| object.status.has_ended()) {
         job.mark_seen();
         job.mark_delivered(&context.reader);
+    }
+    // Likewise a line: no notice repeats it.
+    if let (Some(job), Some(line)) = (result.job.and_then(|at| jobs.get(at)), result.reason.line()) {
+        context.store.note_line_shown(job, &context.reader, line.number);
     }
     if !result.is_reached {
         return Err(failure(&objects, &result, arguments));

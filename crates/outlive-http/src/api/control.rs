@@ -10,7 +10,7 @@ use outlive::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::find_to_change;
+use super::{find_to_change, session};
 use crate::access::Caller;
 use crate::extract::Body;
 use crate::problem::Problem;
@@ -70,6 +70,14 @@ pub(crate) struct RenameRequest {
 pub(crate) struct ResizeRequest {
     /// Columns x rows, such as `120x40`
     size: String,
+}
+
+/// Another session for a job.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TransferRequest {
+    /// The session that receives it
+    to: String,
 }
 
 /// Ends a job with everything that it started, and answers when that is done.
@@ -157,6 +165,35 @@ pub(crate) async fn resume(
         store.resume(job).map_err(|error| Failure::from(error).during("resume"))
     })
     .await
+}
+
+/// Forgets what a job has printed so far; it goes on undisturbed.
+#[utoipa::path(post, path = "/v1/jobs/{job}/clear", tag = "control", security(("token" = ["drive"])),
+    params(("job" = String, Path, description = "Id or name")),
+    responses((status = 200, description = "It is forgotten", body = Done)))]
+pub(crate) async fn clear(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path(job): Path<String>,
+) -> Result<Json<Done>, Problem> {
+    act(shared, caller, job, "cleared", |store, job| {
+        store.clear(job).map_err(|error| Failure::from(error).during("clear"))
+    })
+    .await
+}
+
+/// Gives a job to another session, which sees it from now on and gets its events.
+#[utoipa::path(post, path = "/v1/jobs/{job}/transfer", tag = "control", request_body = TransferRequest, security(("token" = ["admin"])),
+    params(("job" = String, Path, description = "Id or name")),
+    responses((status = 200, description = "The session has it", body = Done)))]
+pub(crate) async fn transfer(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path(job): Path<String>,
+    Body(body): Body<TransferRequest>,
+) -> Result<Json<Done>, Problem> {
+    let to = caller.session(session(Some(&body.to))?)?.unwrap_or_default();
+    act(shared, caller, job, "transferred", move |store, job| Ok(store.transfer(job, &to)?)).await
 }
 
 /// Removes an ended job with its output.

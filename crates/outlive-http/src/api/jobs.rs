@@ -2,7 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use outlive::{Code, Failure, JobDetails, JobObject, LabelFilter, Listeners, Port, Status, Store, Usage};
+use outlive::{
+    Code, Failure, Job, JobDetails, JobObject, LabelFilter, Labels, Listeners, Port, State as JobState,
+    Status, Store, Usage,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -97,58 +100,54 @@ fn listed(store: &Store, caller: &Caller, filter: &Filter) -> Result<Jobs, Failu
             label.parse().map_err(|error| Failure::usage(format!("label: {error}"), "such as owner=ci"))
         })
         .transpose()?;
-    let listing = store.list(session.as_ref()).map_err(|error| Failure::other("list", &error))?;
-    let damaged = if caller.session.is_none() { listing.damaged.len() } else { 0 };
-    let mut jobs = listing.with_labels(&label.into_iter().collect::<Vec<_>>()).jobs;
     let wanted = filter.search.as_deref().unwrap_or_default().to_lowercase();
-    jobs.retain(|job| {
-        let options = &job.spec().options;
-        let has = |text: &str| text.to_lowercase().contains(&wanted);
-        (filter.group.is_none() || options.group == filter.group)
+    let none = Labels::new();
+    let has = |text: &str| text.to_lowercase().contains(&wanted);
+    let fits = |job: &Job| {
+        let spec = job.spec();
+        (filter.group.is_none() || spec.options.group == filter.group)
+            && label.as_ref().is_none_or(|label| label.matches(spec.labels.as_ref().unwrap_or(&none)))
             && (wanted.is_empty()
                 || has(job.id().as_str())
                 || job.name().is_some_and(has)
-                || has(&job.spec().command_line()))
+                || has(&spec.command_line()))
+    };
+    let listing =
+        store.list_states(session.as_ref(), fits).map_err(|error| Failure::other("list", &error))?;
+    let damaged = if caller.session.is_none() { listing.damaged.len() } else { 0 };
+    let mut jobs = listing.jobs;
+    jobs.retain(|(_, state)| {
+        !state.is_removed()
+            && (!filter.live || state.is_live())
+            && statuses.as_ref().is_none_or(|wanted| wanted.contains(&state.status))
     });
-    let needs_state = filter.live || statuses.is_some();
-    if needs_state {
-        jobs.retain(|job| {
-            let state = job.state(store);
-            (!filter.live || state.is_live())
-                && statuses.as_ref().is_none_or(|wanted| wanted.contains(&state.status))
-        });
-    }
     jobs.reverse();
     let total = jobs.len();
     let begin = match &filter.after {
         None => 0,
         Some(after) => {
-            jobs.iter().position(|job| job.id().as_str() == after).map(|at| at + 1).ok_or_else(|| {
+            jobs.iter().position(|(job, _)| job.id().as_str() == after).map(|at| at + 1).ok_or_else(|| {
                 Failure::new(Code::NotFound, format!("the page began after {after}, which is gone"))
                     .hint("begin again without `after`")
             })?
         }
     };
     let limit = filter.limit.unwrap_or(PAGE).clamp(1, MOST);
-    let page = &jobs[begin..total.min(begin + limit)];
-    let next = (begin + limit < total).then(|| page.last().map(|job| job.id().to_string())).flatten();
+    let next = (begin + limit < total).then(|| jobs[begin + limit - 1].0.id().to_string());
     let mut listeners = Listeners::new();
-    let describe = |job: &outlive::Job| {
-        let mut state = job.state(store);
-        if state.is_removed() {
-            return None;
-        }
-        store.probe_in_passing(job, &state);
-        store.look_at_question(job, &mut state);
+    let describe = |(job, mut state): (Job, JobState)| {
+        store.probe_in_passing(&job, &state);
+        store.look_at_question(&job, &mut state);
         let is_looked_at = state.is_live() && (filter.usage || filter.ports);
         let tree = is_looked_at.then(|| job.tree(store, &state)).flatten();
-        Some(Listed {
+        Listed {
             usage: filter.usage.then(|| job.usage(&state, tree.as_ref())),
             ports: tree.as_ref().filter(|_| filter.ports).map(|tree| tree.ports(&mut listeners)),
-            job: JobObject::new(job, &state),
-        })
+            job: JobObject::new(&job, &state),
+        }
     };
-    Ok(Jobs { jobs: page.iter().filter_map(describe).collect(), next, total, damaged })
+    let page = jobs.into_iter().skip(begin).take(limit).map(describe).collect();
+    Ok(Jobs { jobs: page, next, total, damaged })
 }
 
 /// Shows all that is known of a job, as `outlive show --json` does.

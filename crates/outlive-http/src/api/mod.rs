@@ -4,6 +4,7 @@
 
 mod control;
 pub(crate) mod events;
+mod inbox;
 mod input;
 mod jobs;
 mod log;
@@ -34,6 +35,7 @@ use utoipa_axum::routes;
 use crate::access::{Caller, in_scope, same_site};
 use crate::page;
 use crate::problem::{Problem, ProblemObject};
+use crate::projects;
 use crate::server::Shared;
 
 /// Of a body: a paste of this size is long, and a command line cannot be longer.
@@ -71,11 +73,22 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(control::kill))
         .routes(routes!(control::pause))
         .routes(routes!(control::resume))
+        .routes(routes!(control::clear))
+        .routes(routes!(control::transfer))
         .routes(routes!(control::rename))
         .routes(routes!(control::restart))
         .routes(routes!(control::resize))
         .routes(routes!(events::events))
-        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::show))
+        .routes(routes!(sessions::close))
+        .routes(routes!(inbox::inbox))
+        .routes(routes!(inbox::acknowledge))
+        .routes(routes!(projects::list, projects::up))
+        .routes(routes!(projects::status))
+        .routes(routes!(projects::why))
+        .routes(routes!(projects::down))
+        .routes(routes!(crate::command::command))
         .routes(routes!(login::login, login::whoami))
         .routes(routes!(metrics::metrics))
         .routes(routes!(description))

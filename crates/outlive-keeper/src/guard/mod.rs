@@ -111,7 +111,7 @@ impl Watched {
 /// the new program once the keeper has.
 fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) {
     // As long as both have one table, this process closes nothing.
-    let (mut is_apart, mut has_stdin) = (is_apart, true);
+    let (mut is_apart, mut has_stdin, mut has_slot) = (is_apart, true, true);
     while !keeper.has_ended() {
         if custody.is_split() {
             if !std::mem::replace(&mut is_apart, true) {
@@ -120,6 +120,9 @@ fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) {
             // A copy of the command's input would hide its end.
             if custody.get(Word::Stdin) == 0 && std::mem::take(&mut has_stdin) {
                 custody.close_split_stdin();
+            }
+            if custody.get(Word::Slot) == 0 && std::mem::take(&mut has_slot) {
+                custody.close_split_slot();
             }
         }
         let due_us = custody.due_us(Phase::Keeper);

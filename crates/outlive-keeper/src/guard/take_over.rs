@@ -52,7 +52,7 @@ pub(crate) fn take_over(
     // The dead keeper may have closed these since, and their numbers may mean other files.
     std::mem::forget((done, log, starter, common.listener.take()));
     preparation.forget_dir();
-    if launch.due_boot_us > 0 {
+    if launch.waits() {
         preparation.take_up(ProcessId::current());
     }
     shared::close_all_but(&[&custody.lent(), needed].concat());

@@ -311,6 +311,7 @@ fn revive(
         completion: Vec::new(),
         next_run: Vec::new(),
         due_boot_us: 0,
+        after: Vec::new(),
     };
     let (mut keeper, buffer) = Keeper::of(held, common, &launch, main, guard, on_exit);
     keeper.is_parent = is_parent;

@@ -204,7 +204,7 @@ fn record_never(
         let mark = live_path(&launch.live_mark);
         fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
     }
-    if launch.due_boot_us > 0 {
+    if launch.waits() {
         turn::note_end(&handed.dir, launch, &outcome);
     }
     drop((handed.done, handed.lock));
@@ -312,7 +312,7 @@ fn prepare(
 /// Forks the guard, once the command may be executed.
 fn part(mut prepared: Box<Prepared>, launch: &Launch<'_>) -> Result<(Box<Prepared>, Part), Refused> {
     let ready = &mut *prepared;
-    let parted = if launch.due_boot_us > 0 {
+    let parted = if launch.waits() {
         ready.preparation.put_off();
         turn::wait(&mut ready.handed, launch, &ready.common, &ready.needed)
     } else {
@@ -326,7 +326,7 @@ fn part(mut prepared: Box<Prepared>, launch: &Launch<'_>) -> Result<(Box<Prepare
             return Ok((prepared, Part::Keeper));
         }
         Ok(Turn::Successor) => return Ok((prepared, Part::Successor)),
-        Ok(Turn::Stopped { by }) => Unstarted::Stopped { by },
+        Ok(Turn::Over(unstarted)) => unstarted,
         Err(error) => Unstarted::Failed(store_failure("its guard", &error)),
     };
     let Prepared { handed, preparation, .. } = *prepared;
@@ -352,7 +352,7 @@ fn execute(
     let started_here =
         Containment::start(preparation, launch.options.containment, limited, |level, cgroup_fds| {
             custody.note_level(level);
-            if launch.due_boot_us > 0 {
+            if launch.waits() {
                 custody.set(Word::Turn, turn::COME);
             }
             execute_in(launch, stdio, umask, &limits, cgroup_fds)

@@ -179,8 +179,12 @@ impl Store {
         File::open(program)
     }
 
-    /// Returns a command that runs the helper for this store, as a child of this program.
-    pub(crate) fn helper_command(&self) -> io::Result<std::process::Command> {
+    /// Returns a command that runs `outlive` for this store, as a child of this program.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such program.
+    pub fn helper_command(&self) -> io::Result<std::process::Command> {
         let program = self.helper_program().ok_or(io::ErrorKind::NotFound)?;
         let mut command = std::process::Command::new(program);
         command.env("OUTLIVE_HOME", self.root()).env_remove("OUTLIVE_JOB");

@@ -1,13 +1,16 @@
 //! `config.toml`: limits, defaults and retention.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::duration::{parse_duration, parse_size};
+use outlive_core::id::QueueName;
 use outlive_core::launch::SyncOrder;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
+use outlive_core::queue::MOST_PARALLEL;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::owner::Distrust;
 use outlive_sys::{clock, durable};
@@ -33,6 +36,28 @@ pub struct Config {
     pub mcp: McpRules,
     /// How the store is written.
     pub store: StoreRules,
+    /// Queues, by name.
+    pub queues: BTreeMap<QueueName, QueueRules>,
+    /// Other machines, by name.
+    pub hosts: BTreeMap<String, HostRules>,
+}
+
+/// How a queue is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueRules {
+    /// How many of its jobs run at once.
+    pub parallel: u32,
+}
+
+/// Another machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRules {
+    /// Where it is: `ssh://…`, `unix://…` or `http://…`.
+    pub address: String,
+    /// outlive is copied there if it is not there.
+    pub copies: bool,
+    /// The file with the token for `http://…`.
+    pub token_file: Option<PathBuf>,
 }
 
 /// How the store is written.
@@ -99,12 +124,16 @@ pub struct WebhookRules {
 }
 
 /// Limits on live jobs and on output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Live jobs in one session.
     pub session: usize,
     /// Live jobs in the store.
     pub total: usize,
+    /// Jobs that wait to be started; they count for none of the others.
+    pub queued: usize,
+    /// The queue of a job that is over one of the limits on live jobs; none: it is refused.
+    pub overflow: Option<QueueName>,
     /// Output in the store: the actual size for ended jobs, the cap for live ones.
     pub bytes: Option<u64>,
 }
@@ -145,7 +174,7 @@ impl Retention {
 impl Default for Config {
     fn default() -> Self {
         let mut config = Self {
-            limits: Limits { session: 50, total: 200, bytes: None },
+            limits: Limits { session: 50, total: 200, queued: 10_000, overflow: None, bytes: None },
             job: JobDefaults {
                 shell: None,
                 options: JobOptions::default(),
@@ -167,6 +196,8 @@ impl Default for Config {
             },
             mcp: McpRules::default(),
             store: StoreRules::default(),
+            queues: BTreeMap::new(),
+            hosts: BTreeMap::new(),
         };
         config.limits.bytes = config.enough_bytes();
         config
@@ -198,6 +229,22 @@ struct File {
     webhook: FileWebhook,
     mcp: FileMcp,
     store: FileStore,
+    queue: BTreeMap<String, FileQueue>,
+    hosts: BTreeMap<String, FileHost>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileQueue {
+    parallel: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileHost {
+    address: String,
+    copy: Option<bool>,
+    token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -234,6 +281,8 @@ struct FileWebhook {
 struct FileLimits {
     session: Option<usize>,
     total: Option<usize>,
+    queued: Option<usize>,
+    overflow: Option<String>,
     bytes: Option<String>,
 }
 
@@ -278,6 +327,10 @@ impl Config {
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
+        config.limits.queued = file.limits.queued.unwrap_or(config.limits.queued);
+        let overflow = optional(QueueName::parse);
+        set(&mut config.limits.overflow, "limits.overflow", file.limits.overflow, overflow)?;
+        config.queues = file.queue.into_iter().map(queue).collect::<Result<_, _>>()?;
         config.job.read(file.job)?;
         let (retention, session, webhook) = (&mut config.retention, &mut config.session, &mut config.webhook);
         set(&mut retention.keep, "retention.keep", file.retention.keep, optional(parse_duration))?;
@@ -300,6 +353,16 @@ impl Config {
         set(&mut config.mcp.longest_wait, "mcp.longest_wait", file.mcp.longest_wait, longest_wait)?;
         set(&mut config.store.sync, "store.sync", file.store.sync, sync_order)?;
         set(&mut webhook.first_retry, "webhook.first_retry", file.webhook.first_retry, parse_duration)?;
+        for (name, host) in file.hosts {
+            let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            if !is_name || name.is_empty() || matches!(name.as_str(), "all" | "local") {
+                return Err(format!(
+                    "hosts.{name}: a name has letters, digits, `.`, `_` and `-`, and is not all or local"
+                ));
+            }
+            let FileHost { address, copy, token_file } = host;
+            config.hosts.insert(name, HostRules { address, copies: copy.unwrap_or(true), token_file });
+        }
         config.limits.bytes = config.enough_bytes();
         set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;
         Ok(config)
@@ -333,6 +396,16 @@ impl JobDefaults {
         }
         self.options.apply(&choices);
         Ok(())
+    }
+}
+
+fn queue((name, queue): (String, FileQueue)) -> Result<(QueueName, QueueRules), String> {
+    let known = QueueName::parse(&name).map_err(|error| format!("queue.{name}: {error}"))?;
+    match queue.parallel {
+        parallel @ 1..=MOST_PARALLEL => Ok((known, QueueRules { parallel })),
+        parallel => {
+            Err(format!("queue.{name}.parallel = {parallel}: write a number from 1 to {MOST_PARALLEL}"))
+        }
     }
 }
 
@@ -390,7 +463,14 @@ mod tests {
             ("[mcp]\nenv = \"all\"", "mcp.env"),
             ("[mcp]\nlongest_wait = \"soon\"", "mcp.longest_wait"),
             ("[store]\nsync = \"never\"", "store.sync"),
+            ("[hosts.\"a/b\"]\naddress = \"ssh://a\"", "hosts.a/b"),
+            ("[hosts.all]\naddress = \"ssh://a\"", "hosts.all"),
+            ("[hosts.a]\ncopy = false", "address"),
             ("limits = 3", "limits"),
+            ("[queue.build]\nparallel = 0", "queue.build.parallel"),
+            ("[queue.build]\nparalel = 2", "paralel"),
+            ("[queue.'a b']\nparallel = 2", "queue.a b"),
+            ("[limits]\noverflow = 'a b'", "limits.overflow"),
         ] {
             let message = Config::parse(text).unwrap_err();
             assert!(message.contains(named), "{message}");

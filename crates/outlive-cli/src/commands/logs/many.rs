@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use outlive::{Followed, Followers, Piece, Timestamp, View, ViewItem};
+use outlive::{Followed, Followers, Piece, Stream, Timestamp, View, ViewItem};
 use unicode_width::UnicodeWidthStr;
 
 use super::printer::Printer;
@@ -12,6 +12,7 @@ use crate::args::{Color, Logs};
 use crate::commands::Context;
 use crate::failure::Failure;
 use crate::render::{is_coloured, one_line};
+use crate::served;
 
 /// Colours of names, one after the other: those that are read well on light and dark, without the red of failures.
 const COLOURS: [u8; 5] = [36, 33, 32, 35, 34];
@@ -79,6 +80,8 @@ fn follow(context: &Context, sources: &mut [Source<'_>], printer: &mut Printer) 
     let mut followers = Followers::new(&context.store, jobs).map_err(wrong)?;
     loop {
         printer.flush();
+        let places = sources.iter().map(|source| (source.reading.job.id().as_str(), source.position));
+        served::mark(Stream::Stdout, places);
         let Some((place, followed)) = followers.next_of_any().map_err(wrong)? else { return Ok(()) };
         let source = &mut sources[place];
         match followed {

@@ -9,12 +9,13 @@ mod runs;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use outlive::{Code, FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, View};
+use outlive::{Code, FindError, Fit, Followed, Follower, Form, Job, Output, Piece, Search, Stream, View};
 
 use crate::args::{Color, Logs};
 use crate::commands::Context;
 use crate::failure::Failure;
 use crate::render::{is_coloured, note, width};
+use crate::served;
 use live::LiveLine;
 use pager::Pager;
 use printer::Printer;
@@ -24,6 +25,8 @@ const RENDERED_TAIL: u64 = 8 << 20;
 
 pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failure> {
     let is_of_many = arguments.jobs.len() != 1;
+    let resumed = served::is_resumed().then(|| resumed(arguments));
+    let arguments = resumed.as_ref().unwrap_or(arguments);
     let jobs = chosen(context, arguments)?;
     let had_ended: Vec<bool> = jobs.iter().map(|job| job.state(&context.store).status.has_ended()).collect();
     let search = search(arguments)?;
@@ -44,9 +47,14 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
         let readings = jobs.iter().map(reading).collect::<Result<_, _>>()?;
         many::show(context, arguments, readings, &mut printer)?;
     } else {
-        let runs = runs::of(context, arguments, &jobs[0])?;
+        let mut runs = runs::of(context, arguments, &jobs[0])?;
+        // Those before were shown before the connection of a caller elsewhere broke off.
+        let place =
+            runs.iter().position(|(job, _)| served::place(Stream::Stdout, job.id().as_str()).is_some());
+        let is_joined = runs.len() > 1;
+        runs.drain(..place.unwrap_or(0));
         for (job, wanted) in &runs {
-            if runs.len() > 1 {
+            if is_joined {
                 note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
             }
             let mut reading = Reading::new(context, wanted, job, search.clone(), form)
@@ -70,6 +78,12 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is left to do for a caller elsewhere whose connection broke off: to follow, from the place that it came to.
+fn resumed(arguments: &Logs) -> Logs {
+    let (lines, from_line, tail, since) = (None, None, None, None);
+    Logs { lines, from_line, tail, since, ..arguments.clone() }
 }
 
 /// Finds the jobs that are meant, each once; there is at least one.
@@ -210,7 +224,8 @@ impl<'a> Reading<'a> {
         let range_end = arguments.bytes.as_ref().map_or(u64::MAX, |range| range.end);
         let end = output.end().min(range_end);
         let mut reading = Self { context, arguments, job, output, search, form, start: 0, end };
-        reading.start = reading.find_start();
+        let place = served::place(Stream::Stdout, job.id().as_str());
+        reading.start = place.unwrap_or_else(|| reading.find_start());
         Ok(reading)
     }
 
@@ -266,6 +281,10 @@ impl<'a> Reading<'a> {
             let Some(piece) = self.piece(position)? else { break };
             position = piece_end(&piece);
             printer.piece(&piece, self.arguments.stream);
+            if self.arguments.follow && served::is_marked() {
+                printer.flush();
+                self.mark(position);
+            }
         }
         if self.arguments.follow { self.copy_on(position, printer) } else { self.finish(position, printer) }
     }
@@ -430,7 +449,13 @@ impl<'a> Reading<'a> {
             }
             printer.flush();
             self.note_position(follower.position())?;
+            self.mark(follower.position());
         }
+    }
+
+    /// Tells a caller elsewhere how far this is.
+    fn mark(&self, position: u64) {
+        served::mark(Stream::Stdout, [(self.job.id().as_str(), position)]);
     }
 
     /// Only what was really written counts as read.

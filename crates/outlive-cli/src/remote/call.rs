@@ -1,0 +1,153 @@
+//! Runs a verb on another machine, as if it were run here: what it prints, what it reads, its exit status. A verb that waits or follows
+//! goes on over connections that break off.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use outlive::RawText;
+use outlive_remote::{Address, Call, Channel, End, RemoteError, Said};
+use outlive_sys::random;
+
+use super::Machine;
+use super::marks::Marks;
+use super::window::{self, Line};
+use crate::args::{Arguments, Resumes, There};
+use crate::failure::Failure;
+use crate::render::{note, print_bytes};
+
+/// Pauses between attempts to reach a machine again; the last one repeats.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+
+/// Variables that the command line looks at.
+const VARIABLES: [&str; 4] = ["TERM", "COLORTERM", "NO_COLOR", "OUTLIVE_SESSION"];
+
+pub(super) fn run(
+    machine: &Machine,
+    there: There,
+    arguments: &Arguments,
+    words: &[OsString],
+) -> Result<ExitCode, Failure> {
+    let mut call = call(machine, there, arguments, words);
+    let secret: String = random::bytes16().iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut marks = Marks::new(&secret);
+    if there.resumes != Resumes::Never {
+        call.mark = Some(secret);
+    }
+    let line: Line = Arc::new(Mutex::new(None));
+    let mut window = window::take(call.stdin, &line).map_err(|error| Failure::other("--host", &error))?;
+    let (began, mut has_begun, mut failures) = (Instant::now(), false, 0);
+    let ended = loop {
+        call.elapsed_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if has_begun {
+            call.places = [0, 1].map(|stream| marks.streams[stream].place.clone());
+            call.size = window::size();
+            marks.resume();
+        }
+        let called = machine.client.connect().and_then(|connection| Channel::open(connection, &call));
+        let error = match called {
+            Ok(mut channel) => {
+                if failures > 0 {
+                    note(&format!("outlive: {} is back", machine.name));
+                }
+                (has_begun, failures) = (true, 0);
+                *line.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel.sender());
+                window.begin().map_err(|error| Failure::other("--host", &error))?;
+                let ended = pass_on(&mut channel, &mut marks);
+                line.lock().unwrap_or_else(PoisonError::into_inner).take();
+                match ended {
+                    Ok(ended) => break ended,
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        // Piped input was perhaps taken, and cannot be given twice.
+        let is_started = there.resumes != Resumes::OnceStarted || marks.streams[0].place.is_some();
+        let goes_on = there.resumes != Resumes::Never && is_started && has_begun && call.stdin != End::Pipe;
+        if !goes_on || !error.is_passing() {
+            break Err(unreached(machine, there, has_begun, error));
+        }
+        if failures == 1 {
+            let why = outlive::chain(&error);
+            note(&format!("outlive: {why}; trying again until it is back. Jobs there go on"));
+        }
+        std::thread::sleep(PAUSES[failures.min(PAUSES.len() - 1)]);
+        failures += 1;
+    };
+    // Before anything is reported: a terminal in its usual state.
+    drop(window);
+    ended
+}
+
+/// Describes the call, and what there is here.
+fn call(machine: &Machine, there: There, arguments: &Arguments, words: &[OsString]) -> Call {
+    let is_here = matches!(machine.address, Address::Unix(_));
+    let directory = std::env::current_dir().ok().filter(|_| is_here);
+    let reader = arguments.common.reader.clone().unwrap_or_else(outlive::reader_of_environment);
+    Call {
+        arguments: words.iter().skip(1).map(|word| RawText::from(word.as_bytes())).collect(),
+        directory: directory.map(|path| RawText::from(path.as_os_str().as_bytes())),
+        variables: variables(is_here),
+        stdin: window::stdin_end(there.input),
+        stdout: window::end_of(&io::stdout()),
+        stderr: window::end_of(&io::stderr()),
+        size: window::size(),
+        host: (!machine.is_understood).then(|| machine.name.clone()),
+        reader: Some(reader.to_string()),
+        ..Call::default()
+    }
+}
+
+fn variables(is_here: bool) -> BTreeMap<String, String> {
+    let own = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+    let mut variables: BTreeMap<String, String> = VARIABLES.iter().filter_map(|name| own(name)).collect();
+    // Times are those of the wall that the user sees.
+    let zone = || {
+        let link = std::fs::read_link("/etc/localtime").ok().filter(|_| !is_here)?;
+        Some(("TZ".to_owned(), format!(":{}", link.to_str()?.split_once("zoneinfo/")?.1)))
+    };
+    variables.extend(own("TZ").or_else(zone));
+    variables
+}
+
+/// Prints what the verb prints, until it ends. The outer error: the connection broke off.
+fn pass_on(channel: &mut Channel, marks: &mut Marks) -> Result<Result<ExitCode, Failure>, RemoteError> {
+    loop {
+        match channel.next()? {
+            Said::Stdout(bytes) => print_bytes(&marks.take(0, &bytes)),
+            Said::Stderr(bytes) => print_error(&marks.take(1, &bytes)),
+            Said::Exit(code) => {
+                print_bytes(&marks.rest(0));
+                print_error(&marks.rest(1));
+                return Ok(Ok(ExitCode::from(code)));
+            }
+            Said::Failed(failure) => return Ok(Err(failure)),
+        }
+    }
+}
+
+fn print_error(bytes: &[u8]) {
+    // With standard error closed it is lost.
+    io::stderr().write_all(bytes).ok();
+}
+
+/// Says what is not known where a connection broke off.
+fn unreached(machine: &Machine, there: There, has_begun: bool, error: RemoteError) -> Failure {
+    let failure = Failure::from(error);
+    match there.resumes {
+        Resumes::OnceStarted if has_begun => failure
+            .hint(format!("whether it was started is not known: outlive --host {} list tells", machine.name)),
+        _ => failure,
+    }
+}

@@ -1,0 +1,128 @@
+//! Marks in what a verb prints: they are taken out, and say from where to go on after a connection broke off.
+
+use memchr::memmem;
+
+/// One of the two streams, as far as it was printed here.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    /// The last mark.
+    pub(super) place: Option<String>,
+    /// How many bytes were printed after it: a verb that goes on from there prints them again.
+    since: u64,
+    /// So many bytes are passed over.
+    repeated: u64,
+    /// The beginning of what may be a mark.
+    held: Vec<u8>,
+}
+
+/// Both streams.
+#[derive(Debug)]
+pub(super) struct Marks {
+    begin: Vec<u8>,
+    pub(super) streams: [Stream; 2],
+}
+
+impl Marks {
+    pub(super) fn new(secret: &str) -> Self {
+        Self { begin: format!("\x1b]7717;{secret};").into_bytes(), streams: Default::default() }
+    }
+
+    /// The verb is called again, from the last marks on.
+    pub(super) fn resume(&mut self) {
+        for (number, stream) in self.streams.iter_mut().enumerate() {
+            stream.held.clear();
+            // Notes on standard error are not the same again; only where it is marked, what comes is known.
+            let is_same = number == 0 || stream.place.is_some();
+            stream.repeated = if is_same { stream.since } else { 0 };
+            stream.since = 0;
+        }
+    }
+
+    /// Takes what came on a stream (0 or 1), and returns what is to be printed.
+    pub(super) fn take(&mut self, stream: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut rest = std::mem::take(&mut self.streams[stream].held);
+        rest.extend_from_slice(bytes);
+        let mut printed = Vec::with_capacity(rest.len());
+        loop {
+            let Some(at) = memmem::find(&rest, &self.begin) else { break };
+            let Some(end) = memchr::memchr(0x07, &rest[at..]) else {
+                self.streams[stream].held = rest.split_off(at);
+                break;
+            };
+            self.streams[stream].print(&rest[..at], &mut printed);
+            let mark = String::from_utf8_lossy(&rest[at + self.begin.len()..at + end]).into_owned();
+            if let Some((number, place)) = mark.split_once(';') {
+                let marked = &mut self.streams[usize::from(number == "2")];
+                marked.place = Some(place.to_owned());
+                marked.since = 0;
+            }
+            rest.drain(..=at + end);
+        }
+        if self.streams[stream].held.is_empty() {
+            let held = partial(&rest, &self.begin);
+            self.streams[stream].held = rest.split_off(rest.len() - held);
+        }
+        self.streams[stream].print(&rest, &mut printed);
+        printed
+    }
+
+    /// Returns what was held back on a stream and is no mark: nothing more comes.
+    pub(super) fn rest(&mut self, stream: usize) -> Vec<u8> {
+        std::mem::take(&mut self.streams[stream].held)
+    }
+}
+
+impl Stream {
+    /// Passes over what was printed before.
+    fn print(&mut self, bytes: &[u8], to: &mut Vec<u8>) {
+        self.since += bytes.len() as u64;
+        let repeated = usize::try_from(self.repeated).unwrap_or(usize::MAX).min(bytes.len());
+        self.repeated -= repeated as u64;
+        to.extend_from_slice(&bytes[repeated..]);
+    }
+}
+
+/// Returns how many bytes at the end may be the beginning of a mark.
+fn partial(bytes: &[u8], begin: &[u8]) -> usize {
+    let most = bytes.len().min(begin.len() - 1);
+    (1..=most).rev().find(|&count| begin.starts_with(&bytes[bytes.len() - count..])).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &[u8] = b"one\n\x1b]7717;s;1;job 4\x07two\n\x1b]7717;x;1;job 9\x07\x1b]7717;s;1;job 8\x07thr";
+
+    #[test]
+    fn marks_are_taken_out_however_the_bytes_are_cut() {
+        for size in 1..SAID.len() {
+            let mut marks = Marks::new("s");
+            let mut printed: Vec<u8> = SAID.chunks(size).flat_map(|bytes| marks.take(0, bytes)).collect();
+            printed.extend(marks.rest(0));
+            assert_eq!(printed, b"one\ntwo\n\x1b]7717;x;1;job 9\x07thr", "another secret is no mark");
+            assert_eq!(marks.streams[0].place.as_deref(), Some("job 8"));
+            assert_eq!(marks.streams[0].since, 3);
+        }
+    }
+
+    #[test]
+    fn what_came_after_the_last_mark_is_printed_once() {
+        let mut marks = Marks::new("s");
+        let mut printed = marks.take(0, b"a\x1b]7717;s;1;job 1\x07bc\x1b]77");
+        marks.resume();
+        printed.extend(marks.take(0, b"b"));
+        printed.extend(marks.take(0, b"cd\x1b]7717;s;1;job 4\x07e"));
+        marks.resume();
+        printed.extend(marks.take(0, b"ef"));
+        assert_eq!(printed, b"abcdef");
+    }
+
+    #[test]
+    fn a_stream_can_be_marked_from_the_other_where_both_are_one_terminal() {
+        let mut marks = Marks::new("s");
+        assert_eq!(marks.take(0, b"\x1b]7717;s;2;job 7\x07x"), b"x");
+        assert_eq!(marks.streams[1].place.as_deref(), Some("job 7"));
+        assert_eq!(marks.streams[0].place, None);
+    }
+}

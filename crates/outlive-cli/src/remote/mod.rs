@@ -1,0 +1,177 @@
+//! `--host`: the verbs of another machine. Which machine is meant is decided here; `call` runs the verb there.
+
+mod all;
+mod call;
+mod marks;
+mod window;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use outlive::{Code, HostRules, Store};
+use outlive_remote::{Address, Client, Ssh};
+
+use crate::args::{Arguments, Reach, Verb};
+use crate::failure::Failure;
+use crate::render::note;
+use crate::served;
+
+/// The variable that names a machine where no option does.
+pub(crate) const HOST: &str = "OUTLIVE_HOST";
+
+/// The variable with the token for a server on TCP.
+const TOKEN: &str = "OUTLIVE_TOKEN";
+
+/// Every machine that the configuration names, and this one.
+const ALL: &str = "all";
+
+/// This machine, whatever the environment says.
+const LOCAL: &str = "local";
+
+/// Another machine, or several.
+pub(crate) enum Host {
+    One(Machine),
+    All(Vec<Machine>),
+}
+
+/// Another machine.
+pub(crate) struct Machine {
+    /// What the user calls it.
+    pub(crate) name: String,
+    /// The user's own commands name it by a variable, so that hints need not.
+    pub(crate) is_understood: bool,
+    pub(crate) address: Address,
+    pub(crate) client: Client,
+}
+
+/// Returns the machine that is meant, where it is not this one.
+pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
+    if served::is_called() || matches!(arguments.reach(), Reach::Own) {
+        return Ok(None);
+    }
+    let on = match &arguments.verb {
+        Some(Verb::Run(run)) => run.on.clone(),
+        _ => None,
+    };
+    if let (Some(host), Some(on)) = (&arguments.common.host, &on)
+        && host != on
+    {
+        return Err(Failure::usage(
+            format!("--host {host} and --on {on} are two machines"),
+            "give one of them",
+        ));
+    }
+    let named = arguments.common.host.clone().or(on);
+    let named = match named {
+        Some(named) => Some(named),
+        None => prefix(arguments)?,
+    };
+    let inherited = || std::env::var(HOST).ok().filter(|host| !host.is_empty());
+    let is_understood = named.is_none();
+    let Some(name) = named.or_else(inherited).filter(|name| name != LOCAL) else { return Ok(None) };
+    if name == ALL {
+        return match arguments.verb {
+            Some(Verb::List(_)) => Ok(Some(Host::All(machines()?))),
+            _ => Err(Failure::usage("--host all is for `list`", "name one machine")),
+        };
+    }
+    machine(&name, is_understood).map(|machine| Some(Host::One(machine)))
+}
+
+/// Returns the machine that all references begin with: `gpu1` of `gpu1/train-3f9c`.
+fn prefix(arguments: &mut Arguments) -> Result<Option<String>, Failure> {
+    let references = arguments.references();
+    if !references.iter().any(|reference| reference.contains('/')) {
+        return Ok(None);
+    }
+    let store = Store::open()?;
+    let hosts = &store.config().hosts;
+    let mut named = references.iter().map(|reference| {
+        let host = reference.split_once('/').map(|(host, _)| host).filter(|host| hosts.contains_key(*host));
+        host.map(str::to_owned)
+    });
+    let first = named.next().flatten();
+    match named.all(|other| other == first) {
+        true => Ok(first),
+        false => Err(Failure::usage(
+            "these jobs are on several machines",
+            "do it for the jobs of one machine at a time",
+        )),
+    }
+}
+
+fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
+    if name.contains("://") {
+        let address = name.parse().map_err(|error: outlive_remote::AddressError| {
+            Failure::usage(format!("--host: {error}"), "`outlive help hosts` has examples")
+        })?;
+        return Ok(Machine::new(name, is_understood, address, true, token()));
+    }
+    let store = Store::open()?;
+    match store.config().hosts.get(name) {
+        Some(rules) => configured(name, is_understood, rules),
+        None => {
+            let known: Vec<&str> = store.config().hosts.keys().map(String::as_str).collect();
+            let hint = match known.as_slice() {
+                [] => {
+                    format!("add it to config.toml: [hosts.{name}] and below it address = \"ssh://{name}\"")
+                }
+                known => format!("there are: {}; or write ssh://{name}", known.join(", ")),
+            };
+            Err(Failure::new(Code::NotFound, format!("--host: there is no machine {name:?}")).hint(hint))
+        }
+    }
+}
+
+/// Returns all machines of the configuration.
+fn machines() -> Result<Vec<Machine>, Failure> {
+    let store = Store::open()?;
+    store.config().hosts.iter().map(|(name, rules)| configured(name, false, rules)).collect()
+}
+
+fn configured(name: &str, is_understood: bool, rules: &HostRules) -> Result<Machine, Failure> {
+    let address = rules.address.parse().map_err(|error: outlive_remote::AddressError| {
+        Failure::new(Code::Config, format!("hosts.{name}.address: {error}"))
+            .hint("write it as address = \"ssh://HOST\" in config.toml")
+    })?;
+    let token = match &rules.token_file {
+        Some(file) => {
+            let read = std::fs::read_to_string(file);
+            Some(
+                read.map_err(|error| Failure::other(&format!("hosts.{name}.token_file"), &error))?
+                    .trim()
+                    .to_owned(),
+            )
+        }
+        None => token(),
+    };
+    Ok(Machine::new(name, is_understood, address, rules.copies, token))
+}
+
+fn token() -> Option<String> {
+    std::env::var(TOKEN).ok().filter(|token| !token.is_empty())
+}
+
+impl Machine {
+    fn new(name: &str, is_understood: bool, address: Address, copies: bool, token: Option<String>) -> Self {
+        let client = Client::new(address.clone()).with_ssh(Ssh { copies, tell: note });
+        let client = match token {
+            Some(token) => client.with_token(token),
+            None => client,
+        };
+        Self { name: name.to_owned(), is_understood, address, client }
+    }
+}
+
+/// Does there what was asked.
+pub(crate) fn run(host: &Host, arguments: &Arguments, words: &[OsString]) -> Result<ExitCode, Failure> {
+    match (host, arguments.reach()) {
+        (Host::All(machines), _) => all::run(machines, arguments, words),
+        (Host::One(machine), Reach::There(there)) => call::run(machine, there, arguments, words),
+        (Host::One(machine), Reach::Here(hint)) => {
+            let message = format!("{}: not on {}, but where you are", arguments.verb_name(), machine.name);
+            Err(Failure::usage(message, hint))
+        }
+        (Host::One(_), Reach::Own) => Ok(ExitCode::SUCCESS),
+    }
+}

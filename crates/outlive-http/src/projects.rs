@@ -1,0 +1,173 @@
+//! Projects: jobs that belong together, as a file on the server's machine says. A project is named by its session.
+
+use std::path::PathBuf;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use outlive::{Code, Failure, JobId, SessionName, Store};
+use outlive_project::{Cause, JobStatus, Project, Record};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::access::Caller;
+use crate::extract::Body;
+use crate::problem::Problem;
+use crate::server::Shared;
+use crate::work;
+
+/// A project that is up.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ProjectObject {
+    #[schema(value_type = String)]
+    session: SessionName,
+    /// Its file.
+    file: String,
+    /// Names of the jobs that are wanted.
+    wanted: Vec<String>,
+}
+
+/// How the jobs of a project are doing.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ProjectStatus {
+    #[schema(value_type = String)]
+    session: SessionName,
+    /// Its name.
+    project: String,
+    /// In the order of the file: `name`, `state`, `waits_for`, `changed` and its newest `job`.
+    #[schema(value_type = Vec<Object>)]
+    jobs: Vec<JobStatus>,
+}
+
+/// What to bring up.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UpRequest {
+    /// The project's file, or its directory, on the server's machine
+    file: String,
+    /// Only these jobs, and what they wait for; else all
+    #[serde(default)]
+    jobs: Vec<String>,
+}
+
+/// A job of a project that was ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Downed {
+    #[schema(value_type = String)]
+    job: JobId,
+    /// Its name in the project.
+    name: Option<String>,
+    /// Nothing of it is left.
+    is_ended: bool,
+}
+
+/// Finds the project of a session that is up.
+fn find(store: &Store, caller: &Caller, name: &str) -> Result<(SessionName, Project), Failure> {
+    let session = SessionName::parse(name)
+        .map_err(|error| Failure::usage(format!("project: {error}"), "GET /v1/projects lists them"))?;
+    let session = caller.session(Some(session))?.unwrap_or_default();
+    let record = Record::read(store, &session).ok_or_else(|| {
+        Failure::new(Code::NotFound, format!("no project is up in session {session}"))
+            .hint("GET /v1/projects lists those that are; POST /v1/projects brings one up")
+    })?;
+    Ok((session, Project::load(&record.file)?))
+}
+
+/// Lists the projects that are up.
+#[utoipa::path(get, path = "/v1/projects", tag = "projects", security(("token" = ["view"])),
+    responses((status = 200, description = "The projects", body = Vec<ProjectObject>)))]
+pub(crate) async fn list(
+    State(shared): State<Shared>,
+    caller: Caller,
+) -> Result<Json<Vec<ProjectObject>>, Problem> {
+    let listed = work::quick(&shared, move |store| {
+        let mut sessions = store.sessions().map_err(|error| Failure::other("project", &error))?;
+        sessions.retain(|name| caller.session.as_ref().is_none_or(|own| own == name));
+        let object = |session: SessionName| {
+            let record = Record::read(store, &session).filter(|record| !record.wanted.is_empty())?;
+            Some(ProjectObject { session, file: record.file.display().to_string(), wanted: record.wanted })
+        };
+        Ok(sessions.into_iter().filter_map(object).collect())
+    });
+    Ok(Json(listed.await?))
+}
+
+/// Tells how the jobs of a project are doing.
+#[utoipa::path(get, path = "/v1/projects/{session}", tag = "projects", security(("token" = ["view"])),
+    params(("session" = String, Path, description = "The session of the project")),
+    responses((status = 200, description = "How they are doing", body = ProjectStatus)))]
+pub(crate) async fn status(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<ProjectStatus>, Problem> {
+    let told = work::quick(&shared, move |store| {
+        let (session, project) = find(store, &caller, &name)?;
+        let jobs = outlive_project::status(store, &project)?;
+        Ok(ProjectStatus { session, project: project.name, jobs })
+    });
+    Ok(Json(told.await?))
+}
+
+/// Explains how a job of a project is doing: what it waits for, what that waits for, and what waits for it.
+#[utoipa::path(get, path = "/v1/projects/{session}/why/{job}", tag = "projects", security(("token" = ["view"])),
+    params(("session" = String, Path, description = "The session of the project"),
+        ("job" = String, Path, description = "The job's name in the project")),
+    responses((status = 200, description = "Reasons, each with its `depth`, `text` and `output`", body = Vec<Object>)))]
+pub(crate) async fn why(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path((name, job)): Path<(String, String)>,
+) -> Result<Json<Vec<Cause>>, Problem> {
+    let told = work::quick(&shared, move |store| {
+        let (_, project) = find(store, &caller, &name)?;
+        Ok(outlive_project::why(store, &project, &job)?)
+    });
+    Ok(Json(told.await?))
+}
+
+/// Brings a project up: a process of its own starts its jobs in their order. The answer does not wait for them.
+#[utoipa::path(post, path = "/v1/projects", tag = "projects", request_body = UpRequest, security(("token" = ["drive"])),
+    responses((status = 202, description = "It is on its way", body = ProjectObject)))]
+pub(crate) async fn up(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Body(body): Body<UpRequest>,
+) -> Result<(StatusCode, Json<ProjectObject>), Problem> {
+    let brought = work::long(&shared, move |store, _| {
+        let path = PathBuf::from(&body.file);
+        if !path.is_absolute() {
+            let hint = "give the absolute path of its file or directory on the server's machine";
+            return Err(Failure::usage(format!("project: {:?} is relative", body.file), hint));
+        }
+        let file = if path.is_dir() { Project::find(&path)? } else { path };
+        let project = Project::load(&file)?;
+        let session = caller.session(Some(project.session()))?.unwrap_or_default();
+        outlive_project::bring_up(store, &project, &body.jobs)?;
+        let wanted = Record::read(store, &session).map(|record| record.wanted).unwrap_or_default();
+        Ok(ProjectObject { session, file: file.display().to_string(), wanted })
+    });
+    Ok((StatusCode::ACCEPTED, Json(brought.await?)))
+}
+
+/// Ends the jobs of a project, in reverse order.
+#[utoipa::path(post, path = "/v1/projects/{session}/down", tag = "projects", security(("token" = ["drive"])),
+    params(("session" = String, Path, description = "The session of the project")),
+    responses((status = 200, description = "The jobs that were ended", body = Vec<Downed>)))]
+pub(crate) async fn down(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<Downed>>, Problem> {
+    let ended = work::long(&shared, move |store, _| {
+        let (_, project) = find(store, &caller, &name)?;
+        let ended = outlive_project::down(store, &project)?;
+        let object = |down: outlive_project::Down| Downed {
+            job: down.job.id().clone(),
+            name: down.job.name().map(str::to_owned),
+            is_ended: down.killed.is_ok_and(|killed| killed.survivors.is_empty()),
+        };
+        Ok(ended.into_iter().map(object).collect())
+    });
+    Ok(Json(ended.await?))
+}

@@ -1,0 +1,64 @@
+//! The API on standard input and output, for a program that has reached this machine in its own way: nothing listens.
+//!
+//! Whoever started this process is this user, as on the Unix socket. It serves one connection, and ends with it.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use outlive::Store;
+use outlive_sys::socket;
+use tokio::sync::Semaphore;
+
+use crate::access::tokens::Tokens;
+use crate::server::{Peer, ServeError, connection, prepare, until_over};
+
+/// How much is copied at once.
+const PIECE: usize = 64 << 10;
+
+/// Serves a store on standard input and output, until the input ends.
+///
+/// # Errors
+///
+/// If the store cannot be used.
+pub fn serve_pipes(store: Store) -> Result<(), ServeError> {
+    outlive_sys::signal::unblock_all();
+    let tokens = Tokens::of(&store)?;
+    let (router, shared, runtime) = prepare(store, tokens, None)?;
+    let (ours, theirs) = socket::pair()?;
+    let input = ours.try_clone()?;
+    std::thread::spawn(move || {
+        copy(io::stdin(), &input);
+        // The client is gone, and so is what it asked for.
+        input.shutdown(std::net::Shutdown::Write).ok();
+    });
+    let output = std::thread::spawn(move || copy(&ours, io::stdout()));
+    theirs.set_nonblocking(true)?;
+    let room = Arc::new(Semaphore::new(1));
+    runtime.block_on(async {
+        let stream = tokio::net::UnixStream::from_std(theirs)?;
+        let permit = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
+        connection(stream, router, Arc::clone(&shared), Peer::Unix, permit).await;
+        // A WebSocket goes on after its connection's task.
+        until_over(&shared, Some(Duration::ZERO)).await
+    })?;
+    // Closes our side of the pair, so that the last bytes are written and the thread ends.
+    drop(runtime);
+    output.join().ok();
+    Ok(())
+}
+
+fn copy(mut from: impl Read, mut to: impl Write) {
+    let mut buffer = vec![0; PIECE];
+    loop {
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+            Ok(count) => {
+                if to.write_all(&buffer[..count]).and_then(|()| to.flush()).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
