@@ -166,10 +166,12 @@ fn is_run(verdict: &str, tests: &BTreeMap<&str, &str>) -> bool {
 }
 
 /// Helpers of the tests that run a verb.
-const HELPERS: [(&str, &str); 5] = [
+const HELPERS: [(&str, &str); 7] = [
     ("show", "home.show("),
     ("logs", "home.logs("),
     ("run", "Limited::start("),
+    ("run", "home.start_with("),
+    ("wake", "wait_to_wake("),
     ("serve", "Server::start("),
     ("send_keys", " send_keys("),
 ];

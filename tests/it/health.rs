@@ -3,7 +3,7 @@
 //! Proves that `ready` goes when health goes and when the port that showed it closes, that a job which stays ill is not restarted for
 //! ever, and that a check survives the process that makes it.
 
-use outlive_tests::{Home, signal, until};
+use outlive_tests::{Home, instead, signal, until};
 use serde_json::{Value, json};
 
 /// Listens on a port of its own while the file `open` is there, and prints it.
@@ -91,6 +91,7 @@ fn health_is_lost_and_regained_and_ready_with_it() {
     assert_eq!((&shown["status"], &shown["ready"]), (&json!("running"), &json!(false)), "{shown}");
     assert!(shown["reason"].as_str().is_some_and(|why| why.contains("unhealthy: test -e well")), "{shown}");
     assert!(home.run(["list"]).ok().text().contains("running, unhealthy"));
+    instead!("S0-137");
     // The line that made it ready does not do so again.
     home.run(["wait", &job, "--ready", "--timeout", "200ms"]).code(4);
     until("it is told", || events(&home, &job, "unhealthy") == 1);

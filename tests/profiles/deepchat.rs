@@ -131,6 +131,8 @@ pub(super) fn set_end_back(home: &Home, job: &str, by: Duration) {
     outcome.ended = Timestamp(outcome.ended.0 - by.as_micros() as u64);
     bytes[at..at + SLOT_BYTES].copy_from_slice(&outcome.to_slot());
     fs::write(&path, bytes).unwrap();
+    // A server that has read it believes what it knows while the directory is unchanged, which a file written in place leaves it.
+    fs::File::open(home.job_dir(job)).unwrap().set_modified(SystemTime::now()).unwrap();
 }
 
 /// Makes the last look at an ended job look as if it were so long ago.

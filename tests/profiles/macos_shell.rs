@@ -465,6 +465,8 @@ fn make_old(home: &Home, id: &str, age: Duration) {
     let slot = old.to_slot();
     bytes[at..at + slot.len()].copy_from_slice(&slot);
     std::fs::write(&path, bytes).unwrap();
+    // A server that has read it believes what it knows while the directory is unchanged, which a file written in place leaves it.
+    std::fs::File::open(home.job_dir(id)).unwrap().set_modified(SystemTime::now()).unwrap();
 }
 
 /// An ended process goes an hour after its end, with its output, and not before an answer has told it; what runs and
