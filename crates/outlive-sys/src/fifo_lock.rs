@@ -56,7 +56,7 @@ fn open(dir: impl AsFd, name: &str, access: OFlags) -> io::Result<OwnedFd> {
     Ok(openat(dir, name, flags, Mode::empty())?)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::durable;
