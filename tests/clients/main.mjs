@@ -7,6 +7,7 @@ import { inspect } from './inspector.mjs'
 import { CLIENTS } from './real.mjs'
 import { drive, SDKS } from './sdk.mjs'
 import { NotRun, talk } from './talk.mjs'
+import { resume, wake } from './wake.mjs'
 
 const wanted = process.argv.slice(2)
 const isWanted = name => wanted.length === 0 || wanted.some(part => name.toLowerCase().includes(part.toLowerCase()))
@@ -35,6 +36,8 @@ async function attempt(name, run, isClient = false) {
 for (const sdk of SDKS) await attempt(sdk.name, () => drive(sdk, expect))
 await attempt('Inspector', () => inspect(expect))
 for (const client of CLIENTS) await attempt(client.name, () => talk(client, expect), true)
+for (const client of CLIENTS.filter(client => client.wake)) await attempt(`${client.name}, woken`, () => wake(client, expect))
+for (const client of CLIENTS.filter(client => client.resume)) await attempt(`${client.name}, resumed`, () => resume(client, expect))
 
 console.log(`${tally.passed} passed, ${tally.failed.length} failed, ${tally.skipped.length} not run${tally.skipped.length ? `: ${tally.skipped.join(', ')}` : ''}`)
 if (wanted.length === 0 && tally.clients < 2) {

@@ -10,21 +10,52 @@ const write = (path, contents) => {
   writeFileSync(path, typeof contents === 'string' ? contents : JSON.stringify(contents, null, 2))
 }
 
-const PROMPT = 'Follow the script.'
+export const PROMPT = 'Follow the script.'
 
-// Each: package (by which it is installed), program, prepare({home, model, setup}), env, arguments.
+// Where a client answers once and ends, it goes on for as long as its hook says.
+const ONCE = {
+  how: 'its hook holds the end of the turn',
+  ends: true,
+  start({ client, program, start }) {
+    const agent = start(program, client.arguments())
+    agent.closeInput()
+    return agent
+  },
+}
+
+// Each: package (by which it is installed), program, prepare({home, project, model, setup}), env, arguments; and, where its agent can be
+// woken, wake: how, start({client, world, program, model, start, until}), and whether it ends by itself then; where
+// a line can resume its conversation, resume(program).
 export const CLIENTS = [
   {
     name: 'claude',
     package: '@anthropic-ai/claude-code@2.1.325',
     program: 'node_modules/.bin/claude',
-    prepare({ home, setup }) {
+    prepare({ home, project, setup }) {
       setup('claude-code')
+      // What a person has answered once: how it looks, the key, and that the directory is trusted.
+      const file = join(home, '.claude.json')
+      const answered = { hasCompletedOnboarding: true, theme: 'dark', customApiKeyResponses: { approved: ['none'], rejected: [] }, projects: { [project]: { hasTrustDialogAccepted: true } } }
+      write(file, { ...JSON.parse(readFileSync(file, 'utf8')), ...answered })
       // What the guide says for tools without prompts.
       write(join(home, '.claude/settings.json'), { permissions: { allow: ['mcp__outlive'] } })
     },
     env: model => ({ ANTHROPIC_BASE_URL: model.url, ANTHROPIC_API_KEY: 'none', CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', DISABLE_AUTOUPDATER: '1' }),
     arguments: () => ['-p', PROMPT, '--model', 'claude-sonnet-4-5'],
+    resume: program => `env -u CLAUDECODE ${program} -p --model claude-sonnet-4-5 --resume "$CLAUDE_CODE_SESSION_ID" "A background job has ended. Its notice is on standard input."`,
+    wake: {
+      name: 'claude-code',
+      how: 'idle in a terminal',
+      async start({ world, program, start, until }) {
+        const line = `stty rows 40 cols 120; exec ${program} --model claude-sonnet-4-5`
+        const agent = start('script', ['-qfec', line, join(world.home, 'typescript')], { TERM: 'xterm-256color' })
+        await until(() => `it asks for a prompt: ${agent.shown()}`, () => /❯[^]*mode on/.test(agent.output()))
+        agent.write(PROMPT)
+        await new Promise(resolve => setTimeout(resolve, 500))
+        agent.write('\r')
+        return agent
+      },
+    },
   },
   {
     name: 'codex',
@@ -41,6 +72,12 @@ export const CLIENTS = [
     },
     env: () => ({}),
     arguments: () => ['exec', '--skip-git-repo-check', PROMPT],
+    resume: program => `${program} exec --skip-git-repo-check resume --last -`,
+    wake: {
+      ...ONCE,
+      // What a person has reviewed once, with /hooks.
+      start: ({ program, start }) => ONCE.start({ program, start, client: { arguments: () => ['exec', '--skip-git-repo-check', '--dangerously-bypass-hook-trust', PROMPT] } }),
+    },
   },
   {
     name: 'gemini',
@@ -49,6 +86,8 @@ export const CLIENTS = [
     prepare({ home, setup }) {
       const file = join(home, '.gemini/settings.json')
       write(file, { security: { auth: { selectedType: 'gemini-api-key' } }, privacy: { usageStatisticsEnabled: false } })
+      // It keeps its key from servers, and so from jobs: what a line at a job's end starts finds it here.
+      write(join(home, '.gemini/.env'), 'GEMINI_API_KEY=none\n')
       setup('gemini')
       // What the guide says for tools without prompts.
       const settings = JSON.parse(readFileSync(file, 'utf8'))
@@ -57,6 +96,8 @@ export const CLIENTS = [
     },
     env: model => ({ GEMINI_API_KEY: 'none', GOOGLE_GEMINI_BASE_URL: model.url, GEMINI_CLI_TRUST_WORKSPACE: 'true' }),
     arguments: () => ['-p', PROMPT, '-m', 'gemini-2.5-pro'],
+    resume: program => `${program} -m gemini-2.5-pro --resume latest -p "The notice of a background job is above."`,
+    wake: ONCE,
   },
   {
     name: 'opencode',
@@ -73,6 +114,22 @@ export const CLIENTS = [
     },
     env: () => ({ OPENCODE_DISABLE_MODELS_FETCH: '1', OPENCODE_DISABLE_AUTOUPDATE: '1', OPENCODE_DISABLE_LSP_DOWNLOAD: '1' }),
     arguments: () => ['run', '-m', 'scripted/scripted', PROMPT],
+    wake: {
+      how: 'idle in a server, by its plugin',
+      async start({ start, program, until }) {
+        const agent = start(program, ['serve', '--port', '0', '--hostname', '127.0.0.1'])
+        const listens = () => /listening on (http:\S+)/.exec(agent.output())
+        await until(() => `it listens: ${agent.shown()}`, () => listens() || agent.hasEnded())
+        const post = async (path, body) => {
+          const answer = await fetch(`${listens()[1]}${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+          if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+          return answer
+        }
+        const session = await (await post('/session', {})).json()
+        await post(`/session/${session.id}/prompt_async`, { model: { providerID: 'scripted', modelID: 'scripted' }, parts: [{ type: 'text', text: PROMPT }] })
+        return agent
+      },
+    },
   },
   {
     name: 'goose',
@@ -84,6 +141,7 @@ export const CLIENTS = [
     },
     env: model => ({ GOOSE_PROVIDER: 'openai', GOOSE_MODEL: 'gpt-4o', GOOSE_MODE: 'auto', GOOSE_DISABLE_KEYRING: '1', GOOSE_TELEMETRY_ENABLED: 'false', OPENAI_HOST: model.url, OPENAI_API_KEY: 'none' }),
     arguments: () => ['run', '-t', PROMPT],
+    wake: ONCE,
   },
   {
     name: 'qwen',
@@ -101,6 +159,7 @@ export const CLIENTS = [
     },
     env: model => ({ OPENAI_BASE_URL: `${model.url}/v1`, OPENAI_API_KEY: 'none', OPENAI_MODEL: 'scripted' }),
     arguments: () => ['-p', PROMPT],
+    wake: ONCE,
   },
   {
     name: 'copilot',
@@ -112,5 +171,6 @@ export const CLIENTS = [
     },
     env: model => ({ COPILOT_PROVIDER_BASE_URL: `${model.url}/v1`, COPILOT_MODEL: 'gpt-4o', COPILOT_AUTO_UPDATE: 'false' }),
     arguments: () => ['-p', PROMPT, '--allow-tool', 'outlive'],
+    wake: ONCE,
   },
 ]

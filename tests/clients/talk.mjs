@@ -41,7 +41,7 @@ async function converse(client, world, program, script, check) {
       const done = JSON.parse(world.outlive(['--json', 'setup', name, '--write'], env))
       if (done.action === 'add' && !done.command && !client.hasFile) throw new Error(`setup did not use the client's own command: ${JSON.stringify(done)}`)
     }
-    client.prepare({ home: world.home, model, setup })
+    client.prepare({ home: world.home, project: world.project, model, setup })
     const { code, output } = await world.run(program, client.arguments(), client.env(model), `${script.length}.log`)
     if (process.env.OUTLIVE_TEST_VERBOSE) console.error(JSON.stringify(model.seen.requests.map(r => ({ path: r.path, act: r.act })), null, 1), output)
     if (model.seen.problem) throw new Error(model.seen.problem)

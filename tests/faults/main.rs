@@ -2,7 +2,7 @@
 //!
 //! A scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
 //! recovering, collecting; starts that come to nothing) is run for every fault point and every action, and another one
-//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]) for the points that only it comes to. The one whose
+//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]; [`queues`]; [`health`]) for the points that only it comes to. The one whose
 //! turn it is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
 //! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
 //! invariants.
@@ -12,7 +12,9 @@
 #![expect(clippy::print_stdout, reason = "a suite prints what it found")]
 #![expect(clippy::unwrap_used, reason = "a suite that cannot go on must stop loudly")]
 
+mod health;
 mod lists;
+mod queues;
 mod reruns;
 mod scenario;
 mod telling;
@@ -147,7 +149,9 @@ fn faults_at(point: Point) -> Vec<Fault> {
     }
     if is_one_of(&AGAIN) {
         let deaths = ["before", "after"];
-        faults.extend(deaths.map(|moment| Fault { play: Play::Reruns, ..fault(moment, "kill".to_owned()) }));
+        for play in [Play::Reruns, Play::Queues] {
+            faults.extend(deaths.map(|moment| Fault { play, ..fault(moment, "kill".to_owned()) }));
+        }
     }
     // Those who are told of an end hear of it whatever becomes of its keeper.
     if is_one_of(&ENDING) {

@@ -24,6 +24,10 @@ pub(crate) enum Play {
     Terminals,
     /// A job that is started again by itself.
     Reruns,
+    /// Jobs that wait for their turn.
+    Queues,
+    /// A job whose health is lost and regained.
+    Health,
     /// A list of many jobs.
     Lists,
 }
@@ -33,6 +37,8 @@ impl Play {
     pub(crate) fn of(point: Point) -> Self {
         let telling = [
             "starter.owed.",
+            "starter.watch.",
+            "reader.watch",
             "parting.",
             "deliver.",
             "reader.settings.",
@@ -48,7 +54,13 @@ impl Play {
             "reader.task",
         ];
         let is_of = |parts: &[&str]| parts.iter().any(|part| point.name().starts_with(part));
-        if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
+        let queues =
+            ["starter.queue", "starter.waiting.", "keeper.ticket.", "keeper.slot.", "keeper.waiting."];
+        if is_of(&queues) {
+            Self::Queues
+        } else if is_of(&["reader.health"]) {
+            Self::Health
+        } else if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
             Self::Reruns
         } else if is_of(&telling) {
             Self::Telling
@@ -121,6 +133,8 @@ impl<'a> Scenario<'a> {
             Play::Telling => crate::telling::play(&mut run),
             Play::Terminals => crate::terminals::play(&mut run),
             Play::Reruns => crate::reruns::play(&mut run),
+            Play::Queues => crate::queues::play(&mut run),
+            Play::Health => crate::health::play(&mut run),
             Play::Lists => crate::lists::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();

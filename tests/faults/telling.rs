@@ -94,11 +94,13 @@ fn make_session(run: &mut Scenario<'_>) {
 fn start_served(run: &mut Scenario<'_>) -> Option<String> {
     let script = "echo colour $COLOUR; echo ready; read line; exit 3";
     let arguments = ["--json", "--session", "work", "--reader", "me", "run", "--name", "served"];
-    let rest = ["--stdin", "open", "--ready-on", "^ready$", "--", "sh", "-c", script];
+    let rest = ["--stdin", "open", "--ready-on", "^ready$", "--watch", "^ready$", "--", "sh", "-c", script];
     let served = run.start_named("served", "reader", &[&arguments[..], &rest].concat())?;
     run.front_end("reader", &["wait", &served, "--ready", "--timeout", "40s"]);
     meet_stopped(run, &["reader.probe", "reader.ready"]);
     run.must(&["wait", &served, "--ready", "--timeout", "40s"]);
+    // Looks at the line that is watched for.
+    run.front_end("reader", &["--session", "work", "events"]);
     if !run.must(&["logs", "--raw", &served]).text().starts_with("colour red\n") {
         run.violation("the session's variable is missing");
     }
@@ -112,7 +114,8 @@ fn part(run: &mut Scenario<'_>, url: &str) -> Option<String> {
     std::fs::write(run.home.store().join("spool/damaged.json"), b"{").unwrap();
     let on_exit = format!("echo told >>{}", run.ledger().display());
     let arguments = ["--json", "--session", "default", "--reader", "me", "run", "--name", "parted"];
-    let rest = ["--on-exit", &on_exit, "--webhook", url, "--", "sh", "-c", "sleep 0.2; exit 4"];
+    let rest =
+        ["--on-exit", &on_exit, "--webhook", url, "--watch", "x", "--", "sh", "-c", "sleep 0.2; exit 4"];
     let parted = run.start_named("parted", "starter", &[&arguments[..], &rest].concat())?;
     run.front_end("reader", &["wait", "--timeout", "10s", &parted]);
     meet_stopped(run, &["parting", "deliver"]);
@@ -281,14 +284,18 @@ fn check_on_exit(run: &mut Scenario<'_>) {
     }
 }
 
-/// Who is ready was told to be, once.
+/// Who is ready was told to be, once, and so was the line that is watched for.
 fn check_ready(run: &mut Scenario<'_>, served: &str) {
     let events = run.must(&["events", "--json"]).text();
-    let events = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let told = events.filter(|event| event["job"] == served && event["event"] == "ready").count();
+    let events: Vec<Value> = events.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let told = |what| events.iter().filter(|event| event["job"] == served && event["event"] == what).count();
+    let (ready, matched) = (told("ready"), told("matched"));
     let is_ready = run.home.job_dir(served).join("ready").exists();
-    if !is_ready || told != 1 {
-        run.violation(format!("ready is {is_ready}, and was told {told} times"));
+    if !is_ready || ready != 1 {
+        run.violation(format!("ready is {is_ready}, and was told {ready} times"));
+    }
+    if matched != 1 {
+        run.violation(format!("the line that is watched for was told {matched} times"));
     }
 }
 

@@ -10,6 +10,7 @@ pub mod counts;
 mod disk;
 mod host;
 mod mcp;
+mod proofs;
 mod random;
 mod terminal;
 mod user;
@@ -31,6 +32,7 @@ pub use disk::{FragileDisk, SmallDisk};
 pub use host::{HostServer, is_over_host};
 pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use outlive_test_pattern as pattern;
+pub use proofs::{dialogue_names, shown};
 pub use random::Random;
 pub use terminal::{Terminal, on_terminal};
 pub use user::{User, everywhere};
@@ -367,7 +369,13 @@ pub fn binary(name: &str) -> PathBuf {
 
 /// Runs a command to its end, with this on its standard input; one that takes longer than [`LIMIT`] is killed.
 #[must_use = "a test that does not look proves nothing"]
-pub fn finish(mut command: Command, input: &[u8]) -> Done {
+pub fn finish(command: Command, input: &[u8]) -> Done {
+    finish_within(command, input, LIMIT)
+}
+
+/// Runs a command to its end as [`finish`] does, for as long as it may take.
+#[must_use = "a test that does not look proves nothing"]
+pub fn finish_within(mut command: Command, input: &[u8], limit: Duration) -> Done {
     let what = format!("{command:?}");
     if !input.is_empty() {
         command.stdin(Stdio::piped());
@@ -387,7 +395,7 @@ pub fn finish(mut command: Command, input: &[u8]) -> Done {
     };
     let stdout = collect(Box::new(child.stdout.take().unwrap()));
     let stderr = collect(Box::new(child.stderr.take().unwrap()));
-    let code = end_within(&mut child, LIMIT).unwrap_or_else(|| panic!("{what} takes longer than {LIMIT:?}"));
+    let code = end_within(&mut child, limit).unwrap_or_else(|| panic!("{what} takes longer than {limit:?}"));
     if let Some(thread) = input {
         thread.join().unwrap();
     }

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use outlive_core::outcome::CLOSED_AT;
-use outlive_tests::{Home, SmallDisk, is_running, pid, until};
+use outlive_tests::{Era, Home, Mcp, SmallDisk, is_running, pid, until};
 use serde_json::{Value, json};
 
 fn ended(home: &Home, line: &str) -> String {
@@ -272,4 +272,20 @@ fn what_other_users_can_write_to_or_own_is_told() {
     let name = outlive_sys::owner::user_name(65534);
     assert!(told[0].0.ends_with(".log") && told[0].1 == format!("it belongs to user {name}"), "{told:?}");
     assert!(told[0].2.starts_with("left alone"), "{told:?}");
+}
+
+/// What agents' servers and watches leave in a store belongs to it.
+#[test]
+fn what_agents_make_in_a_store_is_its_own() {
+    let home = Home::new();
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let run = json!({"command": "sleep 600", "background": true, "watch": "x"});
+    let job = client.call("run", run).ok().job();
+    for directory in ["seats", "connections", "watches"] {
+        assert!(home.store().join(directory).is_dir(), "{directory}");
+    }
+    home.run(["doctor"]).ok();
+    client.call("kill", json!({"job": job})).ok();
+    assert_eq!(client.end(), 0);
+    home.run(["doctor"]).ok();
 }

@@ -38,6 +38,9 @@ fn verbs_of_other_tools_work_or_are_answered_with_ours() {
         (&["send-keys", "web"], "outlive send"),
         (&["sleep", "300"], "outlive run sleep"),
         (&["npm run dev"], "outlive run 'npm run dev'"),
+        (&["lsit"], "did you mean: outlive list"),
+        // Nothing that only outlive itself starts is suggested.
+        (&["frob"], "outlive --help tells what there is"),
     ] {
         let told = home.run(line).code(2).error();
         assert!(told.contains(&format!("there is no command {:?}", line[0])), "{told}");

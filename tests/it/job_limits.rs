@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use outlive::Level;
 use outlive_sys::identity::ProcessId;
-use outlive_tests::{Home, everywhere, finish, lacks, pid, registered, report, until};
+use outlive_tests::{Home, everywhere, finish, instead, lacks, pid, registered, report, until};
 use serde_json::{Value, json};
 
 const MIB: u64 = 1 << 20;
@@ -81,6 +81,7 @@ fn a_job_that_eats_without_bound_ends_for_want_of_memory_and_takes_nobody_along(
             other => panic!("{what}: the memory limit is kept by {other}"),
         };
         assert!(bounds.contains(&peak), "{what}: the peak is {peak}, not in {bounds:?}");
+        instead!("S3-103");
         assert!(registered(&eater.file).iter().all(|eater| !eater.is_alive()), "{what}");
         for neighbour in neighbours {
             assert!(neighbour.unwrap().is_alive(), "{what}: a neighbour was hurt");

@@ -85,6 +85,12 @@ fn a_list_shows_what_is_live_and_the_last_ten_that_ended() {
     assert_eq!(home.run(["list", "--all"]).ok().error(), "");
     assert_eq!(ids(&home, &["--live"]), shown(&[]));
     assert_eq!(home.json(["list"]).as_array().map(Vec::len), Some(14));
+    let told = home.run(["list", "-n", "12"]).ok().error();
+    assert_eq!(told, "1 job has ended before these; `outlive list --all` shows it\n");
+    home.run(["kill", &live]).ok();
+    let done = home.run(["list", "-n", "0"]).ok();
+    let told = "14 jobs have ended; `outlive list --all` shows them\n";
+    assert_eq!((done.text(), done.error()), (String::new(), told.to_owned()));
 }
 
 #[test]

@@ -61,4 +61,9 @@ fn the_list_can_be_read_and_gives_reasons() {
 fn the_tests_end_with_it() {
     let script = std::fs::read_to_string(workspace().join("test")).unwrap();
     assert!(script.contains("\ntests/not-run \"$lacks\" tests/not-run-in-ci.txt\n"), "it is not asked");
+    // And lines of the designs that no test has shown count as what was not run.
+    assert!(
+        script.contains("/coverage\" --shown \"$shown\" >>\"$lacks\"\ntests/not-run "),
+        "it is not asked"
+    );
 }

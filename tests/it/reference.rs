@@ -60,7 +60,7 @@ fn the_page_of_profiles_is_up_to_date() {
     assert_is_up_to_date("profiles");
 }
 
-/// Every line of the designs is proved by a test that quotes it, or has a reason why not.
+/// Every line of the designs is proved by a test that names it where it shows it, or has a reason why not.
 #[test]
 fn every_line_of_the_designs_is_accounted_for() {
     let home = Home::new();

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use outlive_tests::{Done, Home, LIMIT, end_within, is_running, pid, signal, until, waits_with_open};
+use outlive_tests::{
+    Done, Home, LIMIT, end_within, instead, is_running, pid, signal, until, waits_with_open,
+};
 use serde_json::{Value, json};
 
 /// A job that repeats each line of its input on its output, and ends with it.
@@ -408,6 +410,9 @@ fn groups_and_sessions_are_waited_for_and_ended() {
     }
     let ended = home.run(["--json", "wait", "--group", "g", "--session", "s"]).code(7).json();
     assert_eq!((outcome(&ended), &ended["jobs"][1]["status"]), ("exit", &json!("killed")));
+    let any = home.run(["--json", "wait", "--any", "--group", "g", "--session", "s"]).code(7).json();
+    assert!(outcome(&any) == "exit" && ours.iter().any(|job| any["job"] == **job), "{any}");
+    instead!("S3-104");
     home.run(["wait", "--group", "g", "--timeout", "20ms"]).code(4);
     // A session: what is live in it now.
     home.run(["wait", "--session", "s", "--timeout", "20ms"]).code(4);

@@ -8,12 +8,14 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use outlive_tests::{
-    Era, Home, Mcp, is_running, millis, pid, processor_time, signal, soon, until, with_enough_time,
+    Era, Home, Mcp, instead, is_running, millis, pid, processor_time, proves, signal, soon, until,
+    with_enough_time,
 };
 use serde_json::{Value, json};
 
-/// S1-2..5 S1-7..18 S1-22 S1-25 S1-26 S1-28..31 S1-34 S1-35 S1-38..40 S1-45..57 S1-59..69 S1-71..74 S1-78..100 S1-102:
-/// every tool with its parameters, answers and errors, in the design's own words.
+use super::deepchat::set_end_back;
+
+/// Every tool with its parameters, answers and errors, in the design's own words.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("claude-code");
@@ -119,21 +121,23 @@ fn numbers(from: u32, to: u32) -> String {
     (from..=to).map(|number| number.to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// S1-20 S1-36 S1-37: of each stream the newest 10,000 lines are read; and reading goes on after that (C-int-6).
+/// Of each stream the newest 10,000 lines are read; and reading goes on after that (C-int-6).
 #[test]
 fn after_ten_thousand_lines_reading_goes_on() {
     let home = Home::new();
     let mut client = Client::new(&home);
-    let line = "seq 1 25000; seq 1 12000 >&2; touch printed; until [ -e go ]; do sleep 0.02; done; \
+    let line = "seq 1 25000; seq 1 12000 | sed 's/$/\\n  /' >&2; touch printed; until [ -e go ]; do sleep 0.02; done; \
                 echo more; echo wrong >&2; touch again; exec sleep 300";
     let id = client.start(line);
     until("it has printed", || home.path().join("printed").exists());
-    home.wait_for_output(&id, "12000\n");
+    home.wait_for_output(&id, "12000\n  \n");
     let row = client.row(&id).unwrap();
     assert_eq!((&row["outputLines"], &row["errorLines"]), (&10_000.into(), &10_000.into()));
+    proves!("S1-81");
     let first = client.read(&id);
     assert_eq!(first["newOutput"], numbers(15_001, 25_000));
     assert_eq!(first["newErrors"], numbers(2001, 12_000));
+    proves!("S1-20", "S1-36", "S1-37");
     std::fs::write(home.path().join("go"), "").unwrap();
     until("it has printed more", || home.path().join("again").exists());
     home.wait_for_output(&id, "wrong\n");
@@ -142,7 +146,7 @@ fn after_ten_thousand_lines_reading_goes_on() {
     client.kill(&id);
 }
 
-/// S1-13 S1-16 S1-17 S1-35: a line that comes in pieces is one line, each stream has its own, and a character is never cut.
+/// A line that comes in pieces is one line, each stream has its own, and a character is never cut.
 #[test]
 fn lines_and_characters_are_whole() {
     let home = Home::new();
@@ -178,6 +182,7 @@ fn lines_and_characters_are_whole() {
     home.wait_for_output(&id, "unended ");
     let new = client.read(&id);
     assert_eq!((&new["newOutput"], &new["newErrors"]), (&"".into(), &" stream".into()));
+    proves!("S1-16", "S1-17");
     go("g3");
     home.wait(&id);
     let new = client.read(&id);
@@ -185,7 +190,7 @@ fn lines_and_characters_are_whole() {
     assert_eq!(client.read(&id)["newOutput"], "", "told once");
 }
 
-/// S1-63: what is too much for one answer comes with the next ones, and nothing of it is lost.
+/// What is too much for one answer comes with the next ones, and nothing of it is lost.
 #[test]
 fn very_long_lines_come_in_several_reads() {
     let home = Home::new();
@@ -222,7 +227,7 @@ fn very_long_lines_come_in_several_reads() {
     assert_eq!(client.read(&long)["newOutput"], "");
 }
 
-/// S1-30 S1-43 S1-63: a server that is killed takes nothing with it: the next one has the process, and reads on where that one stopped.
+/// A server that is killed takes nothing with it: the next one has the process, and reads on where that one stopped.
 #[test]
 fn a_killed_server_takes_nothing_with_it() {
     let home = Home::new();
@@ -241,6 +246,7 @@ fn a_killed_server_takes_nothing_with_it() {
     let id = second.ids().remove(0);
     let row = second.row(&id).unwrap();
     assert_eq!(row["status"], "running");
+    proves!("S1-43");
     let pid = pid(&row, "pid");
     home.wait_for_output(&id, "one\n");
     home.wait_for_output(&id, "bad\n");
@@ -260,10 +266,11 @@ fn a_killed_server_takes_nothing_with_it() {
     third.0.kill();
     let mut fourth = Client::with(&home, &["--session", "shared"]);
     assert_eq!(fourth.row(&id).unwrap()["status"], "killed");
+    instead!("S1-19", "S1-33");
     assert_eq!(fourth.read(&id)["newOutput"], "");
 }
 
-/// S1-70 S1-71: a kill ends everything that the process started, also what does not obey, and it stays killed.
+/// A kill ends everything that the process started, also what does not obey, and it stays killed.
 #[test]
 fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     let home = Home::new();
@@ -281,9 +288,11 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     let begun = Instant::now();
     client.kill(&id);
     assert_eq!(client.row(&id).unwrap()["status"], "killed", "it is called so at once");
+    proves!("S1-71");
     home.wait(&id);
     assert!(begun.elapsed() >= Duration::from_millis(4900), "asked first: {:?}", begun.elapsed());
     until("all are gone", || !pids.iter().any(|&pid| is_running(pid)));
+    proves!("S1-4", "S1-70");
     let new = client.read(&id);
     assert_eq!((&new["status"], &new["newOutput"]), (&"killed".into(), &"up".into()));
     assert_eq!(new.get("exitCode"), None, "a signal ended it");
@@ -298,7 +307,7 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     assert_eq!((&new["status"], &new["exitCode"]), (&"killed".into(), &0.into()));
 }
 
-/// S1-21 S1-23 S1-103: before a start, the oldest that have ended make room; what runs stays, however old.
+/// Before a start, the oldest that have ended make room; what runs stays, however old.
 #[test]
 fn twenty_are_kept_and_the_oldest_ended_go() {
     let home = Home::new();
@@ -315,12 +324,14 @@ fn twenty_are_kept_and_the_oldest_ended_go() {
     );
     let left: Vec<String> = std::iter::once(running.clone()).chain(started[1..].iter().cloned()).collect();
     assert_eq!(client.ids(), left, "room was made for the one that could not be started");
+    proves!("S1-103");
     let next = client.start("echo 20");
     let more = client.start("echo 21");
     let left: Vec<String> =
         std::iter::once(running.clone()).chain(started[2..].iter().cloned()).chain([next, more]).collect();
     assert_eq!(client.ids(), left);
     assert_eq!(left.len(), 20);
+    proves!("S1-21", "S1-23");
     let (text, is_error) = client.call("bash_output", json!({"bash_id": started[0]}));
     let gone = format!("Process not found: {}. Use list_shells to see available processes.", started[0]);
     assert!(is_error);
@@ -329,7 +340,7 @@ fn twenty_are_kept_and_the_oldest_ended_go() {
     client.kill(&running);
 }
 
-/// S1-24: what runs is never removed, so that there may be more than 20; and each has an id of its own.
+/// What runs is never removed, so that there may be more than 20; and each has an id of its own.
 #[test]
 fn more_than_twenty_may_run() {
     let home = Home::new();
@@ -351,6 +362,7 @@ fn more_than_twenty_may_run() {
         .map(|row| row["id"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(listed, started);
+    proves!("S1-24");
     // All at the same time.
     let asked: Vec<u64> =
         started.iter().map(|id| client.0.send_call("kill_shell", json!({"shell_id": id}))).collect();
@@ -359,7 +371,7 @@ fn more_than_twenty_may_run() {
     }
 }
 
-/// S1-27 S1-42 S1-81: ten minutes by default; a process whose time is over was killed, and the errors say so once.
+/// Ten minutes by default; a process whose time is over was killed, and the errors say so once.
 #[test]
 fn a_timeout_is_a_kill_with_a_line_in_the_errors() {
     let home = Home::new();
@@ -371,6 +383,7 @@ fn a_timeout_is_a_kill_with_a_line_in_the_errors() {
         let id = id_of(&text);
         let spec = home.open().find(&id, None).unwrap();
         assert_eq!((spec.spec().options.timeout_ms, spec.spec().options.grace_ms), (Some(limit), 5000));
+        proves!("S1-27");
         client.kill(&id);
     }
     // Ten minutes are too long for a test: a process with less time, started by another front end.
@@ -390,6 +403,7 @@ fn a_timeout_is_a_kill_with_a_line_in_the_errors() {
         "newErrors": format!("oops\nProcess killed after {time} timeout"),
     });
     assert_eq!(new, expected);
+    instead!("S1-42");
     assert_eq!(client.read(&late)["newErrors"], "");
     // It is consumed as any other line, also by a filter that does not want it.
     let late = home.run(["--session", "work", "run", "--timeout", "100ms", "exec sleep 300"]).ok().text();
@@ -399,7 +413,7 @@ fn a_timeout_is_a_kill_with_a_line_in_the_errors() {
     assert_eq!((&none["newErrors"], &client.read(late)["newErrors"]), (&"".into(), &"".into()));
 }
 
-/// S1-41: what could not be executed has failed, and the errors say why.
+/// What could not be executed has failed, and the errors say why.
 #[test]
 fn what_never_began_says_so_in_the_errors() {
     let home = Home::new();
@@ -413,10 +427,11 @@ fn what_never_began_says_so_in_the_errors() {
     assert_eq!(new["status"], "failed");
     let errors = new["newErrors"].as_str().unwrap();
     assert!(errors.starts_with("Process error: ") && errors.contains("/nowhere/program"), "{errors}");
+    proves!("S1-41");
     assert_eq!(client.read(&id)["newErrors"], "");
 }
 
-/// S1-44: what fails within a second and a half is told with the start, and the call does not wait beyond the end.
+/// What fails within a second and a half is told with the start, and the call does not wait beyond the end.
 #[test]
 fn a_start_waits_to_see_a_failure() {
     let home = Home::new();
@@ -432,12 +447,13 @@ fn a_start_waits_to_see_a_failure() {
         assert!(!is_error || text == expected, "{text}");
         is_error
     });
+    proves!("S1-44");
     soon("a start that is over", Duration::from_millis(1400), || {
         client.call("run_command", json!({"command": "exit 0", "run_in_background": true}))
     });
 }
 
-/// S1-32 S1-33: the environment of the server and no colours; nothing to read.
+/// The environment of the server and no colours; nothing to read.
 #[test]
 fn it_inherits_the_environment_and_reads_nothing() {
     let home = Home::new();
@@ -447,9 +463,11 @@ fn it_inherits_the_environment_and_reads_nothing() {
     let id = client.start("echo $MARK $FORCE_COLOR; cat; wc -c; echo at the end");
     home.wait(&id);
     assert_eq!(client.read(&id)["newOutput"], "inherited 0\n0\nat the end");
+    instead!("S1-33");
+    proves!("S1-32");
 }
 
-/// S1-74..77: a time is told in its two largest parts, and goes on after the end.
+/// A time is told in its two largest parts, and goes on after the end.
 #[test]
 fn a_runtime_goes_on_after_the_end() {
     let home = Home::new();
@@ -460,11 +478,14 @@ fn a_runtime_goes_on_after_the_end() {
     let meta = home.job_dir(&id).join("meta.json");
     let known: Value = serde_json::from_slice(&std::fs::read(&meta).unwrap()).unwrap();
     let started = known["started_us"].as_u64().unwrap();
-    // As if it had been started so long ago.
+    let mut before = 0;
+    // As if it had been started and had ended so long ago.
     for (seconds, form) in [(0, "s"), (3 * 60, "m s"), (3 * 3600 + 60, "h m")] {
         let mut moved = known.clone();
         moved["started_us"] = (started - seconds * 1_000_000).into();
         std::fs::write(&meta, moved.to_string()).unwrap();
+        set_end_back(&home, &id, Duration::from_secs(seconds - before));
+        before = seconds;
         let row = client.row(&id).unwrap();
         let runtime = row["runtime"].as_str().unwrap();
         assert_eq!(runtime.replace(|c: char| c.is_ascii_digit(), ""), form);
@@ -476,9 +497,10 @@ fn a_runtime_goes_on_after_the_end() {
         };
         assert!(whole, "{runtime}");
     }
+    proves!("S1-74", "S1-75", "S1-76", "S1-77");
 }
 
-/// S1-1: a dev server runs while the agent goes on; its log is read, and it is stopped with its port.
+/// A dev server runs while the agent goes on; its log is read, and it is stopped with its port.
 #[test]
 fn a_dev_server_is_watched_and_stopped() {
     let home = Home::new();
@@ -492,8 +514,10 @@ fn a_dev_server_is_watched_and_stopped() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("hello"), "{answer}");
+    proves!("S1-26");
     // The agent has other things to do meanwhile.
     assert_eq!(client.call("run_command", json!({"command": "echo busy"})), ("busy\n".to_owned(), false));
+    proves!("S1-1");
     let log = client.read_until(&id, "newErrors", |text| text.contains("GET /index.html"));
     assert!(log.contains("200"), "{log}");
     client.kill(&id);
@@ -501,7 +525,7 @@ fn a_dev_server_is_watched_and_stopped() {
     assert_eq!(client.read(&id)["status"], "killed");
 }
 
-/// S1-1 S1-60 S1-65: a watcher tells of each change; of what it prints only what matters is read.
+/// A watcher tells of each change; of what it prints only what matters is read.
 #[test]
 fn a_watcher_tells_of_changes() {
     let home = Home::new();
@@ -525,10 +549,11 @@ fn a_watcher_tells_of_changes() {
     home.wait_for_output(&id, "Built v3\n");
     let new = client.json("bash_output", json!({"bash_id": id, "filter": "BUILT"}));
     assert_eq!((&new["newOutput"], &new["newErrors"]), (&"Built v3".into(), &"".into()));
+    proves!("S1-1");
     client.kill(&id);
 }
 
-/// S1-1 S1-12: a test suite runs in the background, and its exit code and failures are read when it is over.
+/// A test suite runs in the background, and its exit code and failures are read when it is over.
 #[test]
 fn a_test_suite_runs_beside_the_agent() {
     let home = Home::new();
@@ -543,9 +568,11 @@ fn a_test_suite_runs_beside_the_agent() {
     let errors = new["newErrors"].as_str().unwrap();
     assert!(errors.contains("AssertionError: 1 != 2") && errors.contains("FAILED (failures=1)"), "{errors}");
     assert!(errors.contains("test_good") && !errors.contains("Traceback"), "{errors}");
+    proves!("S1-1");
 }
 
-/// S1-7: jobs of others are in the list by their own ids and in this design's words; those of other sessions only if all are seen.
+/// Jobs of others are in the list by their own ids and in this design's words; those of other sessions only if all
+/// are seen.
 #[test]
 fn jobs_of_others_are_seen_in_its_words() {
     let home = Home::new();
@@ -574,7 +601,7 @@ fn jobs_of_others_are_seen_in_its_words() {
     all.kill(&foreign);
 }
 
-/// S1-15 S1-70: a process has ended when its main process has; a kill ends what it left running.
+/// A process has ended when its main process has; a kill ends what it left running.
 #[test]
 fn what_a_process_leaves_behind_can_be_killed() {
     let home = Home::new();
@@ -597,7 +624,8 @@ fn what_a_process_leaves_behind_can_be_killed() {
     assert_eq!(client.read(&id)["status"], "completed", "it had ended before");
 }
 
-/// S1-2: a command in the foreground that takes longer than a client waits goes on in the background, and nothing of it is lost.
+/// A command in the foreground that takes longer than a client waits goes on in the background, and nothing of it is
+/// lost.
 #[test]
 fn a_long_command_in_the_foreground_goes_on_in_the_background() {
     let home = Home::new();
@@ -623,7 +651,7 @@ fn a_long_command_in_the_foreground_goes_on_in_the_background() {
     assert_eq!(client.ids(), [id], "it was a process in the background, and stays in the list");
 }
 
-/// S1-2: a server that is killed, or a call that is taken back, does not take the command in the foreground with it.
+/// A server that is killed, or a call that is taken back, does not take the command in the foreground with it.
 #[test]
 fn a_command_in_the_foreground_survives_its_call() {
     let home = Home::new();
@@ -635,17 +663,18 @@ fn a_command_in_the_foreground_survives_its_call() {
     client.0.send_call("run_command", json!({"command": "echo two; exec sleep 300"}));
     until("it is in the list", || client.ids().len() == 2);
     let second = client.ids().remove(1);
-    client.0.kill();
-    let mut next = Client::new(&home);
+    // A server that is killed before it has handed a job to its keeper has started nothing.
     home.wait_for_output(&first, "one\n");
     home.wait_for_output(&second, "two\n");
+    client.0.kill();
+    let mut next = Client::new(&home);
     assert_eq!(next.read(&first)["newOutput"], "one");
     assert_eq!(next.read(&second)["newOutput"], "two");
     next.kill(&first);
     next.kill(&second);
 }
 
-/// S1-2: of what a command in the foreground printed the beginning and the end are shown, and its code is its own.
+/// Of what a command in the foreground printed the beginning and the end are shown, and its code is its own.
 #[test]
 fn much_output_in_the_foreground_is_cut_in_the_middle() {
     let home = Home::new();
@@ -667,7 +696,8 @@ fn much_output_in_the_foreground_is_cut_in_the_middle() {
     assert_eq!((text.as_str(), is_error), ("Exit code ?:\nx\n", true));
 }
 
-/// S1-2: a command in the foreground that leaves something running is answered at its own end, and what it left can be found and killed.
+/// A command in the foreground that leaves something running is answered at its own end, and what it left can be
+/// found and killed.
 #[test]
 fn what_a_command_in_the_foreground_leaves_behind_can_be_killed() {
     let home = Home::new();
@@ -684,7 +714,7 @@ fn what_a_command_in_the_foreground_leaves_behind_can_be_killed() {
     assert_eq!(client.ids(), Vec::<String>::new());
 }
 
-/// S1-36: where there is very much to read, no more of it is looked at than is told; blank lines do not count.
+/// Where there is very much to read, no more of it is looked at than is told; blank lines do not count.
 #[test]
 fn very_much_output_is_read_soon() {
     let home = Home::new();
@@ -700,7 +730,7 @@ fn very_much_output_is_read_soon() {
     assert_eq!(client.read(&id)["newOutput"], "");
 }
 
-/// S1-63: readers at the same time get whole answers, and afterwards all of it is read.
+/// Readers at the same time get whole answers, and afterwards all of it is read.
 #[test]
 fn many_read_at_the_same_time() {
     let home = Home::new();
@@ -718,7 +748,7 @@ fn many_read_at_the_same_time() {
     client.kill(&id);
 }
 
-/// S1-62 S1-66 S1-68: whatever is given as an id or a filter, the answer is one of the design's.
+/// Whatever is given as an id or a filter, the answer is one of the design's.
 #[test]
 fn odd_arguments_are_answered() {
     let home = Home::new();
@@ -759,7 +789,7 @@ fn odd_arguments_are_answered() {
 mod agents {
     use super::*;
 
-    /// S1-82..94: agents are noted in the store: another server, and the command line, know them.
+    /// Agents are noted in the store: another server, and the command line, know them.
     #[test]
     fn every_program_knows_the_agents() {
         let home = Home::new();
@@ -786,7 +816,7 @@ mod agents {
         assert_eq!(all.json("agent_status", json!({"id": "agent-a"}))["status"], "completed");
     }
 
-    /// S1-83..94: the command line has the same words, for people and for scripts.
+    /// The command line has the same words, for people and for scripts.
     #[test]
     fn the_verb_has_all_that_the_tools_have() {
         let home = Home::new();
@@ -808,6 +838,7 @@ mod agents {
         assert_eq!(rows[0], ["AGENT", "STATUS", "TYPE", "SESSION", "OUTPUT"]);
         assert_eq!(rows[1][..4], ["p-1", "running", "plan", "default"]);
         assert_eq!(rows[2][..4], ["p-2", "failed", "plan", "default"]);
+        proves!("S1-85");
         assert_eq!(home.run(["agent", "stop", "p-1"]).ok().text(), "p-1 failed\n");
         let again = home.run(["agent", "stop", "p-1"]).code(1);
         assert!(again.error().contains("Agent already failed"), "{}", again.error());
@@ -831,7 +862,7 @@ mod agents {
         assert_eq!(home.json(["--session", "other", "agent", "list"]).as_array().unwrap().len(), 1);
     }
 
-    /// S1-86..88: the end of a long file is read; what is no file is not waited for.
+    /// The end of a long file is read; what is no file is not waited for.
     #[test]
     fn no_output_file_does_harm() {
         let home = Home::new();
@@ -859,10 +890,11 @@ mod agents {
         std::fs::write(home.path().join("long"), &long).unwrap();
         let end = output("long");
         assert!(end.starts_with("(151425 bytes before this are left out)\né"), "{:.80}", end);
+        instead!("S1-86");
         assert!(end.ends_with("éx") && !end.contains('\u{fffd}') && end.len() <= (1 << 20) + 60);
     }
 
-    /// S1-82 S1-83 S1-89: agents that are registered at the same time all stay, whatever they are called.
+    /// Agents that are registered at the same time all stay, whatever they are called.
     #[test]
     fn many_register_at_the_same_time() {
         let home = Home::new();
@@ -900,7 +932,7 @@ mod agents {
     }
 }
 
-/// S1-70: killing the keeper of a process does not hide it: it is still listed and can still be killed.
+/// Killing the keeper of a process does not hide it: it is still listed and can still be killed.
 #[test]
 fn a_process_without_its_keeper_can_be_killed() {
     let home = Home::new();
@@ -924,7 +956,7 @@ fn a_process_without_its_keeper_can_be_killed() {
     assert_eq!(client.read(&id)["newErrors"], "");
 }
 
-/// S1-36 S1-63: what the log no longer has is passed over, and no line is made of two halves.
+/// What the log no longer has is passed over, and no line is made of two halves.
 #[test]
 fn what_was_dropped_is_passed_over() {
     let home = Home::new();
@@ -955,7 +987,7 @@ fn what_was_dropped_is_passed_over() {
     assert_eq!(client.row(&id).unwrap()["outputLines"], 0);
 }
 
-/// S1-34: a limit of the store keeps a process from being started, in the design's words.
+/// A limit of the store keeps a process from being started, in the design's words.
 #[test]
 fn a_limit_is_a_failure_to_spawn() {
     let home = Home::new();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use outlive_core::outcome::{OUTCOME_AT, Outcome, SLOT_BYTES};
 use outlive_core::timestamp::Timestamp;
-use outlive_tests::{Era, Home, Mcp, is_running, lacks, pid, until};
+use outlive_tests::{Era, Home, Mcp, instead, is_running, lacks, pid, proves, until};
 use serde_json::{Value, json};
 
 /// A client of a profile's server, which speaks for one conversation.
@@ -31,6 +31,15 @@ impl Talk {
         let mut command = home.outlive(["mcp", "--profile", profile]);
         command.env("CLAUDE_CODE_SESSION_ID", conversation).envs(variables.iter().copied());
         Self(Mcp::of(command, Era::Handshake, json!({}), &[]))
+    }
+
+    /// Starts a server that logs; returns the file of its log, too.
+    fn start_logging(home: &Home, conversation: &str) -> (Self, PathBuf) {
+        let log = home.path().join("server.log");
+        let mut command = home.outlive(["mcp", "--profile", "deepchat"]);
+        command.env("CLAUDE_CODE_SESSION_ID", conversation).env("OUTLIVE_LOG", "1");
+        command.stderr(fs::File::create(&log).unwrap());
+        (Self(Mcp::of(command, Era::Handshake, json!({}), &[])), log)
     }
 
     /// Calls a tool; returns all texts of the answer, and whether it is an error.
@@ -144,14 +153,13 @@ fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
 }
 
-/// S2-5 S2-8 S2-10 S2-12..13 S2-17..33 S2-35..36 S2-38..40 S2-51 S2-53 S2-59..61 S2-64..67 S2-70 S2-72 S2-75 S2-77..83: all
-/// of both tools: parameters and limits, every action with the fields of its result, every message and error.
+/// All of both tools: parameters and limits, every action with the fields of its result, every message and error.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("deepchat");
 }
 
-/// S2-4 S2-34: a command has pipes, and its session is in the store with its first answer.
+/// A command has pipes, and its session is in the store with its first answer.
 #[test]
 fn a_command_has_pipes() {
     let home = Home::new();
@@ -159,11 +167,13 @@ fn a_command_has_pipes() {
     let links = "readlink /proc/self/fd/0; readlink /proc/self/fd/1; readlink /proc/self/fd/2";
     let id = chat.background(links);
     assert!(home.job_dir(&id).join("spec.json").is_file());
+    proves!("S2-34", "S2-67");
     let output = chat.poll_to_end(&id)["output"].as_str().unwrap().to_owned();
     assert_eq!(output.lines().filter(|line| line.starts_with("pipe:")).count(), 3, "{output}");
+    proves!("S2-4");
 }
 
-/// S2-14 S2-15: times are milliseconds since 1970, and every look at a session moves the last one.
+/// Times are milliseconds since 1970, and every look at a session moves the last one.
 #[test]
 fn times_are_milliseconds_and_looks_are_noted() {
     let home = Home::new();
@@ -174,6 +184,7 @@ fn times_are_milliseconds_and_looks_are_noted() {
     let listed = chat.sessions().remove(0);
     let created = listed["createdAt"].as_u64().unwrap();
     assert!(before <= created && created <= now(), "{before} {listed}");
+    proves!("S2-14");
     assert_eq!(listed["lastAccessedAt"], created);
     let looked = |chat: &mut Talk| chat.sessions()[0]["lastAccessedAt"].as_u64().unwrap();
     // Times of files are as exact as the kernel's tick.
@@ -191,7 +202,7 @@ fn times_are_milliseconds_and_looks_are_noted() {
     assert_eq!(looked(&mut chat), created, "nobody looked before there was something to look at");
 }
 
-/// S2-41..43 S2-58 S2-71: TERM first, KILL after two seconds, to the whole tree; and the status stays killed.
+/// TERM first, KILL after two seconds, to the whole tree; and the status stays killed.
 #[test]
 fn a_kill_asks_and_then_forces_the_whole_tree() {
     let home = Home::new();
@@ -212,6 +223,7 @@ fn a_kill_asks_and_then_forces_the_whole_tree() {
         assert_eq!(polled["status"], "killed");
         polled["output"].as_str().unwrap().contains("asked")
     });
+    proves!("S2-41", "S2-42", "S2-43", "S2-58", "S2-71");
     until("one that obeys has time to", || {
         let line = "trap 'echo cleaned up; exit 0' TERM; echo up; while :; do sleep 0.1; done";
         let polite = chat.background(line);
@@ -223,8 +235,7 @@ fn a_kill_asks_and_then_forces_the_whole_tree() {
     });
 }
 
-/// S2-3 S2-9 S2-55..56: a conversation sees its own sessions only, whatever it is called, and its files stay below
-/// its directory.
+/// A conversation sees its own sessions only, whatever it is called, and its files stay below its directory.
 #[test]
 fn conversations_are_apart() {
     let home = Home::new();
@@ -236,14 +247,17 @@ fn conversations_are_apart() {
     let below = file.strip_prefix(home.path().join(".deepchat/sessions")).unwrap();
     assert_eq!(below.components().count(), 2, "{below:?}");
     assert!(!below.as_os_str().as_bytes().windows(3).any(|part| part == b"../"), "{below:?}");
+    proves!("S2-56");
     assert_eq!(other.sessions(), Vec::<Value>::new());
     for action in ["poll", "log", "write", "kill", "clear", "remove"] {
         let refused =
             other.refusal("process", json!({"action": action, "sessionId": id, "data": "no\n", "eof": true}));
         assert_eq!(refused, format!("Session {id} not found"));
     }
+    proves!("S2-9", "S2-55");
     assert_eq!(one.act("poll", &id)["status"], "running");
     assert_eq!(one.ids(), std::slice::from_ref(&id));
+    proves!("S2-3");
     one.act("remove", &id);
     assert!(fs::symlink_metadata(&file).is_err());
 }
@@ -267,13 +281,14 @@ fn sessions_survive_their_server() {
     next.json("process", json!({"action": "write", "sessionId": id, "data": "more\n"}));
     fs::write(home.path().join("go"), "").unwrap();
     assert_eq!(next.poll_to_end(&id), json!({"status": "error", "output": "one\ntwo more\n", "exitCode": 5}));
+    instead!("S2-16", "S2-49");
     assert_eq!(
         next.poll_to_end(&foreground),
         json!({"status": "done", "output": "fg\nnot lost\n", "exitCode": 0})
     );
 }
 
-/// S2-6 S2-57 S2-74: an ended session goes half an hour after the last look, with its file; one that runs stays.
+/// An ended session goes half an hour after the last look, with its file; one that runs stays.
 #[test]
 fn ended_sessions_go_when_nobody_looks() {
     let home = Home::new();
@@ -310,6 +325,8 @@ fn ended_sessions_go_when_nobody_looks() {
     let mut left = chat.ids();
     left.sort();
     assert_eq!(left, expected);
+    instead!("S2-6");
+    proves!("S2-15", "S2-57", "S2-74");
     assert!(fs::symlink_metadata(file(&listed)).is_err() && !home.job_dir(&listed).exists());
     // A look gives it another half an hour.
     chat.act("log", &kept);
@@ -319,8 +336,8 @@ fn ended_sessions_go_when_nobody_looks() {
     assert_eq!(chat.act("poll", &running)["status"], "running");
 }
 
-/// S2-7 S2-37 S2-50 S2-52..54 S2-68..69 S2-76: a long output has a file that grows with it, the poll shows its last
-/// 500 characters, and pages of the log put together are all of it, no character cut.
+/// A long output has a file that grows with it, the poll shows its last 500 characters, and pages of the log put
+/// together are all of it, no character cut.
 #[test]
 fn long_output_has_a_file_and_pages() {
     let home = Home::new();
@@ -333,13 +350,16 @@ fn long_output_has_a_file_and_pages() {
     let first = chat.poll_until(&id, |polled| polled["output"].as_str().unwrap().ends_with("3999 🦀\n"));
     let last = |text: &str| text.chars().skip(text.chars().count() - 500).collect::<String>();
     assert_eq!(first["output"], last(&expected));
+    proves!("S2-37", "S2-53", "S2-68");
     assert_eq!(first["outputFilePath"], offload_path(&home, "a", &id).to_str().unwrap());
     assert_eq!(fs::read_to_string(offload_path(&home, "a", &id)).unwrap(), expected);
+    proves!("S2-7");
     chat.json("process", json!({"action": "write", "sessionId": id, "data": "of it\n"}));
     let ended = chat.poll_to_end(&id);
     expected.push_str("end of it\n");
     assert_eq!(ended["output"], last(&expected));
     assert_eq!(fs::read_to_string(offload_path(&home, "a", &id)).unwrap(), expected);
+    proves!("S2-52", "S2-76");
     let mut pages = String::new();
     loop {
         let offset = pages.chars().count();
@@ -353,15 +373,17 @@ fn long_output_has_a_file_and_pages() {
         }
     }
     assert_eq!(pages, expected);
+    proves!("S2-54", "S2-69");
     let page = chat.act("log", &id);
     assert_eq!(page["output"].as_str().unwrap().chars().count(), 1000);
     // Cleared, it has no file until there is much again.
     chat.act("clear", &id);
     assert!(fs::symlink_metadata(offload_path(&home, "a", &id)).is_err());
     assert_eq!(chat.act("poll", &id), json!({"status": "done", "output": "", "exitCode": 0}));
+    proves!("S2-72", "S2-82");
 }
 
-/// S2-50: 10,000 characters are not too many, one more is; and of a foreground command the end is shown then.
+/// 10,000 characters are not too many, one more is; and of a foreground command the end is shown then.
 #[test]
 fn the_threshold_is_ten_thousand_characters() {
     let home = Home::new();
@@ -372,6 +394,7 @@ fn the_threshold_is_ten_thousand_characters() {
     assert!(at.get("offloaded").is_none() && at.get("outputFilePath").is_none(), "{at}");
     let id = chat.background(&format!("{}; printf x", print(5000)));
     assert_eq!(chat.poll_to_end(&id)["offloaded"], true);
+    proves!("S2-50");
     let foreground = |chat: &mut Talk, command: String| {
         chat.text(
             "execute_command",
@@ -406,7 +429,7 @@ fn more_than_the_cap_keeps_its_end() {
     assert!(!file.is_empty() && kept.starts_with(&file), "{file}");
 }
 
-/// S2-54: characters that are printed in two pieces are whole, and what is no character is told as such.
+/// Characters that are printed in two pieces are whole, and what is no character is told as such.
 #[test]
 fn characters_are_never_cut() {
     let home = Home::new();
@@ -419,8 +442,8 @@ fn characters_are_never_cut() {
     assert_eq!((&page["output"], &page["totalLength"]), (&json!("é\u{fffd}"), &json!(4)));
 }
 
-/// S2-2 S2-32: a foreground command that takes longer than its window goes on: nothing is lost or repeated, and its
-/// time is not limited.
+/// A foreground command that takes longer than its window goes on: nothing is lost or repeated, and its time is not
+/// limited.
 #[test]
 fn a_yielded_command_goes_on_as_it_was() {
     let home = Home::new();
@@ -430,6 +453,7 @@ fn a_yielded_command_goes_on_as_it_was() {
     let started = chat.json("execute_command", arguments);
     let id = started["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(started, json!({"status": "running", "sessionId": id}));
+    proves!("S2-32");
     let shown = home.show(&id);
     assert_eq!((&shown["timeout_ms"], &shown["name"]), (&Value::Null, &json!("Wait for an answer")));
     // What began in the foreground has no input.
@@ -443,11 +467,11 @@ fn a_yielded_command_goes_on_as_it_was() {
     assert_eq!(home.show(&id)["timeout_ms"], 55_000);
 }
 
-/// S2-62: where the file cannot be made or removed, the session is read and removed all the same.
+/// Where the file cannot be made or removed, the session is read and removed all the same.
 #[test]
 fn a_file_that_cannot_be_made_hinders_nothing() {
     let home = Home::new();
-    let mut chat = Talk::start(&home, "deepchat", "a");
+    let (mut chat, server_log) = Talk::start_logging(&home, "a");
     let big = "head -c 20000 /dev/zero | tr '\\0' x";
     fs::write(home.path().join(".deepchat"), "no directory").unwrap();
     let id = chat.background(big);
@@ -467,13 +491,16 @@ fn a_file_that_cannot_be_made_hinders_nothing() {
     fs::create_dir(&file).unwrap();
     chat.act("remove", &id);
     assert!(!home.job_dir(&id).exists() && Path::new(&file).is_dir());
+    let logged = fs::read_to_string(server_log).unwrap();
+    assert!(logged.contains(&format!("{file} stays: ")), "{logged}");
+    proves!("S2-62");
 }
 
-/// S2-63: what cannot be read is an empty text, and the session still says how it is.
+/// What cannot be read is an empty text, and the session still says how it is.
 #[test]
 fn output_that_cannot_be_read_is_empty() {
     let home = Home::new();
-    let mut chat = Talk::start(&home, "deepchat", "a");
+    let (mut chat, server_log) = Talk::start_logging(&home, "a");
     let id = chat.background("echo something; exit 2");
     assert_eq!(chat.poll_to_end(&id)["output"], "something\n");
     let log = home.job_dir(&id).join("out.000000000000000.log");
@@ -482,10 +509,13 @@ fn output_that_cannot_be_read_is_empty() {
     assert_eq!(chat.act("poll", &id), json!({"status": "error", "output": "", "exitCode": 2}));
     let page = chat.act("log", &id);
     assert_eq!((&page["status"], &page["output"]), (&json!("error"), &json!("")));
+    let logged = fs::read_to_string(server_log).unwrap();
+    assert!(logged.contains(&format!("the output of {id} cannot be read: ")), "{logged}");
+    proves!("S2-63");
     chat.act("remove", &id);
 }
 
-/// S2-73 S2-83: a session that runs is ended with its tree and removed with all that there was of it.
+/// A session that runs is ended with its tree and removed with all that there was of it.
 #[test]
 fn removing_a_running_session_leaves_nothing() {
     let home = Home::new();
@@ -505,14 +535,15 @@ fn removing_a_running_session_leaves_nothing() {
     assert_eq!(chat.act("remove", &id), json!({"status": "ok", "sessionId": id}));
     assert!(!is_running(main) && !is_running(child));
     assert!(fs::symlink_metadata(file).is_err() && !home.job_dir(&id).exists());
+    proves!("S2-73", "S2-83");
     assert_eq!(
         chat.refusal("process", json!({"action": "remove", "sessionId": id})),
         format!("Session {id} not found")
     );
 }
 
-/// S2-66: a job that another front end started is a session by its own id, in this design's words; one without input
-/// has no stdin.
+/// A job that another front end started is a session by its own id, in this design's words; one without input has no
+/// stdin.
 #[test]
 fn jobs_of_others_are_sessions_too() {
     let home = Home::new();
@@ -597,7 +628,7 @@ fn a_dev_server_runs_beside_foreground_commands() {
     assert_eq!(chat.act("poll", &id)["status"], "killed");
 }
 
-/// S2-54: what has come of a character so far is not told as another one, and reading on has the whole.
+/// What has come of a character so far is not told as another one, and reading on has the whole.
 #[test]
 fn a_character_that_comes_in_two_parts_is_read_whole() {
     let home = Home::new();

@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outlive_tests::{Era, Home, Mcp, Terminal, is_running, lacks, pid, signal, until, with_enough_time};
+use outlive_tests::{
+    Era, Home, Mcp, Terminal, instead, is_running, lacks, pid, proves, signal, until, with_enough_time,
+};
 use serde_json::{Value, json};
 
 use super::deepchat::{Talk, set_end_back, texts};
@@ -42,7 +45,7 @@ fn act(agent: &mut Talk, action: &str, handle: &str) -> String {
 }
 
 #[track_caller]
-fn write(agent: &mut Talk, handle: &str, input: &str) {
+pub(super) fn write(agent: &mut Talk, handle: &str, input: &str) {
     let arguments = json!({"action": "write", "handle": handle, "input": input});
     let (texts, is_error) = agent.call("process", arguments);
     assert!(!is_error && texts == [format!("Wrote to {handle}")], "{texts:?}");
@@ -50,7 +53,7 @@ fn write(agent: &mut Talk, handle: &str, input: &str) {
 
 /// Lists processes until a message has come, and returns all that came with the same answer.
 #[track_caller]
-fn messages(agent: &mut Talk) -> Vec<String> {
+pub(super) fn messages(agent: &mut Talk) -> Vec<String> {
     let mut messages = Vec::new();
     until("a message comes", || {
         let (texts, is_error) = agent.call("process", json!({"action": "list"}));
@@ -70,7 +73,7 @@ fn assert_told_once(home: &Home, agent: &mut Talk, conversation: &str) {
     start(home, conversation).text("process", json!({"action": "list"}));
 }
 
-fn line_of<'a>(message: &'a str, name: &str) -> &'a str {
+pub(super) fn line_of<'a>(message: &'a str, name: &str) -> &'a str {
     let begin = format!("{name}: ");
     let line = message.lines().find_map(|line| line.strip_prefix(&begin));
     line.unwrap_or_else(|| panic!("no {name} in {message}"))
@@ -84,6 +87,11 @@ fn meta(home: &Home, handle: &str) -> Value {
     serde_json::from_slice(&fs::read(file(home, handle, "meta.json")).unwrap()).unwrap()
 }
 
+/// Returns which file the snapshot of a process is.
+fn inode(home: &Home, handle: &str) -> u64 {
+    fs::metadata(file(home, handle, "meta.json")).unwrap().ino()
+}
+
 fn has_python(home: &Home) -> bool {
     let has_python = home.command("python3").arg("--version").output().is_ok();
     if !has_python {
@@ -92,15 +100,14 @@ fn has_python(home: &Home) -> bool {
     has_python
 }
 
-/// S3-19 S3-21..22 S3-39..48 S3-50..53 S3-56..57 S3-59..62 S3-65..67 S3-69 S3-81 S3-83 S3-86..88 S3-94: all of both tools:
-/// parameters and defaults, every action, every message and error, all of it without tmux.
+/// All of both tools: parameters and defaults, every action, every message and error, all of it without tmux.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("duragent");
 }
 
-/// S3-1..2 S3-8 S3-24 S3-61 S3-87: work is delegated to a program; the call returns when that is done, with its whole
-/// result, and the agent reads what was changed.
+/// Work is delegated to a program; the call returns when that is done, with its whole result, and the agent reads
+/// what was changed.
 #[test]
 fn scenario_1_simple_delegation() {
     let home = Home::new();
@@ -122,12 +129,14 @@ fn scenario_1_simple_delegation() {
     assert_eq!((&result["status"], &result["exit_code"]), (&json!("completed"), &json!(0)));
     let report: Value = serde_json::from_str(result["output"].as_str().unwrap()).unwrap();
     assert_eq!(report["changed"], json!(["api.py"]));
+    proves!("S3-8");
     assert!(fs::read_to_string(home.path().join("api.py")).unwrap().contains("raise ValueError"));
+    proves!("S3-2", "S3-24");
     assert_told_once(&home, &mut agent, "a");
 }
 
-/// S3-5 S3-9..10 S3-30..31 S3-62 S3-92: a whole test suite runs while the agent goes on; its end is told with what
-/// failed, without being asked for, and once.
+/// A whole test suite runs while the agent goes on; its end is told with what failed, without being asked for, and
+/// once.
 #[test]
 fn scenario_2_fire_and_forget() {
     let home = Home::new();
@@ -148,6 +157,7 @@ fn scenario_2_fire_and_forget() {
         json!({"command": "python3 -m unittest -v test_suite", "label": "full-test-suite", "wait": false});
     let (handle, pid, messages_before) = spawn(&mut agent, arguments);
     assert!(handle.starts_with("proc-") && is_running(pid));
+    proves!("S3-9");
     assert_eq!(messages_before, Vec::<String>::new());
     assert_eq!(
         act(&mut agent, "list", ""),
@@ -157,16 +167,18 @@ fn scenario_2_fire_and_forget() {
     let told = messages(&mut agent);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with(&format!("{MARK}Handle: {handle}\nLabel: full-test-suite\n")), "{}", told[0]);
+    proves!("S3-30", "S3-62", "S3-92");
     assert_eq!(line_of(&told[0], "Exit code"), "1");
     assert!(
         told[0].contains("FAIL: test_breaks") && told[0].ends_with("FAILED (failures=1)\n"),
         "{}",
         told[0]
     );
+    proves!("S3-5", "S3-24");
     assert_told_once(&home, &mut agent, "a");
 }
 
-/// S3-6 S3-11: three at the same time; the end of each is told as it comes, whichever comes first.
+/// Three at the same time; the end of each is told as it comes, whichever comes first.
 #[test]
 fn scenario_3_parallel_agents() {
     let home = Home::new();
@@ -188,10 +200,11 @@ fn scenario_3_parallel_agents() {
         assert_eq!(line_of(&told[0], "Exit code"), code);
         assert!(told[0].ends_with(&format!("fixed issue {}\n", issues[at])), "{}", told[0]);
     }
+    proves!("S3-6", "S3-11");
     assert_told_once(&home, &mut agent, "a");
 }
 
-/// S3-7: a build is started and watched; what is to follow its success is done once that is told.
+/// A build is started and watched; what is to follow its success is done once that is told.
 #[test]
 fn a_build_is_monitored_and_then_deployed() {
     let home = Home::new();
@@ -211,9 +224,10 @@ fn a_build_is_monitored_and_then_deployed() {
         json!({"command": "mkdir deployed && cp artefact deployed/ && cat deployed/artefact", "wait": true});
     let result = agent.json("spawn_process", deploy);
     assert_eq!((&result["status"], &result["output"]), (&json!("completed"), &json!("built\n")));
+    proves!("S3-1", "S3-7");
 }
 
-/// S3-34..36: the message to the letter, with the last 2,000 characters of what was printed.
+/// The message to the letter, with the last 2,000 characters of what was printed.
 #[test]
 fn the_message_has_the_last_two_thousand_characters() {
     let home = Home::new();
@@ -231,10 +245,10 @@ fn the_message_has_the_last_two_thousand_characters() {
          Duration: {duration}\n\nOutput (last 2000 chars):\n{tail}"
     );
     assert_eq!(told, expected);
+    proves!("S3-31", "S3-34", "S3-35", "S3-36");
 }
 
-/// S3-33: what a call has waited for is told by its answer and by no message, and what ended meanwhile comes beside
-/// it.
+/// What a call has waited for is told by its answer and by no message, and what ended meanwhile comes beside it.
 #[test]
 fn no_message_follows_what_was_waited_for() {
     let home = Home::new();
@@ -255,6 +269,7 @@ fn no_message_follows_what_was_waited_for() {
     }
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(line_of(&told[0], "Handle"), other);
+    proves!("S3-33");
     assert_told_once(&home, &mut agent, "a");
 }
 
@@ -276,18 +291,19 @@ fn a_cancelled_wait_ends_nothing() {
     assert_eq!((line_of(&told[0], "Handle"), line_of(&told[0], "Exit code")), (handle.as_str(), "6"));
 }
 
-/// S3-18 S3-63..64 S3-70..71: the files of a process are where that design has them, whole at any moment, and true
-/// whether a server lives or not. The command as it was given is in a third one beside them.
+/// The files of a process are where that design has them, whole at any moment, and true whether a server lives or
+/// not. The command as it was given is in a third one beside them.
 #[test]
 fn files_are_true_with_no_server_alive() {
     let home = Home::new();
     let mut agent = start(&home, "a");
-    let command = "echo one; read x; echo two; sleep 0.2; exit 3";
+    let command = "echo one; read x; echo two >&2; sleep 0.2; exit 3";
     let (handle, pid, _) = spawn(&mut agent, json!({"command": command, "label": "files"}));
-    let running = meta(&home, &handle);
+    let (running, first) = (meta(&home, &handle), inode(&home, &handle));
     assert_eq!((&running["status"], &running["command"]["pid"]), (&json!("running"), &json!(pid)));
     assert_eq!(running["command_line"], command);
     assert!(running["started_us"].as_u64().is_some() && running["outcome"].is_null(), "{running}");
+    proves!("S3-18", "S3-64");
     let spec: Value = serde_json::from_slice(&fs::read(file(&home, &handle, "spec.json")).unwrap()).unwrap();
     assert_eq!((&spec["shell_line"], &spec["name"]), (&json!(command), &json!("files")));
     write(&mut agent, &handle, "\n");
@@ -301,9 +317,13 @@ fn files_are_true_with_no_server_alive() {
     });
     states.dedup();
     assert!(states.ends_with(&["failed".to_owned()]) && states.len() <= 2, "{states:?}");
+    proves!("S3-70");
+    assert_ne!(inode(&home, &handle), first, "it was renamed into its place");
+    proves!("S3-71");
     let ended = meta(&home, &handle);
     assert!(ended["outcome"]["ended_us"].as_u64() > running["started_us"].as_u64(), "{ended}");
     assert_eq!(fs::read_to_string(file(&home, &handle, "log")).unwrap(), "one\ntwo\n");
+    proves!("S3-63");
 }
 
 /// Where the files cannot be made the process starts all the same, and files of others are left as they are.
@@ -321,8 +341,8 @@ fn files_that_cannot_be_made_hinder_nothing() {
     assert_eq!(fs::read_to_string(home.path().join(".duragent")).unwrap(), "mine");
 }
 
-/// S3-79..80: what ended half an hour ago is removed with its files, once its end was told; what runs or is untold
-/// stays, and so does what is not this design's.
+/// What ended half an hour ago is removed with its files, once its end was told; what runs or is untold stays, and so
+/// does what is not this design's.
 #[test]
 fn ended_processes_go_after_half_an_hour() {
     let home = Home::new();
@@ -355,13 +375,16 @@ fn ended_processes_go_after_half_an_hour() {
         !list.contains(&listed) && [&young, &running, &others].iter().all(|id| list.contains(*id)),
         "{list}"
     );
+    instead!("S3-79");
     assert!(kinds.iter().all(|kind| fs::symlink_metadata(file(&home, &listed, kind)).is_err()));
+    proves!("S3-80");
     assert!(file(&home, &young, "log").is_file() && file(&home, &running, "log").is_file());
 
     // The end of this one was not told: the next call tells it before it is removed.
     write(&mut agent, &running, "\n");
     agent.0.kill();
     until("it ends", || meta(&home, &running)["status"] == "completed");
+    proves!("S3-70");
     set_end_back(&home, &running, half_an_hour);
     let mut next = start(&home, "a");
     let told = messages(&mut next);
@@ -375,8 +398,8 @@ fn ended_processes_go_after_half_an_hour() {
     assert_eq!(fs::read_to_string(file(&home, "notes", "log")).unwrap(), "mine");
 }
 
-/// S3-72..73 S3-75 S3-78 S3-95..96: a server that is killed takes nothing along. The next one knows what runs and
-/// goes on with it, tells of what ended meanwhile, and of nothing twice.
+/// A server that is killed takes nothing along. The next one knows what runs and goes on with it, tells of what ended
+/// meanwhile, and of nothing twice.
 #[test]
 fn processes_are_there_after_a_crash_of_the_server() {
     let home = Home::new();
@@ -398,16 +421,19 @@ fn processes_are_there_after_a_crash_of_the_server() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((line_of(&told[0], "Handle"), line_of(&told[0], "Exit code")), (ends.as_str(), "8"));
     assert!(told[0].ends_with("last words\n"), "{}", told[0]);
+    proves!("S3-78");
     let status: Value = serde_json::from_str(&act(&mut next, "status", &goes_on)).unwrap();
     assert_eq!((&status["status"], &status["pid"]), (&json!("running"), &json!(main)));
+    instead!("S3-17", "S3-73", "S3-74", "S3-77");
     write(&mut next, &goes_on, "the crash\n");
     let told = messages(&mut next);
     assert_eq!(line_of(&told[0], "Handle"), goes_on);
     assert!(told[0].ends_with("before\nafter the crash\n"), "{}", told[0]);
+    proves!("S3-95");
     assert_told_once(&home, &mut next, "a");
 }
 
-/// S3-78: a client that names no conversation is told after a crash, too: the project stands for the conversation.
+/// A client that names no conversation is told after a crash, too: the project stands for the conversation.
 #[test]
 fn the_next_connection_of_a_project_hears_what_the_last_did_not() {
     let home = Home::new();
@@ -427,7 +453,7 @@ fn the_next_connection_of_a_project_hears_what_the_last_did_not() {
     connect().text("process", json!({"action": "list"}));
 }
 
-/// S3-68 S3-76: a process whose end was not seen is lost, with what it printed, and that is told, too.
+/// A process whose end was not seen is lost, with what it printed, and that is told, too.
 #[test]
 fn a_process_that_died_with_its_keeper_is_lost() {
     let home = Home::new();
@@ -443,12 +469,14 @@ fn a_process_that_died_with_its_keeper_is_lost() {
     assert_eq!(line_of(&told[0], "Handle"), lost);
     assert_eq!(line_of(&told[0], "Exit code"), "none (lost)");
     assert!(told[0].ends_with("so far\n"), "{}", told[0]);
+    instead!("S3-76");
     assert!(act(&mut next, "list", "").contains(" | lost | "));
     assert_eq!(act(&mut next, "log", &lost), "so far\n");
     assert_eq!(meta(&home, &lost)["status"], "lost");
+    proves!("S3-68", "S3-70");
 }
 
-/// S3-82 S3-93: a timeout asks first, forces after five seconds, reaches everything, and is told as what it is.
+/// A timeout asks first, forces after five seconds, reaches everything, and is told as what it is.
 #[test]
 fn a_timeout_asks_and_then_forces() {
     let home = Home::new();
@@ -468,6 +496,7 @@ fn a_timeout_asks_and_then_forces() {
         assert!(result["duration_seconds"].as_u64() >= Some(time + 5), "{result}");
         Some(())
     });
+    proves!("S3-82", "S3-93");
     // Without being waited for, it is told by its message.
     let (late, _, _) = spawn(&mut agent, json!({"command": "sleep 1000", "timeout_seconds": 1}));
     let told = messages(&mut agent);
@@ -475,7 +504,7 @@ fn a_timeout_asks_and_then_forces() {
     assert_eq!(line_of(&told[0], "Exit code"), "none (timed out)");
 }
 
-/// S3-57: a kill ends the whole tree, is a status of its own, and no message follows what the answer has told.
+/// A kill ends the whole tree, is a status of its own, and no message follows what the answer has told.
 #[test]
 fn a_kill_reaches_the_whole_tree() {
     let home = Home::new();
@@ -493,10 +522,11 @@ fn a_kill_reaches_the_whole_tree() {
     assert_eq!(line_of(&messages(&mut agent)[0], "Handle"), tree);
     let status: Value = serde_json::from_str(&act(&mut agent, "status", &tree)).unwrap();
     assert_eq!(status["status"], "killed");
+    proves!("S3-57");
     assert_told_once(&home, &mut agent, "a");
 }
 
-/// S3-20: processes of one conversation are not visible to another, and neither are their ends.
+/// Processes of one conversation are not visible to another, and neither are their ends.
 #[test]
 fn conversations_are_apart() {
     let home = Home::new();
@@ -507,6 +537,7 @@ fn conversations_are_apart() {
         let arguments = json!({"action": action, "handle": private, "keys": "n", "input": "no\n"});
         assert_eq!(other.refusal("process", arguments), format!("process not found: {private}"));
     }
+    proves!("S3-20");
     write(&mut one, &private, "\n");
     assert_eq!(line_of(&messages(&mut one)[0], "Handle"), private);
     assert_eq!(act(&mut other, "list", ""), "No background processes for this session.");
@@ -627,22 +658,22 @@ fn calls_at_the_same_time_do_not_mix() {
 }
 
 /// A program that asks, and ends with the second line that it gets.
-const ASKS: &str = "printf 'Delete the file? [y/N] '; read -r answer; echo \"answer: $answer\"; read -r more; echo \"more: $more\"; exit 4";
+pub(super) const ASKS: &str = "printf 'Delete the file? [y/N] '; read -r answer; echo \"answer: $answer\"; read -r more; echo \"more: $more\"; exit 4";
 
 /// Captures the screen until it has this text.
 #[track_caller]
-fn shows(agent: &mut Talk, handle: &str, text: &str) {
+pub(super) fn shows(agent: &mut Talk, handle: &str, text: &str) {
     until(&format!("the screen has {text:?}"), || act(agent, "capture", handle).contains(text));
 }
 
 #[track_caller]
-fn send_keys(agent: &mut Talk, handle: &str, keys: &str) {
+pub(super) fn send_keys(agent: &mut Talk, handle: &str, keys: &str) {
     let sent = agent.text("process", json!({"action": "send_keys", "handle": handle, "keys": keys}));
     assert_eq!(sent, format!("Sent keys to {handle}"));
 }
 
-/// S3-12..16 S3-25..29 S3-49 S3-54..55 S3-58 S3-89..91: a program that asks runs in a terminal that a session of tmux shows. The
-/// agent reads its screen and answers; a person attaches, watches and leaves, and the agent goes on.
+/// A program that asks runs in a terminal that a session of tmux shows. The agent reads its screen and answers; a
+/// person attaches, watches and leaves, and the agent goes on.
 #[test]
 fn a_process_in_tmux_is_watched_and_answered() {
     let home = Home::new();
@@ -651,19 +682,29 @@ fn a_process_in_tmux_is_watched_and_answered() {
     let answer = agent.json("spawn_process", json!({"command": ASKS, "label": "asks", "tmux": true}));
     let handle = answer["handle"].as_str().unwrap().to_owned();
     let session = format!("duragent-{handle}");
-    assert_eq!(answer["tmux_session"], session.as_str());
+    assert_eq!((&answer["status"], &answer["tmux_session"]), (&json!("running"), &json!(session)));
+    proves!("S3-43", "S3-49");
+    assert!(is_running(pid(&answer, "pid")), "{answer}");
+    proves!("S3-46");
     assert_eq!(answer["attach"], format!("tmux attach -t {session}"));
+    proves!("S3-15");
     shows(&mut agent, &handle, "Delete the file? [y/N]");
     // A person, with the command that the agent tells.
     let mut window = Terminal::open(120);
     let mut person =
         window.start(&home, &[("TMUX_TMPDIR", sockets)], ["tmux", "attach", "-t", session.as_str()]);
     window.read_until("Delete the file?");
+    proves!("S3-28", "S3-91");
     send_keys(&mut agent, &handle, "n");
     window.read_until("answer: n");
+    instead!("S3-27");
+    proves!("S3-13", "S3-29", "S3-55");
     shows(&mut agent, &handle, "answer: n");
+    instead!("S3-26");
+    proves!("S3-12", "S3-90");
     let status = agent.json("process", json!({"action": "status", "handle": handle}));
     assert_eq!((&status["status"], &status["tmux_session"]), (&json!("running"), &json!(session)));
+    proves!("S3-19");
     // The person leaves, and closes the session: it was only a window.
     drop(window);
     person.wait().unwrap();
@@ -675,14 +716,16 @@ fn a_process_in_tmux_is_watched_and_answered() {
         assert_eq!(status["status"], "running");
         status.get("tmux_session").is_none()
     });
+    instead!("S3-25", "S3-58", "S3-89", "S3-76");
     write(&mut agent, &handle, "that is all\n");
     let message = messages(&mut agent).remove(0);
     assert_eq!((line_of(&message, "Handle"), line_of(&message, "Exit code")), (handle.as_str(), "4"));
     assert!(message.contains("more: that is all"), "{message}");
+    proves!("S3-16");
     assert!(act(&mut agent, "capture", &handle).contains("more: that is all"), "the last screen stays");
 }
 
-/// S3-105: the same without tmux, which is told.
+/// The same without tmux, which is told.
 #[test]
 fn a_terminal_needs_no_tmux() {
     let home = Home::new();
@@ -699,4 +742,5 @@ fn a_terminal_needs_no_tmux() {
     shows(&mut agent, &handle, "answer: no, not now");
     send_keys(&mut agent, &handle, "C-u Enter");
     assert_eq!(line_of(&messages(&mut agent)[0], "Exit code"), "4");
+    proves!("S3-94", "S3-105");
 }

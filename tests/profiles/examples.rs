@@ -42,7 +42,6 @@ fn examples(profile: &str) {
     super::hold(&home(), profile, &format!("examples/{profile}.json"));
 }
 
-/// S0-109..112.
 #[test]
 fn macos_shell() {
     examples("macos-shell");

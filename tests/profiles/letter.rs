@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outlive_tests::{Era, Home, Mcp, until};
+use outlive_tests::{Era, Home, Mcp, instead, proves, until};
 use serde_json::{Value, json};
 
 fn connect(home: &Home, profile: &str) -> Mcp {
@@ -81,12 +81,14 @@ mod macos_shell {
         assert_eq!((&row(&good)["exitCode"], &row(&bad)["exitCode"]), (&json!(0), &json!(3)));
         assert!(word(&row(&bad)["endTime"]).ends_with('Z'));
         assert!(row(&runs).get("exitCode").is_none() && row(&runs).get("endTime").is_none());
+        proves!("S0-17", "S0-18");
         assert!(row(&runs)["resourceUsage"]["processes"].as_u64() >= Some(1), "{listed}");
         assert_eq!(listed["alerts"].as_array().map(Vec::len), Some(1), "{listed}");
         assert_eq!(
             (&listed["alerts"][0]["processId"], &listed["alerts"][0]["exitCode"]),
             (&json!(bad), &json!(3))
         );
+        proves!("S0-138");
         assert!(
             object(&mut client, "list_processes", json!({})).get("alerts").is_none(),
             "an alert comes once"
@@ -105,6 +107,7 @@ mod macos_shell {
         let other = run(&mut client, json!({"command": "sleep 303"}));
         let listed = object(&mut client, "list_processes", json!({"group": "web"}));
         assert_eq!(listed["processes"].as_array().map(Vec::len), Some(2));
+        proves!("S0-132");
         let killed = object(&mut client, "kill_process", json!({"group": "web"}));
         assert!(
             killed["processes"].as_array().into_iter().flatten().all(|row| row["killed"] == true),
@@ -112,6 +115,7 @@ mod macos_shell {
         );
         assert!(web.iter().all(|id| home.show(id)["status"] == "killed"));
         assert_eq!(home.show(&other)["status"], "running");
+        proves!("S0-133");
         let refusal = result(&mut client, "kill_process", json!({"group": "web"}));
         assert_eq!(refusal["content"][0]["text"], "Group 'web' has no running process");
         object(&mut client, "kill_process", json!({"processId": other}));
@@ -130,6 +134,7 @@ mod macos_shell {
             (cleared["output"].as_array().map(Vec::len), &cleared["totalLines"]),
             (Some(0), &json!(2))
         );
+        proves!("S0-31", "S0-103");
         object(&mut client, "kill_process", json!({"processId": id}));
     }
 
@@ -187,6 +192,7 @@ mod claude_code {
     fn a_timeout_holds_in_the_background() {
         let home = Home::new();
         let mut client = connect(&home, "claude-code");
+        let deaf = run(&mut client, json!({"command": STUBBORN, "timeout": 2500}));
         let id = run(&mut client, json!({"command": "sleep 300", "timeout": 2500}));
         assert_eq!(home.run(["wait", "--json", &id]).json()["status"], "timed_out");
         let told = read(&mut client, &id, "");
@@ -194,6 +200,9 @@ mod claude_code {
             (&told["status"], &told["newErrors"]),
             (&json!("killed"), &json!("Process killed after 2500ms timeout"))
         );
+        assert_eq!(home.run(["wait", "--json", &deaf]).json()["status"], "timed_out");
+        assert!(word(&home.show(&deaf)["reason"]).contains("SIGKILL"), "what does not obey is ended, too");
+        instead!("S1-42");
         let id = run(&mut client, json!({"command": "sleep 300"}));
         assert_eq!(home.show(&id)["timeout_ms"], 600_000);
         object(&mut client, "kill_shell", json!({"shell_id": id}));
@@ -283,6 +292,7 @@ mod deepchat {
             let mut client = Mcp::of(command, Era::Handshake, json!({}), &[]);
             assert_eq!(text(&mut client, "process", json!({"action": "poll", "sessionId": "bg_1"})), message);
         }
+        proves!("S2-64");
     }
 
     #[test]
@@ -301,7 +311,7 @@ mod deepchat {
 mod duragent {
     use super::*;
 
-    /// S3-84..85: `wait: true` blocks to the end, whatever the limit of other calls.
+    /// `wait: true` blocks to the end, whatever the limit of other calls.
     #[test]
     fn a_wait_goes_to_the_end() {
         let home = Home::new();
@@ -315,6 +325,7 @@ mod duragent {
             (&json!("completed"), &json!(0), &json!("done\n"))
         );
         assert!(answer["duration_seconds"].as_u64() >= Some(2), "{answer}");
+        proves!("S3-61", "S3-84", "S3-85");
     }
 
     #[test]
@@ -342,18 +353,37 @@ mod neovate {
     fn the_client_gets_what_is_not_for_the_model() {
         let home = Home::new();
         let mut client = connect(&home, "neovate");
-        for (command, display) in [
-            ("echo hello", "hello\n"),
-            ("true", "Command executed successfully."),
-            ("exit 3", "Command exited with code: 3"),
-            ("kill -KILL $$", "Command execution was terminated by signal SIGKILL."),
+        let twenty: String = (1..=20).map(|number| format!("{number}\n")).collect();
+        for (arguments, display) in [
+            (json!({"command": "echo hello"}), "hello\n"),
+            (json!({"command": "seq 30"}), &format!("{twenty}… +11 lines")),
+            (json!({"command": "true"}), "Command executed successfully."),
+            (json!({"command": "exit 3"}), "Command exited with code: 3"),
+            (json!({"command": "kill -KILL $$"}), "Command execution was terminated by signal SIGKILL."),
+            (
+                json!({"command": "sleep 300", "timeout": 300}),
+                "Command execution timed out and was cancelled.",
+            ),
         ] {
-            let answer = result(&mut client, "bash", json!({"command": command}));
+            let answer = result(&mut client, "bash", arguments);
             assert_eq!(answer["_meta"]["returnDisplay"], display, "{answer}");
         }
+        // One whose end nobody saw.
+        let asked = client.send_call("bash", json!({"command": "until test -e go; do sleep 0.02; done"}));
+        let mut live = Value::Null;
+        until("it runs", || {
+            live = home.json(["list", "--live"]);
+            live[0]["status"] == "running"
+        });
+        home.orphan(&word(&live[0]["job"]));
+        std::fs::write(home.path().join("go"), "").expect("the home is there");
+        let answer = client.answer(asked)["result"].clone();
+        assert!(word(&answer["_meta"]["returnDisplay"]).starts_with("Command failed: "), "{answer}");
+        proves!("S4-91");
         let answer = result(&mut client, "bash", json!({"command": "sleep 300", "run_in_background": true}));
         let id = word(&answer["_meta"]["backgroundTaskId"]);
         assert!(word(&answer["content"][0]["text"]).contains(&format!("Task ID: {id}\n")), "{answer}");
+        proves!("S4-86");
         text(&mut client, "kill_bash", json!({"task_id": id}));
     }
 

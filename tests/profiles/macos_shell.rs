@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use outlive_core::outcome::{FILE_BYTES, OUTCOME_AT, Outcome};
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::identity::Stat;
-use outlive_tests::{Answer, Era, Home, Mcp, is_running, lacks, pid, processor_time, until};
+use outlive_tests::{Answer, Era, Home, Mcp, instead, is_running, lacks, pid, processor_time, proves, until};
 use serde_json::{Value, json};
 
 /// Starts a server in a directory.
@@ -113,15 +113,14 @@ fn stop(client: &mut Mcp, id: &str) -> Value {
     stopped.expect("an answer")
 }
 
-/// S0-19 S0-22..25 S0-33..80 S0-83..85 S0-87..92 S0-107 S0-113..115 S0-119 S0-161 S0-162: every tool, field, default
-/// and error.
+/// Every tool, field, default and error.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("macos-shell");
 }
 
-/// S0-1 S0-2 S0-7 S0-81 S0-86 S0-139 S0-155 S0-168: a development server goes on when the server of the tools is
-/// killed, and the next one shows it, its output and its address, and ends it.
+/// A development server goes on when the server of the tools is killed, and the next one shows it, its output and its
+/// address, and ends it.
 #[test]
 fn a_dev_server_goes_on_without_its_server() {
     let home = Home::new();
@@ -143,6 +142,7 @@ fn a_dev_server_goes_on_without_its_server() {
         answer
     };
     assert!(get().ends_with("hello from the dev server\n"));
+    proves!("S0-2", "S0-86");
     let mut client = server(&home);
     let after = list(&mut client, json!({"status": "running"}))[0].clone();
     for field in ["id", "sessionName", "command", "args", "pid", "startTime"] {
@@ -151,11 +151,15 @@ fn a_dev_server_goes_on_without_its_server() {
     assert!(after["runtime"].as_u64() >= before["runtime"].as_u64());
     let request = next_output(&mut client, &id, 1);
     assert!(contents(&request)[0].contains("GET / HTTP"), "{request}");
+    assert_eq!(contents(&output(&mut client, &id, json!({})))[0], line, "what it said to the server before");
+    proves!("S0-139");
+    instead!("S0-7", "S0-140");
     assert_eq!(kill(&mut client, &id, json!({}))["newStatus"], "killed");
+    proves!("S0-1", "S0-168");
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
 }
 
-/// S0-109..112 S0-169: the example of the design, with the real npm and a watcher.
+/// The example of the design, with the real npm and a watcher.
 #[test]
 fn the_example_of_the_design_runs() {
     if !Path::new("/usr/bin/npm").exists() && std::process::Command::new("npm").arg("-v").output().is_err() {
@@ -201,11 +205,12 @@ fn the_example_of_the_design_runs() {
     assert_eq!(found, fields);
     let recent = output(&mut client, &id, json!({"lines": 50}));
     assert_eq!(contents(&recent).last().unwrap(), "built the second");
+    proves!("S0-169");
     let killed = kill(&mut client, &id, json!({}));
     assert_eq!((&killed["newStatus"], &killed["killed"]), (&json!("killed"), &json!(true)));
 }
 
-/// S0-170..172: log tailing, monitoring and a batch at the same time.
+/// Log tailing, monitoring and a batch at the same time.
 #[test]
 fn other_uses_of_the_design() {
     let home = Home::new();
@@ -225,19 +230,22 @@ fn other_uses_of_the_design() {
     let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
     file.write_all(b"error: disk full\n").unwrap();
     assert_eq!(contents(&next_output(&mut client, &tail, 1)), ["error: disk full"]);
+    proves!("S0-170");
     next_output(&mut client, &monitor, 10);
     let seen = output(&mut client, &monitor, json!({}));
     assert_eq!(contents(&seen).len(), 3, "{seen}");
+    proves!("S0-171");
     let done = ended(&mut client, &batch);
     assert_eq!(done["status"], "failed");
     assert_eq!(contents(&done), ["item 1", "item 2", "item 3", "bad"]);
+    proves!("S0-172");
     for id in [&tail, &monitor] {
         assert_eq!(kill(&mut client, id, json!({}))["killed"], true);
     }
 }
 
-/// S0-5 S0-26 S0-72 S0-73 S0-90 S0-93 S0-117: a kill ends everything that a process has started, also what does not
-/// listen; the status stays killed, and the server goes on.
+/// A kill ends everything that a process has started, also what does not listen; the status stays killed, and the
+/// server goes on.
 #[test]
 fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
     let home = Home::new();
@@ -260,16 +268,22 @@ fn a_kill_ends_the_whole_tree_and_stays_a_kill() {
         assert!(!is_running(child.parse().unwrap()), "{child} is left");
     }
     assert_eq!(home.show(&id)["status"], "killed");
+    proves!("S0-117");
     assert_eq!(list(&mut client, json!({}))[0]["status"], "killed");
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(logged.contains(&format!("Process {id} terminated with SIGTERM")), "{logged}");
+    proves!("S0-75");
+    let other = start(&mut client, json!({"command": "exec sleep 300"}));
+    assert_eq!(kill(&mut client, &other, json!({"force": true}))["killed"], true);
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(logged.contains(&format!("Process {other} terminated with SIGKILL")), "{logged}");
+    proves!("S0-93");
     client.end();
     let mut next = server(&home);
-    assert_eq!(list(&mut next, json!({"status": "killed"}))[0]["id"], *id, "as others see it");
+    assert_eq!(list(&mut next, json!({"status": "killed"}))[1]["id"], *id, "as others see it");
 }
 
-/// S0-75 S0-76 S0-79 S0-80: SIGTERM is one signal, after which a process has all the time that it wants; force is
-/// SIGKILL.
+/// SIGTERM is one signal, after which a process has all the time that it wants; force is SIGKILL.
 #[test]
 fn a_process_that_takes_its_time_is_not_cut_short() {
     let home = Home::new();
@@ -297,9 +311,10 @@ fn a_process_that_takes_its_time_is_not_cut_short() {
     );
     let answer = kill(&mut client, &deaf, json!({"force": true}));
     assert_eq!((&answer["newStatus"], &answer["killed"]), (&json!("killed"), &json!(true)));
+    proves!("S0-76");
 }
 
-/// S0-5 S0-75: SIGSTOP pauses everything that a process has started, SIGCONT lets it go on, and both are told truly.
+/// SIGSTOP pauses everything that a process has started, SIGCONT lets it go on, and both are told truly.
 #[test]
 fn signals_pause_and_resume() {
     let home = Home::new();
@@ -317,9 +332,10 @@ fn signals_pause_and_resume() {
     assert_eq!(stop(&mut client, &id)["killed"], false);
     let answer = kill(&mut client, &id, json!({}));
     assert_eq!(answer["newStatus"], "killed", "one that is paused hears it, too");
+    proves!("S0-5");
 }
 
-/// S0-94: what goes wrong with a signal is an error of that call and a line of the log; the next call is answered.
+/// What goes wrong with a signal is an error of that call and a line of the log; the next call is answered.
 #[test]
 fn a_signal_that_cannot_be_sent_is_an_error() {
     let home = Home::new();
@@ -335,12 +351,13 @@ fn a_signal_that_cannot_be_sent_is_an_error() {
     assert!(error.starts_with(&format!("Failed to kill process '{id}': ")), "{error}");
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(logged.contains(&format!("Unexpected error in process {id}: ")), "{logged}");
+    proves!("S0-94");
     assert_eq!(list(&mut client, json!({}))[0]["status"], "running");
     std::fs::rename(home.path().join("ctl"), &socket).unwrap();
     assert_eq!(kill(&mut client, &id, json!({}))["killed"], true);
 }
 
-/// S0-73: a process that ends while it is signalled, or was ended by others, is no error of the server's.
+/// A process that ends while it is signalled, or was ended by others, is no error of the server's.
 #[test]
 fn what_ends_by_itself_is_told_as_it_was() {
     let home = Home::new();
@@ -348,11 +365,12 @@ fn what_ends_by_itself_is_told_as_it_was() {
     let id = start(&mut client, json!({"command": "exec sleep 300"}));
     outlive_tests::signal(pid(&home.show(&id), "pid"), "KILL");
     assert_eq!(ended(&mut client, &id)["status"], "failed", "somebody else's signal is a failure");
+    proves!("S0-25");
     let error = refusal(&mut client, "kill_process", json!({"processId": id}));
     assert_eq!(error, format!("Process '{id}' is not running (status: failed)"));
-    for _ in 0..20 {
+    for round in 0..20 {
         let id = start(&mut client, json!({"command": "exit 0"}));
-        let call = client.send_call("kill_process", json!({"processId": id}));
+        let call = client.send_call("kill_process", json!({"processId": id, "force": round % 2 == 0}));
         let Answer { text: answer, is_error } = client.plain_answer(call);
         if is_error {
             assert!(answer.ends_with("is not running (status: stopped)"), "{answer}");
@@ -361,6 +379,7 @@ fn what_ends_by_itself_is_told_as_it_was() {
             assert_eq!(answer["killed"], true);
         }
     }
+    proves!("S0-73");
     // A process without a keeper is still listed, read and ended.
     let id = start(&mut client, json!({"command": "echo up; exec sleep 300"}));
     next_output(&mut client, &id, 0);
@@ -370,8 +389,7 @@ fn what_ends_by_itself_is_told_as_it_was() {
     assert!(!is_running(main));
 }
 
-/// S0-98 S0-99 S0-102 S0-118 S0-122 S0-125 S0-157 S0-158 S0-160: 50 of a session and 200 in all, with a warning before;
-/// all are listed at once, and each costs a small keeper.
+/// 50 of a session and 200 in all, with a warning before; all are listed at once, and each costs a small keeper.
 #[test]
 fn limits_are_kept() {
     let home = Home::new();
@@ -392,27 +410,32 @@ fn limits_are_kept() {
             assert_eq!(error, "Session has reached maximum process limit (50)");
             let error = refusal(&mut client, "run_command", json!({"command": "true", "session": session}));
             assert_eq!(error, "Session has reached maximum process limit (50)");
+            proves!("S0-98");
         }
     }
     let error = refusal(&mut client, "run_background", json!({"command": "true"}));
     assert_eq!(error, "Server has reached maximum process limit (200)");
+    proves!("S0-99", "S0-118", "S0-125", "S0-157");
     let before = processor_time(client.pid());
     assert_eq!(list(&mut client, json!({"status": "running"})).len(), 200);
+    proves!("S0-122");
     let took = processor_time(client.pid()) - before;
-    assert!(took < Duration::from_secs(5), "{took:?} for 200 processes");
+    assert!(took < Duration::from_secs(1), "{took:?} for 200 processes");
+    proves!("S0-160");
     for keeper in home.keepers() {
         let status = std::fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
         assert!(kilobytes < 16 << 10, "{kilobytes} kB");
     }
+    proves!("S0-158");
     let killed = call(&mut client, "close_shell_session", json!({"session": "s1", "running": "kill"}));
     assert_eq!(killed["killed"].as_array().unwrap().len(), 50);
     let id = start(&mut client, json!({"command": "true"}));
     assert_eq!(ended(&mut client, &id)["status"], "stopped");
 }
 
-/// S0-124: what has ended does not count: starts and stops can go on for ever.
+/// What has ended does not count: starts and stops can go on for ever.
 #[test]
 fn a_session_is_not_used_up() {
     let home = Home::new();
@@ -426,6 +449,7 @@ fn a_session_is_not_used_up() {
     }
     assert_eq!(list(&mut client, json!({"status": "killed"})).len(), 20);
     assert_eq!(list(&mut client, json!({"status": "stopped"})).len(), 20);
+    proves!("S0-124", "S0-155");
 }
 
 /// Makes a job that has ended look as if it had ended so long ago.
@@ -443,8 +467,8 @@ fn make_old(home: &Home, id: &str, age: Duration) {
     std::fs::write(&path, bytes).unwrap();
 }
 
-/// S0-100: an ended process goes an hour after its end, with its output, and not before an answer has told it; what
-/// runs and what others have started stays.
+/// An ended process goes an hour after its end, with its output, and not before an answer has told it; what runs and
+/// what others have started stays.
 #[test]
 fn ended_processes_stay_for_an_hour() {
     let home = Home::new();
@@ -476,12 +500,12 @@ fn ended_processes_stay_for_an_hour() {
     assert!(!home.job_dir(&old).exists());
     let gone = refusal(&mut client, "get_process_output", json!({"processId": old}));
     assert_eq!(gone, format!("Process '{old}' not found"));
+    instead!("S0-100");
     // The list has told of it.
     until("it goes once it was told", || ids(&mut client) == [other.clone(), running.clone(), young.clone()]);
 }
 
-/// S0-27..30 S0-32 S0-43 S0-95..97 S0-116: reads of the window are as of a buffer that drops its oldest lines, whatever
-/// is asked for.
+/// Reads of the window are as of a buffer that drops its oldest lines, whatever is asked for.
 #[test]
 fn the_window_is_a_circular_buffer_done_right() {
     let home = Home::new();
@@ -520,12 +544,16 @@ fn the_window_is_a_circular_buffer_done_right() {
             let answer = output(&mut client, &id, arguments);
             assert_eq!(numbers(&answer), expected, "{size:?} {total} {lines:?} {from:?}");
             assert_eq!(contents(&answer), expected.iter().map(u64::to_string).collect::<Vec<_>>());
+            proves!(
+                "S0-27", "S0-29", "S0-30", "S0-43", "S0-64", "S0-65", "S0-95", "S0-96", "S0-97", "S0-116"
+            );
             assert_eq!((&answer["totalLines"], &answer["requestedLines"]), (&json!(total), &json!(count)));
+            proves!("S0-28", "S0-32");
         }
     }
 }
 
-/// S0-31 S0-103: old output can be cleared; what comes after goes on counting.
+/// Old output can be cleared; what comes after goes on counting.
 #[test]
 fn output_can_be_cleared() {
     let home = Home::new();
@@ -545,8 +573,8 @@ fn output_can_be_cleared() {
     kill(&mut client, &id, json!({"force": true}));
 }
 
-/// S0-4 S0-87..89 S0-120 S0-156: nothing is lost: lines that come in pieces are whole, so are characters, and the log
-/// on disk has every byte, empty lines too.
+/// Nothing is lost: lines that come in pieces are whole, so are characters, and the log on disk has every byte, empty
+/// lines too.
 #[test]
 fn output_is_captured_as_it_was_printed() {
     let home = Home::new();
@@ -567,15 +595,18 @@ fn output_is_captured_as_it_was_printed() {
         }
     }
     assert_eq!(seen, ["abcdef", "é", "\u{fffd}\u{fffd}", " ", "a\0b", "end"], "none twice, none in halves");
+    proves!("S0-87", "S0-88");
     assert_eq!(home.logs(&id), b"abcdef\n\n\n\xc3\xa9\n\xff\xfe\n \na\0b\nend");
+    proves!("S0-120", "S0-156");
     let whole = output(&mut client, &id, json!({}));
     assert_eq!(contents(&whole), seen);
     let times: Vec<&str> =
         whole["output"].as_array().unwrap().iter().map(|line| line["timestamp"].as_str().unwrap()).collect();
     assert!(times.is_sorted() && times[0] < times[5], "{times:?}");
+    proves!("S0-89");
 }
 
-/// S0-123 S0-159: of much output the window is read fast, the count is exact, and the disk has it all.
+/// Of much output the window is read fast, the count is exact, and the disk has it all.
 #[test]
 fn much_output_is_counted_and_the_end_of_it_shown() {
     let home = Home::new();
@@ -587,12 +618,14 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!((&last["totalLines"], contents(&last).len()), (&json!(300_000), 300));
     assert_eq!(numbers(&last), (299_701..=300_000).collect::<Vec<_>>());
     assert_eq!(home.show(&id)["output"]["lines"], 600_000);
+    proves!("S0-123");
     // A server that counts from the beginning finds the same.
     let mut other = shared(&home);
     let before = processor_time(other.pid());
     assert_eq!(output(&mut other, &id, json!({"lines": 300})), last_of(last.clone()));
     let took = processor_time(other.pid()) - before;
     assert!(took < Duration::from_secs(10), "{took:?}");
+    proves!("S0-159");
     let many = start(&mut client, json!({"command": "echo first; yes '' | head -n 3000000; echo last"}));
     let answer = ended(&mut client, &many);
     assert_eq!(
@@ -610,7 +643,7 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     assert_eq!(answer[1], "after");
 }
 
-/// S0-97: where the disk keeps only the end of an output, line numbers go on all the same, for a server that has counted and
+/// Where the disk keeps only the end of an output, line numbers go on all the same, for a server that has counted and
 /// for one that has not.
 #[test]
 fn line_numbers_never_go_back() {
@@ -640,8 +673,8 @@ fn last_of(mut answer: Value) -> Value {
     answer
 }
 
-/// S0-8: a reader that waits is woken by output and by the end, and not held beyond its time; an unfinished line is
-/// told once, whole.
+/// A reader that waits is woken by output and by the end, and not held beyond its time; an unfinished line is told
+/// once, whole.
 #[test]
 fn whoever_streams_is_woken() {
     let home = Home::new();
@@ -681,10 +714,11 @@ fn whoever_streams_is_woken() {
         (contents(&told), &told["status"], &told["afterLine"]),
         (Vec::new(), &json!("stopped"), &json!(1))
     );
+    proves!("S0-8");
     assert_eq!(client.end(), 0);
 }
 
-/// S0-6 S0-11 S0-40 S0-48: sessions of the same name of two projects are two; `--all-sessions` sees all.
+/// Sessions of the same name of two projects are two; `--all-sessions` sees all.
 #[test]
 fn projects_have_sessions_of_their_own() {
     let home = Home::new();
@@ -713,18 +747,20 @@ fn projects_have_sessions_of_their_own() {
     }
     let closed = call(&mut first, "close_shell_session", json!({"session": "dev", "running": "kill"}));
     assert_eq!(closed["killed"], json!([started[0]]));
+    proves!("S0-6");
     assert_eq!(home.show(&started[1])["status"], "running");
     let cli = home.start(["sleep", "300"]);
     let mut all = server_in(&home, &["--all-sessions"], &directories[0]);
     assert_eq!(ids(&mut all), [cli.clone(), started[1].clone(), started[0].clone()]);
     let rows = list(&mut all, json!({"session": foreign}));
     assert_eq!((rows.len(), &rows[0]["sessionName"]), (1, &json!(foreign)));
+    proves!("S0-11");
     assert_eq!(kill(&mut all, &cli, json!({}))["killed"], true);
     assert_eq!(kill(&mut all, &started[1], json!({}))["killed"], true);
 }
 
-/// S0-104..106 S0-121: a session with running processes is only closed with a choice; what is transferred goes on, also
-/// for a server that comes later.
+/// A session with running processes is only closed with a choice; what is transferred goes on, also for a server that
+/// comes later.
 #[test]
 fn no_process_is_orphaned_by_closing_a_session() {
     let home = Home::new();
@@ -735,10 +771,13 @@ fn no_process_is_orphaned_by_closing_a_session() {
     let error = refusal(&mut client, "close_shell_session", json!({"session": "dev"}));
     assert!(error.starts_with("Session 'dev' has 2 running background processes:\n"), "{error}");
     assert!(error.contains(&first) && error.contains(&second) && error.contains("transfer"), "{error}");
+    proves!("S0-104");
     let running = list(&mut client, json!({"session": "dev", "status": "running"}));
     assert_eq!(running.len(), 2, "asking has changed nothing");
+    proves!("S0-106");
     let closed = call(&mut client, "close_shell_session", json!({"session": "dev", "running": "transfer"}));
     assert_eq!(closed["transferred"], json!([first, second]));
+    proves!("S0-105");
     client.kill();
     let mut client = server(&home);
     let rows = list(&mut client, json!({"session": "default", "status": "running"}));
@@ -746,6 +785,7 @@ fn no_process_is_orphaned_by_closing_a_session() {
     let sessions = call(&mut client, "list_shell_sessions", json!({}));
     let sessions = sessions["sessions"].as_array().unwrap();
     assert_eq!((sessions.len(), &sessions[0]["backgroundProcesses"]), (1, &json!(2)));
+    proves!("S0-107", "S0-121");
     // The name can be used again, and nothing of what was said of it is left.
     call(&mut client, "create_shell_session", json!({"name": "dev"}));
     let arguments = json!({"command": "echo \"[$PORT]\"", "session": "dev"});
@@ -755,8 +795,7 @@ fn no_process_is_orphaned_by_closing_a_session() {
     }
 }
 
-/// S0-3 S0-101 S0-107 S0-108 S0-126 S0-127 S0-136: each session tells how many processes it has, and what they use of
-/// processor, memory and room for output.
+/// Each session tells how many processes it has, and what they use of processor, memory and room for output.
 #[test]
 fn sessions_tell_what_is_used() {
     let home = Home::new();
@@ -777,42 +816,67 @@ fn sessions_tell_what_is_used() {
         assert_eq!(listed["totalOutputBytes"], used["outputBytes"]);
         used["cpuMs"].as_u64() >= Some(100)
     });
+    proves!("S0-127");
     assert!(used["memoryBytes"].as_u64() >= Some(30_000_000), "{used}");
+    proves!("S0-108", "S0-126", "S0-136");
     assert_eq!((&used["processes"], &used["outputBytes"]), (&json!(1), &json!(5001)));
+    proves!("S0-101");
+    let row = list(&mut client, json!({"status": "running"}))[0].clone();
+    let own = &row["resourceUsage"];
+    assert!(row["runtime"].as_u64() >= Some(100) && own["memoryBytes"].as_u64() >= Some(30_000_000), "{row}");
+    assert!(own["cpuMs"].as_u64() >= Some(100), "{row}");
+    proves!("S0-3");
     kill(&mut client, &id, json!({"force": true}));
     let listed = call(&mut client, "list_shell_sessions", json!({}));
     let busy = &listed["sessions"][1];
     assert_eq!((&busy["backgroundProcesses"], &busy["resourceUsage"]["memoryBytes"]), (&json!(0), &json!(0)));
 }
 
-/// S0-10..18 S0-20 S0-21 S0-25 S0-91 S0-92: all that is known of a process is in the store, where the command line has
-/// it by the same id.
+/// All that is known of a process is in the store, where the command line has it by the same id.
 #[test]
 fn a_process_is_the_same_for_the_command_line() {
     let home = Home::new();
     let mut client = server(&home);
-    let arguments = json!({"command": "exit", "args": ["7"], "cwd": "/usr", "env": {"PORT": "3000"}});
+    let arguments =
+        json!({"command": "echo seen; exit", "args": ["7"], "cwd": "/usr", "env": {"PORT": "3000"}});
     let started = call(&mut client, "run_background", arguments);
     let id = started["processId"].as_str().unwrap();
     ended(&mut client, id);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let row = list(&mut client, json!({}))[0].clone();
     let shown = home.show(id);
     assert_eq!((&shown["job"], &shown["pid"]), (&started["processId"], &started["pid"]));
+    proves!("S0-14");
     assert_eq!(
         (&shown["exit_code"], &shown["status"], &row["status"]),
         (&json!(7), &json!("failed"), &json!("failed"))
     );
-    assert_eq!((&shown["cwd"], &shown["command"]), (&json!("/usr"), &json!("exit 7")));
+    proves!("S0-15");
+    assert_eq!(home.logs(id), b"seen\n");
+    instead!("S0-141");
+    assert_eq!((&shown["cwd"], &shown["command"]), (&json!("/usr"), &json!("echo seen; exit 7")));
+    proves!("S0-12", "S0-20");
     assert_eq!(shown["started_at"], row["startTime"]);
-    assert!(shown["ended_at"].as_str() >= shown["started_at"].as_str(), "{shown}");
+    proves!("S0-16");
+    let end = Timestamp::parse(row["endTime"].as_str().unwrap()).unwrap();
+    assert!(
+        row["endTime"].as_str() >= row["startTime"].as_str() && u128::from(end.0) <= now.as_micros(),
+        "{row}"
+    );
+    proves!("S0-92");
     assert_eq!(shown["runtime_ms"], row["runtime"]);
+    proves!("S0-59");
     let spec: Value =
         serde_json::from_slice(&std::fs::read(home.job_dir(id).join("spec.json")).unwrap()).unwrap();
-    assert_eq!((&spec["env_set"]["PORT"], &spec["words"]), (&json!("3000"), &json!(["exit", "7"])));
+    assert_eq!(
+        (&spec["env_set"]["PORT"], &spec["words"]),
+        (&json!("3000"), &json!(["echo seen; exit", "7"]))
+    );
+    proves!("S0-13", "S0-21");
     assert_eq!((&spec["window_lines"], &spec["session"]), (&json!(300), &shown["session"]));
 }
 
-/// S0-82: the shell is zsh where the machine has one, else what the engine takes.
+/// The shell is zsh where the machine has one, else what the engine takes.
 #[test]
 fn the_shell_is_zsh_where_there_is_one() {
     let home = Home::new();
@@ -822,10 +886,11 @@ fn the_shell_is_zsh_where_there_is_one() {
     let shell = line.split(' ').next().unwrap();
     let has_zsh = Path::new("/bin/zsh").exists();
     assert_eq!(shell == "/bin/zsh", has_zsh, "{shell}");
+    proves!("S0-82");
     assert!(has_zsh || shell.ends_with("/bash") || shell.ends_with("/sh"), "{shell}");
 }
 
-/// S0-128..131: both tools take and refuse the same, and a command has the rights of its starter.
+/// Both tools take and refuse the same, and a command has the rights of its starter.
 #[test]
 fn commands_run_with_the_rights_of_the_user() {
     let home = Home::new();
@@ -844,11 +909,14 @@ fn commands_run_with_the_rights_of_the_user() {
         assert_eq!(errors[0], errors[1]);
     }
     assert_eq!(ids(&mut client), Vec::<String>::new(), "what is refused leaves nothing");
+    proves!("S0-128");
     let line = "grep -E '^(Uid|Gid|CapEff|NoNewPrivs):' /proc/self/status";
     let own = finish(&home, line);
     let id = start(&mut client, json!({"command": line}));
     assert_eq!(contents(&ended(&mut client, &id)).join("\n"), own);
+    proves!("S0-130", "S0-131");
     assert_eq!(call(&mut client, "run_command", json!({"command": line}))["stdout"], own);
+    proves!("S0-129");
 }
 
 /// Runs a line as the tests' own user does.
@@ -858,8 +926,7 @@ fn finish(home: &Home, line: &str) -> String {
     outlive_tests::finish(command, b"").ok().text().trim_end().to_owned()
 }
 
-/// S0-113: a foreground command that is answered never was a background process; one that leaves something behind is
-/// one.
+/// A foreground command that is answered never was a background process; one that leaves something behind is one.
 #[test]
 fn foreground_commands_are_not_background_processes() {
     let home = Home::new();
@@ -878,7 +945,7 @@ fn foreground_commands_are_not_background_processes() {
     assert_eq!(answer["truncation"]["stdout"]["totalLines"], 1_000_000);
 }
 
-/// S0-163: the guide names every tool of the profile.
+/// The guide names every tool of the profile.
 #[test]
 fn the_guide_names_every_tool() {
     let home = Home::new();
@@ -896,10 +963,11 @@ fn the_guide_names_every_tool() {
             assert!(guide.contains(&format!("`{parameter}`")), "{name} {parameter}");
         }
     }
+    proves!("S0-163");
 }
 
-/// S0-165 S0-173: a process of days is as one of seconds: there is no time after which it is ended, and another front
-/// end takes it over.
+/// A process of days is as one of seconds: there is no time after which it is ended, and another front end takes it
+/// over.
 #[test]
 fn nothing_ends_a_process_but_itself_or_somebody() {
     let home = Home::new();
@@ -912,6 +980,7 @@ fn nothing_ends_a_process_but_itself_or_somebody() {
     assert_eq!(spec["timeout_ms"], Value::Null);
     assert_eq!(client.end(), 0);
     assert!(Stat::read(main).is_some_and(|stat| !stat.has_ended()));
+    proves!("S0-165");
     let mut native = Mcp::start_with(&home, Era::Stateless, &["--all-sessions"], home.path());
     assert!(native.call("list_jobs", json!({})).ok().text.contains(&id));
     native.call("kill", json!({"job": id})).ok();
@@ -935,7 +1004,7 @@ fn nothing_runs_where_the_project_is_gone() {
     }
 }
 
-/// S0-65 S0-89: a line has its number when it ends, and keeps it: reading on from a number misses nothing.
+/// A line has its number when it ends, and keeps it: reading on from a number misses nothing.
 #[test]
 fn what_is_unfinished_has_no_number_yet() {
     let home = Home::new();

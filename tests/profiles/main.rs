@@ -9,30 +9,40 @@ mod duragent;
 mod examples;
 mod labels;
 mod letter;
+mod lines;
 mod macos_shell;
 mod neovate;
 mod private;
 mod side_by_side;
 
-use outlive_tests::{Home, finish, python_client, workspace};
+use outlive_tests::{Home, LIMIT, dialogue_names, finish_within, python_client, shown, workspace};
 
 /// Holds the dialogue of a profile.
 fn dialogue(profile: &str) {
     hold(&Home::new(), profile, &format!("{profile}.json"));
 }
 
-/// Holds a written dialogue with a server of a profile in a home.
+/// Holds a written dialogue with a server of a profile in a home. One that cannot be held is a failure: what it names would be proved by
+/// nothing.
 fn hold(home: &Home, profile: &str, file: &str) {
-    let Some(python) = python_client() else { return };
+    let python =
+        python_client().expect("a dialogue is held by the Python client of MCP: let ./test install it");
+    let file = workspace().join("tests/dialogues").join(file);
     let mut command = home.command(&python);
     command
         .arg(workspace().join("tests/clients/python/dialogue.py"))
         .arg(home.program("outlive"))
         .arg(profile);
-    command.arg(workspace().join("tests/dialogues").join(file));
+    command.arg(&file);
     // Programs of the home count first.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", home.path().join("bin").display()));
-    let done = finish(command, b"").ok();
+    // It has a hundred answers and more, and a limit of its own for each.
+    let done = finish_within(command, b"", 5 * LIMIT).ok();
     assert!(done.text().ends_with("answers are as they are written\n"), "{}\n{}", done.text(), done.error());
+    let written = std::fs::read(&file).expect("it was held");
+    let dialogue = serde_json::from_slice(&written).expect("it was held");
+    for (_, names) in ["proves", "instead"].iter().flat_map(|key| dialogue_names(&dialogue, key)) {
+        shown(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    }
 }

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use outlive::AutoBackground;
-use outlive_tests::{Era, Home, LIMIT, Mcp, is_running, millis, pid, until, with_enough_time};
+use outlive_tests::{
+    Era, Home, LIMIT, Mcp, instead, is_running, millis, pid, proves, soon, until, with_enough_time,
+};
 use serde_json::{Value, json};
 
 /// The server of this profile.
@@ -88,33 +90,41 @@ fn has_run(home: &Home, job: &str, millis: u64) {
     until("it has run so long", || home.show(job)["runtime_ms"].as_u64().is_some_and(|ran| ran > millis));
 }
 
-/// S4-3 S4-7..10 S4-12..15 S4-17 S4-18 S4-21 S4-23 S4-24 S4-26 S4-27 S4-29 S4-30 S4-35 S4-40 S4-46 S4-58..76 S4-78 S4-81 S4-84
-/// S4-85..89 S4-92 S4-93 S4-95..98 S4-100..106 S4-108..110 S4-112 S4-113 S4-118 S4-119 S4-126 S4-138 S4-145: all tools with their
-/// defaults, texts and errors.
+/// All tools with their defaults, texts and errors.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
     super::dialogue("neovate");
 }
 
-/// S4-42..45 S4-47..50 S4-52..55: which commands move to the background by themselves, and when.
+/// Which commands move to the background by themselves, and when.
 #[test]
 fn the_rule_is_as_the_design_has_it() {
     let moves = |line: &str, millis: u64, has_output: bool| {
         AutoBackground::of_line(line).is_due(Duration::from_millis(millis), has_output)
     };
     assert!(!moves("npm run dev", 1000, true), "too soon");
+    proves!("S4-52");
     assert!(!moves("npm run dev", 3000, false), "silent");
+    proves!("S4-47", "S4-53");
     assert!(!moves("echo hello", 3000, true), "no tool of development");
+    proves!("S4-54");
     assert!(!moves("", 3000, true) && !moves("&&", 3000, true), "no command");
+    proves!("S4-48");
     for line in ["npm run dev", "pnpm dev", "yarn start"] {
         assert!(moves(line, 2500, true), "{line}");
         assert!(moves(line, 2000, true) && !moves(line, 1999, true), "{line}");
     }
+    proves!("S4-43", "S4-45", "S4-55");
     let roots = |line: &str| outlive::read_shell_line(line).roots;
     assert_eq!(roots("npm run dev"), ["npm"]);
     assert_eq!(roots("pnpm install"), ["pnpm"]);
     assert_eq!(roots("/usr/bin/node script.js"), ["node"]);
+    proves!("S4-50");
     assert_eq!(roots("  (npm start)"), ["npm"]);
+    for line in ["{ npm start; }", "npm;ls", "npm&ls", "npm|cat", "\tnpm"] {
+        assert_eq!(roots(line).first().map(String::as_str), Some("npm"), "{line}");
+    }
+    proves!("S4-44");
     let listed = [
         "npm", "pnpm", "yarn", "node", "python", "python3", "go", "cargo", "make", "docker", "webpack",
         "vite", "jest", "pytest",
@@ -122,6 +132,7 @@ fn the_rule_is_as_the_design_has_it() {
     for command in listed {
         assert!(moves(command, 2000, true) && moves(&command.to_uppercase(), 2000, true), "{command}");
     }
+    proves!("S4-42", "S4-49");
     // What the shell would run, wherever it stands.
     for line in [
         "FOO=1 npm run dev",
@@ -137,7 +148,7 @@ fn the_rule_is_as_the_design_has_it() {
     }
 }
 
-/// S4-1 S4-62 S4-64 S4-65 S4-82 S4-121 S4-124 S4-127: a dev server moves by itself, serves, and ends when it is killed.
+/// A dev server moves by itself, serves, and ends when it is killed.
 #[test]
 fn a_dev_server_moves_to_the_background_and_serves() {
     let home = Home::new();
@@ -156,6 +167,7 @@ fn a_dev_server_moves_to_the_background_and_serves() {
     client.read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.0 404"), "{page}");
     until("the request is in its output", || output(&mut mcp, &task).contains("GET /hello"));
+    proves!("S4-82");
     let server = field(&shown, "PID").parse().unwrap();
     assert!(is_running(server));
     assert_eq!(
@@ -163,12 +175,13 @@ fn a_dev_server_moves_to_the_background_and_serves() {
         format!("Successfully terminated task {task} (python3 -u -m http.server 0 --bind 127.0.0.1)")
     );
     assert!(!is_running(server) && TcpStream::connect(&address).is_err());
+    proves!("S4-1", "S4-121");
     let shown = output(&mut mcp, &task);
     assert_eq!(field(&shown, "Status"), "killed");
     assert!(printed(&shown).contains("GET /hello"), "{shown}");
 }
 
-/// S4-120 S4-125 S4-127: `npm run dev` moves by itself after 2 s with output, or at once if that is asked for.
+/// `npm run dev` moves by itself after 2 s with output, or at once if that is asked for.
 #[test]
 fn npm_run_dev_moves_to_the_background() {
     let home = Home::new();
@@ -183,6 +196,7 @@ fn npm_run_dev_moves_to_the_background() {
     let mut mcp = neovate(&home);
     let moved = task_id(&bash(&mut mcp, "npm run dev"));
     assert!(home.show(&moved)["runtime_ms"].as_u64().is_some_and(|ran| ran >= 2000));
+    proves!("S4-120");
     let forced = start(&mut mcp, "npm run dev");
     for task in [moved, forced] {
         until("it is ready", || output(&mut mcp, &task).contains("\nServer running on http://localhost:"));
@@ -195,9 +209,10 @@ fn npm_run_dev_moves_to_the_background() {
         assert!(TcpStream::connect(&address).is_err());
         assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
     }
+    proves!("S4-125");
 }
 
-/// S4-43 S4-47 S4-81: a command that says nothing is waited for, and its first output decides, however late.
+/// A command that says nothing is waited for, and its first output decides, however late.
 #[test]
 fn a_silent_command_moves_when_it_prints() {
     let home = Home::new();
@@ -211,10 +226,11 @@ fn a_silent_command_moves_when_it_prints() {
     let moved = mcp.plain_answer(id).ok().text;
     assert_eq!(task_id(&moved), job);
     assert!(moved.contains("\nInitial output:\nat last\n\n"), "{moved}");
+    proves!("S4-81");
     kill(&mut mcp, &job);
 }
 
-/// S4-54 S4-89 S4-117: other commands are waited for, however long they print; as before.
+/// Other commands are waited for, however long they print; as before.
 #[test]
 fn other_commands_stay_in_the_foreground() {
     let home = Home::new();
@@ -222,6 +238,7 @@ fn other_commands_stay_in_the_foreground() {
     let mut mcp = neovate(&home);
     let listed = bash(&mut mcp, "ls -la");
     assert!(listed.contains("some file"), "{listed}");
+    proves!("S4-117");
     assert_eq!((field(&listed, "Exit Code"), field(&listed, "Signal")), ("0", "(none)"));
     let id = mcp.send_call(
         "bash",
@@ -235,7 +252,7 @@ fn other_commands_stay_in_the_foreground() {
     assert!(done.contains("\nStdout: first\nlast\n\nStderr: (empty)\n"), "{done}");
 }
 
-/// S4-89: the group is the shell's own, and what it leaves behind is named and stays.
+/// The group is the shell's own, and what it leaves behind is named and stays.
 #[test]
 fn what_a_command_leaves_behind_is_named() {
     let home = Home::new();
@@ -246,6 +263,7 @@ fn what_a_command_leaves_behind_is_named() {
         field(&done, "Background PIDs").split(", ").map(|pid| pid.parse().unwrap()).collect();
     assert_eq!(left.len(), 2, "{done}");
     assert!(left.iter().all(|&pid| is_running(pid)), "{done}");
+    instead!("S4-79", "S4-80", "S4-83", "S4-90");
     // They are of the job, and end with it.
     let job = only_job(&home);
     kill(&mut mcp, &job);
@@ -253,7 +271,7 @@ fn what_a_command_leaves_behind_is_named() {
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "completed", "its own end stays what it was");
 }
 
-/// S4-28 S4-30 S4-32 S4-33 S4-35: a kill ends the whole tree, also what left the group and what ignores SIGTERM, and stays a kill.
+/// A kill ends the whole tree, also what left the group and what ignores SIGTERM, and stays a kill.
 #[test]
 fn a_kill_ends_the_whole_tree() {
     let home = Home::new();
@@ -275,32 +293,43 @@ fn a_kill_ends_the_whole_tree() {
     let taken = begun.elapsed();
     assert!(taken >= Duration::from_millis(200), "{taken:?}");
     assert!(!pids.iter().any(|&pid| is_running(pid)));
+    instead!("S4-34");
+    proves!("S4-33");
     for _ in 0..3 {
         assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
     }
+    proves!("S4-35");
     let again = mcp.plain_call("kill_bash", json!({"task_id": task})).error();
     assert_eq!(again, format!("Task {task} is not running (status: killed). Cannot terminate."));
     assert_eq!(home.show(&task)["status"], "killed");
 }
 
-/// S4-32 S4-33 S4-35 S4-105: SIGTERM comes first, and a process that obeys has time to; it stays a kill, whatever the exit code.
+/// SIGTERM comes first, and a process that obeys has time to; it stays a kill, whatever the exit code.
 #[test]
 fn who_obeys_has_time_to() {
     let home = Home::new();
     let mut mcp = neovate(&home);
     // A fifth of a second, which a shell on a busy machine may not have the processor in.
     until("one had time to", || {
-        let task = start(&mut mcp, "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done");
-        until("it listens", || printed(&output(&mut mcp, &task)).contains("ready"));
+        // The whole group is asked, and not only the shell.
+        let child = "(trap 'echo child; exit 0' TERM; echo up; while :; do sleep 0.02; done) &";
+        let main = "trap 'wait; echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+        let task = start(&mut mcp, &format!("{child} {main}"));
+        until("both listen", || {
+            let shown = output(&mut mcp, &task);
+            ["ready", "up"].iter().all(|word| printed(&shown).lines().any(|line| line == *word))
+        });
         kill(&mut mcp, &task);
         let shown = output(&mut mcp, &task);
         assert_eq!(field(&shown, "Status"), "killed");
         // Without an exit code it had no time. The shell may say of its sleep that it was terminated, before or after.
-        shown.lines().any(|line| line == "Exit Code: 0") && printed(&shown).lines().any(|line| line == "bye")
+        let said = |word: &str| printed(&shown).lines().any(|line| line == word);
+        shown.lines().any(|line| line == "Exit Code: 0") && said("bye") && said("child")
     });
+    proves!("S4-32");
 }
 
-/// S4-36 S4-111: a kill that cannot be carried out says so.
+/// A kill that cannot be carried out says so.
 #[test]
 fn a_kill_that_fails_is_told() {
     let home = Home::new();
@@ -312,12 +341,13 @@ fn a_kill_that_fails_is_told() {
     let failed = mcp.plain_call("kill_bash", json!({"task_id": task}));
     std::fs::rename(home.path().join("ctl"), &socket).unwrap();
     assert_eq!(failed.error(), format!("Failed to terminate task {task}. Process may have already exited."));
+    proves!("S4-36", "S4-111");
     assert_eq!(field(&output(&mut mcp, &task), "Status"), "running");
     kill(&mut mcp, &task);
     assert_eq!(field(&output(&mut mcp, &task), "Status"), "killed");
 }
 
-/// S4-129 S4-130: tasks are not lost with the server, whatever becomes of it; all of their output is there.
+/// Tasks are not lost with the server, whatever becomes of it; all of their output is there.
 #[test]
 fn tasks_survive_the_server() {
     let home = Home::new();
@@ -334,6 +364,7 @@ fn tasks_survive_the_server() {
     let mut mcp = neovate(&home);
     let shown = output(&mut mcp, &task);
     assert_eq!((field(&shown, "Status"), field(&shown, "Exit Code")), ("failed", "7"));
+    instead!("S4-129", "S4-130");
     let lines: Vec<&str> = printed(&shown).lines().collect();
     assert!(lines.len() > 60);
     for (number, line) in lines.iter().enumerate() {
@@ -342,7 +373,7 @@ fn tasks_survive_the_server() {
     assert_eq!(mcp.end(), 0);
 }
 
-/// S4-77 S4-85 S4-88: the timeout of a command in the foreground counts though the server is killed; that is a kill.
+/// The timeout of a command in the foreground counts though the server is killed; that is a kill.
 #[test]
 fn a_timeout_counts_whatever_becomes_of_the_server() {
     let home = Home::new();
@@ -360,9 +391,10 @@ fn a_timeout_counts_whatever_becomes_of_the_server() {
     let mut mcp = neovate(&home);
     let shown = output(&mut mcp, &job);
     assert_eq!((field(&shown, "Status"), printed(&shown)), ("killed", "so far\n"));
+    proves!("S4-85");
 }
 
-/// S4-70 S4-77 S4-93: the timeout of the foreground is at most 10 minutes, and so long by default; that default does not follow a
+/// The timeout of the foreground is at most 10 minutes, and so long by default; that default does not follow a
 /// command into the background.
 #[test]
 fn the_default_timeout_does_not_follow_into_the_background() {
@@ -378,14 +410,16 @@ fn the_default_timeout_does_not_follow_into_the_background() {
         let id = mcp.send_call("bash", json!({"command": "sleep 300", "timeout": timeout}));
         let job = only_job(&home);
         assert_eq!(home.show(&job)["timeout_ms"], 600_000);
+        proves!("S4-77");
         kill(&mut mcp, &job);
         // The call that waited for it reports it.
         let done = mcp.plain_answer(id).ok().text;
         assert_eq!((field(&done, "Exit Code"), field(&done, "Signal")), ("(none)", "SIGTERM"), "{done}");
     }
+    instead!("S4-93");
 }
 
-/// S4-77 S4-93: a call that is cancelled leaves the command to its timeout, which still counts.
+/// A call that is cancelled leaves the command to its timeout, which still counts.
 #[test]
 fn a_cancelled_call_leaves_the_timeout() {
     let home = Home::new();
@@ -403,7 +437,7 @@ fn a_cancelled_call_leaves_the_timeout() {
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "killed");
 }
 
-/// S4-89 S4-94: a command whose keeper dies moves as others do, and an end that was not seen is no success.
+/// A command whose keeper dies moves as others do, and an end that was not seen is no success.
 #[test]
 fn a_command_without_keeper_is_told_as_it_is() {
     let home = Home::new();
@@ -427,10 +461,11 @@ fn a_command_without_keeper_is_told_as_it_is() {
     let done = mcp.plain_answer(id).ok().text;
     assert_eq!(field(&done, "Stdout"), "before");
     assert_ne!(field(&done, "Error"), "(none)", "{done}");
+    proves!("S4-89");
     assert_eq!(field(&output(&mut mcp, &job), "Status"), "failed");
 }
 
-/// S4-77: a timeout can be lifted as long as it has not begun to end the job, and not after.
+/// A timeout can be lifted as long as it has not begun to end the job, and not after.
 #[test]
 fn a_timeout_is_lifted_or_it_is_too_late() {
     let home = Home::new();
@@ -465,7 +500,7 @@ fn a_timeout_is_lifted_or_it_is_too_late() {
     assert_eq!(home.show(&job)["status"], "running");
 }
 
-/// S4-86: no call takes longer than clients wait: what is not done then moves, whatever it is.
+/// No call takes longer than clients wait: what is not done then moves, whatever it is.
 #[test]
 fn what_takes_too_long_for_a_client_moves() {
     let home = Home::new();
@@ -475,11 +510,12 @@ fn what_takes_too_long_for_a_client_moves() {
     assert!(begun.elapsed() > Duration::from_secs(44) && begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
     let task = task_id(&moved);
     assert!(moved.contains("\nInitial output:\nquiet from now on\n\n"), "{moved}");
+    instead!("S4-124");
     assert_eq!(home.show(&task)["timeout_ms"], Value::Null);
     kill(&mut mcp, &task);
 }
 
-/// S4-46 S4-51 S4-60 S4-63 S4-118: a command that is forced into the background answers at once, however silent it is.
+/// A command that is forced into the background answers at once, however silent it is.
 #[test]
 fn a_forced_command_answers_at_once() {
     let home = Home::new();
@@ -494,9 +530,12 @@ fn a_forced_command_answers_at_once() {
     tasks.sort_unstable();
     tasks.dedup();
     assert_eq!(tasks.len(), 20, "each has an id of its own");
+    // Sooner than one that moves by itself could.
+    soon("a start in the background", Duration::from_millis(1900), || start(&mut mcp, "sleep 10"));
+    proves!("S4-46", "S4-51", "S4-118");
 }
 
-/// S4-14 S4-87 S4-96 S4-131: all that was printed is kept up to 100 MB, and the newest of it is shown where an answer cannot hold it.
+/// All that was printed is kept up to 100 MB, and the newest of it is shown where an answer cannot hold it.
 #[test]
 fn big_output_is_kept_and_its_end_is_shown() {
     let home = Home::new();
@@ -511,6 +550,7 @@ fn big_output_is_kept_and_its_end_is_shown() {
     let first = numbers.next().unwrap();
     assert!(numbers.zip(first + 1..).all(|(shown, wanted)| shown == wanted));
     assert!(text.ends_with("\n299999\n300000\n"));
+    instead!("S4-96");
     assert_eq!((field(&shown, "Status"), shown.ends_with("\n\nExit Code: 2")), ("failed", true));
     let object = home.show(&task);
     assert_eq!(object["output_cap_bytes"], 100 << 20);
@@ -518,6 +558,7 @@ fn big_output_is_kept_and_its_end_is_shown() {
     let kept = home.logs(&task).len();
     // What is over is dropped by the eighth.
     assert!(kept <= (100 << 20) / 8 * 9 && kept > (100 << 20) / 8 * 7, "{kept}");
+    proves!("S4-131");
     // A foreground command has both streams in full, each with its own end.
     let done = bash(&mut mcp, "seq 400000; echo only this >&2");
     assert!(
@@ -529,7 +570,7 @@ fn big_output_is_kept_and_its_end_is_shown() {
     assert!(done.len() < 3 << 19);
 }
 
-/// S4-88 S4-89 S4-101: what is no text is shown as text, and characters are whole.
+/// What is no text is shown as text, and characters are whole.
 #[test]
 fn what_is_no_text_does_no_harm() {
     let home = Home::new();
@@ -553,7 +594,7 @@ fn what_is_no_text_does_no_harm() {
     assert!(refused.starts_with("Command execution failed: "), "{refused:.200}");
 }
 
-/// S4-94: what cannot be started is an error that says why.
+/// What cannot be started is an error that says why.
 #[test]
 fn what_cannot_be_started_is_told() {
     let home = Home::new();
@@ -567,11 +608,12 @@ fn what_cannot_be_started_is_told() {
     let task = start(&mut mcp, "sleep 300");
     let refused = mcp.plain_call("bash", json!({"command": "true"})).error();
     assert!(refused.starts_with("Command execution failed: "), "{refused}");
+    proves!("S4-94");
     kill(&mut mcp, &task);
     assert_eq!(field(&bash(&mut mcp, "true"), "Exit Code"), "0");
 }
 
-/// S4-19 S4-22 S4-25 S4-100: tasks are jobs: the command line lists and removes them, and jobs of others are tasks here.
+/// Tasks are jobs: the command line lists and removes them, and jobs of others are tasks here.
 #[test]
 fn tasks_are_jobs_and_jobs_are_tasks() {
     let home = Home::new();
@@ -582,10 +624,12 @@ fn tasks_are_jobs_and_jobs_are_tasks() {
     let ids: Vec<&str> = listed.as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 2);
     assert!(tasks.iter().all(|task| ids.contains(&task.as_str())), "{ids:?}");
+    instead!("S4-19", "S4-25");
     kill(&mut mcp, &tasks[0]);
     home.run(["remove", &tasks[0]]).ok();
     let gone = mcp.plain_call("bash_output", json!({"task_id": tasks[0]})).error();
     assert_eq!(gone, format!("Task {} not found. Use bash tool to see available tasks.", tasks[0]));
+    instead!("S4-22");
     let job = home.start_with(&["--timeout", "1h"], ["sleep", "300 s"]);
     home.wait(&job);
     let shown = output(&mut mcp, &job);
@@ -603,7 +647,7 @@ fn tasks_are_jobs_and_jobs_are_tasks() {
     assert!(other.plain_call("bash_output", json!({"task_id": tasks[1]})).is_error);
 }
 
-/// S4-128: a long build in the background is killed to fix something, and built again; a watcher sees the change.
+/// A long build in the background is killed to fix something, and built again; a watcher sees the change.
 #[test]
 fn a_build_is_killed_and_a_watcher_goes_on() {
     let home = Home::new();
@@ -625,6 +669,7 @@ while True:
     let build = start(&mut mcp, "make");
     until("it builds", || output(&mut mcp, &build).contains("building"));
     assert_eq!(kill(&mut mcp, &build), format!("Successfully terminated task {build} (make)"));
+    proves!("S4-128");
     std::fs::write(home.path().join("Makefile"), "all:\n\t@echo built\n").unwrap();
     let done = bash(&mut mcp, "make");
     assert!(done.contains("\nStdout: built\n") && done.contains("\nExit Code: 0\n"), "{done}");
@@ -632,7 +677,7 @@ while True:
     kill(&mut mcp, &watching);
 }
 
-/// S4-68 S4-89: a small test suite runs to its end: streams apart, and its code.
+/// A small test suite runs to its end: streams apart, and its code.
 #[test]
 fn a_test_suite_runs_in_the_foreground() {
     let home = Home::new();
@@ -644,7 +689,7 @@ fn a_test_suite_runs_in_the_foreground() {
     assert_eq!((field(&done, "Exit Code"), field(&done, "Error")), ("1", "(none)"));
 }
 
-/// S4-42..49: the command line does the same with `run --auto-background`.
+/// The command line does the same with `run --auto-background`.
 #[test]
 fn the_command_line_does_it_too() {
     let home = Home::new();
@@ -680,7 +725,7 @@ fn the_command_line_does_it_too() {
     home.run(["run", "--auto-background", "--yield", "1s", "true"]).code(2);
 }
 
-/// S4-82: a command that prints faster than its output is read moves, too.
+/// A command that prints faster than its output is read moves, too.
 #[test]
 fn a_flood_is_left_to_itself() {
     let home = Home::new();

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use outlive::{Job, Request, Store};
+use outlive::{Job, QueueChange, QueueName, Request, Store};
 use outlive_bench::{
     Failure, Keeper, Options, Samples, World, beside, conclude, end, go_on, guard_of, judge, keeper_of, rest,
     sum_of_lines, switches,
@@ -47,7 +47,17 @@ fn run() -> Result<bool, Failure> {
     let lone = Keeper { label: "lone", path: beside("outlive")? };
     for keeper in options.keepers.iter().chain([&lone]) {
         let store = world.store(keeper)?;
-        let jobs = start(&store, count)?;
+        let jobs = start_each(&store, &Request::argv(["sleep", "3600"]), count)?;
+        measure(&store, &jobs, keeper, &mut all_kept)?;
+        for job in &jobs {
+            end(&store, job)?;
+        }
+        // The same for jobs that wait for their turn: nothing of them runs but keeper and guard.
+        let queue = QueueName::parse("idle")?;
+        store.change_queue(&queue, QueueChange::Parallel(1))?;
+        store.change_queue(&queue, QueueChange::Pause)?;
+        let jobs = start_each(&store, &Request::argv(["sleep", "3600"]).queue(queue), count)?;
+        print!("queued ");
         measure(&store, &jobs, keeper, &mut all_kept)?;
         for job in &jobs {
             end(&store, job)?;
@@ -56,11 +66,10 @@ fn run() -> Result<bool, Failure> {
     Ok(all_kept || !options.is_check)
 }
 
-fn start(store: &Store, count: u64) -> Result<Vec<Job>, Failure> {
-    let request = Request::argv(["sleep", "3600"]);
+fn start_each(store: &Store, request: &Request, count: u64) -> Result<Vec<Job>, Failure> {
     let start = |_| {
         go_on()?;
-        Ok(store.start(&request)?.job)
+        Ok(store.start(request)?.job)
     };
     (0..count).map(start).collect()
 }

@@ -133,6 +133,25 @@ fn starts_a_job(words: &[OsString]) -> bool {
         && std::env::var_os(remote::HOST).is_none()
 }
 
+/// Returns the verb of the command line.
+fn verb_given() -> Option<String> {
+    let command = Arguments::command();
+    let is_verb = |argument: &String| command.get_subcommands().any(|verb| verb.get_name() == argument);
+    std::env::args_os().skip(1).filter_map(|argument| argument.into_string().ok()).find(is_verb)
+}
+
+/// Returns the verb that was most likely meant; what only outlive itself starts is none.
+fn similar_verb(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::Strings(similar)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return None;
+    };
+    let command = Arguments::command();
+    let is_shown = |name: &&String| {
+        command.get_subcommands().any(|verb| verb.get_name() == name.as_str() && !verb.is_hide_set())
+    };
+    similar.iter().find(is_shown).cloned()
+}
+
 /// Puts a usage error into the form that all errors have.
 fn misused(error: &clap::Error) -> Failure {
     if let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) {
@@ -144,6 +163,12 @@ fn misused(error: &clap::Error) -> Failure {
             let word = if verb.contains(' ') { format!("'{verb}'") } else { format!("{verb} …") };
             return Failure::usage(message(), format!("to start it as a job: outlive run {word}"));
         }
+        let hint = match (similar_verb(error), verb_given()) {
+            (Some(similar), _) => format!("did you mean: outlive {similar}"),
+            (None, Some(verb)) => format!("outlive {verb} --help tells what there is"),
+            (None, None) => "outlive --help tells what there is".to_owned(),
+        };
+        return Failure::usage(message(), hint);
     }
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("For more information"));
@@ -155,9 +180,7 @@ fn misused(error: &clap::Error) -> Failure {
         .filter(|line| !line.is_empty())
         .collect();
     let what = if rest.is_empty() { first } else { format!("{first}: {}", rest.join("; ")) };
-    let command = Arguments::command();
-    let is_verb = |argument: &String| command.get_subcommands().any(|verb| verb.get_name() == argument);
-    let verb = std::env::args().skip(1).find(is_verb);
+    let verb = verb_given();
     if let (Some(verb), Some(ContextValue::Strings(missing))) = (&verb, error.get(ContextKind::InvalidArg))
         && error.kind() == ErrorKind::MissingRequiredArgument
         && missing.iter().any(|argument| argument.starts_with("<JOB>"))

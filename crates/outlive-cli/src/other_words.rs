@@ -17,13 +17,12 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
         "detach" | "detach-client" => "C-\\ d leaves a terminal that outlive attach shows; the job goes on",
         "send-keys" | "type" => "outlive send JOB TEXT; with --keys for keys such as C-c",
         "capture-pane" => "outlive screen JOB shows what stands on its terminal",
-        "state" | "jobs" | "queue" => "outlive list shows all jobs, outlive show JOB one of them",
+        "state" | "jobs" => "outlive list shows all jobs, outlive show JOB one of them",
         "inspect" | "info" | "describe" | "get" => "outlive show JOB",
         "monit" | "stats" | "monitor" => {
             "outlive top shows them all; outlive list --usage --watch is plainer"
         }
         "web" | "ui" | "dashboard" | "browser" => "outlive open shows all jobs in a browser",
-        "watch" => "outlive list --watch",
         "delete" | "del" | "forget" => "outlive rm JOB; outlive kill ends one that still runs",
         "prune" | "clean" | "cleanup" | "reset" | "flush" => {
             "outlive rm --ended removes all ended jobs; outlive clear JOB only forgets what one printed"

@@ -101,6 +101,8 @@ names! {
     JobId, 48, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), &['-', '_'];
     /// The name of a session.
     SessionName, 64, char::is_ascii_alphanumeric, &['-', '_', '.'];
+    /// The name of a queue.
+    QueueName, 64, char::is_ascii_alphanumeric, &['-', '_', '.'];
 }
 
 impl JobId {

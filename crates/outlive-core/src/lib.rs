@@ -7,6 +7,7 @@
 mod words;
 
 pub mod duration;
+pub mod health;
 pub mod id;
 pub mod label;
 pub mod options;
@@ -21,7 +22,8 @@ mod format;
 mod protocol;
 mod text;
 pub use format::{
-    awaits, cache, checksum, containment, event, index, meta, newer, outcome, segment, session, spec,
+    after, awaits, cache, checksum, containment, event, index, meta, newer, outcome, queue, segment, session,
+    spec,
 };
 pub use protocol::{control, launch, wire};
 pub use text::{budget, characters, context, cursor, display, lines, plain, rendered};
@@ -31,6 +33,12 @@ pub const FORMAT: u32 = 1;
 
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The directory of the store that has the queues.
+pub const QUEUES: &str = "queues";
+
+/// The directory of the store with a mark for each job that waits until its command may be executed.
+pub const WAITING: &str = "waiting";
 
 /// Names of the files in a job's directory.
 pub mod file {
@@ -56,6 +64,8 @@ pub mod file {
     pub const ASKED: &str = "asked";
     /// There once the job is ready: since when, and by which sign.
     pub const READY: &str = "ready";
+    /// There once a check of the job's health has failed too often: why, or that it is healthy again.
+    pub const HEALTH: &str = "health";
     /// Held by the process that checks in the background whether the job is ready.
     pub const PROBE: &str = "probe";
     /// There once it is decided that no run follows by itself any more: why.
@@ -68,6 +78,12 @@ pub mod file {
     pub const COMPLETION: &str = "parting.json";
     /// What became of the notice that was to be sent.
     pub const WEBHOOK: &str = "webhook.json";
+    /// In the directory of a queue: how many of its jobs run at once, and whether it is paused.
+    pub const QUEUE_SETTINGS: &str = "settings";
+    /// In the directory of a queue: a FIFO for each job that waits in it, named by its place and its id, and locked by its keeper.
+    pub const TICKETS: &str = "tickets";
+    /// In the directory of a queue: a FIFO for each job that may run at once, locked by the keeper of the job that does.
+    pub const SLOTS: &str = "slots";
     /// In a session's directory: its settings.
     pub const SETTINGS: &str = "session.json";
     /// In a session's directory: held, shared, by each front end that is open for it.

@@ -24,6 +24,7 @@ use outlive_sys::{clock, durable, lock, pipe};
 use crate::guard::Word;
 use crate::killing::Killing;
 use crate::start::{Keeper, live_path};
+use crate::turn;
 
 /// How many children are reaped before the loop has its turn.
 const REAPED_AT_ONCE: usize = 5000;
@@ -350,6 +351,7 @@ impl Keeper {
             // A waiter that the kernel woke on this processor goes first: the rest, which ends in a sync, is awaited by none.
             std::thread::yield_now();
         }
+        turn::release_slot(self.custody);
         // Last: waiters go by the outcome, and need not wait for the snapshot.
         self.write_meta(Replacing::META_END);
         end_event

@@ -62,6 +62,7 @@ pub fn run() -> std::process::ExitCode {
     };
     match begun {
         Ok((keeper, buffer)) => {
+            outlive_sys::memory::give_back();
             keeper.supervise(buffer);
             std::process::ExitCode::SUCCESS
         }

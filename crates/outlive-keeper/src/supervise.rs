@@ -52,7 +52,7 @@ struct Readiness {
 
 impl Keeper {
     /// Runs until the job is closed.
-    pub(crate) fn supervise(mut self, buffer: Region) {
+    pub(crate) fn supervise(mut self: Box<Self>, buffer: Region) {
         let mut reading = ReadState { buffer, release_us: None };
         self.see_to_guard(&mut reading.buffer);
         while !self.ending.is_closed() {

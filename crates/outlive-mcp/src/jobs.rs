@@ -91,7 +91,7 @@ pub(crate) fn summary(job: &Job, state: &State) -> String {
     let name = name.map(|name| format!(" ({})", shown(name))).unwrap_or_default();
     let ready = match state.status.has_ended() || !job.spec().can_be_ready() {
         true => None,
-        false => Some(readiness(job).unwrap_or_else(|| "not ready".to_owned())),
+        false => Some(readiness(job, state).unwrap_or_else(|| "not ready".to_owned())),
     };
     let ready = ready.map(|ready| format!(", {ready}")).unwrap_or_default();
     format!("{}{name} {}{ready}", job.id(), condition(state))
@@ -213,8 +213,8 @@ pub(crate) fn await_leftovers(call: &Call<'_>, job: &Job) {
 }
 
 /// Returns `ready`, with the address or the line that showed it; `None` if the job is not ready.
-fn readiness(job: &Job) -> Option<String> {
-    let record = job.ready_record()?;
+fn readiness(job: &Job, state: &State) -> Option<String> {
+    let record = job.ready_now(state)?;
     let line = record.line_number.and_then(|number| line(job, number)).unwrap_or_default();
     Some(match record.url.as_deref().or_else(|| url_in(&line)) {
         Some(url) => format!("ready at {}", shown(url)),

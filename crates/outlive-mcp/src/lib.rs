@@ -19,6 +19,7 @@ mod starting;
 mod stdio;
 mod tasks;
 mod tools;
+mod wake;
 mod work;
 
 use std::io::{self, Write};
@@ -30,6 +31,7 @@ use rmcp::service::{ServerInitializeError, serve_server};
 
 pub use profiles::Profile;
 pub use reference::{profiles as profiles_reference, reference};
+pub use wake::wake;
 
 use crate::server::Server;
 use crate::stdio::Stdio;

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use outlive::{AwaitedObject, Inbox, JobId, Nonce, Notice, Started, Status, Store};
+use outlive::{AwaitedObject, Inbox, JobId, MatchedLine, Nonce, Notice, Started, Status, Store};
 
 use crate::jobs::exit_words;
 use crate::profiles::NoticeStyle;
-use crate::reply::{After, MARK, push_line};
+use crate::reply::{After, MARK, Reply, push_line};
 use crate::scope::Scope;
 
 /// The most bytes of an answer that endings take.
@@ -123,7 +123,7 @@ impl Due {
         let mut inbox = store.inbox(&scope.session, &scope.reader, PATIENCE).ok()?;
         // The messages of other designs are about endings alone.
         if style == NoticeStyle::Lines {
-            inbox = inbox.with_questions();
+            inbox = inbox.with_questions().with_matches();
         }
         let mut pending = inbox.pending_unless(|job| claims.holds(job)).ok()?;
         pending.notices.retain(|notice| !claims.has_told(notice));
@@ -137,16 +137,26 @@ impl Due {
         Some(Self { inbox, notices: pending.notices })
     }
 
-    /// Returns the notices that fit into an answer, and what to do once the client has it. The answer itself reports the end of the
-    /// `delivered` jobs.
+    /// Returns the notices that fit into an answer, and what to do once the client has it. What the answer itself reports is left
+    /// out: the end of jobs, and lines that it shows.
     pub(crate) fn tell(
         mut self,
         store: &Store,
-        delivered: &[Nonce],
+        answer: &Reply,
         style: NoticeStyle,
     ) -> (Vec<String>, Option<After>) {
         let (mut texts, mut length, mut sequences) = (Vec::new(), 0, Vec::new());
-        for notice in self.notices.iter().filter(|notice| !delivered.contains(&notice.nonce)) {
+        for notice in &self.notices {
+            let is_line_shown =
+                |matched: &MatchedLine| answer.body.lines().any(|line| line.contains(&matched.text));
+            match &notice.matched {
+                Some(matched) if matched.skipped == 0 && is_line_shown(matched) => {
+                    sequences.push(notice.seq);
+                    continue;
+                }
+                None if answer.delivered.contains(&notice.nonce) => continue,
+                _ => {}
+            }
             let text = match style {
                 NoticeStyle::Messages => notice.to_message(store),
                 NoticeStyle::Lines | NoticeStyle::None => lines(notice),
@@ -177,6 +187,16 @@ fn lines(notice: &Notice) -> String {
     if let Some(awaited) = &notice.awaits {
         let hint = awaited.tool_hint(&notice.job).map(|hint| format!("; {hint}")).unwrap_or_default();
         return format!("{MARK} since your last call: {}{name} {}{hint}\n", notice.job, awaited.sentence());
+    }
+    if let Some(matched) = &notice.matched {
+        let more = match matched.skipped {
+            0 => String::new(),
+            _ => format!("; all of them: read_output job={} grep=…", notice.job),
+        };
+        let mut text =
+            format!("{MARK} since your last call: {}{name}: {}{more}\n", notice.job, matched.sentence());
+        push_line(&mut text, &format!("  | {}", matched.text));
+        return text;
     }
     let words = exit_words(notice);
     let tail = notice.output.as_ref().map(|output| output.tail.trim_end()).unwrap_or_default();

@@ -43,6 +43,15 @@ const PROGRESS: Duration = Duration::from_secs(10);
 /// the token that they send.
 const PATIENT: [&str; 5] = ["claude-code", "codex", "gemini", "goose", "qwen"];
 
+/// Parts of the names of clients whose calls may take ten minutes and more: none of theirs was ended within 640 s.
+const ENDLESS: [&str; 1] = ["claude-code"];
+
+/// Parts of the names of clients that count from the last progress.
+const EXTENDED: [&str; 2] = ["opencode", "copilot"];
+
+/// The tool of a design in which commands have ten minutes in the foreground, if the client takes that.
+const LONG_FOREGROUND: (&str, u64) = ("bash", 600_000);
+
 /// The tools that nearly every dialogue needs.
 const ALWAYS_LOADED: [&str; 4] = ["run", "wait", "read_output", "kill"];
 
@@ -149,7 +158,7 @@ impl Server {
             Ok(cancel) => cancel,
             Err(error) => return Failure::of("the server has no descriptors left", &error).into(),
         };
-        let longest_ms = self.longest_wait_ms(context);
+        let longest_ms = self.longest_wait_ms(tool, context);
         let mut work = tokio::task::spawn_blocking({
             let (work, cancel) = (Arc::clone(&self.work), cancel.clone());
             move || {
@@ -190,16 +199,25 @@ impl Server {
 
 impl Server {
     /// Returns how long a call may wait, in milliseconds: as configured, else as long as the client is known to take.
-    fn longest_wait_ms(&self, context: &RequestContext<RoleServer>) -> u64 {
+    fn longest_wait_ms(&self, tool: &Tool, context: &RequestContext<RoleServer>) -> u64 {
         if let Some(longest) = self.work.store.config().mcp.longest_wait {
             return u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         }
-        let is_patient = |name: &str| PATIENT.iter().any(|part| name.to_ascii_lowercase().contains(part));
-        let is_known = context.client_info().is_some_and(|client| is_patient(&client.name));
-        match is_known || context.meta.get_progress_token().is_some() {
-            true => PATIENT_WAIT_MS,
-            false => LONGEST_WAIT_MS,
-        }
+        let client = context.client_info().map(|client| client.name.to_ascii_lowercase()).unwrap_or_default();
+        longest_ms(tool.name, &client, context.meta.get_progress_token().is_some())
+    }
+}
+
+/// Returns how long a call of a tool may wait with this client, in milliseconds.
+fn longest_ms(tool: &str, client: &str, has_token: bool) -> u64 {
+    let is_one_of = |parts: &[&str]| parts.iter().any(|part| client.contains(part));
+    let (long, long_ms) = LONG_FOREGROUND;
+    if tool == long && (is_one_of(&ENDLESS) || (has_token && is_one_of(&EXTENDED))) {
+        long_ms
+    } else if has_token || is_one_of(&PATIENT) {
+        PATIENT_WAIT_MS
+    } else {
+        LONGEST_WAIT_MS
     }
 }
 
@@ -380,4 +398,25 @@ pub(crate) fn result_of(reply: &Reply) -> CallToolResult {
 
 fn no_task(id: &str) -> ErrorData {
     ErrorData::invalid_params(format!("there is no task {:?}", shown(id)), None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_as_long_as_its_client_takes() {
+        for (tool, client, has_token, seconds) in [
+            ("wait", "somebody", false, 45),
+            ("wait", "somebody", true, 200),
+            ("wait", "claude-code", true, 200),
+            ("bash", "somebody", true, 200),
+            ("bash", "codex-mcp-client", true, 200),
+            ("bash", "claude-code", false, 600),
+            ("bash", "opencode", true, 600),
+            ("bash", "opencode", false, 45),
+        ] {
+            assert_eq!(longest_ms(tool, client, has_token), seconds * 1000, "{tool} {client} {has_token}");
+        }
+    }
 }

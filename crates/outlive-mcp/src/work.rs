@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::{Arc, OnceLock};
 
-use outlive::{Cancel, JobEnvironment, Lease, Presence, Store};
+use outlive::{Cancel, Connection, JobEnvironment, Lease, Presence, Store};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
@@ -24,6 +24,8 @@ pub(crate) struct Work {
     lease: OnceLock<Option<Lease>>,
     /// While it is held, no other reader receives the endings of this reader's jobs.
     presence: OnceLock<Option<Presence>>,
+    /// By which programs that the client runs find this reader.
+    connection: OnceLock<Option<Connection>>,
     claims: Arc<Claims>,
     profile: &'static Profile,
 }
@@ -41,6 +43,7 @@ impl Work {
             outgoing,
             lease: OnceLock::new(),
             presence: OnceLock::new(),
+            connection: OnceLock::new(),
             claims: Arc::default(),
             profile,
         }
@@ -97,6 +100,7 @@ impl Work {
         let (session, reader) = (&scope.session, &scope.reader);
         self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
         self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
+        self.connection.get_or_init(|| self.store.connect(session, reader, self.profile.name).ok());
         // Deliveries of earlier answers must be noted before this call looks.
         self.outgoing.finish_writes();
         let style = self.profile.notices;
@@ -108,8 +112,7 @@ impl Work {
         let answered = call.arguments.check().and_then(|()| (tool.call)(&mut call));
         let mut reply = answered.unwrap_or_else(|failure| self.profile.failed(failure));
         let due = call.take_due();
-        let (texts, after) =
-            due.map(|due| due.tell(&self.store, &reply.delivered, style)).unwrap_or_default();
+        let (texts, after) = due.map(|due| due.tell(&self.store, &reply, style)).unwrap_or_default();
         match style {
             NoticeStyle::Messages => reply.messages = texts,
             NoticeStyle::Lines | NoticeStyle::None => reply.notices = texts.concat(),

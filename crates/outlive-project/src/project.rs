@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, Labels, OwnLabel, Request, SessionName, Signal, hash};
+use outlive::{JobChoices, Labels, OwnLabel, QueueName, Request, SessionName, Signal, hash};
 
 use crate::file::fault::{Fault, Source};
 use crate::file::{procfile, read};
@@ -26,6 +26,8 @@ pub struct Project {
     pub file: PathBuf,
     /// Its jobs, in the order of the file.
     pub jobs: Vec<ProjectJob>,
+    /// How many jobs of a queue run at once, where the file says so.
+    pub queues: BTreeMap<QueueName, u64>,
 }
 
 /// One job of a project.
@@ -239,8 +241,13 @@ impl Project {
 impl ProjectJob {
     /// Tells whether it says when it is ready.
     pub fn can_be_ready(&self) -> bool {
-        let JobChoices { ready_on, ready_port, ready_http, .. } = &self.choices;
-        self.port.is_some() || ready_on.is_some() || ready_port.is_some() || ready_http.is_some()
+        self.port.is_some() || self.is_ready_otherwise()
+    }
+
+    /// Tells whether it says when it is ready in another way than by its port.
+    fn is_ready_otherwise(&self) -> bool {
+        let JobChoices { ready_on, ready_port, ready_http, ready_command, .. } = &self.choices;
+        ready_on.is_some() || ready_port.is_some() || ready_http.is_some() || ready_command.is_some()
     }
 
     /// Returns the request to start it; `ports` are those of all jobs. It gets its own as `$PORT`, and that of a job that it waits for
@@ -252,9 +259,7 @@ impl ProjectJob {
         };
         let mut choices = self.choices.clone();
         let own = ports.get(&self.name).copied();
-        let is_ready_otherwise =
-            choices.ready_on.is_some() || choices.ready_port.is_some() || choices.ready_http.is_some();
-        if own.is_some() && !is_ready_otherwise {
+        if own.is_some() && !self.is_ready_otherwise() {
             choices.ready_port = Some(own);
         }
         let others = self.after.iter().filter_map(|after| {

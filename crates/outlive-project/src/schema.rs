@@ -16,6 +16,17 @@ pub fn schema() -> Value {
         "type": "object",
         "properties": {
             "name": { "description": "The name of the project; without it that of the directory", "type": "string", "minLength": 1, "maxLength": 64 },
+            "queue": {
+                "description": "A queue for each name: how many of its jobs run at once",
+                "type": "object",
+                "propertyNames": { "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" },
+                "additionalProperties": {
+                    "type": "object",
+                    "properties": { "parallel": { "type": "integer", "minimum": 1, "maximum": outlive::MOST_PARALLEL } },
+                    "required": ["parallel"],
+                    "additionalProperties": false,
+                },
+            },
             "jobs": {
                 "description": "A job for each name",
                 "type": "object",

@@ -342,6 +342,27 @@ pub fn names(dir: impl AsFd) -> io::Result<Vec<String>> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
+/// Shows each name in a directory to a caller that keeps none of them: one that waits for long is to have little memory.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn visit_names(dir: impl AsFd, mut visit: impl FnMut(&str)) -> io::Result<()> {
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        visit(entry?.file_name().to_str().unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Renames a file in its directory.
+///
+/// # Errors
+///
+/// If it is not there, or the file system is read-only.
+pub fn rename(dir: impl AsFd, from: &str, to: &str) -> io::Result<()> {
+    Ok(renameat(&dir, from, &dir, to)?)
+}
+
 /// Removes a file; that it is not there is no error.
 ///
 /// # Errors

@@ -138,6 +138,21 @@ impl Stat {
     }
 }
 
+/// Returns the processes that this program was started by, the nearest first.
+pub fn ancestors() -> Vec<ProcessId> {
+    let mut found: Vec<ProcessId> = Vec::new();
+    let mut next = Stat::read(ProcessId::current().pid).map(|stat| stat.parent);
+    while let Some(stat) = next.filter(|&pid| pid > 0).and_then(Stat::read) {
+        // A parent that ended meanwhile may have made place for another process of its number.
+        if found.contains(&stat.id) {
+            break;
+        }
+        next = Some(stat.parent);
+        found.push(stat.id);
+    }
+    found
+}
+
 /// Returns the length of a clock tick, the kernel's unit of start times.
 fn tick_ns() -> i64 {
     1_000_000_000 / i64::try_from(rustix::param::clock_ticks_per_second()).unwrap_or(100).max(1)

@@ -233,8 +233,9 @@ pub fn hear_of_parent(parent: i32) {
     // SAFETY: sets an attribute of this process. A parent that died before is seen by its number.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, PEER_ENDED) };
     if !is_parent(parent) {
-        // SAFETY: sends this process the signal that it would have had.
-        unsafe { libc::raise(PEER_ENDED) };
+        // SAFETY: sends this process the signal that it would have had. Not by `raise`: a C library may remember the thread that it was
+        // before the fork.
+        unsafe { libc::kill(libc::getpid(), PEER_ENDED) };
     }
 }
 
@@ -246,11 +247,9 @@ pub fn wait_for_call(limit: Option<Duration>) {
         match limit {
             None => libc::sigwaitinfo(&set, std::ptr::null_mut()),
             Some(limit) => {
-                let (seconds, nanos) = (limit.as_secs(), limit.subsec_nanos());
-                let limit = libc::timespec {
-                    tv_sec: libc::time_t::try_from(seconds).unwrap_or(libc::time_t::MAX),
-                    tv_nsec: nanos.into(),
-                };
+                // Seventy years are as good as more.
+                let seconds = i32::try_from(limit.as_secs()).unwrap_or(i32::MAX);
+                let limit = libc::timespec { tv_sec: seconds.into(), tv_nsec: limit.subsec_nanos().into() };
                 libc::sigtimedwait(&set, std::ptr::null_mut(), &limit)
             }
         };

@@ -40,9 +40,15 @@ pub struct Command<'a> {
     pub nice: Option<i32>,
 }
 
+/// The number of a limit; C libraries differ in its type.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
 /// Limits of this program that would end it or keep it from its work, as they were.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits([(libc::__rlimit_resource_t, libc::rlimit); 3]);
+pub struct Limits([(Resource, libc::rlimit); 3]);
 
 impl Limits {
     /// Lifts them as far as this user may: a job's limits are the command's, not its keeper's.

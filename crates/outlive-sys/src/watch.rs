@@ -25,6 +25,12 @@ impl Watch {
         Self { inotify: init().ok().filter(|fd| add(fd, directory).is_ok()) }
     }
 
+    /// As [`Watch::new`], without waking up when something is written to a file that stays open, such as a log.
+    pub fn for_replaced(directory: &Path) -> Self {
+        let add = |fd: &OwnedFd| inotify::add_watch(fd, directory, REPLACED);
+        Self { inotify: init().ok().filter(|fd| add(fd).is_ok()) }
+    }
+
     /// Tells whether the kernel pushes, or a timer is needed.
     pub fn is_pushed(&self) -> bool {
         self.inotify.is_some()
@@ -48,14 +54,15 @@ fn init() -> io::Result<OwnedFd> {
     Ok(inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?)
 }
 
+/// What tells that a file was replaced, made or closed by its writer, or that the directory is gone.
+const REPLACED: inotify::WatchFlags = inotify::WatchFlags::CLOSE_WRITE
+    .union(inotify::WatchFlags::CREATE)
+    .union(inotify::WatchFlags::MOVED_TO)
+    .union(inotify::WatchFlags::DELETE_SELF)
+    .union(inotify::WatchFlags::MOVE_SELF);
+
 fn add(fd: &OwnedFd, directory: &Path) -> io::Result<i32> {
-    let events = inotify::WatchFlags::MODIFY
-        | inotify::WatchFlags::CLOSE_WRITE
-        | inotify::WatchFlags::CREATE
-        | inotify::WatchFlags::MOVED_TO
-        | inotify::WatchFlags::DELETE_SELF
-        | inotify::WatchFlags::MOVE_SELF;
-    Ok(inotify::add_watch(fd, directory, events)?)
+    Ok(inotify::add_watch(fd, directory, REPLACED | inotify::WatchFlags::MODIFY)?)
 }
 
 /// Watches several directories at once, with one descriptor, and tells them apart.

@@ -67,9 +67,11 @@ pub use job::find::{Damaged, FindError, Listing, NEWER, States};
 pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason, signal_name};
 pub use job::state::{Custody, State};
 pub use job::{DamageError, Job, RenameError};
+pub use launch::after::AfterError;
 pub use launch::ensure::Ensured;
 pub use launch::next_run::{NextRun, NextRunError};
 pub use launch::programs::SpareKeeper;
+pub use launch::queue::{QueueChange, QueueError, QueueObject};
 pub use launch::request::{Request, RequestError};
 pub use launch::restart::{RestartError, Restarted};
 pub use launch::start::{StartError, Started};
@@ -77,8 +79,10 @@ pub use notify::changes::Changes;
 pub use notify::events::{Events, Numbered};
 pub use notify::inbox::{Inbox, InboxError, Pending};
 pub use notify::listener::Listener;
-pub use notify::notice::{Notice, one_line, quoted};
+pub use notify::notice::{MatchedLine, Notice, one_line, quoted};
 pub use notify::object::EventObject;
+pub use notify::watch::WatchError;
+pub use notify::watched::WatchedOutput;
 pub use output::excerpt::{Excerpt, tail_text};
 pub use output::follow::{Followed, Follower, Followers, Growth};
 pub use output::nonblank::{Blank, Nonblank, Tally};
@@ -92,13 +96,14 @@ pub use screen::JobScreen;
 pub use screen::apart::{ScreenCursor, ScreenText};
 pub use screen::export::{ExportForm, Exported};
 pub use session::agent::{Agent, AgentError, AgentObject, AgentStatus};
+pub use session::connection::{Connected, Connection};
 pub use session::reader::{Presence, conversation_of_environment, reader_name, reader_of_environment};
 pub use session::seat::{Seat, Seats};
 pub use session::task::Task;
 pub use session::{Lease, Running, Session, SessionError, SessionObject};
 pub use store::config::{
-    Config, ConfigError, HostRules, JobDefaults, JobEnvironment, Limits, McpRules, Retention, SessionRules,
-    StoreRules, WebhookRules,
+    Config, ConfigError, HostRules, JobDefaults, JobEnvironment, Limits, McpRules, QueueRules, Retention,
+    SessionRules, StoreRules, WebhookRules,
 };
 pub use store::doctor::{Examination, Finding};
 pub use store::limits::LimitError;
@@ -113,6 +118,7 @@ pub use wait::http::HttpAddress;
 pub use wait::ready::ReadyRecord;
 pub use wait::shell_words::{ShellLine, read as read_shell_line};
 
+pub use outlive_core::after::{After, Milestone};
 pub use outlive_core::awaits::{Awaited, AwaitedKind, KnownBy};
 pub use outlive_core::budget::{Budget, Fitted, Fitter, Omitted, Weight, looks_like_error, weigh};
 pub use outlive_core::containment::{Containment, Enforcement, Kept, Level, Survivors};
@@ -121,7 +127,8 @@ pub use outlive_core::cursor::Cursor;
 pub use outlive_core::display::Display;
 pub use outlive_core::duration;
 pub use outlive_core::event::{Event, Kind as EventKind};
-pub use outlive_core::id::{JobId, NameError, Nonce, SessionName, hash};
+pub use outlive_core::health::HealthThen;
+pub use outlive_core::id::{JobId, NameError, Nonce, QueueName, SessionName, hash};
 pub use outlive_core::index::Stream;
 pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
 pub use outlive_core::launch::SyncOrder;
@@ -129,10 +136,11 @@ pub use outlive_core::lines::Line;
 pub use outlive_core::newer::OrNewer;
 pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
 pub use outlive_core::options::{
-    Completion, JobChoices, JobLimits, JobOption, JobOptions, OPTIONS, Ready, Surfaces,
+    Completion, Health, JobChoices, JobLimits, JobOption, JobOptions, OPTIONS, Ready, Surfaces,
 };
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
 pub use outlive_core::plain::Plain;
+pub use outlive_core::queue::MOST_PARALLEL;
 pub use outlive_core::rawtext::RawText;
 pub use outlive_core::session::Settings as SessionSettings;
 pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, quote};

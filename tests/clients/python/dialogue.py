@@ -3,11 +3,12 @@
 usage: dialogue.py OUTLIVE PROFILE DIALOGUE.json
 
 A dialogue is a JSON object: `tools` (what the server declares: name → description, properties, required, annotations; each part
-only where it is given), and `steps`, a list of
+only where it is given), and `steps`, a list of steps. A tool or a step may name the lines of a design that it `proves`, or shows what there
+is `instead`: these are for `tests/coverage/`.
 
     {"call": TOOL, "arguments": {…}, "error": false, "text": TEMPLATE | "json": TEMPLATE, "messages": [TEMPLATE…], "until": false}
 
-In a template, `<name:kind>` matches what is new and remembers it, `<:kind>` matches without remembering, and `<name>` is what was
+In a template, `<name:kind>` matches what is new and remembers it (in the same text again: the same), `<:kind>` matches without remembering, and `<name>` is what was
 remembered; in arguments, too. Everything else is compared as it stands: texts whole, objects field by field, none too many and none
 too few. In an object a template that is nothing but a placeholder also matches a number. A step with `until` is called again until
 it matches, for as long as the patience lasts: for what comes by itself. A step {"run": [PROGRAM, ARGUMENT…], "text": …} runs a
@@ -65,6 +66,8 @@ def match_text(template, text, known, where):
         name, kind = match.group(1), match.group(2)
         if kind is None or (name and name in known):
             pattern += re.escape(str(known[name]))
+        elif name in names:
+            pattern += f"(?P={name})"
         elif name:
             pattern += f"(?P<{name}>{KINDS[kind]})"
             names.append(name)
@@ -162,6 +165,8 @@ def compare_tools(wanted, tools):
             "annotations": annotations,
         }
         for part, template in parts.items():
+            if part in ("proves", "instead"):
+                continue
             match_value(template, found[part], {}, f"{name}.{part}")
 
 

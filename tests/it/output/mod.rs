@@ -10,6 +10,7 @@
 mod cap;
 mod full_disk;
 mod lines;
+mod reading;
 mod volume;
 
 use std::fs::{self, File};

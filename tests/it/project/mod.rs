@@ -11,6 +11,7 @@ mod kills;
 mod policies;
 mod ports;
 mod procfile;
+mod queues;
 mod restart;
 mod stack;
 mod status;

@@ -229,6 +229,7 @@ fn both_killed_while_it_waits_is_told_and_not_called_a_run() {
     home.start_with(&["--name", "web", "--restart", "on-failure", "--restart-delay", "5m"], ["false"]);
     until("the next run waits", || newest(&home, "web")["status"] == "queued");
     let job = newest(&home, "web")["job"].as_str().expect("an id").to_owned();
+    until("its keeper has said who it is", || home.show(&job)["keeper_pid"].is_i64());
     outlive_tests::kill_with_guard(pid(&home.show(&job), "keeper_pid"));
     let shown = home.wait(&job);
     assert_eq!((&shown["status"], &shown["cause"]), (&json!("failed"), &json!("never_started")), "{shown}");

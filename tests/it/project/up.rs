@@ -2,7 +2,7 @@
 //!
 //! Proves that a second `up` starts what is missing, restarts what changed, says which and why, and leaves the rest alone.
 
-use outlive_tests::Home;
+use outlive_tests::{Home, instead};
 use serde_json::json;
 
 use super::Project;
@@ -19,6 +19,7 @@ fn a_second_up_starts_nothing() {
     let before = (project.id("db"), project.id("web"));
     let done = project.run(&["up"]).ok();
     assert!(done.text().contains(&format!("db   runs as {}", before.0)), "{}", done.text());
+    instead!("S0-134");
     assert!(done.error().contains("nothing to do"), "{}", done.error());
     assert_eq!((project.id("db"), project.id("web")), before);
     assert_eq!(project.live(), ["db", "web"]);
@@ -84,6 +85,7 @@ fn a_job_waits_for_the_milestones_of_others() {
     let why = project.run(&["why", "behind"]).ok().text();
     let told: Vec<&str> = why.lines().collect();
     assert_eq!(told[0], "behind was not started: never@started can no longer come: never was not started");
+    instead!("S0-166");
     assert_eq!(told[1], "  never was not started: fails@succeeded can no longer come: exited with 3");
     assert!(told[2].starts_with("    fails failed as fails-"), "{why}");
     home.run(["send", &project.id("once"), "--eof"]).ok();

@@ -1,6 +1,9 @@
 //! Serving AI agents' clients.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
+use outlive::duration::parse_duration;
 use outlive_mcp::Profile;
 
 use super::values::parse_profile;
@@ -24,6 +27,24 @@ pub(crate) struct Mcp {
     pub(crate) env: Option<outlive::JobEnvironment>,
 }
 
+/// Wait until an agent has something to hear, and tell it; for hooks of its client
+///
+/// A client runs this when its agent has ended a turn: `outlive setup CLIENT --wake` sees to it. It waits while jobs of the agent
+/// are live. When one ends, asks for an answer or prints a line that the agent watches for, and no result of a tool has told it
+/// within 1.5 s, that is on standard error and the exit status is 2, which clients take as a reason to go on. Else it is 0: nothing
+/// can come any more, the time is over, the client has no outlive or has ended, or another `outlive wake` waits for it already. With
+/// `--json` it is on standard output, as `{"decision": "block", "reason": …}`, and the exit status is 0.
+#[derive(Debug, Args)]
+pub(crate) struct Wake {
+    /// Wait at most this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "1d")]
+    pub(crate) timeout: Duration,
+
+    /// Do not wait for jobs that listen on a port or said when they are ready: for clients that do nothing else meanwhile
+    #[arg(long)]
+    pub(crate) skip_servers: bool,
+}
+
 /// Tell an agent's client of the MCP server, or a shell of completion
 ///
 /// Shows the exact change to the client's settings; with `--write` it is made. With the global `--session NAME` the server
@@ -34,6 +55,7 @@ pub(crate) struct Mcp {
 outlive setup --list                  # the clients that it knows\n  \
 outlive setup claude-code             # show what would be changed\n  \
 outlive setup claude-code --write     # change it\n  \
+outlive setup claude-code --wake      # what wakes the agent when a job ends\n  \
 outlive setup shell                   # completion in bash, zsh or fish\n  \
 outlive setup --print                 # the entry for any other client")]
 pub(crate) struct Setup {
@@ -48,6 +70,10 @@ pub(crate) struct Setup {
     /// Make the change; the settings as they were stay beside them, in a file that ends in .before-outlive
     #[arg(long)]
     pub(crate) write: bool,
+
+    /// Instead of the server, set up what wakes an idle agent when a job of it ends: a hook of the client that runs `outlive wake`
+    #[arg(long, conflicts_with_all = ["list", "profile", "shell"])]
+    pub(crate) wake: bool,
 
     /// Take the entry out again
     #[arg(long)]

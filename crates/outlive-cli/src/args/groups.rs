@@ -9,11 +9,11 @@ use crate::render::{width, wrapped};
 
 /// Each verb that is shown, under the heading of what it is for.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Start and see jobs", &["run", "list", "top", "open", "show", "logs", "wait"]),
-    ("Change jobs", &["kill", "restart", "pause", "resume", "clear", "remove"]),
+    ("Start and see jobs", &["run", "list", "top", "open", "show", "logs", "wait", "watch"]),
+    ("Change jobs", &["kill", "restart", "pause", "resume", "clear", "remove", "queue"]),
     ("Input and terminals", &["send", "attach", "screen", "resize", "play", "export"]),
     ("Projects", &["up", "down", "status", "why"]),
-    ("Agents and programs", &["mcp", "setup", "serve", "token"]),
+    ("Agents and programs", &["mcp", "setup", "wake", "serve", "token"]),
     ("Sessions", &["session", "events", "inbox", "agent"]),
     ("Upkeep and help", &["doctor", "upgrade", "gc", "deliver", "completions", "man", "help"]),
 ];

@@ -7,6 +7,7 @@ mod groups;
 mod looking;
 mod options;
 mod project;
+mod queue;
 mod reach;
 mod run;
 mod serving;
@@ -20,18 +21,19 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use outlive::SessionName;
 
-pub(crate) use self::agents::{ClientChoice, Mcp, Setup};
+pub(crate) use self::agents::{ClientChoice, Mcp, Setup, Wake};
 pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Remove, Resize, Restart, Send};
 pub(crate) use self::groups::{grouped, help_columns};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
 pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
+pub(crate) use self::queue::Queue;
 pub(crate) use self::reach::{Input, REACHED, Reach, Resumes, There};
 pub(crate) use self::run::Run;
 pub(crate) use self::serving::{Open, Serve, Token};
 pub(crate) use self::sessions::{Agent, Events, Inbox, NoticeForm, Session};
 pub(crate) use self::upkeep::{Complete, Cursor, Deliver, Doctor, OnExit, Page, Probe, Rows, Upgrade};
 pub(crate) use self::values::Timeout;
-pub(crate) use self::waiting::Wait;
+pub(crate) use self::waiting::{Wait, Watch};
 
 /// Background processes for AI agents and people.
 ///
@@ -105,6 +107,7 @@ pub(crate) enum Verb {
     Export(Export),
     Play(Play),
     Wait(Wait),
+    Watch(Watch),
     /// Forget what jobs have printed so far
     ///
     /// The jobs go on undisturbed; offsets and line numbers go on from where they are.
@@ -126,12 +129,15 @@ pub(crate) enum Verb {
     Down(Down),
     Status(Status),
     Why(Why),
+    #[command(subcommand)]
+    Queue(Queue),
     Events(Events),
     Open(Open),
     Serve(Serve),
     #[command(subcommand)]
     Token(Token),
     Mcp(Mcp),
+    Wake(Wake),
     #[command(subcommand)]
     Session(Session),
     Inbox(Inbox),

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use outlive::Stdin;
 use outlive_http::Scope;
 
-use super::{Arguments, Session, Verb};
+use super::{Arguments, Queue, Session, Verb};
 
 /// Where a verb is run.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ const DRIVE: There = There { scope: Scope::Drive, ..LOOK };
 /// The names of all verbs that another machine can be asked for, for hints.
 pub(crate) const REACHED: &[&str] = &[
     "run", "list", "show", "logs", "screen", "export", "play", "wait", "clear", "send", "attach", "resize",
-    "kill", "restart", "pause", "resume", "rm", "remove", "events", "session", "inbox",
+    "kill", "restart", "pause", "resume", "rm", "remove", "events", "session", "inbox", "watch", "queue",
 ];
 
 const OF_THE_MACHINE: &str =
@@ -120,7 +120,11 @@ impl Arguments {
                 return Reach::Here("it is about the terminal that you are in: leave --host out");
             }
             Verb::Attach(_) => There { input: Input::All, resumes: Resumes::Anew, ..DRIVE },
+            // A queue is of all sessions.
+            Verb::Queue(Queue::List) => There { keeps_to_session: false, ..LOOK },
+            Verb::Queue(_) => There { scope: Scope::Admin, keeps_to_session: false, ..LOOK },
             Verb::Clear(_)
+            | Verb::Watch(_)
             | Verb::Resize(_)
             | Verb::Kill(_)
             | Verb::Restart(_)
@@ -135,7 +139,13 @@ impl Arguments {
                 return Reach::Here("outlive --host … list --watch shows the jobs there as they change");
             }
             Verb::Up(_) | Verb::Down(_) | Verb::Status(_) | Verb::Why(_) => return Reach::Here(OF_A_PROJECT),
-            Verb::Open(_) | Verb::Serve(_) | Verb::Rpc | Verb::Token(_) | Verb::Mcp(_) | Verb::Agent(_) => {
+            Verb::Open(_)
+            | Verb::Serve(_)
+            | Verb::Rpc
+            | Verb::Token(_)
+            | Verb::Mcp(_)
+            | Verb::Agent(_)
+            | Verb::Wake(_) => {
                 return Reach::Here(OF_THE_MACHINE);
             }
             Verb::Gc | Verb::Deliver(_) | Verb::Doctor(_) | Verb::Upgrade(_) => {
@@ -162,6 +172,7 @@ impl Arguments {
         let Some(verb) = &mut self.verb else { return Vec::new() };
         match verb {
             Verb::Show(show) => vec![&mut show.job],
+            Verb::Watch(watch) => vec![&mut watch.job],
             Verb::Screen(screen) => vec![&mut screen.job],
             Verb::Export(export) => vec![&mut export.job],
             Verb::Play(play) => vec![&mut play.job],

@@ -56,6 +56,11 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) options: OptionArguments,
 
+    /// Start it when this job has ended, or with JOB@started, @ready, @completed or @succeeded when that holds of it; may be given
+    /// again
+    #[arg(long, value_name = "JOB")]
+    pub(crate) after: Vec<String>,
+
     /// Start it only if no live job of the session has its --name; print the id of that one if it was started in the same way
     #[arg(long, requires = "name")]
     pub(crate) ensure: bool,

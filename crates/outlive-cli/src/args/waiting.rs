@@ -1,4 +1,4 @@
-//! Waiting for jobs.
+//! Waiting for jobs, and for lines that they print.
 
 use std::time::Duration;
 
@@ -95,4 +95,29 @@ pub(crate) struct Wait {
     /// Wait at most this long
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+}
+
+/// Be told of each line that a job prints and that matches
+///
+/// From now on, a line that matches is an event and a notice: `outlive inbox` tells of it, `outlive events -f` shows it at once, and
+/// an agent hears of it with its next result. Nothing runs for it meanwhile. Of many lines, five a minute are told and then one that
+/// counts the rest. A reader has one pattern on a job; `run --watch` sets it at the start. To see jobs come and go: `outlive list
+/// --watch`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+outlive watch web 'ERROR|panicked'\n  \
+outlive events -f                     # tells of each such line as it comes\n  \
+outlive watch web --off")]
+pub(crate) struct Watch {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub(crate) job: String,
+
+    /// The regular expression; without it, show what is watched for
+    #[arg(value_name = "PATTERN", allow_hyphen_values = true)]
+    pub(crate) pattern: Option<String>,
+
+    /// Watch for nothing any more
+    #[arg(long, conflicts_with = "pattern")]
+    pub(crate) off: bool,
 }

@@ -187,6 +187,14 @@ impl<'a> Line<'a> {
             ("name", "NAME") if matches!(self.verbs[..], ["session", "show" | "close"]) => {
                 self.store().map(|store| sessions(&store)).unwrap_or_default()
             }
+            ("queue" | "queues", _) => {
+                let queues = self.store().and_then(|store| store.list_queues().ok()).unwrap_or_default();
+                let described = |queue: &outlive::QueueObject| {
+                    let help = format!("{} running, {} queued", queue.running.len(), queue.queued.len());
+                    (queue.queue.to_string(), help)
+                };
+                queues.iter().map(described).collect()
+            }
             ("group", _) => counted(&self.jobs(), |job| job.spec().options.group.iter().cloned().collect()),
             ("label", _) => counted(&self.jobs(), |job| {
                 job.spec().labels.iter().flatten().map(|(name, value)| format!("{name}={value}")).collect()
@@ -216,7 +224,7 @@ impl<'a> Line<'a> {
     /// Names the jobs that the verb is for: by name, else by id; the id also where it is what was begun.
     fn job_names(&self) -> Vec<Candidate> {
         let is_wanted = |state: &State| match self.verbs.first().copied() {
-            Some("kill" | "pause" | "resume" | "send" | "attach" | "resize") => state.is_live(),
+            Some("kill" | "pause" | "resume" | "send" | "attach" | "resize" | "watch") => state.is_live(),
             Some("remove") => !state.is_live(),
             _ => true,
         };

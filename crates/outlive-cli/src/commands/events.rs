@@ -4,7 +4,9 @@ use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use outlive::{EventObject, Events, Numbered, OrNewer, SessionName, Stream, Timestamp, signal_name};
+use outlive::{
+    EventObject, Events, Numbered, OrNewer, SessionName, Stream, Timestamp, WatchedOutput, signal_name,
+};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::watch::Watch;
@@ -55,6 +57,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
     // A program that follows a session holds its lease, whether any job lives with it yet or not.
     let stays = context.session.as_ref().filter(|_| arguments.follow);
     let _lease = stays.and_then(|session| context.store.hold_lease_until_drop(session));
+    let mut watched = WatchedOutput::new(context.session.clone());
     let mut readings: Vec<Reading> = Vec::new();
     let mut reconciled: Option<Instant> = None;
     loop {
@@ -75,6 +78,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
                 readings.push(Reading { session, events, watch });
             }
         }
+        watched.look(&context.store);
         let mut unread: Vec<(Timestamp, SessionName, Numbered)> = Vec::new();
         for reading in &mut readings {
             if let Some(watch) = &reading.watch {
@@ -107,7 +111,7 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
             let places = readings.iter().map(|reading| (reading.session.as_str(), reading.events.position()));
             served::mark(Stream::Stdout, places);
         }
-        wait(&readings, context.session.is_none()).map_err(failed)?;
+        wait(&readings, &watched, context.session.is_none()).map_err(failed)?;
         if interrupted() {
             return Ok(ExitCode::from(INTERRUPTED));
         }
@@ -124,12 +128,13 @@ fn tell_gap(context: &Context, session: &SessionName, gap: Gap) -> Result<(), Fa
 }
 
 /// Waits until something may be new.
-fn wait(readings: &[Reading], may_be_more_sessions: bool) -> io::Result<()> {
+fn wait(readings: &[Reading], watched: &WatchedOutput, may_be_more_sessions: bool) -> io::Result<()> {
     let watches = readings.iter().filter_map(|reading| reading.watch.as_ref());
     let is_pushed = watches.clone().all(Watch::is_pushed) && !may_be_more_sessions;
-    let fds = watches.filter_map(Watch::fd).chain(interrupt_fd());
+    let fds = watches.filter_map(Watch::fd).chain(watched.fd()).chain(interrupt_fd());
     let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    poll(&mut fds, Some(if is_pushed { RECONCILE_EVERY } else { EVERY })).map(|_| ())
+    let nap = if is_pushed { RECONCILE_EVERY } else { EVERY };
+    poll(&mut fds, Some(watched.nap().map_or(nap, |due| due.min(nap)))).map(|_| ())
 }
 
 fn json(object: &impl Serialize) -> Result<String, Failure> {
@@ -156,6 +161,10 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
     }
     if let Some(url) = &event.url {
         more += &format!(" {}", one_line(url));
+    }
+    if let (Some(line), Some(text)) = (event.line, &event.text) {
+        let skipped = event.skipped.map(|skipped| format!(" and {skipped} before it")).unwrap_or_default();
+        more += &format!(" line {line}{skipped}: {}", one_line(text));
     }
     // A natural end is told by the rest.
     if let Some(cause) = object.cause.filter(|cause| cause != "natural") {

@@ -30,7 +30,8 @@ pub(crate) fn run(context: &Context, arguments: &Inbox) -> Result<ExitCode, Fail
         true => context.store.peek(&session, reader),
         false => context.store.inbox(&session, reader, PATIENCE)?,
     }
-    .with_questions();
+    .with_questions()
+    .with_matches();
     let pending = inbox.pending().map_err(|error| Failure::other("inbox", &error))?;
     if context.is_json {
         print_json(&Document { session: &session, reader, pending: &pending })?;
@@ -55,19 +56,35 @@ fn text(context: &Context, form: NoticeForm, session: &SessionName, pending: &Pe
     let notices: Vec<String> = pending.notices.iter().map(one).collect();
     let mut text = notices.join("\n");
     if form == NoticeForm::Text {
-        let asking = pending.notices.iter().filter(|notice| notice.awaits.is_some()).count();
-        let ended = pending.notices.len() - asking;
-        let count = counted(pending.notices.len() as u64, "job", "jobs");
-        let what = match (ended, asking) {
-            (_, 0) => "ended".to_owned(),
-            (0, 1) => "asks for an answer".to_owned(),
-            (0, _) => "ask for an answer".to_owned(),
-            (ended, asking) => format!("told something: {ended} ended, {asking} asked for an answer"),
-        };
-        text = format!("{count} of session {session} {what}:\n\n{text}");
+        text = format!("{}:\n\n{text}", summary(session, &pending.notices));
         if pending.left > 0 {
-            text += &format!("\n{} more have ended: outlive inbox tells of them next\n", pending.left);
+            text += &format!("\n{} more: outlive inbox tells of them next\n", pending.left);
         }
     }
     text
+}
+
+/// Says how many jobs have ended, ask for an answer or printed a line that is watched for.
+fn summary(session: &SessionName, notices: &[Notice]) -> String {
+    let asking = notices.iter().filter(|notice| notice.awaits.is_some()).count();
+    let matched = notices.iter().filter(|notice| notice.matched.is_some()).count();
+    let ended = notices.len() - asking - matched;
+    let jobs = |count: usize| format!("{} of session {session}", counted(count as u64, "job", "jobs"));
+    match (ended, asking, matched) {
+        (ended, 0, 0) => format!("{} ended", jobs(ended)),
+        (0, 1, 0) => format!("{} asks for an answer", jobs(1)),
+        (0, asking, 0) => format!("{} ask for an answer", jobs(asking)),
+        (0, 0, 1) => format!("1 line of session {session} matches"),
+        (0, 0, matched) => format!("{matched} lines of session {session} match"),
+        _ => {
+            let parts =
+                [(ended, "ended"), (asking, "asked for an answer"), (matched, "printed a line that matches")];
+            let parts: Vec<String> = parts
+                .into_iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, what)| format!("{count} {what}"))
+                .collect();
+            format!("in session {session}, {}", parts.join(", "))
+        }
+    }
 }

@@ -93,9 +93,11 @@ pub(crate) fn run(context: &Context, arguments: &List) -> Result<ExitCode, Failu
         note(nothing(arguments));
         return Ok(ExitCode::SUCCESS);
     }
-    print(&text(&jobs, arguments));
+    if !jobs.is_empty() {
+        print(&text(&jobs, arguments));
+    }
     if left_out > 0 {
-        note(&more(left_out));
+        note(&more(left_out, &jobs));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -180,9 +182,11 @@ fn nothing(arguments: &List) -> &'static str {
     }
 }
 
-fn more(left_out: usize) -> String {
+fn more(left_out: usize, shown: &[Listed]) -> String {
     let count = counted(u64::try_from(left_out).unwrap_or(u64::MAX), "job has", "jobs have");
-    format!("{count} ended before these; `outlive list --all` shows them")
+    let (when, which) =
+        (if shown.is_empty() { "" } else { " before these" }, if left_out == 1 { "it" } else { "them" });
+    format!("{count} ended{when}; `outlive list --all` shows {which}")
 }
 
 /// Draws the list in place until Ctrl-C: each line over the one that stood there.
@@ -202,7 +206,7 @@ fn watch(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
             jobs => text(jobs, arguments).lines().map(str::to_owned).collect(),
         };
         if left_out > 0 {
-            lines.push(cut(&more(left_out), width().unwrap_or(WIDE)));
+            lines.push(cut(&more(left_out, &jobs), width().unwrap_or(WIDE)));
         }
         // The newest are at the end; the header stays.
         let rows = terminal::size(&stdout).map_or(24, |(_, rows)| usize::from(rows));

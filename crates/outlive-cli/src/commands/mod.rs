@@ -26,6 +26,7 @@ mod pause;
 mod play;
 mod probe;
 mod project;
+mod queue;
 mod remove;
 mod resize;
 mod restart;
@@ -44,6 +45,8 @@ mod top;
 mod upgrade;
 mod version;
 mod wait;
+mod wake;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
@@ -192,6 +195,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Export(export) => export::run(&context, &export),
         Verb::Play(play) => play::run(&context, &play),
         Verb::Wait(wait) => wait::run(&context, &wait),
+        Verb::Wake(wake) => wake::run(&context, &wake),
+        Verb::Watch(watch) => watch::run(&context, &watch),
         Verb::Clear(jobs) => clear::run(&context, &jobs),
         Verb::Send(send) => send::run(&context, send),
         Verb::Attach(attach) => attach::run(&context, &attach),
@@ -204,6 +209,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Up(up) => project::up::run(&context, &up),
         Verb::Down(down) => project::down::run(&context, &down),
         Verb::Status(status) => project::status::run(&context, &status),
+        Verb::Queue(queue) => queue::run(&context, queue),
         Verb::Why(why) => project::why::run(&context, &why),
         Verb::Converge(converge) => project::converge::run(&context, &converge),
         Verb::Open(open) => open::run(&context, &open),

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{
-    AutoBackground, Code, Ensured, Followed, Follower, Job, JobChoices, JobObject, Kill, Output, Piece,
-    Request, Sizing, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
+    After, AutoBackground, Code, Ensured, Followed, Follower, Job, JobChoices, JobObject, Kill, Milestone,
+    Output, Piece, Request, Sizing, State, Status, Stdin, Store, Stream, TerminalSize, WaitStatus,
 };
 use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::signal::{interrupt_fd, interrupted};
@@ -196,7 +196,30 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     for (name, value) in arguments.label {
         request = request.label(name, value);
     }
+    for text in &arguments.after {
+        request = request.after(after(context, text)?);
+    }
     Ok(request)
+}
+
+/// Finds the job that another is to be started after, and what must hold of it.
+fn after(context: &Context, text: &str) -> Result<After, Failure> {
+    let (reference, milestone) = match text.rsplit_once('@') {
+        None => (text, Milestone::Completed),
+        Some((reference, word)) => (
+            reference,
+            Milestone::parse(word).ok_or_else(|| {
+                let message = format!("run: --after {text}: a job comes to no {word:?}");
+                let words: Vec<String> = Milestone::WORDS.iter().map(|word| format!("@{word}")).collect();
+                Failure::usage(
+                    message,
+                    format!("write {}, or the job alone: after its end", words.join(", ")),
+                )
+            })?,
+        ),
+    };
+    let job = context.store.find(reference, context.session.as_ref())?;
+    Ok(After { job: job.id().clone(), milestone })
 }
 
 /// Tells whether a shell would take the word for a variable: `NODE_ENV=test`.
@@ -220,8 +243,12 @@ fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, 
     if io::stdout().is_terminal() {
         // What comes next: to look at a terminal is to be in it.
         let look = if job.spec().options.pty { "attach" } else { "logs -f" };
+        let state = job.state(&context.store);
         note(&match pid {
             Some(pid) => format!("running as pid {pid}; outlive {look} {}", job.id()),
+            None if state.status == Status::Queued => {
+                format!("{}; outlive show {}", state.summary(), job.id())
+            }
             None => format!("runs already; outlive {look} {}", job.id()),
         });
     }

@@ -67,6 +67,8 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("labels", job.labels.iter().map(|(name, value)| format!("{name}={value}")));
     rows.add("parent", job.parent.as_ref().map(ToString::to_string));
     rows.add("previous", job.previous.as_ref().map(ToString::to_string));
+    rows.add("after", job.after.iter());
+    rows.add("queue", &job.queue);
     rows.add("pid", job.pid.map(|pid| pid.to_string()));
     rows.add("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
     rows.add("guard", shown.guard_pid.map(|pid| format!("pid {pid}")));

@@ -100,6 +100,10 @@ pub(crate) fn run(context: &Context, arguments: &Wait) -> Result<ExitCode, Failu
         job.mark_seen();
         job.mark_delivered(&context.reader);
     }
+    // Likewise a line: no notice repeats it.
+    if let (Some(job), Some(line)) = (result.job.and_then(|at| jobs.get(at)), result.reason.line()) {
+        context.store.note_line_shown(job, &context.reader, line.number);
+    }
     if !result.is_reached {
         return Err(failure(&objects, &result, arguments));
     }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use crate::after::{After, Milestone};
 use crate::awaits::{Awaited, AwaitedKind, KnownBy};
 use crate::containment::{Containment, Enforcement, Kept};
 use crate::control::Versions;
@@ -191,9 +192,10 @@ structures! {
     Entry { spec, given_to, renamed, snapshot, records }
     Spec {
         format, job, nonce, session, reader, labels, argv, shell_line, words, window_lines, cwd, env_set, env_unset, mode, options,
-        newer, created, host, starter, parent, previous, rerun, outlive,
+        newer, created, host, starter, parent, previous, rerun, after, outlive,
     }
     Rerun { due_boot_us, ends_boot_us, in_a_row }
+    After { job, milestone }
     Host { machine, boot, pid_namespace }
     Process { pid, start_time }
     Starter { pid, start_time, uid }
@@ -221,7 +223,7 @@ macro_rules! enumerations {
     )* } };
 }
 
-enumerations!(Status, Enforcement, AwaitedKind, KnownBy);
+enumerations!(Status, Enforcement, AwaitedKind, KnownBy, Milestone);
 
 fields! {
     u32, |number, writer| writer.u32(*number), |reader| reader.u32();

@@ -23,6 +23,10 @@ words! {
         Started = "started",
         /// All conditions hold under which it counts as ready.
         Ready = "ready",
+        /// The check of its health has failed too often.
+        Unhealthy = "unhealthy",
+        /// It holds again.
+        Healthy = "healthy",
         /// It printed more than its cap, and the oldest output was dropped.
         OutputFlood = "output_flood",
         /// A limit is nearly reached.
@@ -31,6 +35,8 @@ words! {
         OutOfMemory = "out_of_memory",
         /// It waits for an answer: a line, or a password.
         AwaitsInput = "awaits_input",
+        /// A line of its output matches what a reader watches for.
+        Matched = "matched",
         /// Its main process has ended, or never started.
         Exited = "exited",
         /// It is not started again, after too many restarts or because that is not possible.
@@ -80,6 +86,18 @@ pub struct Event {
     /// Where a job that is ready answers, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The number of the line that matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// That line, as a terminal shows it; only its beginning if it is long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// How many lines before it matched and have no event of their own, because there were too many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<u64>,
+    /// The reader that watches for it; absent: every reader of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<SessionName>,
     /// Of a job that was removed: the reader that started it, if its end was not delivered to that reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untold: Option<SessionName>,
@@ -93,14 +111,33 @@ pub struct Fact {
     limit: Option<String>,
     /// Of what may happen more than once.
     at: Option<Timestamp>,
+    /// Of a line that matches: its number, and the reader that watches for it.
+    line: Option<(u64, Option<SessionName>)>,
 }
 
 impl Event {
     /// Makes an event without optional fields.
     pub fn new(event: Kind, job: &JobId, nonce: Nonce, at: Timestamp) -> Self {
-        let (status, exit_code, signal, limit, awaits, url, untold) = Default::default();
+        let (status, exit_code, signal, limit, awaits, url) = Default::default();
+        let (line, text, skipped, reader, untold) = Default::default();
         let (event, job) = (event.into(), job.clone());
-        Self { event, job, nonce, at, status, exit_code, signal, limit, awaits, url, untold }
+        Self {
+            event,
+            job,
+            nonce,
+            at,
+            status,
+            exit_code,
+            signal,
+            limit,
+            awaits,
+            url,
+            line,
+            text,
+            skipped,
+            reader,
+            untold,
+        }
     }
 
     /// Makes the event of a job's end.
@@ -127,8 +164,10 @@ impl Event {
             Kind::Lost => Kind::Exited,
             kind => kind,
         };
-        let at = (event == Kind::AwaitsInput).then_some(self.at);
-        Some(Fact { nonce: self.nonce, event, limit: self.limit.clone(), at })
+        let recurs = matches!(event, Kind::AwaitsInput | Kind::Unhealthy | Kind::Healthy);
+        let at = recurs.then_some(self.at);
+        let line = self.line.map(|number| (number, self.reader.clone()));
+        Some(Fact { nonce: self.nonce, event, limit: self.limit.clone(), at, line })
     }
 
     /// Returns the record.
@@ -241,6 +280,16 @@ mod tests {
         let ask = |number| Event { event: Kind::AwaitsInput.into(), ..event(number) };
         assert_ne!(ask(1).fact(), ask(2).fact());
         assert_eq!(ask(1).fact(), ask(1).fact());
+    }
+
+    #[test]
+    fn each_line_that_a_reader_watches_for_is_a_fact() {
+        let reader = |name| SessionName::parse(name).ok();
+        let line =
+            |number, reader| Event { event: Kind::Matched.into(), line: Some(number), reader, ..event(1) };
+        assert_ne!(line(1, reader("a")).fact(), line(2, reader("a")).fact());
+        assert_ne!(line(1, reader("a")).fact(), line(1, reader("b")).fact());
+        assert_eq!(line(1, reader("a")).fact(), Event { at: Timestamp(9), ..line(1, reader("a")) }.fact());
     }
 
     proptest! {

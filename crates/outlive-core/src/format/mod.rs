@@ -1,5 +1,6 @@
 //! What is on disk, file by file, as `docs/on-disk-format.md` says.
 
+pub mod after;
 pub mod awaits;
 pub mod cache;
 pub mod checksum;
@@ -9,6 +10,7 @@ pub mod index;
 pub mod meta;
 pub mod newer;
 pub mod outcome;
+pub mod queue;
 pub mod segment;
 pub mod session;
 pub mod spec;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::after::After;
 use crate::id::{JobId, Nonce, SessionName};
 use crate::label::{Labels, OwnLabel};
 use crate::newer::{self, OrNewer};
@@ -149,6 +150,9 @@ pub struct Spec {
     /// Of a run that followed another by itself: when it may start, and the restarts before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun: Option<Rerun>,
+    /// What had to hold of other jobs before its command was executed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<After>,
     /// The version that wrote this.
     pub outlive: String,
 }
@@ -226,6 +230,11 @@ impl Spec {
     /// Returns a field as it stands in the file, if this version does not understand it.
     pub fn newer_word(&self, field: &str) -> Option<String> {
         self.newer.get(field).map(|value| OrNewer::<()>::Newer(value.clone()).word())
+    }
+
+    /// Tells whether its command is executed only when something has come that its keeper waits for.
+    pub fn waits(&self) -> bool {
+        self.rerun.is_some() || self.options.queue.is_some() || !self.after.is_empty()
     }
 
     /// Tells whether it was said when it counts as ready, be that understood or not.

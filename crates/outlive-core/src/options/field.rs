@@ -1,6 +1,8 @@
 //! How the values of options are stored in `spec.json` and sent to a keeper.
 
 use crate::containment::{Level, Survivors};
+use crate::health::HealthThen;
+use crate::id::QueueName;
 use crate::rawtext::RawText;
 use crate::restart::RestartWhen;
 use crate::spec::{Lifetime, Stdin};
@@ -58,6 +60,20 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
+impl Field for HealthThen {
+    fn write(&self, writer: Writer) -> Writer {
+        writer.bytes(self.word().as_bytes())
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Self::parse(&reader.text()?).ok_or(WireError::Value)
+    }
+
+    fn is_left_out(&self) -> bool {
+        *self == Self::Event
+    }
+}
+
 impl Field for RestartWhen {
     fn write(&self, writer: Writer) -> Writer {
         writer.bytes(self.word().as_bytes())
@@ -96,6 +112,8 @@ fields! {
     i32, |number, writer| writer.i32(*number), |reader| reader.i32();
     u16, |number, writer| writer.u32((*number).into()), |reader| reader.u32()?.try_into().map_err(|_| WireError::Value);
     String, |text, writer| writer.bytes(text.as_bytes()), |reader| reader.text();
+    QueueName, |name, writer| writer.bytes(name.as_str().as_bytes()),
+        |reader| QueueName::parse(&reader.text()?).map_err(|_| WireError::Value);
     RawText, |text, writer| writer.bytes(&text.0), |reader| reader.bytes().map(RawText::from);
     Stdin, |stdin, writer| (*stdin == Stdin::Open).write(writer),
         |reader| Ok(if bool::read(reader)? { Stdin::Open } else { Stdin::Null });

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::containment::{Level, Survivors};
 use crate::duration::{QuantityError, parse_cpus, parse_duration, parse_memory, parse_size, parse_survivors};
+use crate::health::HealthThen;
+use crate::id::QueueName;
 use crate::options::Field;
 use crate::rawtext::RawText;
 use crate::restart::RestartWhen;
@@ -210,6 +212,10 @@ impl<T: Field + TryFrom<i64> + ToString, const LEAST: i64, const MOST: i64> Kind
     }
 }
 
+/// A TCP port, or `any`, which is kept as 0.
+#[derive(Debug)]
+pub struct PortOrAny;
+
 /// An amount of data, in bytes.
 #[derive(Debug)]
 pub struct Size;
@@ -253,6 +259,10 @@ plain_kinds! {
     Size: u64, Form::Number { least: 0, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_size), format_size;
     Memory: u64, Form::Number { least: 1, most: 1 << 30, unit: "M" }, |text, _| quantity(text, parse_memory), format_size;
     Cpus: u64, Form::Text, |text, _| quantity(text, parse_cpus), |milli| (*milli as f64 / 1000.0).to_string();
+    PortOrAny: u16, Form::Number { least: 1, most: 65_535, unit: "" }, parse_port,
+        |port| if *port == 0 { "any".to_owned() } else { port.to_string() };
+    HealthThen: HealthThen, Form::Words(HealthThen::WORDS), parse_health_then, |then| then.word().to_owned();
+    QueueName: QueueName, Form::Text, parse_queue, QueueName::to_string;
     RestartWhen: RestartWhen, Form::Words(RestartWhen::WORDS), parse_restart, |when| when.word().to_owned();
     Stdin: Stdin, Form::Words(Stdin::WORDS), parse_stdin, |stdin| stdin.word().to_owned();
     TerminalSize: TerminalSize, Form::Text, parse_terminal_size, TerminalSize::to_string;
@@ -276,6 +286,22 @@ fn parse_flag(text: &[u8], _: Timestamp) -> Result<bool, String> {
 fn parse_stdin(text: &[u8], _: Timestamp) -> Result<Stdin, String> {
     let word = std::str::from_utf8(text).ok();
     word.and_then(Stdin::parse).ok_or_else(|| "write null or open".to_owned())
+}
+
+fn parse_port(text: &[u8], now: Timestamp) -> Result<u16, String> {
+    match text {
+        b"any" => Ok(0),
+        text => Whole::<u16, 1, 65_535>::parse(text, now).map_err(|error| format!("{error}, or any")),
+    }
+}
+
+fn parse_health_then(text: &[u8], _: Timestamp) -> Result<HealthThen, String> {
+    let word = std::str::from_utf8(text).ok();
+    word.and_then(HealthThen::parse).ok_or_else(|| "write event or restart".to_owned())
+}
+
+fn parse_queue(text: &[u8], _: Timestamp) -> Result<QueueName, String> {
+    QueueName::parse(utf8(text)?).map_err(|error| format!("a queue has a short name such as build: {error}"))
 }
 
 fn parse_restart(text: &[u8], _: Timestamp) -> Result<RestartWhen, String> {
@@ -395,6 +421,7 @@ mod tests {
             ("grace", "none"),
             ("size", "0x24"),
             ("lifetime", "until=then"),
+            ("queue", "../x"),
         ] {
             let option = OPTIONS.iter().find(|option| option.name == name).unwrap();
             let refused = option.set(&mut JobChoices::default(), wrong.as_bytes(), NOW);

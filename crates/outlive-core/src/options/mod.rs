@@ -16,9 +16,11 @@ pub use field::Field;
 pub(crate) use field::fields;
 
 use declare::RUN;
-use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, Size, Whole};
+use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, PortOrAny, Size, Whole};
 
 use crate::containment::{Level, Survivors};
+use crate::health::HealthThen;
+use crate::id::QueueName;
 use crate::restart::RestartWhen;
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
@@ -42,7 +44,7 @@ job_options! {
         stdin: Stdin as stdin = Stdin::Null, "null|open", RUN.mcp("stdin", "open: send_input can write to it");
 
         /// Run it in a terminal of its own, as programs expect that ask, draw or colour; `attach` shows it, `send` types into it
-        pty: bool as pty = false, "true|false", RUN.short('t').show().mcp("pty", "Run it in a terminal: prompts, REPLs, full-screen programs");
+        pty: bool as pty = false, "true|false", RUN.short('t').show().mcp("pty", "In a terminal: prompts, REPLs, full-screen programs");
 
         /// Size of its terminal, columns x rows; without it 120x40
         size: Maybe<TerminalSize> as size = None, "SIZE", RUN.show();
@@ -61,6 +63,12 @@ job_options! {
 
         /// Containment level; without it the best that the machine has
         containment: OrOff<Level> as containment = None, "cgroup2|hybrid|freezer|sweep|group", RUN.config();
+
+        /// Tell the reader that starts it of each line of its output that matches this regular expression, at most six times a minute
+        watch: Maybe<String> as watch = None, "PATTERN", RUN.show().mcp("watch", "Regex; be told of lines that match");
+
+        /// Let it wait for its turn in this queue, of whose jobs only so many run at once: `outlive queue parallel`
+        queue: OrOff<QueueName> as queue = None, "NAME", RUN.config();
 
         /// How long it may live: forever, session, or until=TIME
         lifetime: Lifetime as lifetime = Lifetime::Forever, "CHOICE", RUN.show();
@@ -88,16 +96,40 @@ job_options! {
         ready_on: Maybe<String> as on, "PATTERN",
             RUN.under("Readiness").mcp("ready_on", "Regex of the line that says it is ready");
 
-        /// It is ready when one of its processes listens on this TCP port
-        ready_port: Maybe<Whole<u16, 1, 65_535>> as port, "PORT",
+        /// It is ready when one of its processes listens on this TCP port; `any` for whichever
+        ready_port: Maybe<PortOrAny> as port, "PORT",
             RUN.under("Readiness").mcp("ready_port", "It is ready when it listens there");
 
         /// It is ready when this address answers with a status below 400
         ready_http: Maybe<String> as http, "URL",
             RUN.under("Readiness").mcp("ready_url", "It is ready when this answers");
 
+        /// It is ready when this line exits with 0; a shell runs it in the job's directory until it does
+        ready_command: Maybe<Line> as command, "LINE", RUN.under("Readiness");
+
         /// Give up on readiness after this time; without it, at its end
         ready_timeout: Maybe<Millis> as timeout_ms, "DURATION", RUN.under("Readiness");
+    }
+
+    /// Whether a job goes on working: all conditions that are set here hold, from when it is ready, else from its start.
+    pub struct Health in health as "health" {
+        /// It is healthy while one of its processes listens on this TCP port
+        health_port: Maybe<Whole<u16, 1, 65_535>> as port, "PORT", RUN.under("Health");
+
+        /// It is healthy while this address answers with a status below 400
+        health_http: Maybe<String> as http, "URL", RUN.under("Health");
+
+        /// It is healthy while this line exits with 0; a shell runs it in the job's directory
+        health_command: Maybe<Line> as command, "LINE", RUN.under("Health");
+
+        /// Check its health so often; without it 10s
+        health_interval: Maybe<Deadline> as interval_ms, "DURATION", RUN.under("Health");
+
+        /// It is unhealthy after so many failures in a row; without it 3
+        health_failures: Maybe<Whole<u64, 1, 1000>> as failures, "COUNT", RUN.under("Health");
+
+        /// When it is unhealthy: tell it as an event, or restart it, as often as --restart-tries allows
+        health_then: HealthThen as then, "event|restart", RUN.under("Health");
     }
 
     /// Whether another run follows when the job has ended by itself.
@@ -119,13 +151,15 @@ job_options! {
     /// What is done when the job has ended. `spec.json` keeps the key of earlier versions.
     pub struct Completion in completion as "parting" {
         /// When it has ended, run this line in a shell, with the notice on its standard input
-        on_exit: Maybe<Line> as on_exit, "LINE", RUN.under("At its end");
+        on_exit: Maybe<Line> as on_exit, "LINE",
+            RUN.under("At its end").mcp("on_exit", "Shell line to run at its end");
 
         /// When it has ended, send the notice to this address
         webhook: Maybe<String> as webhook, "URL", RUN.under("At its end");
 
         /// When it has ended, show a notification on the desktop, where there is one
-        notify: bool as notify, "true|false", RUN.under("At its end").show();
+        notify: bool as notify, "true|false",
+            RUN.under("At its end").show().mcp("notify", "Tell the user at its end");
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! It goes through a socket pair and is never on disk: the environment is in it.
 
+use crate::after::After;
 use crate::id::{JobId, Nonce};
 use crate::options::{Field, JobOptions, OPTIONS, fingerprint};
 use crate::outcome::NeverStarted;
@@ -10,7 +11,7 @@ use crate::spec::Process;
 use crate::wire::{Reader, WireError, Writer};
 
 /// The version of this request; starter and keeper must agree exactly, also on the options.
-pub const VERSION: u32 = fingerprint(OPTIONS) ^ 6;
+pub const VERSION: u32 = fingerprint(OPTIONS) ^ 7;
 
 const REQUEST: u8 = 1;
 const STARTED: u8 = 2;
@@ -56,6 +57,15 @@ pub struct Launch<'a> {
     pub next_run: Vec<&'a [u8]>,
     /// When the command may be executed, by the boot clock; 0: at once. Until then the keeper waits.
     pub due_boot_us: u64,
+    /// What must hold of other jobs first.
+    pub after: Vec<After>,
+}
+
+impl Launch<'_> {
+    /// Tells whether the keeper waits before it executes the command: for a time, another job, or its turn in a queue.
+    pub fn waits(&self) -> bool {
+        self.due_boot_us > 0 || !self.after.is_empty() || self.options.queue.is_some()
+    }
 }
 
 /// Why a keeper cannot take a request.
@@ -72,6 +82,7 @@ pub enum LaunchError {
 impl<'a> Launch<'a> {
     /// Returns the frame.
     pub fn to_frame(&self) -> Vec<u8> {
+        let after: Vec<String> = self.after.iter().map(After::to_string).collect();
         let request = Writer::new(REQUEST)
             .u32(VERSION)
             .bytes(self.job.as_str().as_bytes())
@@ -84,6 +95,7 @@ impl<'a> Launch<'a> {
             .list(&self.completion)
             .list(&self.next_run)
             .u64(self.due_boot_us)
+            .list(&after)
             .u8(u8::from(self.sync == SyncOrder::Before));
         self.options.write(request).finish()
     }
@@ -113,10 +125,16 @@ impl<'a> Launch<'a> {
             completion: reader.list()?,
             next_run: reader.list()?,
             due_boot_us: reader.u64()?,
+            after: read_after(&reader.list()?)?,
             sync: if reader.u8()? == 0 { SyncOrder::After } else { SyncOrder::Before },
             options: JobOptions::read(&mut reader)?,
         })
     }
+}
+
+fn read_after(texts: &[&[u8]]) -> Result<Vec<After>, WireError> {
+    let read = |text: &&[u8]| std::str::from_utf8(text).ok().and_then(After::parse).ok_or(WireError::Value);
+    texts.iter().map(read).collect()
 }
 
 /// What the keeper answers.
@@ -213,6 +231,7 @@ mod tests {
                 completion: if open { vec![b"outlive", b"completion"] } else { Vec::new() },
                 next_run: if open { Vec::new() } else { vec![b"outlive", b"next-run"] },
                 due_boot_us: timeout_ms.unwrap_or(0),
+                after: if open { vec![After::parse("db-1@ready").unwrap()] } else { Vec::new() },
             };
             let frame = launch.to_frame();
             let whole = contents(&frame);

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use outlive::{EventObject, Events, Failure, SessionName, Store, Timestamp};
+use outlive::{EventObject, Events, Failure, SessionName, Store, Timestamp, WatchedOutput};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -87,14 +87,18 @@ impl Hub {
 
 fn observe(store: &Store, mut changes: outlive::Changes, readers: &Weak<watch::Sender<u64>>) {
     let mut reconciled: Option<Instant> = None;
+    let mut watched = WatchedOutput::new(None);
     loop {
         if reconciled.is_none_or(|reconciled| reconciled.elapsed() >= RECONCILE_EVERY) {
             store.reconcile(None);
             reconciled = Some(Instant::now());
         }
-        let nap = changes.nap().unwrap_or(RECONCILE_EVERY).min(RECONCILE_EVERY);
-        let mut fds: Vec<PollFd<'_>> =
-            changes.fd().into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // What it appends is a change of a session.
+        watched.look(store);
+        let nap = [changes.nap(), watched.nap()].into_iter().flatten().min().unwrap_or(RECONCILE_EVERY);
+        let nap = nap.min(RECONCILE_EVERY);
+        let fds = [changes.fd(), watched.fd()].into_iter().flatten();
+        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         if poll(&mut fds, Some(nap)).is_err() {
             std::thread::sleep(Duration::from_millis(100));
         }

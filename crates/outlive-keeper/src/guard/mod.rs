@@ -12,11 +12,11 @@ mod upgrade;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use outlive_sys::clock;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
 use outlive_sys::shared::{self, Forked};
+use outlive_sys::{clock, memory};
 
 use page::Phase;
 pub(crate) use page::{Custody, Word};
@@ -63,6 +63,8 @@ impl Guard {
 /// Forks: the child returns at once, and is the keeper. The parent returns when the keeper has died before the job was over; of
 /// descriptors it needs those that are lent, and these.
 pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> {
+    // What is copied when either writes to it is paid for twice.
+    memory::give_back();
     match fault::step(Point::GuardFork, || shared::fork_sharing_files(false))? {
         Forked::Child => {
             shared::lead_session();
@@ -109,7 +111,7 @@ impl Watched {
 /// the new program once the keeper has.
 fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) {
     // As long as both have one table, this process closes nothing.
-    let (mut is_apart, mut has_stdin) = (is_apart, true);
+    let (mut is_apart, mut has_stdin, mut has_slot) = (is_apart, true, true);
     while !keeper.has_ended() {
         if custody.is_split() {
             if !std::mem::replace(&mut is_apart, true) {
@@ -118,6 +120,9 @@ fn watch(custody: Custody, needed: &[RawFd], is_apart: bool, keeper: Watched) {
             // A copy of the command's input would hide its end.
             if custody.get(Word::Stdin) == 0 && std::mem::take(&mut has_stdin) {
                 custody.close_split_stdin();
+            }
+            if custody.get(Word::Slot) == 0 && std::mem::take(&mut has_slot) {
+                custody.close_split_slot();
             }
         }
         let due_us = custody.due_us(Phase::Keeper);

@@ -88,6 +88,11 @@ pub(crate) enum Word {
     /// Whether another run is to be made, and the process that makes it; see `next_run`.
     NextRun,
     NextRunPid,
+    /// Locks of a job in a queue: while it waits, and while it runs; see `turn::queue`.
+    Ticket,
+    Slot,
+    /// Which number the slot had when keeper and guard parted, and 1.
+    SplitSlot,
     /// Processes that work for the keeper, and are no part of the job.
     Workers = 120,
     /// Clients of whom input was taken, and up to which offset each: so many pairs.
@@ -199,6 +204,7 @@ impl Custody {
         if self.get(Word::Stdin) != 0 {
             self.set(Word::SplitStdin, self.get(Word::Stdin));
         }
+        self.set(Word::SplitSlot, self.get(Word::Slot));
         self.set(Word::SplitGuardStart, guard.start_time);
         self.set(Word::SplitGuardPid, u64::from(guard.pid.cast_unsigned()));
         self.set(Word::IsSplit, 1);
@@ -215,6 +221,11 @@ impl Custody {
     /// Closes the guard's own copy of the command's input.
     pub(super) fn close_split_stdin(self) {
         drop(self.page.inherit(Word::SplitStdin as usize));
+    }
+
+    /// Closes the guard's own copy of a slot that was given back: the next job waits for the last copy.
+    pub(super) fn close_split_slot(self) {
+        drop(self.page.inherit(Word::SplitSlot as usize));
     }
 
     /// Notes a process that works for the keeper.
@@ -283,6 +294,8 @@ impl Custody {
             Word::Stdin,
             Word::QueueReading,
             Word::QueueWriting,
+            Word::Ticket,
+            Word::Slot,
         ];
         let lent = words.into_iter().filter_map(|word| self.page.lent(word as usize));
         lent.chain([self.fd()]).collect()

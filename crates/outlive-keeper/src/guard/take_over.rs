@@ -28,7 +28,7 @@ use crate::input::Input;
 use crate::killing::Killing;
 use crate::on_exit::OnExit;
 use crate::recorder::Recorder;
-use crate::start::{Common, Handed, Held, Keeper, Main, Unstarted, process};
+use crate::start::{Common, Handed, Held, Keeper, Main, Refused, Unstarted, process};
 use crate::terminal::awaits::InputWait;
 
 /// How often to look whether a command that was just forked has executed its program.
@@ -46,13 +46,13 @@ pub(crate) fn take_over(
     terminal: Option<Terminal>,
     on_exit: &mut Option<OnExit>,
     needed: &[RawFd],
-) -> Result<(Keeper, Region), (Handed, Unstarted)> {
+) -> Result<(Box<Keeper>, Region), Refused> {
     let custody = common.custody;
     let Handed { lock, done, dir, outcome, index, log, starter } = handed;
     // The dead keeper may have closed these since, and their numbers may mean other files.
     std::mem::forget((done, log, starter, common.listener.take()));
     preparation.forget_dir();
-    if launch.due_boot_us > 0 {
+    if launch.waits() {
         preparation.take_up(ProcessId::current());
     }
     shared::close_all_but(&[&custody.lent(), needed].concat());
@@ -63,7 +63,7 @@ pub(crate) fn take_over(
         preparation.discard();
         let never = NeverStarted { step: "keeper".into(), ..NeverStarted::default() };
         let handed = Handed { lock, done, dir, outcome, index, log: None, starter };
-        return Err((handed, Unstarted::Failed(never)));
+        return Err(Box::new((handed, Unstarted::Failed(never))));
     };
     custody.note_main(id);
     let limits = &launch.options.limits;

@@ -206,7 +206,7 @@ fn tell_keeper(custody: Custody) {
 
 /// Goes on as the keeper, in the program that one of an earlier version has executed; `None` if that is not possible, and then its guard
 /// goes on.
-pub(crate) fn resume_as_keeper(page: RawFd) -> Option<(Keeper, Region)> {
+pub(crate) fn resume_as_keeper(page: RawFd) -> Option<(Box<Keeper>, Region)> {
     let custody = Custody::inherited(page)?.upgraded();
     shared::set_name(KEEPER_NAME);
     let handover = Handover::read(custody)?;
@@ -223,7 +223,7 @@ pub(crate) fn resume_as_keeper(page: RawFd) -> Option<(Keeper, Region)> {
 
 /// Goes on as the guard, in the program that one of an earlier version has executed; returns when the keeper has died, and this
 /// process goes on in its place.
-pub(crate) fn resume_as_guard(page: RawFd) -> Option<(Keeper, Region)> {
+pub(crate) fn resume_as_guard(page: RawFd) -> Option<(Box<Keeper>, Region)> {
     let custody = Custody::inherited(page)?;
     shared::set_name(GUARD_NAME);
     let needed = Handover::read(custody)?.fds.all();
@@ -248,7 +248,7 @@ fn revive(
     handover: Handover,
     guard: Option<Guard>,
     is_parent: bool,
-) -> Option<(Keeper, Region)> {
+) -> Option<(Box<Keeper>, Region)> {
     let Handover { meta, live_mark, sync, fds, groups, nested, on_exit, .. } = handover;
     shared::close_all_but(&[custody.lent(), fds.all()].concat());
     let (lock, dir) = (take(LOCK_FD)?, take(fds.dir)?);
@@ -311,6 +311,7 @@ fn revive(
         completion: Vec::new(),
         next_run: Vec::new(),
         due_boot_us: 0,
+        after: Vec::new(),
     };
     let (mut keeper, buffer) = Keeper::of(held, common, &launch, main, guard, on_exit);
     keeper.is_parent = is_parent;

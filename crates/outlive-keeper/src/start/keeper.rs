@@ -125,7 +125,7 @@ impl Keeper {
         main: Main,
         guard: Option<Guard>,
         on_exit: Option<OnExit>,
-    ) -> (Self, Region) {
+    ) -> (Box<Self>, Region) {
         let Held { lock, done, dir, outcome, recorder, outputs, input, terminal } = held;
         let Main { id, owner, started, started_boot_us, containment, kept } = main;
         let meta = Meta {
@@ -155,7 +155,7 @@ impl Keeper {
         };
         let timeout_us = launch.options.timeout_ms.map(|limit| limit.saturating_mul(1000));
         let deadline_us = timeout_us.map(|limit| started_boot_us.saturating_add(limit));
-        let keeper = Self {
+        let keeper = Box::new(Self {
             lock,
             custody: common.custody,
             guard,
@@ -192,7 +192,7 @@ impl Keeper {
             sync: launch.sync,
             ending: Ending::new(id.pid, launch.options.survivors),
             order: None,
-        };
+        });
         (keeper, common.buffer)
     }
 

@@ -20,7 +20,7 @@ use outlive_core::outcome::{Cause, NeverStarted, OUTCOME_AT, Outcome, Totals, Wa
 use outlive_core::rawtext::RawText;
 use outlive_core::spec::Process;
 use outlive_core::timestamp::Timestamp;
-use outlive_core::wire::{HEADER, MAX_FRAME};
+use outlive_core::wire::{HEADER, MAX_FRAME, WireError};
 use outlive_sys::cgroup::Hierarchies;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
@@ -63,8 +63,75 @@ pub(crate) enum Unstarted {
     Stopped { by: String },
 }
 
+/// A command that was not executed, and what came for it.
+pub(crate) type Refused = Box<(Handed, Unstarted)>;
+
 /// Starts the command; returns the buffer that its output is read into, too. An error is the exit status of a keeper that has nothing to keep.
-pub(crate) fn start() -> Result<(Keeper, Region), u8> {
+///
+/// The guard sleeps for as long as the job runs on the stack that it has when it is forked. So each of the steps is a call of its
+/// own, and leaves what it made on the heap.
+pub(crate) fn start() -> Result<(Box<Keeper>, Region), u8> {
+    let (contents, mut received) = receive_job()?;
+    let launch = match parse(&contents) {
+        Ok(launch) => launch,
+        Err(error) => return Err(received.decline(error)),
+    };
+    let mut on_exit = received.on_exit(&launch);
+    let kept = prepare(received, &launch, on_exit.as_ref()).and_then(|prepared| {
+        let (prepared, part) = part(prepared, &launch)?;
+        match part {
+            Part::Keeper => execute(prepared, &launch, &mut on_exit),
+            Part::Successor => {
+                let Prepared { handed, preparation, common, ends, needed, .. } = *prepared;
+                let endpoint::Ends { outputs, input, terminal, stdio } = ends;
+                std::mem::forget((outputs, input, stdio));
+                guard::take_over(handed, &launch, preparation, common, terminal, &mut on_exit, &needed)
+            }
+        }
+    });
+    kept.map_err(|refused| record_never(*refused, &launch, on_exit))
+}
+
+/// What there is of a job when its launch request has come.
+struct Received {
+    handed: Handed,
+    /// The program that `outlive` is, where the job needs it later.
+    helper: Option<OwnedFd>,
+    preparation: Preparation,
+    umask: u32,
+    limits: Limits,
+}
+
+impl Received {
+    /// Ends a job whose request cannot be understood; returns the exit status.
+    fn decline(self: Box<Self>, error: LaunchError) -> u8 {
+        self.preparation.discard();
+        match (error, self.handed.starter) {
+            (LaunchError::Version(_), starter) => {
+                if let Some(mut starter) = starter {
+                    starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
+                }
+                3
+            }
+            // The starter died half-way. Its intent is in the store: the next front end finds that no keeper holds the lock, and
+            // writes the outcome and its event. The session to write to is not known here.
+            (LaunchError::Wire(_), _) => 4,
+        }
+    }
+
+    /// Keeps the program for the end of the job, if it needs one then; only a terminal needs it before.
+    #[inline(never)]
+    fn on_exit(&mut self, launch: &Launch<'_>) -> Option<OnExit> {
+        let helper = self.helper.take();
+        self.helper =
+            helper.as_ref().filter(|_| launch.options.pty).and_then(|helper| helper.try_clone().ok());
+        OnExit::new(launch, helper, self.umask, self.limits)
+    }
+}
+
+/// Waits for the launch request, and prepares meanwhile what does not depend on it.
+#[inline(never)]
+fn receive_job() -> Result<(Option<Region>, Box<Received>), u8> {
     let [starter] = detach::inherited().ok_or(2)?;
     let lock_place = LockPlace::reserve(&starter).map_err(|_| 2)?;
     signal::block_all();
@@ -93,70 +160,63 @@ pub(crate) fn start() -> Result<(Keeper, Region), u8> {
     let lock = lock_place.fill(lock).map_err(|_| 4)?;
     let (outcome, index, log) = (outcome.into(), index.into(), Some(log.into()));
     let handed = Handed { lock, done: Some(done), dir, outcome, index, log, starter: Some(starter) };
-    let launch = match contents.as_ref().map(|contents| Launch::parse(&contents[HEADER..])) {
-        Some(Ok(launch)) => launch,
-        Some(Err(LaunchError::Version(_))) => {
-            preparation.discard();
-            if let Some(mut starter) = handed.starter {
-                starter.write_all(&LaunchReply::OtherVersion(VERSION).to_frame()).ok();
-            }
-            return Err(3);
-        }
-        // The starter died half-way. Its intent is in the store: the next front end finds that no keeper holds the lock, and
-        // writes the outcome and its event. The session to write to is not known here.
-        Some(Err(LaunchError::Wire(_))) | None => {
-            preparation.discard();
-            return Err(4);
+    Ok((contents, Box::new(Received { handed, helper, preparation, umask, limits })))
+}
+
+#[inline(never)]
+fn parse(contents: &Option<Region>) -> Result<Box<Launch<'_>>, LaunchError> {
+    let cut_short = LaunchError::Wire(WireError::Short);
+    let contents = contents.as_ref().ok_or(cut_short)?;
+    Launch::parse(&contents[HEADER..]).map(Box::new)
+}
+
+/// Records that a command was not executed; returns the exit status.
+#[inline(never)]
+fn record_never(
+    (handed, unstarted): (Handed, Unstarted),
+    launch: &Launch<'_>,
+    on_exit: Option<OnExit>,
+) -> u8 {
+    let cause = match &unstarted {
+        Unstarted::Failed(never) => Cause::NeverStarted(never.clone()),
+        Unstarted::Stopped { by } => Cause::Kill { by: by.clone() },
+    };
+    let outcome = Outcome {
+        wait_status: WaitStatus::Unknown,
+        cause,
+        ended: Timestamp(clock::wall_us()),
+        runtime_ms: None,
+        usage: None,
+        totals: Totals::default(),
+    };
+    // If not even this is possible, readers find a free lock and no outcome, which says the same.
+    let slots = crate::ending::both_slots(&outcome, outcome.ended);
+    fault::write_all_at(Point::NeverWrite, &handed.outcome, &slots, OUTCOME_AT).ok();
+    let sync_if = |order: SyncOrder| {
+        if launch.sync == order {
+            fault::step(Point::NeverSync, || handed.outcome.sync_data()).ok();
         }
     };
-    let for_answers =
-        helper.as_ref().filter(|_| launch.options.pty).and_then(|helper| helper.try_clone().ok());
-    let mut on_exit = OnExit::new(&launch, helper, umask, limits);
-    match keep(handed, &launch, umask, &limits, preparation, for_answers, &mut on_exit) {
-        Ok(kept) => Ok(kept),
-        Err((handed, unstarted)) => {
-            let cause = match &unstarted {
-                Unstarted::Failed(never) => Cause::NeverStarted(never.clone()),
-                Unstarted::Stopped { by } => Cause::Kill { by: by.clone() },
-            };
-            let outcome = Outcome {
-                wait_status: WaitStatus::Unknown,
-                cause,
-                ended: Timestamp(clock::wall_us()),
-                runtime_ms: None,
-                usage: None,
-                totals: Totals::default(),
-            };
-            // If not even this is possible, readers find a free lock and no outcome, which says the same.
-            let slots = crate::ending::both_slots(&outcome, outcome.ended);
-            fault::write_all_at(Point::NeverWrite, &handed.outcome, &slots, OUTCOME_AT).ok();
-            let sync_if = |order: SyncOrder| {
-                if launch.sync == order {
-                    fault::step(Point::NeverSync, || handed.outcome.sync_data()).ok();
-                }
-            };
-            sync_if(SyncOrder::Before);
-            let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
-            // A mark that is left makes the next front end write the event.
-            if crate::event_writer::append(&handed.dir, &launch.live_mark, &event) {
-                let mark = live_path(&launch.live_mark);
-                fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
-            }
-            if launch.due_boot_us > 0 {
-                turn::note_end(&handed.dir, &launch, &outcome);
-            }
-            drop((handed.done, handed.lock));
-            if let (Some(mut starter), Unstarted::Failed(never)) = (handed.starter, unstarted) {
-                let reply = LaunchReply::NotStarted(never).to_frame();
-                fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
-            }
-            sync_if(SyncOrder::After);
-            if let Some(on_exit) = on_exit {
-                on_exit.exec(&handed.dir);
-            }
-            Err(5)
-        }
+    sync_if(SyncOrder::Before);
+    let event = Event::of_outcome(&launch.job, launch.nonce, &outcome);
+    // A mark that is left makes the next front end write the event.
+    if crate::event_writer::append(&handed.dir, &launch.live_mark, &event) {
+        let mark = live_path(&launch.live_mark);
+        fault::step(Point::NeverMark, || durable::remove(&handed.dir, &mark)).ok();
     }
+    if launch.waits() {
+        turn::note_end(&handed.dir, launch, &outcome);
+    }
+    drop((handed.done, handed.lock));
+    if let (Some(mut starter), Unstarted::Failed(never)) = (handed.starter, unstarted) {
+        let reply = LaunchReply::NotStarted(never).to_frame();
+        fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
+    }
+    sync_if(SyncOrder::After);
+    if let Some(on_exit) = on_exit {
+        on_exit.exec(&handed.dir);
+    }
+    5
 }
 
 /// Returns the mark's path, seen from the job's directory.
@@ -193,23 +253,32 @@ fn receive(starter: &mut UnixStream) -> Option<(Option<Region>, Vec<OwnedFd>)> {
     Some((contents, fds))
 }
 
-/// Does all that can fail, then executes the command.
-fn keep(
-    mut handed: Handed,
-    launch: &Launch<'_>,
+/// All that can fail before the guard is forked has been done.
+struct Prepared {
+    handed: Handed,
+    preparation: Preparation,
+    common: Common,
+    ends: endpoint::Ends,
+    /// The descriptors that a keeper has from its beginning to its end.
+    needed: Vec<RawFd>,
     umask: u32,
-    limits: &Limits,
-    mut preparation: Preparation,
-    for_answers: Option<OwnedFd>,
-    on_exit: &mut Option<OnExit>,
-) -> Result<(Keeper, Region), (Handed, Unstarted)> {
+    limits: Limits,
+}
+
+#[inline(never)]
+fn prepare(
+    received: Box<Received>,
+    launch: &Launch<'_>,
+    on_exit: Option<&OnExit>,
+) -> Result<Box<Prepared>, Refused> {
+    let Received { handed, helper, preparation, umask, limits } = *received;
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
                 Ok(value) => value,
                 Err(error) => {
                     preparation.discard();
-                    return Err((handed, Unstarted::Failed(store_failure($what, &error))));
+                    return Err(Box::new((handed, Unstarted::Failed(store_failure($what, &error)))));
                 }
             }
         };
@@ -226,7 +295,7 @@ fn keep(
         Err((what, error)) => attempt!(what, Err(error)),
     };
     if let Some(terminal) = &mut ends.terminal {
-        terminal.answers.set_program(for_answers);
+        terminal.answers.set_program(helper);
     }
     for (word, fd) in [
         (Word::Done, handed.done.as_ref().map(AsFd::as_fd)),
@@ -236,31 +305,45 @@ fn keep(
         fd.into_iter().for_each(|fd| custody.lend(word, fd));
     }
     let common = Common { custody, transit, listener: Some(listener), child_ends, buffer };
-    let needed = needed(&handed, &common, ends.terminal.as_ref(), on_exit.as_ref());
-    let part = if launch.due_boot_us > 0 {
-        preparation.put_off();
-        match attempt!("its guard", turn::wait(&mut handed, launch, &common, &needed)) {
-            Turn::Come { guard } => {
-                preparation.take_up(guard);
-                Part::Keeper
-            }
-            Turn::Successor => Part::Successor,
-            Turn::Stopped { by } => {
-                preparation.discard();
-                return Err((handed, Unstarted::Stopped { by }));
-            }
-        }
-    } else {
-        attempt!("its guard", guard::part(custody, &needed))
-    };
-    if part == Part::Successor {
-        let endpoint::Ends { outputs, input, terminal, stdio } = ends;
-        std::mem::forget((outputs, input, stdio));
-        return guard::take_over(handed, launch, preparation, common, terminal, on_exit, &needed);
-    }
-    spawn::adopt_orphans();
-    let guard = preparation.owner;
+    let needed = needed(&handed, &common, ends.terminal.as_ref(), on_exit);
+    Ok(Box::new(Prepared { handed, preparation, common, ends, needed, umask, limits }))
+}
 
+/// Forks the guard, once the command may be executed.
+fn part(mut prepared: Box<Prepared>, launch: &Launch<'_>) -> Result<(Box<Prepared>, Part), Refused> {
+    let ready = &mut *prepared;
+    let parted = if launch.waits() {
+        ready.preparation.put_off();
+        turn::wait(&mut ready.handed, launch, &ready.common, &ready.needed)
+    } else {
+        guard::part(ready.common.custody, &ready.needed).map(Turn::from)
+    };
+    let unstarted = match parted {
+        Ok(Turn::Come { guard }) => {
+            if let Some(guard) = guard {
+                ready.preparation.take_up(guard);
+            }
+            return Ok((prepared, Part::Keeper));
+        }
+        Ok(Turn::Successor) => return Ok((prepared, Part::Successor)),
+        Ok(Turn::Over(unstarted)) => unstarted,
+        Err(error) => Unstarted::Failed(store_failure("its guard", &error)),
+    };
+    let Prepared { handed, preparation, .. } = *prepared;
+    preparation.discard();
+    Err(Box::new((handed, unstarted)))
+}
+
+/// Executes the command.
+#[inline(never)]
+fn execute(
+    prepared: Box<Prepared>,
+    launch: &Launch<'_>,
+    on_exit: &mut Option<OnExit>,
+) -> Result<(Box<Keeper>, Region), Refused> {
+    let Prepared { mut handed, preparation, common, ends, umask, limits, .. } = *prepared;
+    let (custody, guard) = (common.custody, preparation.owner);
+    spawn::adopt_orphans();
     let (started, started_boot_us) = (Timestamp(clock::wall_us()), clock::boot_us());
     custody.set(Word::Started, started.0);
     custody.set(Word::StartedBoot, started_boot_us);
@@ -269,10 +352,10 @@ fn keep(
     let started_here =
         Containment::start(preparation, launch.options.containment, limited, |level, cgroup_fds| {
             custody.note_level(level);
-            if launch.due_boot_us > 0 {
+            if launch.waits() {
                 custody.set(Word::Turn, turn::COME);
             }
-            execute(launch, stdio, umask, limits, cgroup_fds)
+            execute_in(launch, stdio, umask, &limits, cgroup_fds)
         });
     let (mut containment, kept, child) = match started_here {
         Ok(started) => started,
@@ -280,7 +363,7 @@ fn keep(
             // The guard has nothing to keep: this process records why.
             Guard::Above(guard).dismiss(custody);
             shared::forget_peers();
-            return Err((handed, Unstarted::Failed(never)));
+            return Err(Box::new((handed, Unstarted::Failed(never))));
         }
     };
     custody.note_main(child.id);
@@ -329,7 +412,7 @@ pub(crate) fn process(id: ProcessId) -> Process {
     Process { pid: id.pid, start_time: id.start_time }
 }
 
-fn execute(
+fn execute_in(
     launch: &Launch<'_>,
     stdio: [std::os::fd::BorrowedFd<'_>; 3],
     umask: u32,

@@ -11,7 +11,7 @@ use crate::reply::{Failure, Reply, push_own_line};
 pub(crate) static TOOL: Tool = Tool {
     name: "list_jobs",
     title: "List jobs",
-    description: "List the jobs of this project, also of earlier sessions: the live ones, then the newest that ended, with state, exit code, time and command.",
+    description: "List the jobs of this project, also of earlier sessions: the live ones, then the newest that ended.",
     parameters: &[
         Parameter::new("group", Kind::Text, ""),
         Parameter::new("status", Kind::Word(&STATUS), ""),

@@ -1,22 +1,23 @@
-//! `manage_job`: pause, resume, restart, clear, remove, rename.
+//! `manage_job`: pause, resume, restart, clear, remove, rename, watch, unwatch.
 
 use outlive::{Job, Kill, Request, Restarted};
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
 use crate::jobs::{self, BY, failed, summary};
-use crate::reply::{Failure, Reply};
+use crate::reply::{Failure, Reply, quoted};
 
-const ACTIONS: [&str; 6] = ["pause", "resume", "restart", "clear", "remove", "rename"];
+const ACTIONS: [&str; 8] = ["pause", "resume", "restart", "clear", "remove", "rename", "watch", "unwatch"];
 
 pub(crate) static TOOL: Tool = Tool {
     name: "manage_job",
     title: "Manage a job",
-    description: "pause or resume every process of a job; restart: end it and run it again, with a new id; clear: forget what it has printed; remove: forget an ended job; rename. To end a job use kill.",
+    description: "pause or resume a job; restart: end it and run it again, with a new id; clear: forget its output; remove: forget an ended job; rename; watch: be told of lines that match pattern. To end a job use kill.",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::required("action", Kind::Word(&ACTIONS), ""),
         Parameter::new("name", Kind::Text, "The new name"),
+        Parameter::new("pattern", Kind::Text, "Regex"),
     ],
     hints: Hints { read_only: false, destructive: true, idempotent: true, open_world: false },
     waits: false,
@@ -51,6 +52,21 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
                 call.arguments.required("name", &format!("manage_job job={id} action=rename name=web"))?;
             call.store.rename(&job, &name).map_err(|error| failed(call, "not renamed", error))?;
             return Ok(Reply::new(format!("{id} is now called {}", shown(name.trim()))));
+        }
+        Some("watch") => {
+            let pattern = call
+                .arguments
+                .required("pattern", &format!("manage_job job={id} action=watch pattern=\"ERROR\""))?;
+            let watched = call.store.watch(&job, &call.scope.reader, &pattern);
+            watched.map_err(|error| failed(call, "not watched", error))?;
+            return Ok(Reply::new(format!("{id} is watched for {}", quoted(&pattern))).footer(
+                "lines that match come with the results of any tool, five a minute and then one that counts",
+            ));
+        }
+        Some("unwatch") => {
+            let unwatched = call.store.unwatch(&job, &call.scope.reader);
+            unwatched.map_err(|error| Failure::of("still watched", &error))?;
+            return Ok(Reply::new(format!("{id} is not watched")));
         }
         _ => {
             return Err(Failure::new("manage_job needs action")

@@ -12,7 +12,7 @@ use crate::reply::{Failure, Reply, chain, push_line, quoted};
 pub(crate) static TOOL: Tool = Tool {
     name: "read_screen",
     title: "See a job's screen",
-    description: "See what stands on the screen of a job that was started with pty=true (REPL, prompt, TUI, full-screen program).",
+    description: "See the screen of a job started with pty=true (REPL, prompt, TUI, full-screen program).",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::new("changes", Kind::Flag, "Only rows that changed since you last looked"),

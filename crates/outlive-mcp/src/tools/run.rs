@@ -25,7 +25,7 @@ pub(crate) static TOOL: Tool = Tool {
 
 const OWN: [Parameter; 7] = [
     Parameter::required("command", Kind::Text, "Shell command line"),
-    Parameter::new("cwd", Kind::Text, "Directory; default: the project's"),
+    Parameter::new("cwd", Kind::Text, "Default: the project's"),
     Parameter::new("env", Kind::Variables, "Variables to add"),
     Parameter::new("wait_ms", Kind::Number, "Default 10000"),
     Parameter::new("background", Kind::Flag, "Do not wait"),
@@ -33,7 +33,7 @@ const OWN: [Parameter; 7] = [
     Parameter::new(
         "if_running",
         Kind::Word(&IF_RUNNING),
-        "If this command runs already; default new, with the same name reuse",
+        "If it runs; default new, with the same name reuse",
     ),
 ];
 
@@ -122,7 +122,7 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 /// Answers with a job that runs already, in place of another; one that is not ready yet is waited for.
 fn reuse(call: &mut Call<'_>, job: Job, wait: Duration) -> Result<Reply, Failure> {
-    if job.spec().can_be_ready() && job.ready_record().is_none() {
+    if job.spec().can_be_ready() && job.ready_now(&job.state(call.store)).is_none() {
         jobs::wait_for_start(call, &job, wait).ok();
     }
     let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);

@@ -1,5 +1,6 @@
 //! `wait`: wait for the end of jobs or another condition.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
@@ -97,6 +98,8 @@ fn is_own(call: &Call<'_>, event: &Event) -> bool {
     let Some(job) = call.store.find_exactly(&event.job, event.nonce) else { return false };
     match event.event.known() {
         Some(EventKind::Started) => job.spec().reader.as_ref() == Some(&call.scope.reader),
+        // What another reader watches for.
+        Some(EventKind::Matched) => event.reader.as_ref().is_some_and(|reader| *reader != call.scope.reader),
         _ => event.is_end() && (call.claims.has_claimed(job.id()) || job.is_delivered(&call.scope.reader)),
     }
 }
@@ -225,8 +228,25 @@ fn tell(
         reply.header = summary(&job, &state);
         return with_output(call, job, &state, reply);
     }
+    // A line that is watched for comes as a notice with this answer.
+    if let WaitReason::Event(_, numbered) = &result.reason
+        && numbered.event.event == EventKind::Matched
+        && let Some(job) = call.store.find_exactly(&numbered.event.job, numbered.event.nonce)
+    {
+        reply.header = summary(&job, &job.state(call.store));
+        return Ok(reply);
+    }
     if let Some(line) = result.reason.line() {
         push_line(&mut reply.body, &text(line));
+        if let Some(job) = decided.map(|at| &jobs[at]) {
+            let (store, reader, number) = (Arc::clone(call.store), call.scope.reader.clone(), line.number);
+            let (id, nonce) = (job.id().clone(), job.spec().nonce);
+            reply = reply.after(move || {
+                if let Some(job) = store.find_exactly(&id, nonce) {
+                    store.note_line_shown(&job, &reader, number);
+                }
+            });
+        }
     }
     let live = jobs.iter().zip(&result.states).filter(|(_, state)| !state.status.has_ended());
     let ids: Vec<String> = live.map(|(job, _)| format!("\"{}\"", job.id())).collect();

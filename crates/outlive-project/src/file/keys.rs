@@ -55,6 +55,11 @@ const OWN: &[Key] = &[
     Key { name: "labels", form: Form::Named, about: "Labels, by which `outlive list` finds it" },
     Key { name: "ready", form: Form::Table("ready"), about: "When it counts as ready" },
     Key {
+        name: "health",
+        form: Form::Table("health"),
+        about: "Whether it goes on working, from when it is ready; and what is done when it does not",
+    },
+    Key {
         name: "restart",
         form: Form::Table("restart"),
         about: "Start it again when it ends: no, on-failure or always; or a table with `when`, `tries`, `delay` and `window`",
@@ -63,7 +68,7 @@ const OWN: &[Key] = &[
 ];
 
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
-pub(crate) const NOT_YET: &[&str] = &["health", "watch", "schedule", "queue", "profile", "stdin_from"];
+pub(crate) const NOT_YET: &[&str] = &["watch", "schedule", "profile", "stdin_from"];
 
 /// Lists the keys of a job.
 pub(crate) fn of_job() -> impl Iterator<Item = Key> {
@@ -83,6 +88,7 @@ pub(crate) fn of_table(table: &'static str) -> impl Iterator<Item = Key> {
             "restart" => "when",
             name => {
                 let name = name.strip_prefix("ready_").unwrap_or(name);
+                let name = name.strip_prefix("health_").unwrap_or(name);
                 name.strip_prefix("restart_").unwrap_or(name)
             }
         };
@@ -91,7 +97,7 @@ pub(crate) fn of_table(table: &'static str) -> impl Iterator<Item = Key> {
 }
 
 fn table_of(option: &JobOption) -> Option<&'static str> {
-    option.field.first().copied().filter(|table| ["ready", "limits", "restart"].contains(table))
+    option.field.first().copied().filter(|table| ["ready", "limits", "restart", "health"].contains(table))
 }
 
 #[cfg(test)]
@@ -107,10 +113,13 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), count);
         let offered = of_job().filter(|key| matches!(key.form, Form::Option(_))).count();
-        let in_tables = of_table("ready").count() + of_table("limits").count() + of_table("restart").count();
+        let in_tables = of_table("ready").count()
+            + of_table("limits").count()
+            + of_table("restart").count()
+            + of_table("health").count();
         assert_eq!(offered + in_tables + 1, OPTIONS.len());
         let ready: Vec<&str> = of_table("ready").map(|key| key.name).collect();
-        assert_eq!(ready, ["line", "port", "http", "timeout"]);
+        assert_eq!(ready, ["line", "port", "http", "command", "timeout"]);
         let restart: Vec<&str> = of_table("restart").map(|key| key.name).collect();
         assert_eq!(restart, ["when", "tries", "delay", "window"]);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, Signal, Timestamp};
+use outlive::{JobChoices, MOST_PARALLEL, QueueName, Signal, Timestamp};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -110,19 +110,25 @@ pub(crate) fn project(file: PathBuf, dir: PathBuf, sources: &[Source]) -> Result
     });
     let tables: Vec<(&Source, Spanned<DeTable<'_>>)> = tables.collect::<Read<_>>()?;
     let name = dir.file_name().map_or("project".into(), |name| name.to_string_lossy().into_owned());
-    let mut project = Project { name, dir, file, jobs: Vec::new() };
+    let mut project = Project { name, dir, file, jobs: Vec::new(), queues: BTreeMap::new() };
     let mut written: Vec<Written<'_>> = Vec::new();
     for (source, table) in &tables {
         for entry in entries(source, table.get_ref()) {
             match entry.name() {
                 "name" => project.name = name_of(&entry)?,
                 "jobs" => entry.table()?.into_iter().try_for_each(|job| collect(&mut written, job))?,
+                "queue" => {
+                    for queue in entry.table()? {
+                        let (name, parallel) = read_queue(&queue)?;
+                        project.queues.insert(name, parallel);
+                    }
+                }
                 "templates" => {
                     return Err(entry
                         .wrong_key("`templates` are not there yet in this version of outlive")
                         .into());
                 }
-                _ => return Err(entry.unknown("the file", ["name", "jobs"].into_iter()).into()),
+                _ => return Err(entry.unknown("the file", ["name", "jobs", "queue"].into_iter()).into()),
             }
         }
     }
@@ -144,6 +150,22 @@ fn name_of(entry: &Entry<'_>) -> Read<String> {
         true => Err(entry.wrong("the name must be 1 to 64 characters in one line")),
         false => Ok(name.to_owned()),
     }
+}
+
+fn read_queue(entry: &Entry<'_>) -> Read<(QueueName, u64)> {
+    let name =
+        QueueName::parse(entry.name()).map_err(|error| entry.wrong_key(format!("no queue: {error}")))?;
+    let mut parallel = None;
+    for key in entry.table()? {
+        if key.name() != "parallel" {
+            return Err(key.unknown("a queue", ["parallel"].into_iter()));
+        }
+        let count = key.scalar()?.parse().ok().filter(|count| (1..=u64::from(MOST_PARALLEL)).contains(count));
+        let wrong = || key.wrong(format!("`parallel` must be a number from 1 to {MOST_PARALLEL}"));
+        parallel = Some(count.ok_or_else(wrong)?);
+    }
+    let missing = || entry.wrong_key(format!("queue {name} has no `parallel`: write parallel = 2"));
+    Ok((name.clone(), parallel.ok_or_else(missing)?))
 }
 
 fn collect<'a>(written: &mut Vec<Written<'a>>, head: Entry<'a>) -> Read<()> {

@@ -144,7 +144,7 @@ impl Board<'_> {
         let waits = || self.set(job, StepState::Waiting, None, Some(after.to_string()));
         let mut other = self.wait_started(after, waits)?;
         if after.milestone == Milestone::Started {
-            return Ok(());
+            return self.wait_begun(&other, after, waits);
         }
         loop {
             let Err(reason) = self.wait_for_run(&other, after, waits)? else { return Ok(()) };
@@ -156,6 +156,31 @@ impl Board<'_> {
         }
     }
 
+    /// Waits until the command of a job runs that may have to wait for its turn in a queue.
+    fn wait_begun(&self, other: &Job, after: &After, waits: impl Fn()) -> Result<(), Stopped> {
+        let watch = Watch::for_replaced(other.path());
+        let pause = (!watch.is_pushed()).then_some(LOOK);
+        loop {
+            watch.clear();
+            let state = other.state(self.store);
+            if self.replaced.is_cancelled() {
+                return Err(Stopped::Replaced);
+            }
+            if state.status != Status::Queued {
+                let is_begun = state.meta.as_ref().is_none_or(|meta| meta.command.is_some());
+                return match is_begun {
+                    true => Ok(()),
+                    false => {
+                        Err(Stopped::Failed(format!("{after} can no longer come: it is {}", state.words())))
+                    }
+                };
+            }
+            waits();
+            let fds = watch.fd().into_iter().chain([self.replaced.as_fd()]);
+            poll::any_readable(fds, pause).map_err(|error| Stopped::Failed(outlive::chain(&error)))?;
+        }
+    }
+
     /// Waits until something holds of one run of another job; the inner error is the reason why it can no longer hold.
     fn wait_for_run(
         &self,
@@ -164,7 +189,8 @@ impl Board<'_> {
         waits: impl Fn(),
     ) -> Result<Result<(), String>, Stopped> {
         let is_ready = after.milestone == Milestone::Ready;
-        if is_ready && other.ready_record().is_some() && !other.state(self.store).status.has_ended() {
+        let state = other.state(self.store);
+        if is_ready && other.ready_now(&state).is_some() && !state.status.has_ended() {
             return Ok(Ok(()));
         }
         let conditions = Conditions { ready: is_ready, ..Conditions::default() };

@@ -7,7 +7,7 @@ pub(crate) mod status;
 
 use std::time::{Duration, Instant};
 
-use outlive::{SessionName, Store};
+use outlive::{QueueChange, SessionName, Store};
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
 
@@ -52,6 +52,10 @@ pub fn bring_up<'a>(
     let mut wanted: Vec<String> =
         project.with_dependencies(names)?.iter().map(|job| job.name.clone()).collect();
     store.make_session(&session).map_err(ProjectError::Store)?;
+    for (queue, parallel) in &project.queues {
+        let changed = store.change_queue(queue, QueueChange::Configure(*parallel));
+        changed.map_err(|error| ProjectError::Store(std::io::Error::other(error)))?;
+    }
     let _held = record::lock_record(store, &session).map_err(ProjectError::Store)?;
     let asked = wanted.clone();
     let before = Record::read(store, &session);

@@ -165,7 +165,7 @@ impl<'a> Look<'a> {
         match (&self.last, self.waits_for(store), failed) {
             (Some(last), ..) if self.is_live(store) => {
                 let state = last.state(store);
-                let ready = match (last.spec().can_be_ready(), last.ready_record()) {
+                let ready = match (last.spec().can_be_ready(), last.ready_now(&state)) {
                     (true, Some(_)) => ", ready",
                     (true, None) => ", not ready",
                     (false, _) => "",
@@ -237,6 +237,9 @@ impl<'a> Look<'a> {
             );
             return (text, true);
         }
+        if let Some(waits_for) = &state.waits_for {
+            return (format!("{} is queued as {}: {waits_for}", self.job.name, last.id()), false);
+        }
         let since =
             state.runtime_ms().map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
         let mut text = format!("{} runs as {}{since}", self.job.name, last.id());
@@ -247,6 +250,9 @@ impl<'a> Look<'a> {
             (Some(false), _) => text += &format!(" and is not ready: {}", missing(store, last, &state)),
             (None, _) => {}
         }
+        if let Some(why) = &state.unhealthy {
+            text += &format!(" and is unhealthy: {why}");
+        }
         if !self.changed.is_empty() {
             text += &format!("; {} changed since: `outlive up` restarts it", self.changed.join(", "));
         }
@@ -256,7 +262,7 @@ impl<'a> Look<'a> {
 
 /// Says what is waited for until a job is ready.
 fn missing(store: &Store, job: &Job, state: &State) -> String {
-    let Ready { on, port, http, .. } = &job.spec().options.ready;
+    let Ready { on, port, http, command, .. } = &job.spec().options.ready;
     let conditions = [
         on.as_ref().map(|pattern| format!("no line that matches /{pattern}/")),
         port.map(|port| {
@@ -266,9 +272,13 @@ fn missing(store: &Store, job: &Job, state: &State) -> String {
                 true => String::new(),
                 false => format!(" but on {}: does it read $PORT?", listened.join(", ")),
             };
-            format!("nothing of it listens on port {port}{other}")
+            match port {
+                0 => "nothing of it listens on a port".to_owned(),
+                port => format!("nothing of it listens on port {port}{other}"),
+            }
         }),
         http.as_ref().map(|url| format!("{url} does not answer")),
+        command.as_ref().map(|line| format!("{} does not exit with 0", line.to_lossy())),
     ];
     conditions.into_iter().flatten().collect::<Vec<_>>().join(", or ")
 }

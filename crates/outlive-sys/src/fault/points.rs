@@ -99,10 +99,16 @@ points! {
         SpecMake = "starter.spec.create", Call;
         SpecWrite = "starter.spec.write", Write;
         LiveMark = "starter.live.create", Call;
+        /// Making the directories of a queue.
+        QueueMake = "starter.queue.mkdir", Call;
+        /// Making the mark of a job that waits.
+        WaitingMark = "starter.waiting.create", Call;
         /// Renaming the directory into `jobs/`.
         JobRename = "starter.job.rename", Call;
         /// Making the mark of a pending on-exit command or webhook.
         OwedMake = "starter.owed.create", Call;
+        /// Making the mark of a job whose output is watched.
+        WatchMark = "starter.watch.create", Call;
         SessionMake = "starter.session.mkdir", Call;
         LaunchSend = "starter.launch.send", Write;
         LaunchAnswer = "starter.launch.receive", Call;
@@ -148,6 +154,18 @@ points! {
         QueuedReply = "keeper.queued.send", Call;
         /// Sleeping until the command may be executed.
         TurnPoll = "keeper.turn.poll", Call;
+        /// Making a job's ticket for its queue.
+        TicketMake = "keeper.ticket.make", Call;
+        /// Giving it its place in the order.
+        TicketRename = "keeper.ticket.rename", Call;
+        /// Looking for a free slot of the queue.
+        SlotTake = "keeper.slot.take", Call;
+        /// Giving the ticket back, which the next in the order waits for.
+        TicketRemove = "keeper.ticket.unlink", Call;
+        /// Removing the mark of a job that has waited.
+        WaitingRemove = "keeper.waiting.unlink", Call;
+        /// Giving the slot back.
+        SlotRelease = "keeper.slot.unlock", Sure;
         /// Starting the program that makes the next run of a job.
         NextRunExec = "keeper.next-run.exec", Call;
         /// Writing the outcome of a command that could not be started.
@@ -216,6 +234,8 @@ points! {
         ReadersMake = "reader.readers.mkdir", Call;
         /// Becoming the only process that delivers to a reader.
         InboxLock = "reader.inbox.flock", Call;
+        /// Becoming the only process that looks at a watched job.
+        WatchLock = "reader.watch.flock", Call;
         /// Saying that a reader is there.
         PresenceLock = "reader.presence.flock", Call;
         /// Noting at a job that a reader has received its end.
@@ -296,6 +316,12 @@ points! {
         TRANSFER = "reader.transfer", TransferWrite, TransferRename;
         /// That a job is ready.
         READY = "reader.ready", ReadyWrite, ReadyRename;
+        /// What a reader watches for in a job's output, and how far that was looked at.
+        WATCH = "reader.watch", WatchWrite, WatchRename;
+        /// Whether a job is healthy.
+        HEALTH = "reader.health", HealthWrite, HealthRename;
+        /// How many jobs of a queue run at once, and whether it is paused.
+        QUEUE = "starter.queue-settings", QueueWrite, QueueRename;
         /// The new name of a job.
         NAME = "reader.name", NameWrite, NameRename;
         /// What is known of an agent.
@@ -319,6 +345,10 @@ points! {
         REMOVE_EVENT = "reader.remove-event", RemoveEventOpen, RemoveEventWrite;
         /// That a job is ready.
         READY_EVENT = "reader.ready-event", ReadyEventOpen, ReadyEventWrite;
+        /// A line that a reader watches for.
+        WATCH_EVENT = "reader.watch-event", WatchEventOpen, WatchEventWrite;
+        /// That a job is unhealthy, or healthy again.
+        HEALTH_EVENT = "reader.health-event", HealthEventOpen, HealthEventWrite;
         /// The event that no run follows by itself any more.
         GAVE_UP_EVENT = "parting.gave-up-event", GaveUpEventOpen, GaveUpEventWrite;
         /// An end that is not among the events.

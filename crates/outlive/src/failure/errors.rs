@@ -7,8 +7,9 @@ use outlive_sys::socket;
 
 use super::{Code, Failure, cut, exit};
 use crate::{
-    AgentError, ConfigError, ControlError, FindError, InboxError, InstalledKeeperError, LimitError,
-    PatternError, RemoveError, RenameError, RestartError, SessionError, StartError, StoreError, WaitError,
+    AfterError, AgentError, ConfigError, ControlError, FindError, InboxError, InstalledKeeperError,
+    LimitError, PatternError, QueueError, RemoveError, RenameError, RestartError, SessionError, StartError,
+    StoreError, WaitError, WatchError,
 };
 
 /// For failures that only a person can fix.
@@ -98,6 +99,22 @@ impl From<StartError> for Failure {
                 .code_is(Code::LimitReached)
                 .hint("give a smaller --output-cap, end a job, or raise bytes of [limits] in config.toml")
                 .tool_hint("list_jobs, then manage_job action=remove for those that are no longer needed"),
+            StartError::Limit(LimitError::Queued { .. }) => failure
+                .code_is(Code::LimitReached)
+                .hint("end some with `outlive kill`, or raise queued of [limits] in config.toml; `outlive queue list` shows them")
+                .tool_hint("kill those that are no longer needed"),
+            StartError::After(AfterError::Unknown(_)) => failure
+                .code_is(Code::NotFound)
+                .hint("`outlive list` shows all jobs")
+                .with_live_jobs(),
+            StartError::After(after) => failure
+                .code_is(Code::NotReached)
+                .hint(match after {
+                    AfterError::NoReady(_) => "start that job with --ready-on, --ready-port or --ready-http; or leave @ready out to wait for its end",
+                    _ => "start it without --after, or after another job",
+                })
+                .tool_hint("start it without waiting for that job"),
+            StartError::Queue(_) => failure.broken().hint(EXAMINE),
             StartError::Limit(_) => failure
                 .code_is(Code::LimitReached)
                 .hint("end one with `outlive kill JOB`, or raise [limits] in config.toml; `outlive list` shows them")
@@ -131,6 +148,23 @@ impl From<StartError> for Failure {
             StartError::Keeper(..) | StartError::KeeperVersion(..) => {
                 failure.broken().hint("install outlive and outlive-keeper of the same version side by side")
             }
+        }
+    }
+}
+
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Self {
+        let failure = Self::other("queue", &error);
+        match &error {
+            QueueError::Unknown(_, known) => {
+                let names: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+                failure.code_is(Code::NotFound).hint_for_all(&match names.as_slice() {
+                    [] => "a queue begins with its first job: outlive run --queue NAME 'LINE'".to_owned(),
+                    names => format!("there are {}", names.join(", ")),
+                })
+            }
+            QueueError::Parallel(_) => failure.code_is(Code::Usage),
+            QueueError::Store(..) => failure.broken(),
         }
     }
 }
@@ -283,6 +317,19 @@ impl From<PatternError> for Failure {
         Self::other("", &error)
             .code_is(Code::Usage)
             .hint_for_all("write a \\ before a dot, star or bracket that is meant as such")
+    }
+}
+
+impl From<WatchError> for Failure {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Pattern(error) => error.into(),
+            WatchError::Ended(ref job) => Self::other("watch", &error)
+                .code_is(Code::Ended)
+                .hint(format!("search what it printed: outlive logs --grep PATTERN {job}"))
+                .tool_hint(format!("read_output job={job} grep=… searches what it printed")),
+            WatchError::Store(_) => Self::other("watch", &error).broken(),
+        }
     }
 }
 

@@ -99,7 +99,7 @@ codes! {
     Exists       FAILED       409 "exists"        "`session create`: the session is there already"
     Changed      FAILED       409 "changed"       "`run --ensure`: a job with that name runs, and was started differently"
     Live         FAILED       409 "live"          "`remove`, `session close`: something of the job or session still runs"
-    Ended        FAILED       409 "ended"         "`send`, `pause`, `resume`, `agent stop`: the job or agent has ended"
+    Ended        FAILED       409 "ended"         "`send`, `pause`, `resume`, `watch`, `agent stop`: the job or agent has ended"
     StdinClosed  FAILED       409 "stdin_closed"  "`send`: its standard input is not open"
     NoTerminal   FAILED       409 "no_terminal"   "it runs on pipes, and what was asked for needs a terminal"
     NotReading   FAILED       503 "not_reading"   "`send`: the command has not read for 10 s"

@@ -66,6 +66,8 @@ pub struct JobObject {
     pub ready_at: Option<String>,
     /// The address at which it answered or listens.
     pub ready_url: Option<String>,
+    /// Whether it is healthy; none if nothing says when it would be, or it does not run.
+    pub healthy: Option<bool>,
     /// The pid of the main process.
     pub pid: Option<i32>,
     /// The exit code of the main process; none if a signal ended it.
@@ -95,6 +97,10 @@ pub struct JobObject {
     pub previous: Option<JobId>,
     /// How long until a job that waits is started.
     pub starts_in_ms: Option<u64>,
+    /// The queue that it was started in.
+    pub queue: Option<String>,
+    /// What had to hold of other jobs before it was started: `db-3f9c@ready`.
+    pub after: Vec<String>,
     /// Why it is not started again by itself, though it was to be.
     pub gave_up: Option<String>,
     /// What holds its processes together; none if the keeper did not say.
@@ -187,7 +193,7 @@ impl JobObject {
             Some(WaitStatus::Signaled { signal, .. }) => Some(signal_name(signal)),
             _ => None,
         };
-        let ready = job.ready_record();
+        let ready = job.ready_now(state);
         let ended = state.outcome.as_ref().map(|outcome| outcome.ended);
         Self {
             job: spec.job.clone(),
@@ -209,6 +215,8 @@ impl JobObject {
             ready: spec.can_be_ready().then_some(ready.is_some()),
             ready_at: ready.as_ref().map(|ready| ready.at.to_string()),
             ready_url: ready.and_then(|ready| ready.url),
+            healthy: (spec.options.health.is_checked() && state.status == Status::Running)
+                .then_some(state.unhealthy.is_none()),
             pid: meta.and_then(|meta| meta.command).map(|command| command.pid),
             exit_code: state.exit_code(),
             signal,
@@ -222,6 +230,8 @@ impl JobObject {
             parent: spec.parent.clone(),
             previous: spec.previous.clone(),
             starts_in_ms: state.due_boot_us.map(|due| due.saturating_sub(clock::boot_us()).div_ceil(1000)),
+            queue: spec.options.queue.as_ref().map(ToString::to_string),
+            after: spec.after.iter().map(ToString::to_string).collect(),
             gave_up: state.gave_up.clone(),
             containment: meta
                 .and_then(|meta| meta.containment.as_ref())
@@ -266,7 +276,7 @@ pub fn reason(state: &State) -> Option<String> {
                 Some("its keeper died; the command goes on, and its output is not recorded".to_owned())
             }
             (_, true) => Some("it belongs to another host or pid namespace".to_owned()),
-            _ => None,
+            _ => state.unhealthy.as_ref().map(|why| format!("unhealthy: {why}")),
         };
     };
     let status = match outcome.wait_status {

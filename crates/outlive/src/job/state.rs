@@ -66,6 +66,10 @@ pub struct State {
     pub gave_up: Option<String>,
     /// When a job that waits is started, by the boot clock.
     pub due_boot_us: Option<u64>,
+    /// What else a job waits for that is not started yet, in words: `after db-3f9c@ready`, `in build`.
+    pub waits_for: Option<String>,
+    /// Why a job that runs is unhealthy; none: it is not, or nothing says when it would be.
+    pub unhealthy: Option<String>,
 }
 
 impl State {
@@ -75,6 +79,7 @@ impl State {
         for (holds, word) in [
             (self.has_run_out_of_memory() && !self.is_oom(), "a process ran out of memory"),
             (self.gave_up.is_some(), "gave up"),
+            (self.unhealthy.is_some(), "unhealthy"),
             (self.is_lingering(), "lingering"),
             (self.is_orphaned(), "orphaned"),
             (self.is_elsewhere(), "elsewhere"),
@@ -106,6 +111,9 @@ impl State {
             None if self.due_boot_us.is_some() => {
                 let left_us = self.due_boot_us.unwrap_or(0).saturating_sub(clock::boot_us());
                 format!("queued: starts in {}", format_duration(left_us.div_ceil(1_000_000) * 1000))
+            }
+            None if self.waits_for.is_some() => {
+                format!("queued: {}", self.waits_for.as_deref().unwrap_or_default())
             }
             _ => self.status.word().replace('_', " "),
         };
@@ -278,15 +286,27 @@ impl Job {
     }
 
     fn running_with(&self, meta: Option<Meta>) -> State {
-        let waits = self.spec().rerun.as_ref();
+        let spec = self.spec();
         let has_command = meta.as_ref().is_some_and(|meta| meta.command.is_some());
-        let status = match (&meta, waits) {
-            (_, Some(_)) if !has_command => Status::Queued,
-            (Some(_), _) => Status::Running,
-            (None, _) => Status::Starting,
+        let status = match &meta {
+            _ if spec.waits() && !has_command => Status::Queued,
+            Some(_) => Status::Running,
+            None => Status::Starting,
         };
-        let due_boot_us = waits.filter(|_| !has_command).map(|rerun| rerun.due_boot_us);
-        State { due_boot_us, ..self.state_of(status, meta, None) }
+        let mut state = self.state_of(status, meta, None);
+        state.unhealthy = self.unhealthy().filter(|_| status == Status::Running);
+        if status == Status::Queued {
+            let due_boot_us = spec.rerun.as_ref().map(|rerun| rerun.due_boot_us);
+            // A job whose time has come may still wait for its turn.
+            let has_turn = spec.options.queue.is_none() && spec.after.is_empty();
+            state.due_boot_us = due_boot_us.filter(|due| has_turn || *due > clock::boot_us());
+            let after: Vec<String> = spec.after.iter().map(ToString::to_string).collect();
+            let after = (!after.is_empty()).then(|| format!("after {}", after.join(", ")));
+            let queue = spec.options.queue.as_ref().map(|queue| format!("in {queue}"));
+            state.waits_for = Some(after.into_iter().chain(queue).collect::<Vec<_>>().join(", "))
+                .filter(|text| !text.is_empty());
+        }
+        state
     }
 
     /// Returns a state with nothing special about it.
@@ -301,7 +321,18 @@ impl Job {
         newer.extend(outcome.iter().filter(|outcome| outcome.is_newer()).map(|_| "outcome".to_owned()));
         let gave_up = outcome.as_ref().and_then(|_| self.gave_up());
         let custody = Custody::default();
-        State { status, meta, outcome, newer, closed: None, custody, gave_up, due_boot_us: None }
+        State {
+            status,
+            meta,
+            outcome,
+            newer,
+            closed: None,
+            custody,
+            gave_up,
+            due_boot_us: None,
+            waits_for: None,
+            unhealthy: None,
+        }
     }
 
     /// Tells how a job is doing whose outcome is known.

@@ -9,7 +9,7 @@ use outlive_core::event::Kind;
 use outlive_core::file;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::outcome::Cause;
-use outlive_core::restart::{Next, RestartWhen};
+use outlive_core::restart::Next;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{Appending, Replacing};
 use outlive_sys::{clock, durable, random};
@@ -92,9 +92,7 @@ impl Store {
         let rerun = match next {
             Next::Run(rerun) => rerun,
             Next::GiveUp { tries, window_ms } => {
-                let restarts = if tries == 1 { "restart" } else { "restarts" };
-                let why = format!("{tries} {restarts} within {}", format_duration(window_ms));
-                return Ok(self.give_up(&job, why));
+                return Ok(self.give_up_after(&job, tries, window_ms));
             }
         };
         let mut request = Request::again(&job);
@@ -138,7 +136,7 @@ impl Store {
 
     /// Returns the run that followed a job by itself. Waits for it while it is being made; `None` if none follows.
     pub fn next_run_of(&self, job: &Job) -> Option<Job> {
-        if job.spec().options.restart.when == RestartWhen::No {
+        if !job.restarts_by_itself() {
             return None;
         }
         // A job that is followed is closed when its next run is in the store.
@@ -151,11 +149,17 @@ impl Store {
 
     /// Finds the run that outlive itself made after a job.
     pub(crate) fn run_made_after(&self, job: &Job) -> Option<Job> {
-        if job.spec().options.restart.when == RestartWhen::No {
+        if !job.restarts_by_itself() {
             return None;
         }
         let latest = self.latest_run(job).ok()??;
         latest.spec().rerun.is_some().then_some(latest).filter(|latest| latest.state(self).is_live())
+    }
+
+    /// Notes that so many restarts within the window were too many.
+    pub(crate) fn give_up_after(&self, job: &Job, tries: u64, window_ms: u64) -> NextRun {
+        let restarts = if tries == 1 { "restart" } else { "restarts" };
+        self.give_up(job, format!("{tries} {restarts} within {}", format_duration(window_ms)))
     }
 
     fn give_up(&self, job: &Job, why: String) -> NextRun {
@@ -172,7 +176,7 @@ impl Store {
 impl Job {
     /// Returns why no run follows by itself, if that was decided.
     pub(crate) fn gave_up(&self) -> Option<String> {
-        if self.spec().options.restart.when == RestartWhen::No {
+        if !self.restarts_by_itself() {
             return None;
         }
         let bytes = durable::read(self.dir().ok()?, file::GAVE_UP).ok()?;

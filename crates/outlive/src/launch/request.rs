@@ -5,8 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use outlive_core::after::After;
 use outlive_core::containment::{Level, Survivors};
-use outlive_core::id::{JobId, SessionName};
+use outlive_core::health::HealthThen;
+use outlive_core::id::{JobId, QueueName, SessionName};
 use outlive_core::job_option_setters;
 use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::options::kinds::*;
@@ -18,7 +20,7 @@ use outlive_core::spec::{Lifetime, Stdin, quote};
 use outlive_core::terminal::size::TerminalSize;
 
 use crate::launch::programs::{in_path, search};
-use crate::output::search::PatternError;
+use crate::output::search::{PatternError, pattern};
 use crate::store::config::Config;
 
 /// Variables that describe the caller's terminal.
@@ -34,6 +36,8 @@ pub struct Request {
     pub(crate) previous: Option<JobId>,
     /// Of a run that follows another by itself: when it may start, and the job that the first of them was started from.
     pub(crate) rerun: Option<(Rerun, Option<JobId>)>,
+    /// What must hold of other jobs before the command is executed.
+    pub(crate) after: Vec<After>,
     /// The command and arguments that a shell line was built from.
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,
@@ -133,6 +137,17 @@ impl Request {
         self
     }
 
+    /// Lets the job wait until something holds of another job; may be said of several.
+    pub fn after(mut self, after: After) -> Self {
+        self.after.push(after);
+        self
+    }
+
+    /// Tells whether the job waits before its command is executed.
+    pub(crate) fn waits(&self, resolved: &Resolved) -> bool {
+        self.rerun.is_some() || resolved.options.queue.is_some() || !self.after.is_empty()
+    }
+
     /// Attaches a label.
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
@@ -188,13 +203,16 @@ pub enum RequestError {
     /// An address with TLS, which readiness checks do not speak.
     #[error("{0:?} cannot be asked: only http:// can; look at the port of a server that speaks TLS")]
     Encrypted(String),
+    /// Something about health, and no condition.
+    #[error("there is nothing by which it would count as healthy")]
+    NothingHealthy,
     /// No readiness condition.
     #[error("there is nothing by which it would count as ready")]
     NothingReady,
 }
 
 /// A request with every default resolved.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Resolved {
     pub(crate) argv: Vec<RawText>,
     pub(crate) shell_line: Option<RawText>,
@@ -357,7 +375,12 @@ impl Request {
 
 /// Validates options.
 fn check(options: &JobOptions) -> Result<(), RequestError> {
-    let JobOptions { name, group, ready, completion, .. } = options;
+    let JobOptions { name, group, ready, health, completion, .. } = options;
+    crate::wait::health::check(health)?;
+    let lines = [&ready.command, &health.command];
+    if lines.into_iter().flatten().any(|line| line.0.contains(&0)) {
+        return Err(RequestError::Nul("the line of a check"));
+    }
     if name.as_ref().is_some_and(|name| !is_showable(name)) {
         return Err(RequestError::Name);
     }
@@ -366,6 +389,9 @@ fn check(options: &JobOptions) -> Result<(), RequestError> {
     }
     if completion.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
         return Err(RequestError::Nul("the line to run at the end"));
+    }
+    if let Some(text) = &options.watch {
+        pattern(text, false)?;
     }
     match &completion.webhook {
         Some(url) if !crate::delivery::webhook::is_address(url) => Err(RequestError::Address(url.clone())),

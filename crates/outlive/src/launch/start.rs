@@ -12,8 +12,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outlive_core::id::{JobId, Nonce};
+use outlive_core::id::{JobId, Nonce, QueueName};
 use outlive_core::launch::{Launch, LaunchReply};
+use outlive_core::options::JobOptions;
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
 use outlive_core::rawtext::RawText;
 use outlive_core::restart::RestartWhen;
@@ -28,7 +29,9 @@ use outlive_sys::{clock, durable, lock, random, socket};
 
 use crate::control::{is_over_now, receive_frame};
 use crate::job::Job;
+use crate::launch::after::AfterError;
 use crate::launch::programs::SpareKeeper;
+use crate::launch::queue::QueueError;
 use crate::launch::request::{Request, RequestError, Resolved};
 use crate::store::Store;
 use crate::store::limits::LimitError;
@@ -61,6 +64,12 @@ pub enum StartError {
     /// Too many jobs are live.
     #[error(transparent)]
     Limit(#[from] LimitError),
+    /// It is to be started after something that can never come.
+    #[error(transparent)]
+    After(#[from] AfterError),
+    /// Its queue cannot be used.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
     /// The store cannot be written.
     #[error("cannot prepare the job in {0}")]
     Store(PathBuf, #[source] io::Error),
@@ -123,6 +132,10 @@ impl Store {
             true => options.pty.then(|| self.open_helper().ok()).flatten(),
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
+        self.check_after(&request.after)?;
+        if let Some(queue) = &options.queue {
+            self.make_queue(queue)?;
+        }
         let mut gone = Vec::new();
         let prepared = self.prepare(request, &resolved, &mut gone);
         // With the store's lock free: no other front end waits for this.
@@ -136,7 +149,7 @@ impl Store {
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
         self.keeper.make_spare();
         let job = prepared.job;
-        if job.spec().ready().is_some() {
+        if job.spec().ready().is_some() || job.spec().options.health.is_checked() {
             self.start_prober(&job);
         }
         // A failed collection is not the caller's failure.
@@ -157,11 +170,20 @@ impl Store {
         };
         let store_lock = fault::step(Point::StoreLock, || self.lock()).map_err(failed(self.root()))?;
         // A run that follows another takes its place.
-        let warning = match request.rerun.is_some() {
-            true => None,
-            false => self.check_limits(&request.session)?,
+        let waits = request.waits(resolved);
+        let warning = match (request.rerun.is_some(), waits) {
+            (true, _) => None,
+            (false, true) => self.check_queued().map(|()| None)?,
+            (false, false) => match (self.check_limits(&request.session), &self.config().limits.overflow) {
+                (Err(LimitError::Session { .. } | LimitError::Total { .. }), Some(queue)) => {
+                    drop(store_lock);
+                    return self.prepare_queued(request, resolved, queue, gone);
+                }
+                (checked, _) => checked?,
+            },
         };
-        if store_lock.is_held {
+        // What waits prints nothing yet.
+        if store_lock.is_held && !waits {
             self.reserve(resolved.options.output_cap_bytes, gone)?;
         }
         for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
@@ -188,6 +210,33 @@ impl Store {
         })
     }
 
+    /// Prepares a job that is over a limit: it waits in the queue that the configuration names for that.
+    fn prepare_queued(
+        &self,
+        request: &Request,
+        resolved: &Resolved,
+        queue: &QueueName,
+        gone: &mut Vec<PathBuf>,
+    ) -> Result<(Prepared, Option<String>), StartError> {
+        self.make_queue(queue)?;
+        let options = JobOptions { queue: Some(queue.clone()), ..resolved.options.clone() };
+        let (prepared, _) = self.prepare(request, &Resolved { options, ..resolved.clone() }, gone)?;
+        let limits = &self.config().limits;
+        let warning = format!(
+            "too many jobs are live ({} in a session, {} in all): it waits in queue {queue}",
+            limits.session, limits.total
+        );
+        Ok((prepared, Some(warning)))
+    }
+
+    /// Makes the mark of a job that waits: it counts for other limits than one that runs.
+    fn mark_waiting(&self, job: &JobId) -> io::Result<()> {
+        fault::step(Point::WaitingMark, || {
+            durable::make_dir(durable::open_dir(self.root())?, outlive_core::WAITING)?;
+            durable::open_or_create(durable::CWD, self.waiting().join(job.as_str())).map(drop)
+        })
+    }
+
     /// Fills the new directory and renames it into place; `None` if the id is taken.
     fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
         let (dir, stamp) = Stamp::open_dir(new)?;
@@ -205,6 +254,9 @@ impl Store {
         let log = create(Point::LogMake, &segment::name(0))?;
         let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
         fault::write_all(Point::SpecWrite, &mut create(Point::SpecMake, file::SPEC)?, &json)?;
+        if spec.waits() {
+            self.mark_waiting(&spec.job)?;
+        }
         let mark = self.live().join(format!("{}@{}", spec.job, spec.session));
         let make = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&mark);
         match fault::step(Point::LiveMark, make) {
@@ -217,6 +269,13 @@ impl Store {
             fs::remove_file(&mark).ok();
             return Err(error);
         }
+        // For the same reason: front ends find by this mark that they have to look at its output.
+        if let Err(error) = self.watch_from_start(&dir, &spec) {
+            fs::remove_file(&mark).ok();
+            self.unmark_pending(&spec);
+            self.unmark_watched(&spec);
+            return Err(error);
+        }
         let path = self.jobs().join(spec.job.as_str());
         match fault::step(Point::JobRename, || durable::rename_new(new, &path)) {
             Ok(true) => {
@@ -226,6 +285,7 @@ impl Store {
             other => {
                 fs::remove_file(&mark).ok();
                 self.unmark_pending(&spec);
+                self.unmark_watched(&spec);
                 other.map(|_| None)
             }
         }
@@ -263,6 +323,7 @@ impl Store {
             },
             previous: request.previous.clone(),
             rerun: request.rerun.as_ref().map(|(rerun, _)| rerun.clone()),
+            after: request.after.clone(),
             outlive: VERSION.to_owned(),
         }
     }
@@ -301,6 +362,7 @@ impl Store {
             completion: completion.iter().map(Vec::as_slice).collect(),
             next_run: next_run.iter().map(Vec::as_slice).collect(),
             due_boot_us: spec.rerun.as_ref().map_or(0, |rerun| rerun.due_boot_us),
+            after: spec.after.clone(),
         }
         .to_frame();
         let mut failure = StartError::NoKeeper;
@@ -324,6 +386,7 @@ impl Store {
         // Nothing was started: the intent is withdrawn in one step, so that no reader finds half of it and calls it damaged.
         self.remove_live_mark(Point::BackMark, job);
         self.unmark_pending(spec);
+        self.unmark_watched(spec);
         let gone = self.gone_path(job);
         let moved = fault::step(Point::BackRename, || durable::rename_new(job.path(), &gone));
         if moved.is_ok_and(|is_moved| is_moved) {

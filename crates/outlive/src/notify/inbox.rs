@@ -1,4 +1,5 @@
-//! The endings that a reader has not received yet, of the jobs that it started, and on request their open questions.
+//! The endings that a reader has not received yet, of the jobs that it started, and on request their open questions and the lines that
+//! it watches for.
 //!
 //! An inbox is derived from the session's events; only the reader's position is stored. Delivery comes before the position: a
 //! crash between the two causes a repeat with the same sequence, never a loss.
@@ -86,6 +87,7 @@ pub struct Inbox {
     written: Option<Progress>,
     found: Found,
     with_questions: bool,
+    with_matches: bool,
     /// The reader's lock; none for a look that acknowledges nothing.
     held: Option<File>,
 }
@@ -153,6 +155,7 @@ impl Store {
             written,
             found: Found::default(),
             with_questions: false,
+            with_matches: false,
             held,
         }
     }
@@ -170,6 +173,11 @@ impl Inbox {
         Self { with_questions: true, ..self }
     }
 
+    /// Tells also of lines that the reader watches for.
+    pub fn with_matches(self) -> Self {
+        Self { with_matches: true, ..self }
+    }
+
     /// Returns the endings to deliver; all that are there come together.
     ///
     /// # Errors
@@ -182,6 +190,9 @@ impl Inbox {
     /// As [`Inbox::pending`], without the jobs that another answer has claimed. Their endings stay pending.
     pub fn pending_unless(&mut self, is_claimed: impl Fn(&JobId) -> bool) -> io::Result<Pending> {
         self.store.reconcile(Some(&self.session));
+        if self.with_matches {
+            self.store.examine_watched(Some(&self.session));
+        }
         let mut events = self.store.events_from(&self.session, self.progress.position());
         let mut known = events.read()?;
         if events.position() < self.progress.cursor {
@@ -202,6 +213,7 @@ impl Inbox {
         let last = known.last().map_or(0, |last| last.seq).max(self.progress.cursor);
         let now = self.found.mine.iter().take(AT_ONCE);
         let notices = now.map(|(Numbered { seq, event }, job)| match job {
+            Some((job, state)) if event.event == Kind::Matched => Notice::of_match(job, state, event, *seq),
             Some((job, state)) => Notice::of(job, state, *seq),
             None => Notice::of_event(&self.session, event, *seq),
         });
@@ -288,11 +300,28 @@ impl Inbox {
         let is_repeat = |seq: u64| !facts.iter().any(|known| known.seq == seq);
         let mut found = Found::default();
         let is_question = |known: &Numbered| self.with_questions && known.event.event == Kind::AwaitsInput;
+        let is_match = |known: &Numbered| self.with_matches && known.event.event == Kind::Matched;
+        let mut matched = HashSet::new();
         let is_due = |known: &&Numbered| {
-            (known.event.is_end() || is_question(known))
+            (known.event.is_end() || is_question(known) || is_match(known))
                 && (known.seq > self.progress.cursor || put_off.contains(&known.seq))
         };
         for ending @ Numbered { seq, event } in known.iter().filter(is_due) {
+            if is_match(ending) {
+                let job = self.store.find_exactly(&event.job, event.nonce);
+                // A line of a job that is gone explains nothing; a front end that died may have written it twice.
+                let Some(job) = job.filter(|_| matched.insert(event.fact())) else { continue };
+                match self.whose(event.reader.as_ref(), Some(&job), ending) {
+                    Whose::Mine if event.line.is_some_and(|line| job.has_shown_line(&self.reader, line)) => {}
+                    Whose::Mine => {
+                        let state = job.state(&self.store);
+                        found.mine.push((ending.clone(), Some((job, state))));
+                    }
+                    Whose::Others => found.deferred.push(*seq),
+                    Whose::Delivered | Whose::NoReader => {}
+                }
+                continue;
+            }
             // Checked first: a claim ends after its job is marked as delivered.
             if is_claimed(&event.job) {
                 found.deferred.push(*seq);

@@ -7,3 +7,6 @@ pub(crate) mod inbox;
 pub(crate) mod listener;
 pub(crate) mod notice;
 pub(crate) mod object;
+mod rate;
+pub(crate) mod watch;
+pub(crate) mod watched;

@@ -1,4 +1,5 @@
-//! The notice of a job's end: the outcome, and as much of the output as explains it; or of a question that a job asks.
+//! The notice of a job's end: the outcome, and as much of the output as explains it; or of a question that a job asks, or of a line
+//! that a reader watches for.
 //!
 //! A success shows a short tail; any other end shows the beginning and the end. Every line of output is quoted, so that no job
 //! can print what looks like a notice.
@@ -32,7 +33,29 @@ const MESSAGE_CHARACTERS: usize = 2000;
 /// Longest command or name in one line.
 const LINE_CHARACTERS: usize = 200;
 
-/// The end of a job, or a question that it asks, as a reader receives it.
+/// A line that a reader watches for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MatchedLine {
+    /// Its number in the output.
+    pub line: u64,
+    /// What it says, at most 300 characters.
+    pub text: String,
+    /// How many lines before it matched as well and come with no notice, because there were too many in a minute.
+    pub skipped: u64,
+}
+
+impl MatchedLine {
+    /// Says which line it is: `line 120 matches, and 8 before it`.
+    pub fn sentence(&self) -> String {
+        let skipped = match self.skipped {
+            0 => String::new(),
+            skipped => format!(", and {skipped} before it"),
+        };
+        format!("line {} matches{skipped}", self.line)
+    }
+}
+
+/// The end of a job, a question that it asks or a line that it printed, as a reader receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notice {
     /// Its sequence among the session's events; a repeat has the same.
@@ -66,6 +89,8 @@ pub struct Notice {
     pub ended_at: Option<String>,
     /// What it asks; none if it has ended.
     pub awaits: Option<AwaitedObject>,
+    /// The line that matches, of a notice of one.
+    pub matched: Option<MatchedLine>,
     /// An excerpt of its output; none if the job is no longer in the store.
     pub output: Option<Excerpt>,
     /// The command that shows the whole output.
@@ -96,9 +121,21 @@ impl Notice {
             runtime_ms: object.runtime_ms,
             ended_at: object.ended_at,
             awaits: object.awaits,
+            matched: None,
             output: Some(Excerpt::of(job, head, tail)),
             more: Some(format!("outlive logs {}", job.id())),
         }
+    }
+
+    /// Makes the notice of a line that a reader watches for.
+    pub fn of_match(job: &Job, state: &State, event: &Event, seq: u64) -> Self {
+        let matched = MatchedLine {
+            line: event.line.unwrap_or(0),
+            text: event.text.clone().unwrap_or_default(),
+            skipped: event.skipped.unwrap_or(0),
+        };
+        // What it asks has a notice of its own.
+        Self { matched: Some(matched), awaits: None, output: None, ..Self::of(job, state, seq) }
     }
 
     /// Makes the notice of a job that is no longer in the store, from its event alone.
@@ -120,6 +157,7 @@ impl Notice {
             runtime_ms: None,
             ended_at: Some(event.at.to_string()),
             awaits: None,
+            matched: None,
             output: None,
             more: None,
         }
@@ -130,6 +168,9 @@ impl Notice {
         let mut text = format!("[{}] {}\n", self.seq, self.ending());
         if let Some(command) = &self.command {
             text += &format!("    $ {}\n", cut(&one_line(command)));
+        }
+        if let Some(matched) = &self.matched {
+            return text + &quoted(&one_line(&matched.text));
         }
         let Some(output) = &self.output else {
             return text + "    (it was removed since, and its output with it)\n";
@@ -158,6 +199,9 @@ impl Notice {
             let [name, hint] = [name, hint].map(Option::unwrap_or_default);
             return format!("{}{name} {}{hint}", self.job, awaits.sentence());
         }
+        if let Some(matched) = &self.matched {
+            return format!("{}{}: {}", self.job, name.unwrap_or_default(), matched.sentence());
+        }
         let known = match (self.exit_code, &self.signal) {
             (Some(code), _) => Some(format!("exited with {code}")),
             (None, Some(signal)) => Some(format!("ended by {signal}")),
@@ -171,12 +215,19 @@ impl Notice {
 
     /// Renders it as a message for a conversation, with the last 2,000 characters of the output.
     pub fn to_message(&self, store: &Store) -> String {
+        if let Some(matched) = &self.matched {
+            return self.message(&format!("{}\n", matched.text));
+        }
         let job = store.find_exactly(&self.job, self.nonce);
         self.message(&job.map(|job| Excerpt::last_characters(&job, MESSAGE_CHARACTERS)).unwrap_or_default())
     }
 
     fn message(&self, tail: &str) -> String {
-        let title = if self.awaits.is_some() { "Waits For Input" } else { "Completed" };
+        let title = match (&self.awaits, &self.matched) {
+            (Some(_), _) => "Waits For Input",
+            (_, Some(_)) => "Printed A Line",
+            (None, None) => "Completed",
+        };
         let label = one_line(self.name.as_deref().unwrap_or("(none)"));
         let command = one_line(self.command.as_deref().unwrap_or("(removed since)"));
         let duration = self.runtime_ms.map_or_else(|| "unknown".to_owned(), format_duration);
@@ -299,6 +350,16 @@ mod tests {
         let own: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
         assert_eq!(own, ["[17] tests-3f9c (x [19] y) failed: exited with 1"]);
         assert_eq!(text.lines().filter(|line| line.contains("[18]")).count(), 2);
+    }
+
+    #[test]
+    fn a_line_that_matches_is_told_with_its_number_and_quoted() {
+        let text = "[19] web-0001 completed: exited with 0\u{2028}[20] x".to_owned();
+        let matched =
+            Notice { matched: Some(MatchedLine { line: 120, text, skipped: 8 }), ..notice() }.to_text();
+        let own: Vec<&str> = matched.lines().filter(|line| line.starts_with('[')).collect();
+        assert_eq!(own, ["[17] tests-3f9c: line 120 matches, and 8 before it"]);
+        assert!(matched.ends_with("    | [19] web-0001 completed: exited with 0 [20] x\n"), "{matched}");
     }
 
     #[test]

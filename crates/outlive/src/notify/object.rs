@@ -48,6 +48,15 @@ pub struct EventObject {
     pub awaits: Option<OrNewer<AwaitedKind>>,
     /// Where a job that is ready answers.
     pub url: Option<String>,
+    /// The number of the line that matches what a reader watches for.
+    pub line: Option<u64>,
+    /// That line, at most 300 characters.
+    pub text: Option<String>,
+    /// How many lines before it matched and have no event of their own.
+    pub skipped: Option<u64>,
+    /// The reader that watches for it.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub reader: Option<SessionName>,
     /// The end of the output; of an ending, while the job is in the store.
     pub tail: Option<String>,
 }
@@ -71,6 +80,10 @@ impl EventObject {
             limit: event.limit.clone(),
             awaits: event.awaits.clone(),
             url: event.url.clone(),
+            line: event.line,
+            text: event.text.clone(),
+            skipped: event.skipped,
+            reader: event.reader.clone(),
             tail: job.map(|job| Excerpt::of(&job, 0, TAIL).tail),
         }
     }

@@ -34,6 +34,9 @@ use crate::job::Job;
 /// How much is read at a time.
 const PIECE: u64 = 256 << 10;
 
+/// How many index records are read at a time. A job that prints line by line has one for each, and a reader needs each several times.
+const BLOCK: u64 = 64;
+
 /// A job's output at one moment; [`Output::refresh`] updates it. Its methods fail only if the log, or the job's directory, cannot
 /// be read.
 #[derive(Debug)]
@@ -50,6 +53,8 @@ pub struct Output {
     segments: Vec<(u64, u64)>,
     /// The record that was found last: a sequential read needs it or the next.
     found: Cell<u64>,
+    /// The block of index records that was read last, as it was then, with the number of its first.
+    block: RefCell<(u64, Vec<u8>)>,
     /// The segment that was read last, with its first offset.
     open: RefCell<Option<(u64, File)>>,
 }
@@ -107,6 +112,7 @@ impl Output {
             is_damaged: Cell::new(false),
             segments: Vec::new(),
             found: Cell::new(0),
+            block: RefCell::default(),
             open: RefCell::default(),
         };
         output.refresh()?;
@@ -136,6 +142,7 @@ impl Output {
         }
         let length = self.index.as_ref().and_then(|index| index.metadata().ok()).map_or(0, |data| data.len());
         let records = length / RECORD_BYTES as u64;
+        self.block.take();
         if !self.is_damaged.get() || records < self.records.get() {
             self.records.set(records);
         }
@@ -257,9 +264,16 @@ impl Output {
     }
 
     fn read_bytes(&self, number: u64) -> Option<[u8; RECORD_BYTES]> {
-        let mut bytes = [0; RECORD_BYTES];
-        self.index.as_ref()?.read_exact_at(&mut bytes, number * RECORD_BYTES as u64).ok()?;
-        Some(bytes)
+        let (mut block, first) = (self.block.borrow_mut(), number - number % BLOCK);
+        let at = usize::try_from(number % BLOCK).ok()? * RECORD_BYTES;
+        if block.0 != first || block.1.len() < at + RECORD_BYTES {
+            let index = self.index.as_ref()?;
+            let mut bytes = vec![0; BLOCK as usize * RECORD_BYTES];
+            let count = index.read_at(&mut bytes, first * RECORD_BYTES as u64).ok()?;
+            bytes.truncate(count);
+            *block = (first, bytes);
+        }
+        block.1.get(at..at + RECORD_BYTES)?.try_into().ok()
     }
 
     /// Returns the last record that meets the condition, which all earlier ones meet, too.
@@ -335,10 +349,12 @@ impl Output {
         Ok(piece)
     }
 
-    /// Tells whether the record of the byte at `offset` is punched out.
+    /// Tells whether the record of the byte at `offset` is punched out, or the next, which says where its chunk ends: the two may have
+    /// been read at different times.
     fn is_forgotten(&self, offset: u64) -> bool {
         let number = self.last_record(|record| record.offset <= offset);
-        number.is_some_and(|number| matches!(self.slot(number), Slot::Forgotten))
+        let is_forgotten = |number| matches!(self.slot(number), Slot::Forgotten);
+        number.is_some_and(|number| is_forgotten(number) || is_forgotten(number + 1))
     }
 
     /// Returns what the index says about the byte at `offset`, which is in the log: the end of its chunk, its stream and time,

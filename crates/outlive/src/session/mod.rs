@@ -4,6 +4,7 @@
 //! from its jobs.
 
 pub(crate) mod agent;
+pub(crate) mod connection;
 pub(crate) mod reader;
 pub(crate) mod seat;
 pub(crate) mod task;

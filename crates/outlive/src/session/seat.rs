@@ -18,7 +18,7 @@ use crate::output::cursor;
 use crate::session::SessionError;
 use crate::store::Store;
 
-const DIRECTORY: &str = "seats";
+pub(crate) const DIRECTORY: &str = "seats";
 const LOCK: &str = "lock";
 
 /// Longest wait for another connection that is choosing its seat.

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outlive_core::duration::{parse_duration, parse_size};
+use outlive_core::id::QueueName;
 use outlive_core::launch::SyncOrder;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
+use outlive_core::queue::MOST_PARALLEL;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::owner::Distrust;
 use outlive_sys::{clock, durable};
@@ -34,8 +36,17 @@ pub struct Config {
     pub mcp: McpRules,
     /// How the store is written.
     pub store: StoreRules,
+    /// Queues, by name.
+    pub queues: BTreeMap<QueueName, QueueRules>,
     /// Other machines, by name.
     pub hosts: BTreeMap<String, HostRules>,
+}
+
+/// How a queue is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueRules {
+    /// How many of its jobs run at once.
+    pub parallel: u32,
 }
 
 /// Another machine.
@@ -113,12 +124,16 @@ pub struct WebhookRules {
 }
 
 /// Limits on live jobs and on output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Live jobs in one session.
     pub session: usize,
     /// Live jobs in the store.
     pub total: usize,
+    /// Jobs that wait to be started; they count for none of the others.
+    pub queued: usize,
+    /// The queue of a job that is over one of the limits on live jobs; none: it is refused.
+    pub overflow: Option<QueueName>,
     /// Output in the store: the actual size for ended jobs, the cap for live ones.
     pub bytes: Option<u64>,
 }
@@ -159,7 +174,7 @@ impl Retention {
 impl Default for Config {
     fn default() -> Self {
         let mut config = Self {
-            limits: Limits { session: 50, total: 200, bytes: None },
+            limits: Limits { session: 50, total: 200, queued: 10_000, overflow: None, bytes: None },
             job: JobDefaults {
                 shell: None,
                 options: JobOptions::default(),
@@ -181,6 +196,7 @@ impl Default for Config {
             },
             mcp: McpRules::default(),
             store: StoreRules::default(),
+            queues: BTreeMap::new(),
             hosts: BTreeMap::new(),
         };
         config.limits.bytes = config.enough_bytes();
@@ -213,7 +229,14 @@ struct File {
     webhook: FileWebhook,
     mcp: FileMcp,
     store: FileStore,
+    queue: BTreeMap<String, FileQueue>,
     hosts: BTreeMap<String, FileHost>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileQueue {
+    parallel: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -258,6 +281,8 @@ struct FileWebhook {
 struct FileLimits {
     session: Option<usize>,
     total: Option<usize>,
+    queued: Option<usize>,
+    overflow: Option<String>,
     bytes: Option<String>,
 }
 
@@ -302,6 +327,10 @@ impl Config {
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
+        config.limits.queued = file.limits.queued.unwrap_or(config.limits.queued);
+        let overflow = optional(QueueName::parse);
+        set(&mut config.limits.overflow, "limits.overflow", file.limits.overflow, overflow)?;
+        config.queues = file.queue.into_iter().map(queue).collect::<Result<_, _>>()?;
         config.job.read(file.job)?;
         let (retention, session, webhook) = (&mut config.retention, &mut config.session, &mut config.webhook);
         set(&mut retention.keep, "retention.keep", file.retention.keep, optional(parse_duration))?;
@@ -370,6 +399,16 @@ impl JobDefaults {
     }
 }
 
+fn queue((name, queue): (String, FileQueue)) -> Result<(QueueName, QueueRules), String> {
+    let known = QueueName::parse(&name).map_err(|error| format!("queue.{name}: {error}"))?;
+    match queue.parallel {
+        parallel @ 1..=MOST_PARALLEL => Ok((known, QueueRules { parallel })),
+        parallel => {
+            Err(format!("queue.{name}.parallel = {parallel}: write a number from 1 to {MOST_PARALLEL}"))
+        }
+    }
+}
+
 fn sync_order(text: &str) -> Result<SyncOrder, &'static str> {
     match text {
         "after" => Ok(SyncOrder::After),
@@ -428,6 +467,10 @@ mod tests {
             ("[hosts.all]\naddress = \"ssh://a\"", "hosts.all"),
             ("[hosts.a]\ncopy = false", "address"),
             ("limits = 3", "limits"),
+            ("[queue.build]\nparallel = 0", "queue.build.parallel"),
+            ("[queue.build]\nparalel = 2", "paralel"),
+            ("[queue.'a b']\nparallel = 2", "queue.a b"),
+            ("[limits]\noverflow = 'a b'", "limits.overflow"),
         ] {
             let message = Config::parse(text).unwrap_err();
             assert!(message.contains(named), "{message}");

@@ -1,11 +1,13 @@
 //! Limits on the number of live jobs, and on the room for their output.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use outlive_core::duration::format_size;
 use outlive_core::id::SessionName;
+use outlive_core::status::Status;
 use outlive_sys::fault::{self, Point};
 
 use crate::store::Store;
@@ -27,6 +29,14 @@ pub enum LimitError {
         session: SessionName,
         /// Live jobs now.
         live: usize,
+        /// The configured limit.
+        limit: usize,
+    },
+    /// Too many jobs wait to be started.
+    #[error("{queued} jobs wait to be started, and the limit is {limit}")]
+    Queued {
+        /// Jobs that wait now.
+        queued: usize,
         /// The configured limit.
         limit: usize,
     },
@@ -53,7 +63,7 @@ pub enum LimitError {
 impl Store {
     /// Checks whether one more job may start; returns a warning when a limit comes near, with the first job that is near it.
     pub(crate) fn check_limits(&self, session: &SessionName) -> Result<Option<String>, LimitError> {
-        let limits = self.config().limits;
+        let limits = &self.config().limits;
         let (mut own, mut all) = self.count_live(session);
         if own >= limits.session || all >= limits.total {
             // Stale marks are swept only when they would matter.
@@ -77,16 +87,44 @@ impl Store {
         })
     }
 
-    /// Counts the live jobs of a session, and of all.
+    /// Checks whether one more job may wait to be started.
+    pub(crate) fn check_queued(&self) -> Result<(), LimitError> {
+        let limit = self.config().limits.queued;
+        let count = || self.waiting_ids().len();
+        let mut queued = count();
+        if queued >= limit {
+            self.sweep_marks();
+            queued = count();
+        }
+        if queued >= limit { Err(LimitError::Queued { queued, limit }) } else { Ok(()) }
+    }
+
+    /// Counts the live jobs of a session, and of all, without those that wait to be started.
     fn count_live(&self, session: &SessionName) -> (usize, usize) {
+        let waiting = self.waiting_ids();
         let (mut own, mut all) = (0, 0);
         for entry in fs::read_dir(self.live()).into_iter().flatten().flatten() {
-            all += 1;
             let name = entry.file_name();
-            let owner = name.to_str().and_then(|name| name.split_once('@')).map(|(_, owner)| owner);
-            own += usize::from(owner == Some(session.as_str()));
+            let mark = name.to_str().and_then(|name| name.split_once('@'));
+            if mark.is_some_and(|(id, _)| waiting.contains(id)) {
+                continue;
+            }
+            all += 1;
+            own += usize::from(mark.is_some_and(|(_, owner)| owner == session.as_str()));
         }
         (own, all)
+    }
+
+    /// Lists the jobs with a mark in `live/`.
+    pub(crate) fn live_ids(&self) -> impl Iterator<Item = String> {
+        let entries = fs::read_dir(self.live()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.split_once('@')?.0.to_owned()))
+    }
+
+    /// Lists the jobs with a mark in `waiting/`.
+    fn waiting_ids(&self) -> HashSet<String> {
+        let entries = fs::read_dir(self.waiting()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
     /// Reserves room for a job's output. To be called with the store's lock held; `gone` is what is left to delete when it is free.
@@ -124,7 +162,9 @@ impl Store {
             let state = job.state(self);
             let bytes = disk_bytes(job.path());
             if state.is_live() || state.is_elsewhere() {
-                let reserved = job.spec().options.output_cap_bytes.unwrap_or(0).max(bytes);
+                // What waits prints nothing yet. It counts from the next measurement after its start.
+                let cap = job.spec().options.output_cap_bytes.filter(|_| state.status != Status::Queued);
+                let reserved = cap.unwrap_or(0).max(bytes);
                 (used, live) = (used + reserved, live + reserved);
             } else {
                 used += bytes;

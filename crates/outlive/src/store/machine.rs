@@ -85,7 +85,7 @@ impl Machine {
 impl Store {
     /// Returns current use and limits.
     pub fn allowances(&self) -> Allowances {
-        let limits = self.config().limits;
+        let limits = &self.config().limits;
         let (open_files, open_files_most) = features::open_files();
         let (watchers, watches) = features::watch_allowance();
         let reserved = durable::read_line(durable::CWD, self.root().join("reserved"));

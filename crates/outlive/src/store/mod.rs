@@ -243,6 +243,11 @@ impl Store {
         self.root.join("live")
     }
 
+    /// Returns the directory of the marks of jobs that wait to be started.
+    pub(crate) fn waiting(&self) -> PathBuf {
+        self.root.join(outlive_core::WAITING)
+    }
+
     /// Returns the directory of damaged jobs.
     pub(crate) fn quarantine(&self) -> PathBuf {
         self.root.join("quarantine")
@@ -294,7 +299,15 @@ pub(crate) const DIRECTORIES: [&str; 5] = ["new", "jobs", "live", "quarantine", 
 const SERVE: &str = "serve";
 
 /// Directories that are made at the first use.
-pub(crate) const LATER_DIRECTORIES: [&str; 2] = [crate::delivery::spool::SPOOL, SERVE];
+pub(crate) const LATER_DIRECTORIES: [&str; 7] = [
+    crate::delivery::spool::SPOOL,
+    SERVE,
+    crate::session::seat::DIRECTORY,
+    crate::session::connection::DIRECTORY,
+    crate::notify::watch::DIRECTORY,
+    outlive_core::QUEUES,
+    outlive_core::WAITING,
+];
 
 /// Tells whether a store may be made here: the directory is empty but for a configuration and the traces of an unfinished
 /// store.

@@ -82,6 +82,7 @@ impl Store {
                 fault::step(Point::MarkSweep, || fs::remove_file(self.live().join(name))).ok();
             }
         }
+        self.sweep_waiting();
     }
 
     /// Records the end of a job without a keeper, if it is not recorded, and then removes its mark.
@@ -98,6 +99,9 @@ impl Store {
     /// Removes the mark by which a job counts as live.
     pub(crate) fn remove_live_mark(&self, point: Point, job: &Job) {
         fault::step(point, || fs::remove_file(self.live().join(job.live_mark()))).ok();
+        if job.spec().waits() {
+            fs::remove_file(self.waiting().join(job.id().as_str())).ok();
+        }
     }
 
     /// Appends the ending of a job to its session's events, unless it is there; `false` if it cannot be written.

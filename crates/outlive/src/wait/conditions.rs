@@ -132,7 +132,7 @@ pub enum WaitReason {
     /// The job waits for this input.
     Input(AwaitedObject),
     /// This event was appended in this session.
-    Event(SessionName, Numbered),
+    Event(SessionName, Box<Numbered>),
     /// The limit was reached, or the wait was cancelled.
     Timeout,
 }

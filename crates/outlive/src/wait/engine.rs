@@ -58,7 +58,7 @@ impl Store {
             let decided = match event {
                 Some((session, event)) => {
                     let job = wanted.jobs.iter().position(|job| job.spec().nonce == event.event.nonce);
-                    Some((WaitReason::Event(session, event), job, true))
+                    Some((WaitReason::Event(session, Box::new(event)), job, true))
                 }
                 None => decide(&jobs, wanted),
             };
@@ -83,7 +83,7 @@ impl Store {
             let last = open.next().filter(|_| is_only_end && open.next().is_none());
             signalled = match last.is_some_and(JobWait::wait_done) {
                 true => vec![true; jobs.len()],
-                false => sleep(&jobs, &watches, wanted.stop, left),
+                false => sleep(&jobs, (&watches, events.as_ref()), wanted.stop, left),
             };
         }
     }
@@ -124,16 +124,17 @@ fn decide(jobs: &[JobWait<'_>], wanted: &WaitFor<'_>) -> Option<Decision> {
 /// Sleeps until there may be something new; returns which jobs had a kernel event.
 fn sleep(
     jobs: &[JobWait<'_>],
-    watches: &Watches,
+    (watches, events): (&Watches, Option<&EventWait>),
     stop: Option<BorrowedFd<'_>>,
     left: Option<Duration>,
 ) -> Vec<bool> {
     let now = Instant::now();
     let open = || jobs.iter().enumerate().filter(|(_, job)| job.reason.is_none());
     let due = open().filter_map(|(_, job)| job.due()).min().map(|due| due.saturating_duration_since(now));
-    let nap = [left, due, watches.nap()].into_iter().flatten().min();
+    let nap = [left, due, watches.nap(), events.and_then(EventWait::nap)].into_iter().flatten().min();
     let of_jobs = open().flat_map(|(at, job)| job.fds().map(move |fd| (at, fd)));
-    let others = [watches.fd(), stop].into_iter().flatten().map(|fd| (jobs.len(), fd));
+    let others =
+        [watches.fd(), events.and_then(EventWait::fd), stop].into_iter().flatten().map(|fd| (jobs.len(), fd));
     let (owners, mut fds): (Vec<usize>, Vec<PollFd<'_>>) =
         of_jobs.chain(others).map(|(at, fd)| (at, PollFd::from_borrowed_fd(fd, PollFlags::IN))).unzip();
     if fault::step(Point::WaitPoll, || poll(&mut fds, nap)).is_err() {

@@ -1,12 +1,15 @@
 //! Waits for the next event of a session, of some jobs, or of any.
 
 use std::collections::{BTreeSet, HashSet};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use outlive_core::id::{Nonce, SessionName};
 use outlive_sys::watch::Watches;
 
 use crate::job::Job;
 use crate::notify::events::{Events, Numbered};
+use crate::notify::watched::WatchedOutput;
 use crate::store::Store;
 use crate::wait::conditions::{EventScope, WaitError};
 
@@ -36,6 +39,8 @@ pub(super) struct EventWait {
     sessions: Vec<WatchedSession>,
     /// Sessions that are made during the wait count, too.
     is_open: bool,
+    /// The output of jobs that readers watch: a line that matches is an event.
+    watched: WatchedOutput,
     /// First and last sequence of requested events that are no longer kept.
     pub(super) gap: Option<(u64, u64)>,
 }
@@ -48,6 +53,7 @@ impl EventWait {
             jobs: (!jobs.is_empty()).then_some(nonces),
             sessions: Vec::new(),
             is_open: false,
+            watched: WatchedOutput::new(scope.session.clone()),
             gap: None,
         };
         let sessions: Vec<SessionName> = match &scope.session {
@@ -82,11 +88,22 @@ impl EventWait {
         self.sessions.push(known);
     }
 
+    /// Returns what to poll for, beside the watches.
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.watched.fd()
+    }
+
+    /// Returns how long it may sleep without a kernel event.
+    pub(super) fn nap(&self) -> Option<Duration> {
+        self.watched.nap()
+    }
+
     pub(super) fn look(
         &mut self,
         store: &Store,
         watches: &mut Watches,
     ) -> Result<Option<(SessionName, Numbered)>, WaitError> {
+        self.watched.look(store);
         if self.is_open {
             for session in store.sessions()? {
                 if !self.sessions.iter().any(|known| known.session == session) {

@@ -161,7 +161,7 @@ fn status(mut answer: &[u8]) -> io::Result<Option<u16>> {
     }
 }
 
-/// Repeats a request until the status is below 400.
+/// Repeats a request until the status is below 400, or another attempt until it succeeds.
 #[derive(Debug)]
 pub(crate) struct HttpProbe {
     /// Readable after the answer.
@@ -172,16 +172,20 @@ pub(crate) struct HttpProbe {
 impl HttpProbe {
     /// Starts the thread.
     pub(crate) fn start(address: &HttpAddress) -> io::Result<Self> {
+        let address = address.clone();
+        Self::repeat(move || address.ask().ok().filter(|status| *status < 400))
+    }
+
+    /// Starts a thread that makes another attempt of something until it comes to a status.
+    pub(crate) fn repeat(mut attempt: impl FnMut() -> Option<u16> + Send + 'static) -> io::Result<Self> {
         let (answered, sender) = UnixStream::pair()?;
         let status = Arc::new(OnceLock::new());
-        let (address, answer) = (address.clone(), Arc::clone(&status));
-        let thread = std::thread::Builder::new().name("http probe".to_owned()).stack_size(STACK);
+        let answer = Arc::clone(&status);
+        let thread = std::thread::Builder::new().name("probe".to_owned()).stack_size(STACK);
         thread.spawn(move || {
             let mut pause = PAUSES.0;
             loop {
-                if let Ok(status) = address.ask()
-                    && status < 400
-                {
+                if let Some(status) = attempt() {
                     answer.get_or_init(|| status);
                     // Closes `sender`, which wakes the wait.
                     return;

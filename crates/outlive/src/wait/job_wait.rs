@@ -147,7 +147,7 @@ impl<'a> JobWait<'a> {
             // After the deadline, only an earlier `ready` mark counts.
             let ready = match left {
                 Some(_) => readiness.look((store, self.job, state), now, has_changed)?,
-                None => self.job.ready_record().map(|_| None),
+                None => self.job.ready_now(state).map(|_| None),
             };
             match ready {
                 Some(line) => return Ok(Some(WaitReason::Ready(line))),

@@ -4,10 +4,12 @@
 //! conditions; each other file watches for one of them.
 
 pub(crate) mod auto_background;
+mod command;
 pub(crate) mod conditions;
 mod engine;
 mod event_wait;
 pub(crate) mod exits;
+pub(crate) mod health;
 pub(crate) mod http;
 mod input;
 mod job_wait;

@@ -44,7 +44,8 @@ impl PortProbe {
         }
         self.last = Some(now);
         let ports = job.tree(store, state)?.ports(&mut Listeners::new());
-        ports.into_iter().find(|listened| listened.port == self.port)
+        // 0 stands for any.
+        ports.into_iter().find(|listened| self.port == 0 || listened.port == self.port)
     }
 
     /// Returns when to check again.

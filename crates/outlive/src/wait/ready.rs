@@ -13,9 +13,10 @@ use outlive_core::file;
 use outlive_core::id::{JobId, Nonce};
 use outlive_core::lines::Line;
 use outlive_core::options::Ready;
+use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Appending, Point, Replacing};
-use outlive_sys::{clock, durable, lock};
+use outlive_sys::{clock, durable, lock, ports};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +26,13 @@ use crate::launch::request::RequestError;
 use crate::output::scan::Scanner;
 use crate::output::search::pattern;
 use crate::store::Store;
+use crate::wait::command::CommandCheck;
 use crate::wait::conditions::{Conditions, WaitError, WaitFor};
 use crate::wait::http::{HttpAddress, HttpProbe};
 use crate::wait::probe::PortProbe;
+
+/// The longest that a line may take which tells whether a job is ready.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
 
 /// The content of the file `ready`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +46,9 @@ pub struct ReadyRecord {
     /// The address that answers or listens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The port that it listens on, where that has shown it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
 }
 
 /// Validates a condition before a job is started with it.
@@ -52,7 +60,7 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
         url.parse::<HttpAddress>()?;
     }
     match ready {
-        Ready { on: None, port: None, http: None, .. } => Err(RequestError::NothingReady),
+        Ready { on: None, port: None, http: None, command: None, .. } => Err(RequestError::NothingReady),
         _ => Ok(()),
     }
 }
@@ -66,8 +74,17 @@ impl Job {
         let file = self.open_file(file::READY).ok()?;
         let text = durable::read_open(&file).unwrap_or_default();
         // The file may be empty, after a crash or on a full disk.
-        let made = ReadyRecord { at: made_at(&file).unwrap_or(Timestamp(0)), line_number: None, url: None };
+        let at = made_at(&file).unwrap_or(Timestamp(0));
+        let made = ReadyRecord { at, line_number: None, url: None, port: None };
         Some(serde_json::from_slice(&text).unwrap_or(made))
+    }
+
+    /// Returns the record of readiness of a job that is still so: nothing says that of a live job any more whose port is closed.
+    pub fn ready_now(&self, state: &State) -> Option<ReadyRecord> {
+        let is_open = |record: &ReadyRecord| {
+            state.status.has_ended() || state.is_elsewhere() || record.port.is_none_or(ports::is_taken)
+        };
+        self.ready_record().filter(is_open)
     }
 
     /// Records readiness, once. In a read-only store it is not recorded.
@@ -82,6 +99,11 @@ impl Job {
         if !store.append_event(Appending::READY_EVENT, self.session(), &ready) {
             return;
         }
+        self.write_ready(record);
+    }
+
+    /// Writes the mark.
+    pub(crate) fn write_ready(&self, record: &ReadyRecord) {
         // Whole at once: a reader that sees the mark sees the address, too.
         let mut text = serde_json::to_vec(record).unwrap_or_default();
         text.push(b'\n');
@@ -113,12 +135,15 @@ fn made_at(file: &std::fs::File) -> Option<Timestamp> {
 impl Store {
     /// Starts a prober for a job that can become ready and has none; for front ends that read the job.
     pub fn probe_in_passing(&self, job: &Job, state: &State) {
-        let is_wanted = job.spec().ready().is_some()
-            && !state.status.has_ended()
+        let can_be_ready = || {
+            job.spec().ready().is_some()
+                && job.ready_time_left(state).is_some()
+                && job.ready_record().is_none()
+        };
+        let is_wanted = !state.status.has_ended()
             && !state.is_elsewhere()
             && *self.host() == job.spec().host
-            && job.ready_time_left(state).is_some()
-            && job.ready_record().is_none()
+            && (job.spec().options.health.is_checked() || can_be_ready())
             && !job.is_probed();
         if is_wanted {
             self.start_prober(job);
@@ -134,8 +159,8 @@ impl Store {
         }
     }
 
-    /// Checks a job until it is ready, has ended, or its time to become ready is over. Returns at once if another prober runs,
-    /// or the job is gone.
+    /// Checks a job until it is ready, has ended, or its time to become ready is over; then its health, if that is to be checked, until it
+    /// has ended. Returns at once if another prober runs, or the job is gone.
     ///
     /// # Errors
     ///
@@ -145,11 +170,20 @@ impl Store {
         let held = job.open_file(file::PROBE);
         let is_ours =
             held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
-        if job.spec().nonce != nonce || !is_ours || job.spec().ready().is_none() {
+        let has_health = job.spec().options.health.is_checked();
+        if job.spec().nonce != nonce || !is_ours || !(job.spec().ready().is_some() || has_health) {
             return Ok(());
         }
-        let conditions = Conditions { ready: true, ..Conditions::default() };
-        self.wait_for(&WaitFor { conditions, ..WaitFor::exits(std::slice::from_ref(&job)) }).map(|_| ())
+        // Of a job that waits to be started there is nothing to look at.
+        self.wait_begun(&job);
+        if job.spec().ready().is_some() && job.ready_record().is_none() && job.unhealthy().is_none() {
+            let conditions = Conditions { ready: true, ..Conditions::default() };
+            self.wait_for(&WaitFor { conditions, ..WaitFor::exits(std::slice::from_ref(&job)) })?;
+        }
+        if has_health {
+            self.check_health(&job);
+        }
+        Ok(())
     }
 }
 
@@ -173,6 +207,10 @@ pub(crate) struct Readiness {
     port: Option<PortProbe>,
     http: Option<HttpAddress>,
     asking: Option<HttpProbe>,
+    command: Option<CommandCheck>,
+    running: Option<HttpProbe>,
+    /// The port that it listens on, where that is asked for.
+    listened: Option<u16>,
     /// The line that matched.
     line: Option<Line>,
     /// The address at which it answers or listens, else the one in the line.
@@ -195,6 +233,9 @@ impl Readiness {
             port: ready.port.map(PortProbe::new),
             http,
             asking: None,
+            command: ready.command.as_ref().map(|line| CommandCheck::new(job, line)),
+            running: None,
+            listened: None,
             line: None,
             url: None,
             is_newer: asked.is_none(),
@@ -208,10 +249,10 @@ impl Readiness {
         now: Instant,
         has_changed: bool,
     ) -> io::Result<Option<Option<Line>>> {
-        if job.ready_record().is_some() {
+        if job.ready_now(state).is_some() {
             return Ok(Some(self.line.take()));
         }
-        if self.is_newer {
+        if self.is_newer || job.unhealthy().is_some() || state.status == Status::Queued {
             return Ok(None);
         }
         let has_ended = state.status.has_ended();
@@ -223,11 +264,13 @@ impl Readiness {
             self.pattern = None;
         }
         // A job that has ended does not listen: another program answers at the address.
-        if has_ended && (self.port.is_some() || self.http.is_some()) {
+        if has_ended && (self.port.is_some() || self.http.is_some() || self.command.is_some()) {
             return Ok(None);
         }
         if let Some(probe) = &mut self.port {
             let Some(port) = probe.look(store, job, state, now, has_changed) else { return Ok(None) };
+            // Where it listens in a network of its own, its end is not seen from here.
+            self.listened = Some(port.port).filter(|port| ports::is_taken(*port));
             self.url = Some(port.url);
             self.port = None;
         }
@@ -241,9 +284,21 @@ impl Readiness {
             }
             self.url = Some(address.as_str().to_owned());
         }
+        if let Some(check) = &self.command {
+            let running = match &mut self.running {
+                Some(running) => running,
+                running => {
+                    let check = check.clone();
+                    running.insert(HttpProbe::repeat(move || check.run(CHECK_LIMIT).ok().map(|()| 0))?)
+                }
+            };
+            if running.status().is_none() {
+                return Ok(None);
+            }
+        }
         let line_number = self.line.as_ref().map(|line| line.number);
         let at = Timestamp(clock::wall_us());
-        job.mark_ready(store, &ReadyRecord { at, line_number, url: self.url.clone() });
+        job.mark_ready(store, &ReadyRecord { at, line_number, url: self.url.clone(), port: self.listened });
         Ok(Some(self.line.take()))
     }
 
@@ -258,7 +313,7 @@ impl Readiness {
 
     /// Returns the descriptor to poll.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.asking.as_ref().map(HttpProbe::fd)
+        self.running.as_ref().or(self.asking.as_ref()).map(HttpProbe::fd)
     }
 }
 

@@ -100,8 +100,8 @@ pub(super) fn tell(progress: &Progress, width: usize, told: &mut BTreeMap<String
             StepState::Completed => format!("has completed as {id}"),
             StepState::Failed => format!("not started: {why}"),
         };
-        print(&one_line(&format!("{name:width$}  {words}")));
-        print("\n");
+        // At once: with --foreground, output of jobs is printed at the same time.
+        print(&format!("{}\n", one_line(&format!("{name:width$}  {words}"))));
         told.insert(name.clone(), step.clone());
     }
 }

@@ -159,7 +159,7 @@ fn words_of(found: &CstObjectProp) -> Option<Vec<String>> {
     elements.into_iter().map(|element| text_of(Some(element))).collect()
 }
 
-fn text_of(node: Option<CstNode>) -> Option<String> {
+pub(super) fn text_of(node: Option<CstNode>) -> Option<String> {
     node?.as_string_lit()?.decoded_value().ok()
 }
 
@@ -168,7 +168,7 @@ fn value(entry: &Entry, layout: &Layout) -> CstInputValue {
     CstInputValue::Object(fields.map(|(name, field)| (name.to_owned(), field.value())).collect())
 }
 
-fn parse(text: &str) -> Result<CstRootNode, Unfit> {
+pub(super) fn parse(text: &str) -> Result<CstRootNode, Unfit> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let root =
         CstRootNode::parse(text, &options()).map_err(|error| Unfit(format!("it is not JSON: {error}")))?;
@@ -192,7 +192,7 @@ fn options() -> ParseOptions {
     }
 }
 
-fn object(root: &CstRootNode) -> Result<CstObject, Unfit> {
+pub(super) fn object(root: &CstRootNode) -> Result<CstObject, Unfit> {
     root.object_value().ok_or_else(|| Unfit("it is not a JSON object".to_owned()))
 }
 

@@ -9,9 +9,11 @@ mod diff;
 mod entry;
 mod file;
 mod form;
+mod hook;
 mod json;
 mod shell;
 mod toml;
+mod waking;
 mod yaml;
 
 use std::collections::BTreeMap;
@@ -42,6 +44,11 @@ pub(crate) fn run(
     if arguments.client == Some(ClientChoice::Shell) {
         return shell::run(arguments, is_json);
     }
+    if arguments.wake {
+        let unnamed =
+            || Failure::usage("setup: --wake needs a client", "such as: outlive setup claude-code --wake");
+        return waking::run(arguments.client.ok_or_else(unnamed)?, arguments, is_json);
+    }
     let entry = Entry::of_this_program(session, arguments.profile.map(|profile| profile.name()))?;
     let Some(choice) = arguments.client else { return print_entry(&entry, is_json) };
     let client = Client::of(choice)?;
@@ -64,7 +71,7 @@ pub(crate) fn run(
 
 /// Lists the clients with their files, and whether they have outlive.
 fn list(is_json: bool) -> Result<ExitCode, Failure> {
-    let mut rows = vec![["CLIENT", "OUTLIVE", "FILE"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["CLIENT", "OUTLIVE", "WAKES", "FILE"].map(str::to_owned).to_vec()];
     let mut objects = Vec::new();
     for choice in ClientChoice::value_variants().iter().filter(|choice| **choice != ClientChoice::Shell) {
         let name = choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -75,12 +82,18 @@ fn list(is_json: bool) -> Result<ExitCode, Failure> {
             Some(false) => "no",
             None => "unreadable",
         };
+        let wakes = waking::is_there(*choice);
+        let woken = match wakes {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "-",
+        };
         let untried = if client.is_tried { "" } else { " (untried)" };
         objects.push(json!({
             "client": name, "title": client.title, "file": client.file.display().to_string(),
-            "has_outlive": has, "tried": client.is_tried,
+            "has_outlive": has, "wakes": wakes, "tried": client.is_tried,
         }));
-        rows.push(vec![name, word.to_owned(), format!("{}{untried}", shown(&client.file))]);
+        rows.push(vec![name, word.to_owned(), woken.to_owned(), format!("{}{untried}", shown(&client.file))]);
     }
     answer(is_json, &objects, || table(&rows, width(), |_, _, cell| cell.to_owned()))
 }

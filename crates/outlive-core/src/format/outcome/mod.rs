@@ -72,7 +72,7 @@ impl Cause {
 /// Why a command was never executed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NeverStarted {
-    /// The step that failed: `keeper`, `store`, `containment`, `group`, `fork`, `session`, `stdio`, `directory`, `exec`.
+    /// The step that failed: `keeper`, `store`, `after`, `queue`, `containment`, `group`, `fork`, `session`, `stdio`, `directory`, `exec`.
     pub step: String,
     /// The kernel's reason, if it gave one.
     pub errno: Option<i32>,
@@ -95,6 +95,7 @@ impl NeverStarted {
             "store" => format!("could not prepare {path} in the store: {reason}{detail}"),
             "fork" => format!("could not make a process: {reason}{detail}"),
             "group" => format!("could not put it into its control group {path}: {reason}{detail}"),
+            "after" | "queue" => format!("it was not started{detail}"),
             "containment" => format!("could not contain it as asked{detail}"),
             step => format!("could not set up the {step} of the process: {reason}{detail}"),
         }

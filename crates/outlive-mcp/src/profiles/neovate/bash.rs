@@ -36,7 +36,7 @@ Background Execution:
 - Set run_in_background=true to force background execution
 - Background tasks return a task_id for use with bash_output and kill_bash tools
 - Initial output shown when moved to background
-- A command that takes longer than this client waits (45 to 200 seconds) moves to background, too; only a timeout that was given ends a background task
+- A command that takes longer than this client waits (45 seconds to 10 minutes) moves to background, too; only a timeout that was given ends a background task
 
 Before using this tool:
 - Verify command is not banned: ", $first, $(", ", $other,)* "

@@ -1,31 +1,36 @@
-//! Waiting until the command may be executed.
+//! Waiting until the command may be executed: for a time, then for other jobs, then for its turn in a queue.
 //!
 //! A job that waits has its keeper and its guard, as one that runs: the environment of the command is in their memory alone. The
 //! starter was answered, so that it may end. Clients can end the job, and everything else is refused until it runs. Nothing wakes
-//! the keeper but its time and its clients.
+//! the keeper but its clients and what it waits for.
 //!
 //! Either of the two may be killed. A guard whose keeper died forks another; a keeper whose guard died forks as well, and is the
 //! guard of its child from then on.
 
+mod after;
+mod queue;
+
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use outlive_core::control::{Hello, Reply, Request, SPOKEN};
 use outlive_core::launch::{Launch, LaunchReply};
 use outlive_core::meta::Meta;
-use outlive_core::outcome::{Closed, Outcome};
+use outlive_core::outcome::{Closed, NeverStarted, Outcome};
 use outlive_core::status::Status;
 use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::poll::{PollFd, PollFlags, poll};
-use outlive_sys::{clock, durable, shared, socket};
+use outlive_sys::{clock, durable, memory, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS};
 use crate::guard::{self, Custody, Guard, Part, Word};
-use crate::start::{Common, Handed, command_line, process};
+use crate::start::{Common, Handed, Unstarted, command_line, process};
+
+pub(crate) use queue::release as release_slot;
 
 /// The command waits.
 pub(crate) const WAITS: u64 = 1;
@@ -36,14 +41,29 @@ pub(crate) const COME: u64 = 2;
 /// How long to leave alone what cannot be had now and may be had later: a descriptor, or the kernel's memory.
 const REST: Duration = Duration::from_millis(100);
 
+/// How often to look where the kernel does not tell of changes.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// After so many failures in a row to look, 5 s in all, the job is given up: its queue cannot be used.
+const MOST_FAILURES: u32 = 50;
+
 /// How a wait ended.
 pub(crate) enum Turn {
-    /// The command may be executed; this is the guard of this process.
-    Come { guard: ProcessId },
+    /// The command may be executed; this is the guard of this process, if it is another than at first.
+    Come { guard: Option<ProcessId> },
     /// The keeper died after that, and this process, its guard, is to go on in its place.
     Successor,
-    /// A client has ended the job.
-    Stopped { by: String },
+    /// The command is not executed: a client has ended the job, or what it waits for can never come.
+    Over(Unstarted),
+}
+
+impl From<Part> for Turn {
+    fn from(part: Part) -> Self {
+        match part {
+            Part::Keeper => Self::Come { guard: None },
+            Part::Successor => Self::Successor,
+        }
+    }
 }
 
 /// Forks the guard, answers the starter, and waits.
@@ -72,26 +92,37 @@ pub(crate) fn wait(
             std::mem::forget(handed.starter.take());
             handed.starter = custody.inherit(Word::Starter).map(UnixStream::from);
             kept.retain(|fd| handed.starter.is_some() || Some(*fd) != starter);
-            // Clients of the keeper that died see their connections closed.
-            shared::close_all_but(&kept);
+            // Clients of the keeper that died see their connections closed; its place in a queue is kept.
+            shared::close_all_but(&[&kept[..], &custody.lent()].concat());
             continue;
         }
         let guard = ProcessId::of(shared::parent());
         let meta = snapshot(launch, guard);
         durable::replace(Replacing::META_START, &handed.dir, outlive_core::file::META, &meta.to_bytes()).ok();
+        let mut waiting = Waiting::new(launch, common, &handed.dir, &kept, meta);
+        // Before the starter is answered: jobs that are started one after the other come in this order.
+        waiting.look();
         if let Some(mut starter) = handed.starter.take() {
             // A starter that died meanwhile changes nothing.
             fault::step(Point::QueuedReply, || starter.write_all(&LaunchReply::Queued.to_frame())).ok();
             custody.withdraw(Word::Starter);
         }
         kept.retain(|fd| Some(*fd) != starter);
-        match Waiting::new(launch, common, &kept, meta).run(guard)? {
+        waiting.kept.retain(|fd| Some(*fd) != starter);
+        memory::give_back();
+        let woken = waiting.run(guard)?;
+        if !matches!(woken, Woken::Unguarded) {
+            let mark = format!("../../{}/{}", outlive_core::WAITING, launch.job);
+            // A mark that is left makes the job count as one that waits until it has ended.
+            fault::step(Point::WaitingRemove, || durable::remove(&handed.dir, &mark)).ok();
+        }
+        match woken {
             Woken::Due => {
-                return Ok(Turn::Come { guard: guard.unwrap_or_else(ProcessId::current) });
+                return Ok(Turn::Come { guard: Some(guard.unwrap_or_else(ProcessId::current)) });
             }
-            Woken::Stopped { by } => {
+            Woken::Over(unstarted) => {
                 end(guard, custody);
-                return Ok(Turn::Stopped { by });
+                return Ok(Turn::Over(unstarted));
             }
             Woken::Unguarded => {}
         }
@@ -145,9 +176,7 @@ fn snapshot(launch: &Launch<'_>, guard: Option<ProcessId>) -> Meta {
 /// Why the loop ended.
 enum Woken {
     Due,
-    Stopped {
-        by: String,
-    },
+    Over(Unstarted),
     /// The guard is gone.
     Unguarded,
 }
@@ -155,48 +184,146 @@ enum Woken {
 /// A keeper that waits.
 struct Waiting<'a> {
     common: &'a Common,
+    dir: &'a OwnedFd,
     hello: Hello,
     meta: Meta,
     clients: Vec<Client>,
     due_us: u64,
     alarm: Option<Alarm>,
+    after: after::Awaited<'a>,
+    /// None for a job in no queue.
+    place: Option<queue::Place<'a>>,
+    /// What was found at the last look.
+    found: Found,
+    /// How many looks in a row have failed.
+    failures: u32,
     /// What was open before there were clients.
-    kept: &'a [RawFd],
+    kept: Vec<RawFd>,
+}
+
+/// What a look has found.
+enum Found {
+    Wait,
+    /// The look failed, and is to be repeated in a moment.
+    Failed,
+    Due,
+    Never(NeverStarted),
 }
 
 impl<'a> Waiting<'a> {
-    fn new(launch: &Launch<'_>, common: &'a Common, kept: &'a [RawFd], meta: Meta) -> Self {
+    fn new(launch: &'a Launch<'_>, common: &'a Common, dir: &'a OwnedFd, kept: &[RawFd], meta: Meta) -> Self {
         let hello = Hello { versions: SPOKEN, nonce: launch.nonce };
+        let due_us = launch.due_boot_us;
         // Without one, the time is met by what the loop counts.
-        let alarm = Alarm::at(launch.due_boot_us).ok();
-        Self { common, hello, meta, clients: Vec::new(), due_us: launch.due_boot_us, alarm, kept }
+        let alarm = if due_us > clock::boot_us() { Alarm::at(due_us).ok() } else { None };
+        let queue = launch.options.queue.as_ref();
+        Self {
+            common,
+            dir,
+            hello,
+            meta,
+            clients: Vec::new(),
+            due_us,
+            alarm,
+            after: after::Awaited::new(&launch.after),
+            place: queue.map(|queue| queue::Place::new(queue, &launch.job, common.custody)),
+            found: Found::Wait,
+            failures: 0,
+            kept: kept.to_vec(),
+        }
     }
 
     fn run(mut self, guard: Option<ProcessId>) -> io::Result<Woken> {
         loop {
-            if clock::boot_us() >= self.due_us {
-                return Ok(Woken::Due);
+            match std::mem::replace(&mut self.found, Found::Wait) {
+                Found::Due => {
+                    self.close_watched();
+                    return Ok(Woken::Due);
+                }
+                Found::Never(why) => {
+                    // Clients learn of it by the end of this process, as below.
+                    self.leave_queue();
+                    std::mem::forget(self.clients);
+                    return Ok(Woken::Over(Unstarted::Failed(why)));
+                }
+                found => self.found = found,
             }
             if !guard.is_some_and(|guard| shared::is_parent(guard.pid)) {
                 // The fork has one table of descriptors for both: its child begins without clients.
                 self.clients.clear();
-                self.alarm = None;
-                shared::close_all_but(self.kept);
+                self.close_watched();
+                shared::close_all_but(&[&self.kept[..], &self.common.custody.lent()].concat());
                 return Ok(Woken::Unguarded);
             }
             if let Some(by) = self.turn() {
+                self.leave_queue();
                 // The client that asked is answered by the end of this process, which comes when the outcome is written.
                 std::mem::forget(self.clients);
-                return Ok(Woken::Stopped { by });
+                return Ok(Woken::Over(Unstarted::Stopped { by }));
             }
+        }
+    }
+
+    fn close_watched(&mut self) {
+        self.alarm = None;
+        self.after.forget();
+        self.place.iter_mut().for_each(queue::Place::forget);
+    }
+
+    fn leave_queue(&mut self) {
+        self.place.iter_mut().for_each(|place| place.leave_queue(self.dir));
+    }
+
+    /// Looks whether the command may be executed now.
+    fn look(&mut self) {
+        let looked = self.try_to_look();
+        self.failures = if looked.is_err() { self.failures + 1 } else { 0 };
+        self.found = looked.unwrap_or_else(|error| match self.failures < MOST_FAILURES {
+            true => Found::Failed,
+            false => {
+                let detail = Some(format!("its queue cannot be used: {error}"));
+                Found::Never(NeverStarted { step: "queue".into(), detail, ..NeverStarted::default() })
+            }
+        });
+    }
+
+    fn try_to_look(&mut self) -> io::Result<Found> {
+        if clock::boot_us() < self.due_us {
+            return Ok(Found::Wait);
+        }
+        self.alarm = None;
+        match self.after.look(self.dir)? {
+            Ok(true) => {}
+            Ok(false) => return Ok(Found::Wait),
+            Err(why) => {
+                let never =
+                    NeverStarted { step: "after".into(), detail: Some(why), ..NeverStarted::default() };
+                return Ok(Found::Never(never));
+            }
+        }
+        let has_turn = self.place.as_mut().map_or(Ok(true), |place| place.look(self.dir))?;
+        Ok(if has_turn { Found::Due } else { Found::Wait })
+    }
+
+    /// Returns when to look without being woken.
+    fn pause(&self) -> Option<Duration> {
+        let needs_timer =
+            self.after.needs_timer() || self.place.as_ref().is_some_and(queue::Place::needs_timer);
+        let left_us = self.due_us.saturating_sub(clock::boot_us());
+        match self.found {
+            Found::Failed => Some(REST),
+            _ if left_us > 0 => Some(Duration::from_micros(left_us)),
+            _ => needs_timer.then_some(LOOK),
         }
     }
 
     /// Sleeps until something happens, and serves the clients; returns who asks for the end, if a client does.
     fn turn(&mut self) -> Option<String> {
-        let left = Duration::from_micros(self.due_us.saturating_sub(clock::boot_us()));
+        let pause = self.pause();
         let mut fds = vec![PollFd::new(&self.common.child_ends, PollFlags::IN)];
-        fds.extend(self.alarm.as_ref().map(|alarm| PollFd::new(alarm, PollFlags::IN)));
+        let awaited = self.alarm.as_ref().map(AsFd::as_fd).into_iter();
+        let awaited = awaited.chain(self.after.fd()).chain(self.place.iter().flat_map(queue::Place::fds));
+        fds.extend(awaited.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let own = fds.len();
         let listener = self.common.listener.as_ref().filter(|_| self.clients.len() < MAX_CLIENTS);
         fds.extend(listener.map(|listener| PollFd::new(listener, PollFlags::IN)));
@@ -208,11 +335,12 @@ impl<'a> Waiting<'a> {
             fds.push(PollFd::from_borrowed_fd(client.fd(), flags));
         }
         let has_request = self.clients.iter().any(Client::has_request);
-        let left = if has_request { Some(Duration::ZERO) } else { Some(left) };
-        if fault::step(Point::TurnPoll, || poll(&mut fds, left)).is_err() {
+        let limit = if has_request { Some(Duration::ZERO) } else { pause };
+        let Ok(ready) = fault::step(Point::TurnPoll, || poll(&mut fds, limit)) else {
             std::thread::sleep(REST);
             return None;
-        }
+        };
+        let is_woken = fds[1..own].iter().any(|fd| !fd.revents().is_empty());
         let has_connection = first > own && !fds[own].revents().is_empty();
         let hung_up: Vec<(usize, bool)> = fds[first..]
             .iter()
@@ -229,6 +357,10 @@ impl<'a> Waiting<'a> {
         self.clients.retain(|client| !client.is_finished());
         if has_connection {
             self.accept();
+        }
+        // A client that ends the job does so before its turn comes.
+        if by.is_none() && (is_woken || (ready == 0 && !has_request)) {
+            self.look();
         }
         by
     }

@@ -1,0 +1,52 @@
+//! A job whose health is lost and regained: whatever becomes of the process that checks it, both are told, and a look mends it.
+
+use std::time::{Duration, Instant};
+
+use outlive_tests::LIMIT;
+use serde_json::Value;
+
+use crate::scenario::Scenario;
+use crate::world;
+
+pub(crate) fn play(run: &mut Scenario<'_>) {
+    let file = run.home.path().join("well");
+    let check = format!("test -e {}", file.display());
+    let options = ["run", "--name", "ill", "--health-command", &check, "--health-interval", "30ms"];
+    let more = ["--health-failures", "1", "--ready-on", "up", "--", "sh", "-c", "echo up; exec sleep 300"];
+    // The process that checks has the fault from the front end that starts the job.
+    let done = run.front_end("reader", &[&options[..], &more].concat());
+    if done.code != 0 {
+        return run.violation(format!("it is not started: {}", done.error()));
+    }
+    if !comes(run, Some(false), "unhealthy") {
+        return run.violation("its ill health is not told");
+    }
+    std::fs::write(&file, b"").unwrap();
+    if !comes(run, Some(true), "healthy") {
+        return run.violation("its good health is not told");
+    }
+    run.must(&["kill", "ill"]);
+    world::check_store(run, None);
+}
+
+/// Waits until its health is seen and told so. Whichever process is stopped in it goes on after a look.
+fn comes(run: &mut Scenario<'_>, healthy: Option<bool>, event: &str) -> bool {
+    let begun = Instant::now();
+    while begun.elapsed() < LIMIT {
+        if run.paused().exists() && !run.released().exists() {
+            run.look_while_paused();
+            std::fs::write(run.released(), b"").unwrap();
+        }
+        let jobs: Vec<Value> =
+            serde_json::from_slice(&run.home.run(["--json", "list"]).stdout).unwrap_or_default();
+        // A look starts another process that checks, if that was killed.
+        drop(run.home.run(["show", "ill"]));
+        let is_seen = jobs.iter().any(|job| job["healthy"].as_bool() == healthy);
+        let told = run.home.run(["--json", "events"]).text();
+        if is_seen && told.contains(&format!("\"{event}\"")) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
