@@ -96,8 +96,6 @@ impl fmt::Display for Address {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
-
     use super::*;
 
     #[test]

@@ -127,7 +127,7 @@ impl Channel {
     /// # Errors
     ///
     /// If the connection breaks off: what became of the verb is not known.
-    pub fn next(&mut self) -> Result<Said, RemoteError> {
+    pub fn receive(&mut self) -> Result<Said, RemoteError> {
         loop {
             let message = match websocket::read(&mut self.reader) {
                 Ok(message) => message,

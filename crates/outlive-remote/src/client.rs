@@ -259,7 +259,7 @@ impl EventStream {
     /// # Errors
     ///
     /// If the connection breaks off; [`Client::events`] with the last id goes on exactly there.
-    pub fn next(&mut self) -> Result<Event, RemoteError> {
+    pub fn receive(&mut self) -> Result<Event, RemoteError> {
         let (mut kind, mut id, mut data) = (String::new(), String::new(), String::new());
         loop {
             let mut line = String::new();
@@ -313,7 +313,7 @@ impl Follow {
     /// # Errors
     ///
     /// If there is no answer: call it again when there may be.
-    pub fn next(&mut self) -> Result<Followed, RemoteError> {
+    pub fn receive(&mut self) -> Result<Followed, RemoteError> {
         loop {
             let query = [
                 ("after", self.position.to_string()),

@@ -197,7 +197,6 @@ impl Connection {
     }
 
     /// Becomes a WebSocket: both halves.
-    #[expect(clippy::type_complexity, reason = "two halves and what carries them, taken apart at once")]
     pub(crate) fn upgrade(
         mut self,
         path: &str,

@@ -153,8 +153,6 @@ impl Read for Body {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
-
     use super::*;
 
     fn read(text: &str) -> io::Result<(u16, String)> {

@@ -258,8 +258,6 @@ pub fn runtime_dir() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
-
     use super::*;
 
     #[test]

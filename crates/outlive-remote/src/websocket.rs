@@ -130,8 +130,6 @@ pub(crate) fn read(mut from: impl Read) -> io::Result<Message> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
-
     use super::*;
 
     #[test]

@@ -23,11 +23,11 @@ fn a_program_starts_follows_waits_and_ends() {
     assert_eq!((job.name.as_deref(), job.status.as_str()), (Some("counts"), "running"));
     assert_eq!(client.jobs(&Filter { is_live: true, ..Filter::default() }).expect("a list").total, 1);
     let mut events = client.events(Some("0")).expect("a stream");
-    assert_eq!(events.next().expect("the beginning").kind, "start");
-    assert_eq!(events.next().expect("an event").object["job"], job.job.as_str());
+    assert_eq!(events.receive().expect("the beginning").kind, "start");
+    assert_eq!(events.receive().expect("an event").object["job"], job.job.as_str());
     let (mut follow, mut bytes, mut kills) = (client.follow(&job.job, 0), Vec::new(), 0);
     loop {
-        match follow.next() {
+        match follow.receive() {
             Ok(Followed::Bytes(offset, more)) => {
                 assert_eq!(offset, bytes.len() as u64);
                 bytes.extend(more);
@@ -74,7 +74,7 @@ fn a_pair_of_pipes_is_enough() {
     let mut channel = Channel::open(Connection::over(reader, writer, "pipes"), &call).expect("a channel");
     let mut printed = Vec::new();
     loop {
-        match channel.next().expect("it goes on") {
+        match channel.receive().expect("it goes on") {
             Said::Stdout(bytes) => printed.extend(bytes),
             Said::Exit(code) => {
                 assert_eq!(code, 0);
@@ -93,7 +93,7 @@ fn a_pair_of_pipes_is_enough() {
     let words = ["events", "-f"].iter().map(|word| outlive::RawText::from(word.as_bytes())).collect();
     let call = Call { arguments: words, stdout: End::Pipe, ..Call::default() };
     let mut channel = Channel::open(Connection::over(reader, writer, "pipes"), &call).expect("a channel");
-    assert!(matches!(channel.next(), Ok(Said::Stdout(_))));
+    assert!(matches!(channel.receive(), Ok(Said::Stdout(_))));
     drop(channel);
     assert_eq!(end_within(&mut child, LIMIT), Some(0));
     until("nothing is left of the verb", || home.processes().is_empty());

@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 
-use outlive_tests::{Home, LIMIT, end_within, until};
+use outlive_tests::{Home, LIMIT, Terminal, end_within, until};
 
 use super::{Served, verbs_there};
 
@@ -153,4 +153,28 @@ fn what_changes_something_is_not_done_twice() {
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
     assert!(said.contains("broke off"), "{said}");
+}
+
+#[test]
+fn a_terminal_is_drawn_again_after_a_cut() {
+    let home = Home::new();
+    let mut server = Served::start(&home);
+    let line = "echo ready; while read a; do echo got $a; done";
+    home.start_with(&["--pty", "--name", "talks"], ["sh", "-c", line]);
+    let mut terminal = Terminal::open(80);
+    let mut child = terminal.start(&home, &[], ["outlive", "--host", &server.address(), "attach", "talks"]);
+    terminal.read_until("ready");
+    terminal.write(b"one\r");
+    terminal.read_until("got one");
+    for word in ["two", "three"] {
+        server.restart();
+        until("it is attached again", || verbs_there(&home).len() == 1);
+        // Keys that are typed before that reach nobody.
+        home.run(["send", "talks", word]).ok();
+        terminal.read_until(&format!("got {word}"));
+    }
+    terminal.write(b"\x1cd");
+    assert_eq!(end_within(&mut child, LIMIT), Some(0));
+    let shown = terminal.read_to_end();
+    assert!(shown.contains("detached"), "{shown:?}");
 }

@@ -48,7 +48,9 @@ pub(crate) enum Resumes {
     Never,
     /// From the last mark in what it prints; what came after that mark comes again, and is passed over.
     Anywhere,
-    /// As that, once it has said which job it started.
+    /// It draws all again.
+    Anew,
+    /// As anywhere, once it has said which job it started.
     OnceStarted,
 }
 
@@ -117,7 +119,7 @@ impl Arguments {
             Verb::Attach(attach) if attach.tmux || attach.reset => {
                 return Reach::Here("it is about the terminal that you are in: leave --host out");
             }
-            Verb::Attach(_) => There { input: Input::All, resumes: Resumes::Anywhere, ..DRIVE },
+            Verb::Attach(_) => There { input: Input::All, resumes: Resumes::Anew, ..DRIVE },
             // A queue is of all sessions.
             Verb::Queue(Queue::List) => There { keeps_to_session: false, ..LOOK },
             Verb::Queue(_) => There { scope: Scope::Admin, keeps_to_session: false, ..LOOK },

@@ -52,7 +52,7 @@ pub(super) fn run(
         if has_begun {
             call.places = [0, 1].map(|stream| marks.streams[stream].place.clone());
             call.size = window::size();
-            marks.resume();
+            marks.resume(there.resumes != Resumes::Anew);
         }
         let called = machine.client.connect().and_then(|connection| Channel::open(connection, &call));
         let error = match called {
@@ -124,7 +124,7 @@ fn variables(is_here: bool) -> BTreeMap<String, String> {
 /// Prints what the verb prints, until it ends. The outer error: the connection broke off.
 fn pass_on(channel: &mut Channel, marks: &mut Marks) -> Result<Result<ExitCode, Failure>, RemoteError> {
     loop {
-        match channel.next()? {
+        match channel.receive()? {
             Said::Stdout(bytes) => print_bytes(&marks.take(0, &bytes)),
             Said::Stderr(bytes) => print_error(&marks.take(1, &bytes)),
             Said::Exit(code) => {

@@ -27,13 +27,14 @@ impl Marks {
         Self { begin: format!("\x1b]7717;{secret};").into_bytes(), streams: Default::default() }
     }
 
-    /// The verb is called again, from the last marks on.
-    pub(super) fn resume(&mut self) {
+    /// The verb is called again, from the last marks on; what it printed after them comes again, if it `repeats`.
+    pub(super) fn resume(&mut self, repeats: bool) {
         for (number, stream) in self.streams.iter_mut().enumerate() {
             stream.held.clear();
             // Notes on standard error are not the same again; only where it is marked, what comes is known.
-            let is_same = number == 0 || stream.place.is_some();
-            stream.repeated = if is_same { stream.since } else { 0 };
+            let is_same = repeats && (number == 0 || stream.place.is_some());
+            // A cut may come while what was printed before is still being passed over.
+            stream.repeated = if is_same { stream.since + stream.repeated } else { 0 };
             stream.since = 0;
         }
     }
@@ -43,8 +44,7 @@ impl Marks {
         let mut rest = std::mem::take(&mut self.streams[stream].held);
         rest.extend_from_slice(bytes);
         let mut printed = Vec::with_capacity(rest.len());
-        loop {
-            let Some(at) = memmem::find(&rest, &self.begin) else { break };
+        while let Some(at) = memmem::find(&rest, &self.begin) {
             let Some(end) = memchr::memchr(0x07, &rest[at..]) else {
                 self.streams[stream].held = rest.split_off(at);
                 break;
@@ -110,12 +110,25 @@ mod tests {
     fn what_came_after_the_last_mark_is_printed_once() {
         let mut marks = Marks::new("s");
         let mut printed = marks.take(0, b"a\x1b]7717;s;1;job 1\x07bc\x1b]77");
-        marks.resume();
+        marks.resume(true);
         printed.extend(marks.take(0, b"b"));
         printed.extend(marks.take(0, b"cd\x1b]7717;s;1;job 4\x07e"));
-        marks.resume();
+        marks.resume(true);
         printed.extend(marks.take(0, b"ef"));
         assert_eq!(printed, b"abcdef");
+    }
+
+    #[test]
+    fn a_cut_may_come_while_what_was_printed_is_passed_over() {
+        let mut marks = Marks::new("s");
+        let mut printed = marks.take(0, b"abcdef");
+        marks.resume(true);
+        printed.extend(marks.take(0, b"ab"));
+        marks.resume(true);
+        printed.extend(marks.take(0, b"abc\x1b]7717;s;1;job 3\x07d"));
+        marks.resume(true);
+        printed.extend(marks.take(0, b"defgh"));
+        assert_eq!(printed, b"abcdefgh");
     }
 
     #[test]
