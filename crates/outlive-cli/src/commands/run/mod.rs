@@ -1,0 +1,254 @@
+//! `outlive run`: start a job, and wait for it where that was asked.
+
+mod following;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use outlive::{
+    After, Code, Ensured, Job, JobChoices, JobObject, Milestone, Request, Sizing, Status, Stdin, Store,
+    Stream, TerminalSize,
+};
+use outlive_sys::terminal;
+
+pub(crate) use self::following::own_code;
+use self::following::{Patience, ended, follow, yield_when};
+use crate::args::{Run, Timeout};
+use crate::commands::Context;
+use crate::commands::attach::{self, Left, Manner, Prefix};
+use crate::failure::Failure;
+use crate::render::{note, print, print_json};
+use crate::served;
+
+/// How much of our own input is passed on at a time.
+const INPUT_PIECE: usize = 64 << 10;
+
+/// A command may leave its input unread for as long as it lives; no clock overflows by so much.
+const INPUT_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Failure> {
+    let (wait, yield_limit) = (arguments.wait, arguments.yield_after);
+    let (is_auto, is_ensured, kills) =
+        (arguments.auto_background, arguments.ensure, arguments.kill_on_interrupt);
+    let choices = &mut arguments.options.0;
+    // A person who waits for a job in a terminal is in it.
+    let is_interactive = wait.is_some_and(|limit| limit.0.is_none())
+        && choices.pty == Some(true)
+        && !context.is_json
+        && attach::is_possible();
+    if is_interactive && choices.size.is_none() {
+        choices.size =
+            terminal::size(io::stdout()).map(|(columns, rows)| Some(TerminalSize::new(columns, rows)));
+    }
+    let has_open_input = choices.stdin == Some(Stdin::Open);
+    // What is typed or piped belongs to the job that it was given to, and not to one that runs already.
+    let passes_input = wait.is_some() && !is_interactive && !is_ensured && passes_input(choices);
+    if passes_input {
+        choices.stdin = Some(Stdin::Open);
+    }
+    if let Some((id, _)) = served::places(Stream::Stdout).first().filter(|_| wait.is_some()) {
+        // A caller elsewhere lost its connection after the start.
+        outlive_sys::signal::catch_interrupt();
+        let job = context.store.find(id, None)?;
+        let limit = wait.and_then(|limit| limit.0);
+        let limit = Timeout(limit.map(|limit| limit.saturating_sub(served::elapsed())));
+        return if is_interactive { interact(context, &job) } else { follow(context, &job, limit, kills) };
+    }
+    let request = request(context, arguments)?;
+    if wait.is_some() || yield_limit.is_some() || is_auto {
+        outlive_sys::signal::catch_interrupt();
+    }
+    let ensured = match is_ensured {
+        true => context.store.ensure(&request)?,
+        false => Ensured::Started(context.store.start(&request)?),
+    };
+    let (job, pid) = match ensured {
+        Ensured::Started(started) => {
+            started.warning.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
+            (started.job, started.pid)
+        }
+        Ensured::Running(job) => (job, None),
+        Ensured::Changed(job, changed) => return Err(other(&job, &changed)),
+    };
+    if wait.is_some() {
+        served::mark(Stream::Stdout, [(job.id().as_str(), 0)]);
+    }
+    if passes_input {
+        pass_on_input(&job)?;
+    } else if wait.is_some() && has_open_input {
+        note(&format!("outlive: its input is open: outlive send {0} TEXT, outlive send {0} --eof", job.id()));
+    }
+    match (wait, yield_limit) {
+        (Some(_), _) if is_interactive => interact(context, &job),
+        (Some(limit), _) => follow(context, &job, limit, kills),
+        (None, Some(limit)) => yield_when(context, &job, &Patience::within(Some(limit))),
+        (None, None) if is_auto => yield_when(context, &job, &Patience::by_rule(&job)),
+        (None, None) => announce(context, &job, pid),
+    }
+}
+
+/// The job of that name is another one.
+fn other(job: &Job, changed: &[&str]) -> Failure {
+    let id = job.id();
+    let message = format!("run: {id} has that name and runs, with another {}", changed.join(", "));
+    Failure::new(Code::Changed, message)
+        .about(id)
+        .hint(format!("leave it as it is, or replace it: outlive kill {id}, then run this again"))
+}
+
+/// Tells whether our own standard input goes to the job that is waited for: a pipe or a file, and where its input was asked to be
+/// open also what is typed.
+fn passes_input(choices: &JobChoices) -> bool {
+    let is_piped = || {
+        let kind = File::from(io::stdin().as_fd().try_clone_to_owned()?).metadata()?.file_type();
+        io::Result::Ok(kind.is_fifo() || kind.is_file())
+    };
+    match choices.stdin {
+        Some(Stdin::Null) => false,
+        Some(Stdin::Open) if io::stdin().is_terminal() => true,
+        Some(Stdin::Open) | None => is_piped().unwrap_or(false),
+    }
+}
+
+/// Writes our standard input to the job as it comes, and its end, until the job has ended. This program does not wait for that.
+fn pass_on_input(job: &Job) -> Result<(), Failure> {
+    let store = Store::open()?;
+    let job = store.find(job.id().as_str(), None)?;
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; INPUT_PIECE];
+        loop {
+            match io::stdin().read(&mut buffer) {
+                Ok(0) => break,
+                // A job that has ended or closed its input reads no more.
+                Ok(count) if store.write_stdin(&job, &buffer[..count], INPUT_LIMIT).is_err() => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        store.close_stdin(&job).ok();
+    });
+    Ok(())
+}
+
+/// Shows the job in this terminal, and takes its exit status.
+fn interact(context: &Context, job: &Job) -> Result<ExitCode, Failure> {
+    let prefix = Prefix::parse(attach::PREFIX).unwrap_or_default();
+    let manner = Manner { sizing: Sizing::Latest, is_view_only: false, prefix };
+    match attach::show(&context.store, job, manner)? {
+        Left::Ended => {
+            attach::print_last(job)?;
+            ended(context, job, true)
+        }
+        Left::Detached | Left::Told => {
+            note(&format!("detached; {0} goes on: outlive attach {0}", job.id()));
+            Ok(ExitCode::SUCCESS)
+        }
+        Left::Cut(error) => Err(Failure::from(error).during("run")),
+    }
+}
+
+fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
+    let hint = "a line for the shell is one argument, in quotes; a program comes with its arguments: outlive run sleep 300";
+    if arguments.options.0.timeout == Some(Some(0)) {
+        let hint = "without --timeout, and with --timeout none, it runs as long as it takes";
+        return Err(Failure::usage("run: --timeout 0 would end it at once", hint));
+    }
+    let is_line = arguments.begins_with_line();
+    let mut request = match arguments.command.as_slice() {
+        [] => return Err(Failure::usage("run: there is no command to run", hint)),
+        [line] if !arguments.is_program => Request::shell(line),
+        [line, word, ..] if is_line => {
+            let (line, word) = (line.to_string_lossy(), word.to_string_lossy());
+            let message = format!("run: more words follow the line {line:?}: {word:?}");
+            let hint = "put all of it into the quotes; if it is a program with a space in its name, write -- before it";
+            return Err(Failure::usage(message, hint));
+        }
+        [variable, ..] if !arguments.is_program && is_assignment(variable) => {
+            let variable = variable.to_string_lossy();
+            let message = format!("run: {variable} is a variable, and no program");
+            let hint = format!("outlive run --env {variable} …, or put the whole line into quotes");
+            return Err(Failure::usage(message, hint));
+        }
+        _ => Request::argv(arguments.command),
+    };
+    request =
+        request.session(context.own_session()?).reader(context.reader.clone()).options(arguments.options.0);
+    if let Some(cwd) = arguments.cwd {
+        request = request.cwd(cwd);
+    }
+    for (name, value) in arguments.env {
+        request = request.env(name, value);
+    }
+    for name in arguments.unset {
+        request = request.unset(name);
+    }
+    if let Some(shell) = arguments.shell {
+        request = request.with_shell(shell);
+    }
+    for (name, value) in arguments.label {
+        request = request.label(name, value);
+    }
+    for text in &arguments.after {
+        request = request.after(after(context, text)?);
+    }
+    Ok(request)
+}
+
+/// Finds the job that another is to be started after, and what must hold of it.
+fn after(context: &Context, text: &str) -> Result<After, Failure> {
+    let (reference, milestone) = match text.rsplit_once('@') {
+        None => (text, Milestone::Completed),
+        Some((reference, word)) => (
+            reference,
+            Milestone::parse(word).ok_or_else(|| {
+                let message = format!("run: --after {text}: a job comes to no {word:?}");
+                let words: Vec<String> = Milestone::WORDS.iter().map(|word| format!("@{word}")).collect();
+                Failure::usage(
+                    message,
+                    format!("write {}, or the job alone: after its end", words.join(", ")),
+                )
+            })?,
+        ),
+    };
+    let job = context.store.find(reference, context.session.as_ref())?;
+    Ok(After { job: job.id().clone(), milestone })
+}
+
+/// Tells whether a shell would take the word for a variable: `NODE_ENV=test`.
+fn is_assignment(word: &OsStr) -> bool {
+    let name = word.as_encoded_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
+    let is_name = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    name.len() < word.len() && is_name && name.first().is_some_and(|byte| !byte.is_ascii_digit())
+}
+
+/// Prints the id; `pid` is that of a job that was started just now.
+fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, Failure> {
+    if context.is_json {
+        let mut object = JobObject::new(job, &job.state(&context.store));
+        // What was true when it was started, even if it has ended since.
+        object.pid = pid.or(object.pid);
+        return print_json(&object);
+    }
+    // The id alone, so that `job=$(outlive run …)` is all a script needs.
+    let host = served::host_name().map(|host| format!("{host}/")).unwrap_or_default();
+    print(&format!("{host}{}\n", job.id()));
+    if io::stdout().is_terminal() {
+        // What comes next: to look at a terminal is to be in it.
+        let look = if job.spec().options.pty { "attach" } else { "logs -f" };
+        let state = job.state(&context.store);
+        note(&match pid {
+            Some(pid) => format!("running as pid {pid}; outlive {look} {}", job.id()),
+            None if state.status == Status::Queued => {
+                format!("{}; outlive show {}", state.summary(), job.id())
+            }
+            None => format!("runs already; outlive {look} {}", job.id()),
+        });
+    }
+    Ok(ExitCode::SUCCESS)
+}
