@@ -72,8 +72,9 @@ pub(crate) const NOT_YET: &[&str] = &["watch", "schedule", "profile", "stdin_fro
 
 /// Lists the keys of a job.
 pub(crate) fn of_job() -> impl Iterator<Item = Key> {
-    // The name of a job is that of its table.
-    let options = OPTIONS.iter().filter(|option| option.name != "name" && table_of(option).is_none());
+    // The name of a job is that of its table, and `watch` is to mean files here, not lines: it is refused until it does.
+    let is_key = |option: &&JobOption| !["name", "watch"].contains(&option.name);
+    let options = OPTIONS.iter().filter(is_key).filter(|option| table_of(option).is_none());
     let options =
         options.map(|option| Key { name: option.name, form: Form::Option(option), about: option.about });
     OWN.iter().copied().chain(options)
@@ -117,7 +118,7 @@ mod tests {
             + of_table("limits").count()
             + of_table("restart").count()
             + of_table("health").count();
-        assert_eq!(offered + in_tables + 1, OPTIONS.len());
+        assert_eq!(offered + in_tables + 2, OPTIONS.len());
         let ready: Vec<&str> = of_table("ready").map(|key| key.name).collect();
         assert_eq!(ready, ["line", "port", "http", "command", "timeout"]);
         let restart: Vec<&str> = of_table("restart").map(|key| key.name).collect();
