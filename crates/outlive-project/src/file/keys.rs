@@ -70,7 +70,7 @@ const OWN: &[Key] = &[
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
 pub(crate) const NOT_YET: &[&str] = &["watch", "schedule", "profile", "stdin_from"];
 
-/// Options that are no keys: the name of a job is that of its table, and lines are watched for by the agent that asks for them.
+/// Options that are no keys: the name of a job is that of its table, and `watch` is to mean files here, not lines.
 const NO_KEYS: [&str; 2] = ["name", "watch"];
 
 /// Lists the keys of a job.
