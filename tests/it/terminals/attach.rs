@@ -2,7 +2,9 @@
 //!
 //! What a person sees, types and leaves; the window is afterwards as it was before.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use outlive_tests::{Home, binary, is_running, until};
 
@@ -11,6 +13,8 @@ use super::start;
 /// A tmux of the test's own, ended with it.
 pub(crate) struct Tmux<'a> {
     home: &'a Home,
+    /// Of its own: a server that was told to go is still there for a moment.
+    socket: PathBuf,
 }
 
 impl<'a> Tmux<'a> {
@@ -21,7 +25,9 @@ impl<'a> Tmux<'a> {
 
     /// Opens a window of this size with a shell in it.
     fn open_with(home: &'a Home, columns: u16, rows: u16, shell: &str) -> Self {
-        let tmux = Self { home };
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let socket = home.path().join(format!("tmux-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+        let tmux = Self { home, socket };
         let (columns, rows) = (columns.to_string(), rows.to_string());
         tmux.tell(&["new-session", "-d", "-x", &columns, "-y", &rows, "-s", "one", shell]);
         tmux.tell(&["set-option", "-g", "remain-on-exit", "on"]);
@@ -38,7 +44,7 @@ impl<'a> Tmux<'a> {
     pub(crate) fn tell(&self, arguments: &[&str]) -> String {
         let mut command: Command = self.home.command("tmux");
         command.env_remove("TMUX").env("PS1", "$ ").env("TERM", "xterm-256color").env("SHELL", "/bin/bash");
-        command.arg("-S").arg(self.home.path().join("tmux")).args(["-f", "/dev/null"]).args(arguments);
+        command.arg("-S").arg(&self.socket).args(["-f", "/dev/null"]).args(arguments);
         let done = command.output().expect("tmux runs");
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).expect("text")
