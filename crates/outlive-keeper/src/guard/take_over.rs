@@ -52,10 +52,11 @@ pub(crate) fn take_over(
     // The dead keeper may have closed these since, and their numbers may mean other files.
     std::mem::forget((done, log, starter, common.listener.take()));
     preparation.forget_dir();
+    shared::close_all_but(&[&custody.lent(), needed].concat());
+    // Not before: what this opens must stay open.
     if launch.waits() {
         preparation.take_up(ProcessId::current());
     }
-    shared::close_all_but(&[&custody.lent(), needed].concat());
     common.listener = custody.inherit(Word::Listener);
     let (done, starter) = (custody.inherit(Word::Done), custody.inherit(Word::Starter).map(UnixStream::from));
 
@@ -188,7 +189,10 @@ impl Keeper {
     /// Takes from the snapshot what the keeper that died had noted there.
     fn resume_meta(&mut self) {
         let Some(old) = durable::read(&self.dir, file::META).ok() else { return };
-        let Some(old) = Meta::parse(self.meta.nonce, &old) else { return };
+        // One of a job that waits says nothing of the command.
+        let Some(old) = Meta::parse(self.meta.nonce, &old).filter(|old| old.command.is_some()) else {
+            return;
+        };
         let (keeper, guard, protocol) = (self.meta.keeper, self.meta.guard, self.meta.protocol);
         self.meta = Meta { keeper, guard, protocol, outlive: self.meta.outlive.take(), ..old };
         self.containment.is_paused = self.meta.paused;
