@@ -368,7 +368,7 @@ mod neovate {
             let answer = result(&mut client, "bash", arguments);
             assert_eq!(answer["_meta"]["returnDisplay"], display, "{answer}");
         }
-        // One whose end nobody saw.
+        // One whose end no process saw.
         let asked = client.send_call("bash", json!({"command": "until test -e go; do sleep 0.02; done"}));
         let mut live = Value::Null;
         until("it runs", || {

@@ -1,6 +1,6 @@
 //! The API on standard input and output, for a program that has reached this machine in its own way: nothing listens.
 //!
-//! Whoever started this process is this user, as on the Unix socket. It serves one connection, and ends with it.
+//! The program that started this process is this user's, as on the Unix socket. It serves one connection, and ends with it.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, openat};
 
 use crate::lock;
 
-/// Makes a lock that nobody holds; success if it is there already.
+/// Makes a lock that no process holds; success if it is there already.
 ///
 /// # Errors
 ///

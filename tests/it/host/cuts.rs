@@ -169,7 +169,7 @@ fn a_terminal_is_drawn_again_after_a_cut() {
     for word in ["two", "three"] {
         server.restart();
         until("it is attached again", || verbs_there(&home).len() == 1);
-        // Keys that are typed before that reach nobody.
+        // Keys that are typed before that are lost.
         home.run(["send", "talks", word]).ok();
         terminal.read_until(&format!("got {word}"));
     }

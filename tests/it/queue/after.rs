@@ -1,4 +1,4 @@
-//! `--after`: a job that is started when something holds of another, whoever started that.
+//! `--after`: a job that is started when something holds of another, in whatever session that was started.
 //!
 //! Proves that what can never hold is told, at once or when it turns out, and that the wait costs no wake-up and outlives its keeper.
 

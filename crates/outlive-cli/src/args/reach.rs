@@ -33,7 +33,7 @@ pub(crate) struct There {
 /// What a verb reads from standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// Nothing: it stays for whoever reads next.
+    /// Nothing: it stays for the program that reads next.
     Nothing,
     /// What is piped, and nothing that is typed.
     Piped,

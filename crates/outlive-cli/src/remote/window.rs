@@ -62,7 +62,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Reads what is typed or piped, from the first connection on: before that nobody takes it.
+    /// Reads what is typed or piped, from the first connection on: before that no program takes it.
     pub(super) fn begin(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.has_begun, true) || self.stdin == End::None {
             return Ok(());
@@ -133,7 +133,7 @@ fn pass_input(stdin: End, line: &Line, changed: &Mutex<Option<Changed>>) {
             Ok(count) => count,
         };
         let sent = sender(line).is_some_and(|sender| sender.input(&buffer[..count]).is_ok());
-        // Keys that are typed while there is no connection reach nobody, but the one that ends the waiting for it.
+        // Keys that are typed while there is no connection are lost, but the one that ends the waiting for it.
         if !sent && stdin == End::Terminal && buffer[..count].contains(&CONTROL_C) {
             leave(changed);
         }

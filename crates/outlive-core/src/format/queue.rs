@@ -21,7 +21,7 @@ pub struct QueueSettings {
 }
 
 impl Default for QueueSettings {
-    /// One job at a time: a queue that nobody has set keeps jobs from disturbing each other.
+    /// One job at a time: a queue that was not set keeps jobs from disturbing each other.
     fn default() -> Self {
         Self { parallel: 1, is_paused: false, configured: None, newer: Vec::new() }
     }

@@ -129,29 +129,14 @@ impl Keeper {
         let Held { lock, done, dir, outcome, recorder, outputs, input, terminal } = held;
         let Main { id, owner, started, started_boot_us, containment, kept } = main;
         let meta = Meta {
-            format: outlive_core::FORMAT,
-            job: launch.job.clone(),
-            nonce: launch.nonce,
             status: Status::Running.into(),
-            keeper: Some(process(ProcessId::current())),
-            guard: guard.map(|guard| process(guard.id())),
             owner: Some(process(owner)),
-            command_line: Some(command_line(&launch.argv)),
             command: Some(process(id)),
             started: Some(started),
             started_boot_us: Some(started_boot_us),
-            protocol: SPOKEN,
-            outlive: Some(env!("CARGO_PKG_VERSION").to_owned()),
             containment: Some(containment.describe()),
             kept: kept.into(),
-            paused: false,
-            awaits: None,
-            untimed: false,
-            near: None,
-            out_of_memory: None,
-            outcome: None,
-            closed: None,
-            newer: Default::default(),
+            ..snapshot(launch, guard.map(Guard::id))
         };
         let timeout_us = launch.options.timeout_ms.map(|limit| limit.saturating_mul(1000));
         let deadline_us = timeout_us.map(|limit| started_boot_us.saturating_add(limit));
@@ -214,6 +199,35 @@ impl Keeper {
         self.write_event(&Event { at, ..self.event(Kind::Started) });
         self.custody.withdraw(Word::Starter);
         self.custody.set(Word::Turn, 0);
+    }
+}
+
+/// Returns the snapshot of a job whose command was not executed yet.
+pub(crate) fn snapshot(launch: &Launch<'_>, guard: Option<ProcessId>) -> Meta {
+    Meta {
+        format: outlive_core::FORMAT,
+        job: launch.job.clone(),
+        nonce: launch.nonce,
+        status: Status::Queued.into(),
+        keeper: Some(process(ProcessId::current())),
+        guard: guard.map(process),
+        owner: None,
+        command: None,
+        command_line: Some(command_line(&launch.argv)),
+        started: None,
+        started_boot_us: None,
+        protocol: SPOKEN,
+        outlive: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        containment: None,
+        kept: Default::default(),
+        paused: false,
+        awaits: None,
+        untimed: false,
+        near: None,
+        out_of_memory: None,
+        outcome: None,
+        closed: None,
+        newer: Default::default(),
     }
 }
 

@@ -31,7 +31,7 @@ use outlive_sys::spawn::{Command, Failure, Limits, Step};
 use outlive_sys::{clock, detach, durable, inherited, shared, signal, socket, spawn};
 
 use explain::explain;
-pub(crate) use keeper::{Common, Held, Keeper, Main, command_line};
+pub(crate) use keeper::{Common, Held, Keeper, Main, snapshot};
 
 use crate::containment::{CgroupFds, Containment, Preparation};
 use crate::endpoint;

@@ -28,7 +28,7 @@ use outlive_sys::{clock, durable, memory, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS};
 use crate::guard::{self, Custody, Guard, Part, Word};
-use crate::start::{Common, Handed, Unstarted, command_line, process};
+use crate::start::{Common, Handed, Unstarted, snapshot};
 
 pub(crate) use queue::release as release_slot;
 
@@ -143,34 +143,6 @@ pub(crate) fn note_end(dir: impl AsFd, launch: &Launch<'_>, outcome: &Outcome) {
     let (status, outcome) = (Status::of(outcome).into(), Some(outcome.clone()));
     let meta = Meta { status, outcome, closed, ..snapshot(launch, None) };
     durable::replace(Replacing::META_END, dir, outlive_core::file::META, &meta.to_bytes()).ok();
-}
-
-fn snapshot(launch: &Launch<'_>, guard: Option<ProcessId>) -> Meta {
-    Meta {
-        format: outlive_core::FORMAT,
-        job: launch.job.clone(),
-        nonce: launch.nonce,
-        status: Status::Queued.into(),
-        keeper: Some(process(ProcessId::current())),
-        guard: guard.map(process),
-        owner: None,
-        command: None,
-        command_line: Some(command_line(&launch.argv)),
-        started: None,
-        started_boot_us: None,
-        protocol: SPOKEN,
-        outlive: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        containment: None,
-        kept: Default::default(),
-        paused: false,
-        awaits: None,
-        untimed: false,
-        near: None,
-        out_of_memory: None,
-        outcome: None,
-        closed: None,
-        newer: Default::default(),
-    }
 }
 
 /// Why the loop ended.
