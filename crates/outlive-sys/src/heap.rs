@@ -14,6 +14,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// What is asked for at once: after the first, with all its pages.
 const STEP: usize = 128 << 10;
 
+/// What is larger gets its pages one by one: it may never be written to.
+const MOST_AT_ONCE: usize = 1 << 20;
+
 /// An allocator, for `#[global_allocator]`.
 pub struct Heap(Mutex<Dlmalloc<Pages>>);
 
@@ -76,8 +79,7 @@ struct Pages {
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         let is_first = !self.has_some.swap(true, Ordering::Relaxed);
-        // What is larger than a step may never be written to.
-        let flags = if is_first || size > STEP { MapFlags::PRIVATE } else { POPULATED };
+        let flags = if is_first || size > MOST_AT_ONCE { MapFlags::PRIVATE } else { POPULATED };
         // SAFETY: a new mapping, wherever the kernel likes.
         let mapped = unsafe { mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, flags) };
         mapped.map_or((null_mut(), 0, 0), |memory| (memory.cast(), size, 0))
