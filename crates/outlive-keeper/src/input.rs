@@ -16,6 +16,9 @@ use crate::guard::{Custody, Word};
 /// How much input is held for a command that does not read, where the user may have so much; beyond it, writers wait.
 const QUEUE: usize = 256 << 10;
 
+/// What a pipe takes, as it is, in whatever parts it comes.
+const SMALL: usize = pipe::DEFAULT_CAPACITY / 2;
+
 pub(crate) struct Input {
     pipe: Option<OwnedFd>,
     /// Holds what the command's pipe does not take; none while there is nothing.
@@ -28,6 +31,18 @@ pub(crate) struct Input {
 struct Queue {
     reading: OwnedFd,
     writing: OwnedFd,
+    /// It holds as much as it may.
+    is_grown: bool,
+}
+
+impl Queue {
+    /// Lets it hold as much as it may. A key that is passed on at once needs no room.
+    fn grow(&mut self) {
+        if !self.is_grown {
+            self.is_grown = true;
+            pipe::resize(&self.writing, QUEUE);
+        }
+    }
 }
 
 impl Input {
@@ -53,7 +68,7 @@ impl Input {
     /// Takes over the pipes that a keeper which died has left.
     pub(crate) fn inherit(custody: Custody) -> Self {
         let queue = custody.inherit(Word::QueueReading).zip(custody.inherit(Word::QueueWriting));
-        let queue = queue.map(|(reading, writing)| Queue { reading, writing });
+        let queue = queue.map(|(reading, writing)| Queue { reading, writing, is_grown: false });
         if custody.get(Word::IsPushing) == 1 {
             let held = queue.as_ref().map_or(0, |queue| pipe::held(&queue.reading) as u64);
             let pushed = held.saturating_sub(custody.get(Word::PushedUpon));
@@ -78,9 +93,7 @@ impl Input {
 
     /// Tells whether so many bytes are sure to have room.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.queue
-            .as_ref()
-            .is_none_or(|queue| pipe::held(&queue.reading) + bytes <= pipe::DEFAULT_CAPACITY / 2)
+        self.queue.as_ref().is_none_or(|queue| pipe::held(&queue.reading) + bytes <= SMALL)
     }
 
     /// Takes as much of a client's input as there is room for; returns how much. What was taken of the same place before, by this
@@ -95,7 +108,11 @@ impl Input {
         let custody = self.custody;
         let offset = place.offset + taken as u64;
         let Some(queue) = self.queue() else { return taken + self.push_on(rest, place.client, offset) };
-        custody.set(Word::PushedUpon, pipe::held(&queue.reading) as u64);
+        let held = pipe::held(&queue.reading);
+        if held + rest.len() > SMALL {
+            queue.grow();
+        }
+        custody.set(Word::PushedUpon, held as u64);
         custody.set(Word::PushedBy, place.client);
         custody.set(Word::PushedAt, offset);
         custody.set(Word::IsPushing, 1);
@@ -125,16 +142,14 @@ impl Input {
         }
     }
 
-    fn queue(&mut self) -> Option<&Queue> {
+    fn queue(&mut self) -> Option<&mut Queue> {
         if self.queue.is_none() {
-            let (reading, writing) = pipe::new().ok()?;
-            pipe::set_nonblocking(&reading).and_then(|()| pipe::set_nonblocking(&writing)).ok()?;
-            pipe::resize(&writing, QUEUE);
+            let (reading, writing) = pipe::own().ok()?;
             self.custody.lend(Word::QueueReading, &reading);
             self.custody.lend(Word::QueueWriting, &writing);
-            self.queue = Some(Queue { reading, writing });
+            self.queue = Some(Queue { reading, writing, is_grown: false });
         }
-        self.queue.as_ref()
+        self.queue.as_mut()
     }
 
     /// Closes the pipe once all is written.

@@ -16,6 +16,15 @@ pub fn new() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
+/// As [`new`], with both ends non-blocking: for a pipe that no other program gets.
+///
+/// # Errors
+///
+/// As [`new`].
+pub fn own() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?)
+}
+
 /// Makes our end non-blocking. The other end, in the command, stays blocking: the flag belongs to the end.
 ///
 /// # Errors

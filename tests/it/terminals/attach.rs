@@ -299,6 +299,8 @@ fn after_a_kill(mends: impl Fn(&Tmux<'_>, &str, &dyn Fn(&str))) {
         tmux.tell(&["send-keys", "-t", "one", "C-j"]);
     });
     until("the window is as it was", || tmux.modes("one") == before);
+    // One that goes throws away what is typed meanwhile.
+    until("there is no viewer", || viewers(&home).is_empty());
     tmux.line("one", "stty -g | cmp - before && echo same settings");
     tmux.shows("one", "\nsame settings");
     home.run(["kill", &job]).ok();

@@ -24,9 +24,7 @@ pub(crate) struct Taken<'a> {
 
 impl Transit {
     pub(crate) fn new() -> io::Result<Self> {
-        let (reading, writing) = pipe::new()?;
-        pipe::set_nonblocking(&reading)?;
-        pipe::set_nonblocking(&writing)?;
+        let (reading, writing) = pipe::own()?;
         Ok(Self { reading, writing })
     }
 

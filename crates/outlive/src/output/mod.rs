@@ -28,6 +28,7 @@ use outlive_core::outcome::Totals;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{file, segment};
 use outlive_sys::durable::{self, CWD};
+use outlive_sys::stamp::Stamp;
 
 use crate::job::Job;
 
@@ -51,6 +52,8 @@ pub struct Output {
     is_damaged: Cell<bool>,
     /// First offset and length of each segment, in order.
     segments: Vec<(u64, u64)>,
+    /// The stamp of the directory when they were listed, from which on a change gives another.
+    listed: Option<Stamp>,
     /// The record that was found last: a sequential read needs it or the next.
     found: Cell<u64>,
     /// The block of index records that was read last, as it was then, with the number of its first.
@@ -111,6 +114,7 @@ impl Output {
             first_record: 0,
             is_damaged: Cell::new(false),
             segments: Vec::new(),
+            listed: None,
             found: Cell::new(0),
             block: RefCell::default(),
             open: RefCell::default(),
@@ -124,9 +128,18 @@ impl Output {
         Ok(output)
     }
 
-    /// Updates it to the current state of the log.
-    pub fn refresh(&mut self) -> io::Result<()> {
-        // The log first: an index record is written before its bytes, so every byte seen here has its record.
+    /// Looks which segments there are, and how long they are.
+    fn look_for_segments(&mut self) -> io::Result<()> {
+        let stamp = Stamp::at(&self.path).ok();
+        // Where no file came or went, only the last one grows.
+        if let Some((start, length)) =
+            self.segments.last_mut().filter(|_| stamp.is_some() && stamp == self.listed)
+            && let Ok(data) = fs::metadata(self.path.join(segment::name(*start)))
+        {
+            *length = data.len();
+            return Ok(());
+        }
+        self.listed = stamp.filter(|stamp| stamp.is_settled());
         self.segments.clear();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -137,6 +150,13 @@ impl Output {
             }
         }
         self.segments.sort_unstable();
+        Ok(())
+    }
+
+    /// Updates it to the current state of the log.
+    pub fn refresh(&mut self) -> io::Result<()> {
+        // The log first: an index record is written before its bytes, so every byte seen here has its record.
+        self.look_for_segments()?;
         if self.index.is_none() {
             self.index = durable::open_trusted(CWD, self.path.join(file::INDEX)).ok();
         }
