@@ -176,6 +176,7 @@ impl Keeper {
             reading.release_us,
             limits,
             lifetime,
+            self.prober.next_us(),
             survivors,
             self.accept_us,
             self.look_us,
@@ -296,6 +297,9 @@ impl Keeper {
         }
         if self.expiry.next_us().is_some_and(|due| now_us >= due) {
             self.check_lifetime(now_us);
+        }
+        if self.prober.next_us().is_some_and(|due| now_us >= due) {
+            self.check_prober(now_us);
         }
         if self.limit_monitor.next_us().is_some_and(|due| now_us >= due) {
             self.check_limits(now_us);
