@@ -20,7 +20,7 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     if !start(run) {
         return;
     }
-    if !comes(run, |run| is_waiting(run)) {
+    if !comes(run, is_waiting) {
         return run.violation("it does not wait for its time");
     }
     // The machine sleeps over two of its times.
