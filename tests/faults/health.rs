@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outlive_tests::LIMIT;
+use outlive_tests::{LIMIT, signal};
 use serde_json::Value;
 
 use crate::scenario::Scenario;
@@ -18,6 +18,9 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     if done.code != 0 {
         return run.violation(format!("it is not started: {}", done.error()));
     }
+    if run.fault.hits("keeper.prober.") && !is_seen_to(run) {
+        return run.violation("the keeper does not see to the process that checks");
+    }
     if !comes(run, Some(false), "unhealthy") {
         return run.violation("its ill health is not told");
     }
@@ -27,6 +30,22 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     }
     run.must(&["kill", "ill"]);
     world::check_store(run, None);
+}
+
+/// Kills the process that checks, and waits until the keeper comes to start another; no front end looks meanwhile.
+fn is_seen_to(run: &mut Scenario<'_>) -> bool {
+    let words = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let is_prober = |pid: &i32| words(pid).split(|byte| *byte == 0).nth(1) == Some(b"probe");
+    let begun = Instant::now();
+    while begun.elapsed() < LIMIT {
+        run.home.processes().iter().filter(|pid| is_prober(pid)).for_each(|pid| signal(*pid, "KILL"));
+        let reached = std::fs::read_to_string(run.log()).unwrap_or_default();
+        if reached.contains(run.fault.point.name()) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
 }
 
 /// Waits until its health is seen and told so. Whichever process is stopped in it goes on after a look.

@@ -2,7 +2,7 @@
 //!
 //! A scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
 //! recovering, collecting; starts that come to nothing) is run for every fault point and every action, and another one
-//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]; [`queues`]; [`health`]) for the points that only it comes to. The one whose
+//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]; [`queues`]; [`schedules`]; [`health`]) for the points that only it comes to. The one whose
 //! turn it is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
 //! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
 //! invariants.
@@ -17,6 +17,7 @@ mod lists;
 mod queues;
 mod reruns;
 mod scenario;
+mod schedules;
 mod telling;
 mod terminals;
 mod world;
@@ -149,7 +150,7 @@ fn faults_at(point: Point) -> Vec<Fault> {
     }
     if is_one_of(&AGAIN) {
         let deaths = ["before", "after"];
-        for play in [Play::Reruns, Play::Queues] {
+        for play in [Play::Reruns, Play::Queues, Play::Schedules] {
             faults.extend(deaths.map(|moment| Fault { play, ..fault(moment, "kill".to_owned()) }));
         }
     }

@@ -30,6 +30,8 @@ pub(crate) enum Play {
     Health,
     /// A list of many jobs.
     Lists,
+    /// A job with a schedule, by a clock that is set.
+    Schedules,
 }
 
 impl Play {
@@ -56,9 +58,12 @@ impl Play {
         let is_of = |parts: &[&str]| parts.iter().any(|part| point.name().starts_with(part));
         let queues =
             ["starter.queue", "starter.waiting.", "keeper.ticket.", "keeper.slot.", "keeper.waiting."];
-        if is_of(&queues) {
+        let schedules = ["starter.planned.", "keeper.planned.", "keeper.plan.", "parting.plan"];
+        if is_of(&schedules) {
+            Self::Schedules
+        } else if is_of(&queues) {
             Self::Queues
-        } else if is_of(&["reader.health"]) {
+        } else if is_of(&["reader.health", "keeper.prober."]) {
             Self::Health
         } else if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
             Self::Reruns
@@ -136,6 +141,7 @@ impl<'a> Scenario<'a> {
             Play::Queues => crate::queues::play(&mut run),
             Play::Health => crate::health::play(&mut run),
             Play::Lists => crate::lists::play(&mut run),
+            Play::Schedules => crate::schedules::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {

@@ -157,3 +157,114 @@ fn what_makes_no_sense_is_refused() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+#[test]
+fn a_job_is_started_when_another_is_healthy() {
+    let home = Home::new();
+    let options = ["--name", "db", "--health-command", "test -e well", "--health-interval", "30ms"];
+    let db = home.start_with(&options, ["sleep", "300"]);
+    let web = home.start_with(&["--name", "web", "--after", "db@healthy"], ["sleep", "300"]);
+    until("it is unhealthy", || home.show(&db)["healthy"] == false);
+    assert_eq!(home.show(&web)["status"], "queued");
+    touch(&home, "well");
+    until("the other is started", || home.show(&web)["status"] == "running");
+    // One that can never be is refused, and one that ends is told.
+    let refused = home.run(["run", "--after", "web@healthy", "true"]).code(6).error();
+    assert!(refused.contains("without a health condition"), "{refused}");
+    remove(&home, "well");
+    until("it is unhealthy again", || home.show(&db)["healthy"] == false);
+    let late = home.start_with(&["--after", "db@healthy"], ["true"]);
+    home.run(["kill", "db"]).ok();
+    let shown = home.wait(&late);
+    assert!(shown["reason"].as_str().is_some_and(|why| why.contains("it was killed")), "{shown}");
+    home.run(["kill", "web"]).ok();
+    let toml = "[jobs.db]\nrun = 'sleep 300'\nhealth = { command = 'test -e well', interval = '30ms' }\n\
+        [jobs.web]\nrun = 'sleep 300'\nafter = ['db@healthy']\n";
+    let dir = home.make_dir("shop");
+    std::fs::write(dir.join("outlive.toml"), toml).expect("it can be written");
+    let project = |arguments: &[&str]| {
+        let mut command = home.outlive(arguments);
+        command.current_dir(&dir);
+        outlive_tests::finish(command, b"").ok().text()
+    };
+    project(&["up"]);
+    until("one waits", || project(&["status"]).contains("waits for db@healthy"));
+    std::fs::write(dir.join("well"), "").expect("it can be written");
+    until("both run", || project(&["status"]).matches("running").count() == 2);
+    project(&["down"]);
+}
+
+#[test]
+fn lines_keep_a_job_healthy() {
+    let home = Home::new();
+    let options = ["--health-line", "^beat", "--health-interval", "300ms", "--health-failures", "2"];
+    let line = "while :; do [ -e quiet ] || echo beat; sleep 0.02; done";
+    let job = home.start_with(&options, ["sh", "-c", line]);
+    until("a check has succeeded", || home.job_dir(&job).join("health").exists());
+    assert_eq!(home.show(&job)["healthy"], true);
+    touch(&home, "quiet");
+    until("it is unhealthy", || home.show(&job)["healthy"] == false);
+    let shown = home.show(&job);
+    assert!(shown["reason"].as_str().is_some_and(|why| why.contains("no line matches /^beat/")), "{shown}");
+    remove(&home, "quiet");
+    until("it is healthy again", || home.show(&job)["healthy"] == true);
+}
+
+/// A server with a certificate that nobody signed; prints its port.
+const ENCRYPTED: &str = "import http.server, ssl\n\
+    server = http.server.HTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n\
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain('cert.pem', 'key.pem')\n\
+    server.socket = context.wrap_socket(server.socket, server_side=True)\n\
+    print(server.server_address[1], flush=True); server.serve_forever()\n";
+
+#[test]
+fn an_address_with_tls_is_asked() {
+    let home = Home::new();
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(home.path())
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        return outlive_tests::lacks("openssl");
+    }
+    let server = home.start(["python3", "-c", ENCRYPTED]);
+    home.wait_for_output(&server, "\n");
+    let port = String::from_utf8(home.logs(&server)).expect("a number").trim().to_owned();
+    let url = format!("https://localhost:{port}/");
+    let job = home.start_with(&["--ready-http", &url, "--health-http", &url], ["sleep", "300"]);
+    home.run(["wait", &job, "--ready", "--timeout", "60s"]).ok();
+    until("it is found healthy", || home.job_dir(&job).join("health").exists());
+    assert_eq!(home.show(&job)["ready_url"], json!(url));
+}
+
+#[test]
+fn a_killed_prober_is_started_again_by_the_keeper() {
+    let home = Home::new();
+    touch(&home, "well");
+    let options = ["--health-command", "test -e well", "--health-interval", "50ms"];
+    let job = home.start_with(&options, ["sleep", "300"]);
+    let file = home.job_dir(&job).join("health");
+    until("a check has succeeded", || file.exists());
+    let probers = || {
+        let is_prober = |pid: &i32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let verb = words.split(|byte| *byte == 0).nth(1).map(<[u8]>::to_vec);
+            verb.is_some_and(|verb| verb == b"probe" || verb == b"next-run")
+        };
+        home.processes().into_iter().filter(is_prober).collect::<Vec<i32>>()
+    };
+    // The one of the front end, and then the keeper's own.
+    for _ in 0..2 {
+        until("it has one", || probers().len() == 1);
+        signal(probers()[0], "KILL");
+        until("it is gone", || probers().is_empty());
+    }
+    remove(&home, "well");
+    // No front end looks at it meanwhile.
+    let is_ill = || std::fs::read_to_string(&file).unwrap_or_default().contains("test -e well");
+    until("another finds it ill", is_ill);
+    assert_eq!(home.show(&job)["lingering"], false);
+    home.run(["kill", &job]).ok();
+    until("no process is left", || home.processes().is_empty());
+}

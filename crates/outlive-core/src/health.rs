@@ -1,5 +1,7 @@
 //! Whether a job goes on working: when it counts as unhealthy, and what is done then.
 
+use serde::Deserialize;
+
 use crate::options::Health;
 
 words! {
@@ -23,7 +25,7 @@ const FAILURES: u64 = 3;
 impl Health {
     /// Tells whether anything is checked.
     pub fn is_checked(&self) -> bool {
-        self.port.is_some() || self.http.is_some() || self.command.is_some()
+        self.port.is_some() || self.http.is_some() || self.command.is_some() || self.line.is_some()
     }
 
     /// Returns how often it is checked.
@@ -35,4 +37,13 @@ impl Health {
     pub fn failures(&self) -> u64 {
         self.failures.unwrap_or(FAILURES)
     }
+}
+
+/// Tells whether the file `health` of a job says that a check has succeeded, and none has failed too often since.
+pub fn is_healthy(file: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Record {
+        why: Option<String>,
+    }
+    serde_json::from_slice::<Record>(file).is_ok_and(|record| record.why.is_none())
 }

@@ -13,6 +13,7 @@ pub mod label;
 pub mod options;
 pub mod rawtext;
 pub mod restart;
+pub mod schedule;
 pub mod status;
 pub mod terminal;
 pub mod timestamp;
@@ -68,6 +69,8 @@ pub mod file {
     pub const HEALTH: &str = "health";
     /// Held by the process that checks in the background whether the job is ready.
     pub const PROBE: &str = "probe";
+    /// Of a job with a schedule: when it is to begin.
+    pub const PLANNED: &str = "planned";
     /// There once it is decided that no run follows by itself any more: why.
     pub const GAVE_UP: &str = "gave_up";
     /// The name of a job that was renamed.

@@ -28,6 +28,7 @@ mod lifetime;
 mod limits;
 mod next_run;
 mod on_exit;
+mod prober;
 mod recorder;
 mod requests;
 mod start;

@@ -5,7 +5,7 @@
 //! live: it can be stopped, and no other program takes it for over. A program that was killed is started again; it makes no second
 //! run where there is one. If the keeper is killed, its guard goes on with this as with all else.
 
-use outlive_core::outcome::Outcome;
+use outlive_core::outcome::{Cause, Outcome};
 use outlive_sys::clock;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::identity::{ProcessId, Stat};
@@ -36,11 +36,16 @@ impl Keeper {
         let is_possible = self.on_exit.as_ref().is_some_and(OnExit::can_run_again);
         let is_wanted = is_possible
             && self.custody.get(Word::NextRun) != FORGONE
-            && self.restart.is_wanted_after(outcome);
+            && (self.restart.is_wanted_after(outcome) || self.is_due_again(outcome));
         if is_wanted {
             self.custody.set(Word::NextRun, WANTED);
         }
         is_wanted
+    }
+
+    /// Tells whether its schedule has another time. A run that was stopped is the last.
+    fn is_due_again(&self, outcome: &Outcome) -> bool {
+        self.is_scheduled && !matches!(outcome.cause, Cause::Kill { .. })
     }
 
     /// Lets no run follow: the job was stopped. One that is being made is for the front end to stop.

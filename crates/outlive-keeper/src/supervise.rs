@@ -177,6 +177,7 @@ impl Keeper {
             reading.release_us,
             limits,
             lifetime,
+            self.prober.next_us(),
             survivors,
             self.accept_us,
             self.look_us,
@@ -298,6 +299,9 @@ impl Keeper {
         }
         if self.expiry.next_us().is_some_and(|due| now_us >= due) {
             self.check_lifetime(now_us);
+        }
+        if self.prober.next_us().is_some_and(|due| now_us >= due) {
+            self.check_prober(now_us);
         }
         if self.limit_monitor.next_us().is_some_and(|due| now_us >= due) {
             self.check_limits(now_us);

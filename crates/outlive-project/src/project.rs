@@ -93,6 +93,8 @@ pub enum Milestone {
     Started,
     /// It is ready, as its file says.
     Ready,
+    /// It is ready, if it says when, and a check of its health has succeeded.
+    Healthy,
     /// It has ended, in whatever way.
     Completed,
     /// It has ended with 0.
@@ -100,13 +102,15 @@ pub enum Milestone {
 }
 
 impl Milestone {
-    pub(crate) const ALL: [Self; 4] = [Self::Started, Self::Ready, Self::Completed, Self::Succeeded];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Started, Self::Ready, Self::Healthy, Self::Completed, Self::Succeeded];
 
     /// Returns the word after the `@`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Started => "started",
             Self::Ready => "ready",
+            Self::Healthy => "healthy",
             Self::Completed => "completed",
             Self::Succeeded => "succeeded",
         }

@@ -58,6 +58,7 @@ fn property(key: Key) -> Value {
             let words = keys::of_table("restart").find(|key| key.name == "when").map(property);
             json!({ "anyOf": [words, object(keys::of_table("restart"))] })
         }
+        Form::Table("schedule") => json!({ "anyOf": [text, object(keys::of_table("schedule"))] }),
         Form::Table(table) => object(keys::of_table(table)),
         Form::Option(option) => match option.form {
             OptionForm::Flag => json!({ "type": "boolean" }),

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
@@ -18,7 +19,10 @@ use rustix::time::{
 
 /// Returns microseconds since 1970 UTC.
 pub fn wall_us() -> u64 {
-    micros(ClockId::Realtime)
+    let now_us = micros(ClockId::Realtime);
+    #[cfg(feature = "fault")]
+    let now_us = now_us.saturating_add_signed(shifted::wall_us());
+    now_us
 }
 
 /// Returns microseconds since the machine was started, including the time it was suspended; the same in every time namespace.
@@ -28,7 +32,33 @@ pub fn boot_us() -> u64 {
     // macOS's monotonic clock already counts suspended time.
     #[cfg(not(target_os = "linux"))]
     let clock = ClockId::Monotonic;
-    micros(clock).saturating_add_signed(-offset_ns() / 1000)
+    let now_us = micros(clock).saturating_add_signed(-offset_ns() / 1000);
+    #[cfg(feature = "fault")]
+    let now_us = now_us.saturating_add_signed(shifted::boot_us());
+    now_us
+}
+
+/// Clocks that a test sets, in a build with the feature `fault`: the file that `OUTLIVE_TEST_CLOCK` names has two numbers, by how many
+/// microseconds the wall clock and the boot clock are ahead.
+#[cfg(feature = "fault")]
+mod shifted {
+    fn read() -> Option<(i64, i64)> {
+        let text = std::fs::read_to_string(std::env::var_os("OUTLIVE_TEST_CLOCK")?).ok()?;
+        let (wall, boot) = text.trim().split_once(' ')?;
+        Some((wall.parse().ok()?, boot.parse().ok()?))
+    }
+
+    pub(super) fn wall_us() -> i64 {
+        read().map_or(0, |(wall, _)| wall)
+    }
+
+    pub(super) fn boot_us() -> i64 {
+        read().map_or(0, |(_, boot)| boot)
+    }
+
+    pub(super) fn is_set() -> bool {
+        std::env::var_os("OUTLIVE_TEST_CLOCK").is_some()
+    }
 }
 
 /// Number of the time namespace that the machine starts with, which has no offset.
@@ -73,15 +103,54 @@ impl Alarm {
     /// If there is no descriptor for it.
     pub fn at(boot_us: u64) -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let time = |us: u64| Timespec {
-            tv_sec: i64::try_from(us / 1_000_000).unwrap_or(i64::MAX),
-            tv_nsec: (us % 1_000_000 * 1000) as _,
-        };
         // A moment of 0 would switch it off.
         let moment = boot_us.saturating_add_signed(offset_ns() / 1000).max(1);
-        let setting = Itimerspec { it_interval: time(0), it_value: time(moment) };
+        let setting = Itimerspec { it_interval: timespec(0), it_value: timespec(moment) };
         timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &setting)?;
         Ok(Self(timer))
+    }
+}
+
+/// A descriptor that becomes readable at a moment of the wall clock, and whenever that is set.
+#[derive(Debug)]
+pub struct WallAlarm(OwnedFd);
+
+impl WallAlarm {
+    /// Sets an alarm for this moment.
+    ///
+    /// # Errors
+    ///
+    /// If there is no descriptor for it.
+    pub fn at(wall_us: u64) -> io::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
+        let setting = Itimerspec { it_interval: timespec(0), it_value: timespec(wall_us.max(1)) };
+        let how = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(&timer, how, &setting)?;
+        Ok(Self(timer))
+    }
+}
+
+impl AsFd for WallAlarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Returns how long a process that waits for a moment may sleep at most: less where a test sets the clocks, of which the kernel does
+/// not tell.
+pub fn longest_sleep() -> Option<Duration> {
+    #[cfg(feature = "fault")]
+    if shifted::is_set() {
+        return Some(Duration::from_millis(10));
+    }
+    None
+}
+
+fn timespec(us: u64) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(us / 1_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (us % 1_000_000 * 1000) as _,
     }
 }
 

@@ -60,6 +60,15 @@ impl LocalTime {
         (seconds != -1 && is_that_day).then_some(seconds)
     }
 
+    /// Returns how many seconds local time is ahead of UTC at a moment in seconds since 1970; 0 beyond what the calendar holds.
+    pub fn offset(seconds: i64) -> i64 {
+        let mut fields = MaybeUninit::<libc::tm>::zeroed();
+        // SAFETY: as in `at`.
+        let is_known = unsafe { !libc::localtime_r(&seconds, fields.as_mut_ptr()).is_null() };
+        // SAFETY: as in `at`.
+        if is_known { unsafe { fields.assume_init() }.tm_gmtoff } else { 0 }
+    }
+
     /// Returns midnight at the beginning of its day.
     pub fn midnight(self) -> Self {
         Self { hour: 0, minute: 0, second: 0, ..self }

@@ -107,7 +107,7 @@ pub use store::config::{
 };
 pub use store::doctor::{Examination, Finding};
 pub use store::limits::LimitError;
-pub use store::machine::{Allowances, Feature, Machine, Survival, Versions, levels};
+pub use store::machine::{Allowances, BOOT_UNIT, Feature, Machine, Survival, Versions, levels};
 pub use store::remove::{Collected, RemoveError};
 pub use store::{Store, StoreError};
 pub use wait::auto_background::{AutoBackground, Foreground};

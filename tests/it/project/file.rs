@@ -32,6 +32,11 @@ fn a_mistake_is_told_with_its_place() {
             "3:1",
             "`watch` is not there yet in this version of outlive",
         ),
+        (
+            "[jobs.web]\nrun = \"true\"\nready = { notify = true }",
+            "3:11",
+            "`notify` is not there yet in this version of outlive",
+        ),
         ("[jobs.web]\nrun = \"true\"\nstop = \"NO\"", "3:8", "no such signal"),
         (
             "[jobs.web]\nrun = \"true\"\nport = 70000",
@@ -58,7 +63,7 @@ fn a_mistake_is_told_with_its_place() {
         (
             "[jobs.a]\nrun = \"true\"\nafter = [\"b@healthy\"]\n[jobs.b]\nrun = \"true\"",
             "3:10",
-            "`health` is not there yet",
+            "nothing says when b is healthy: give it `health`",
         ),
         (
             "[jobs.a]\nrun = \"true\"\nafter = \"b\"\n[jobs.b]\nrun = \"true\"\nafter = [\"a\"]",

@@ -284,3 +284,21 @@ fn those_that_wait_for_a_job_wait_through_its_restarts() {
     project.run(&["down"]).ok();
     until("no process is left", || home.processes().is_empty());
 }
+
+#[test]
+fn a_name_is_followed_through_its_runs() {
+    let home = Home::new();
+    let line = "echo begun; if [ -e second ]; then exec sleep 300; fi; touch second; exit 1";
+    home.start_with(&["--name", "web", "--restart", "on-failure"], ["sh", "-c", line]);
+    let shown = home.path().join("shown");
+    let mut follower = home.outlive(["logs", "-f", "web"]);
+    follower.stdout(std::fs::File::create(&shown).expect("it can be made"));
+    let mut follower = follower.spawn().expect("it runs");
+    let begun = || std::fs::read_to_string(&shown).unwrap_or_default().matches("begun").count();
+    until("the run that follows by itself is shown", || begun() == 2);
+    home.run(["restart", "web"]).ok();
+    until("and the one that was asked for", || begun() == 3);
+    home.run(["kill", "web"]).ok();
+    let code = outlive_tests::end_within(&mut follower, outlive_tests::LIMIT);
+    assert_eq!((code, begun()), (Some(0), 3), "nothing follows a stop");
+}

@@ -2,7 +2,7 @@
 //!
 //! Proves that order and parallelism hold, that none is lost or started twice, and that those that wait sleep.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive_tests::{Home, Random, activity, guard_of, report, signal, until};
 use serde_json::{Value, json};
@@ -39,8 +39,12 @@ fn many_queued_jobs_keep_order_and_parallelism_whatever_is_killed() {
     home.run(["queue", "pause", "build"]).ok();
     let mut jobs = Vec::new();
     for number in 0..count {
-        // Long enough that some run at the same time.
-        let line = format!("echo + {number} >> ledger; sleep 0.05; echo - {number} >> ledger");
+        // Until another is started, so that some run at the same time.
+        let line = format!(
+            "echo + {number} >> ledger; n=$(($(grep -c + ledger) + 1)); \
+             until [ $(grep -c + ledger) -ge $n ] || [ $(grep -c + ledger) -ge {count} ]; do sleep 0.01; done; \
+             echo - {number} >> ledger"
+        );
         let name = format!("j{number}");
         let started = || home.json(["run", "--queue", "build", "--name", &name, &line]);
         // Now and then the front end is killed at some moment: what it was asked for is there, or is not.
@@ -119,10 +123,13 @@ fn idle_cost(home: &Home) {
     let keepers = keepers(home);
     let all: Vec<i32> = keepers.iter().flat_map(|pid| [*pid, guard_of(*pid).expect("it has one")]).collect();
     let counted = || all.iter().map(|pid| activity(*pid)).collect::<Vec<u64>>();
-    until("all sleep", || {
-        let before = counted();
-        std::thread::sleep(Duration::from_secs(1));
-        counted() == before
+    let (mut before, mut since) = (counted(), Instant::now());
+    until("all have slept for a second", || {
+        let now = counted();
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_secs(1)
     });
     let kib = all.iter().map(|pid| pss_kib(*pid)).sum::<u64>() / keepers.len() as u64;
     report(&format!("{} queued jobs, {kib} KiB each, no wake-up in a second", keepers.len()));

@@ -6,6 +6,8 @@
 mod after;
 mod many;
 
+use std::time::{Duration, Instant};
+
 use outlive_tests::{Home, activity, guard_of, kill_with_guard, pid, signal, until};
 use serde_json::{Value, json};
 
@@ -167,10 +169,13 @@ fn a_queued_job_is_not_woken_by_what_does_not_concern_it() {
     let last = processes(&jobs[3]);
     let counted = |pids: &[i32]| -> Vec<u64> { pids.iter().map(|pid| activity(*pid)).collect() };
     // A keeper that has just answered may still be on its way to sleep.
-    until("all sleep", || {
-        let before = counted(&waiting);
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        counted(&waiting) == before
+    let (mut before, mut since) = (counted(&waiting), Instant::now());
+    until("all have slept for a while", || {
+        let now = counted(&waiting);
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        since.elapsed() > Duration::from_millis(300)
     });
     // Another front end that lists, another job that comes behind: neither concerns those before it.
     let before = counted(&waiting);

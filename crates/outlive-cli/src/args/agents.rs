@@ -45,7 +45,7 @@ pub(crate) struct Wake {
     pub(crate) skip_servers: bool,
 }
 
-/// Tell an agent's client of the MCP server, or a shell of completion
+/// Tell an agent's client of the MCP server, a shell of completion, or the machine what comes back after a restart
 ///
 /// Shows the exact change to the client's settings; with `--write` it is made. With the global `--session NAME` the server
 /// always works for that session, else for the project that the agent is in. `outlive setup shell` makes the tab key complete
@@ -57,6 +57,7 @@ outlive setup claude-code             # show what would be changed\n  \
 outlive setup claude-code --write     # change it\n  \
 outlive setup claude-code --wake      # what wakes the agent when a job ends\n  \
 outlive setup shell                   # completion in bash, zsh or fish\n  \
+outlive setup boot                    # schedules go on after a restart of the machine\n  \
 outlive setup --print                 # the entry for any other client")]
 pub(crate) struct Setup {
     /// The client
@@ -107,4 +108,13 @@ pub(crate) enum ClientChoice {
     Zed,
     /// Completion in your shell: bash, zsh or fish
     Shell,
+    /// What comes back after a restart of the machine: schedules, and jobs with --restart always
+    Boot,
+}
+
+impl ClientChoice {
+    /// Tells whether it is a client of an agent.
+    pub(crate) fn is_client(self) -> bool {
+        !matches!(self, Self::Shell | Self::Boot)
+    }
 }

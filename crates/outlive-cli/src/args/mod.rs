@@ -193,6 +193,9 @@ pub(crate) enum Verb {
     /// Make the next run of a job that is started again by itself: its keeper starts this
     #[command(hide = true)]
     NextRun(OnExit),
+    /// Let jobs come back after a restart of the machine; `outlive setup boot` lets this run then
+    #[command(hide = true)]
+    Boot,
     /// Look whether a job is ready, in the background
     #[command(hide = true)]
     Probe(Probe),

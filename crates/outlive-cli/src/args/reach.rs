@@ -161,6 +161,7 @@ impl Arguments {
             | Verb::Cursor(_)
             | Verb::OnExit(_)
             | Verb::NextRun(_)
+            | Verb::Boot
             | Verb::Probe(_)
             | Verb::Rows(_)
             | Verb::Reference { .. } => return Reach::Own,

@@ -2,6 +2,7 @@
 
 mod agent;
 mod attach;
+mod boot;
 mod clear;
 mod complete;
 mod completions;
@@ -223,6 +224,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Doctor(arguments) => doctor::run(&context, &arguments),
         Verb::Upgrade(upgrade) => upgrade::run(&context, &upgrade),
         Verb::Rows(rows) => rows::run(&context, &rows),
+        Verb::Boot => boot::run(&context),
         Verb::Probe(arguments) => probe::run(&context, &arguments),
         Verb::Mcp(_)
         | Verb::Serve(_)

@@ -69,6 +69,8 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("previous", job.previous.as_ref().map(ToString::to_string));
     rows.add("after", job.after.iter());
     rows.add("queue", &job.queue);
+    rows.add("schedule", &job.schedule);
+    rows.add("next run", job.next_run_at.as_deref().map(local_time::of_object));
     rows.add("pid", job.pid.map(|pid| pid.to_string()));
     rows.add("keeper", shown.keeper_pid.map(|pid| format!("pid {pid}")));
     rows.add("guard", shown.guard_pid.map(|pid| format!("pid {pid}")));

@@ -13,6 +13,8 @@ words! {
         Started = "started",
         /// It is ready, by the condition that it was started with.
         Ready = "ready",
+        /// It is ready, if it says when, and a check of its health has succeeded.
+        Healthy = "healthy",
         /// It has ended, in whatever way.
         Completed = "completed",
         /// It has ended with 0.

@@ -41,6 +41,10 @@ words! {
         Exited = "exited",
         /// It is not started again, after too many restarts or because that is not possible.
         GaveUp = "gave_up",
+        /// The time of a run passed while the machine slept or was off.
+        Missed = "missed",
+        /// The time of a run came while the one before it still ran.
+        Overlapped = "overlapped",
         /// Its keeper died, and its guard goes on as the keeper; nothing was lost.
         KeeperReplaced = "keeper_replaced",
         /// Its keeper goes on in another version of its program.
@@ -89,10 +93,10 @@ pub struct Event {
     /// The number of the line that matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// That line, as a terminal shows it; only its beginning if it is long.
+    /// That line, as a terminal shows it; only its beginning if it is long. Of a run that was missed or overlapped: what became of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How many lines before it matched and have no event of their own, because there were too many.
+    /// How many lines before it matched and have no event of their own, because there were too many; or how many runs are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
     /// The reader that watches for it; absent: every reader of the session.
@@ -164,7 +168,10 @@ impl Event {
             Kind::Lost => Kind::Exited,
             kind => kind,
         };
-        let recurs = matches!(event, Kind::AwaitsInput | Kind::Unhealthy | Kind::Healthy);
+        let recurs = matches!(
+            event,
+            Kind::AwaitsInput | Kind::Unhealthy | Kind::Healthy | Kind::Missed | Kind::Overlapped
+        );
         let at = recurs.then_some(self.at);
         let line = self.line.map(|number| (number, self.reader.clone()));
         Some(Fact { nonce: self.nonce, event, limit: self.limit.clone(), at, line })

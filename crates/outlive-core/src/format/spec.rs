@@ -234,7 +234,10 @@ impl Spec {
 
     /// Tells whether its command is executed only when something has come that its keeper waits for.
     pub fn waits(&self) -> bool {
-        self.rerun.is_some() || self.options.queue.is_some() || !self.after.is_empty()
+        self.rerun.is_some()
+            || self.options.schedule.is_set()
+            || self.options.queue.is_some()
+            || !self.after.is_empty()
     }
 
     /// Tells whether it was said when it counts as ready, be that understood or not.

@@ -5,6 +5,7 @@ use crate::health::HealthThen;
 use crate::id::QueueName;
 use crate::rawtext::RawText;
 use crate::restart::RestartWhen;
+use crate::schedule::{Missed, Overlap};
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
 use crate::timestamp::Timestamp;
@@ -60,33 +61,26 @@ impl<T: Field> Field for Option<T> {
     }
 }
 
-impl Field for HealthThen {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(self.word().as_bytes())
-    }
+/// Words of which `spec.json` leaves out the default.
+macro_rules! word_fields {
+    ($($Word:ty),*) => { $(
+        impl Field for $Word {
+            fn write(&self, writer: Writer) -> Writer {
+                writer.bytes(self.word().as_bytes())
+            }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Self::parse(&reader.text()?).ok_or(WireError::Value)
-    }
+            fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+                Self::parse(&reader.text()?).ok_or(WireError::Value)
+            }
 
-    fn is_left_out(&self) -> bool {
-        *self == Self::Event
-    }
+            fn is_left_out(&self) -> bool {
+                *self == Self::default()
+            }
+        }
+    )* };
 }
 
-impl Field for RestartWhen {
-    fn write(&self, writer: Writer) -> Writer {
-        writer.bytes(self.word().as_bytes())
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Self::parse(&reader.text()?).ok_or(WireError::Value)
-    }
-
-    fn is_left_out(&self) -> bool {
-        *self == Self::No
-    }
-}
+word_fields!(HealthThen, RestartWhen, Missed, Overlap);
 
 /// Declares how values are written and read that are never left out.
 macro_rules! fields {

@@ -12,6 +12,7 @@ use crate::id::QueueName;
 use crate::options::Field;
 use crate::rawtext::RawText;
 use crate::restart::RestartWhen;
+use crate::schedule::{Cron, CronError, DAY_MINUTES, Missed, Overlap};
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
 use crate::timestamp::Timestamp;
@@ -216,6 +217,14 @@ impl<T: Field + TryFrom<i64> + ToString, const LEAST: i64, const MOST: i64> Kind
 #[derive(Debug)]
 pub struct PortOrAny;
 
+/// A cron line, kept as it is written.
+#[derive(Debug)]
+pub struct CronLine;
+
+/// A time of day, in minutes since midnight.
+#[derive(Debug)]
+pub struct TimeOfDay;
+
 /// An amount of data, in bytes.
 #[derive(Debug)]
 pub struct Size;
@@ -264,6 +273,10 @@ plain_kinds! {
     HealthThen: HealthThen, Form::Words(HealthThen::WORDS), parse_health_then, |then| then.word().to_owned();
     QueueName: QueueName, Form::Text, parse_queue, QueueName::to_string;
     RestartWhen: RestartWhen, Form::Words(RestartWhen::WORDS), parse_restart, |when| when.word().to_owned();
+    CronLine: String, Form::Text, parse_cron, String::clone;
+    TimeOfDay: u16, Form::Text, parse_time_of_day, |minute| format!("{:02}:{:02}", minute / 60, minute % 60);
+    Missed: Missed, Form::Words(Missed::WORDS), parse_missed, |missed| missed.word().to_owned();
+    Overlap: Overlap, Form::Words(Overlap::WORDS), parse_overlap, |overlap| overlap.word().to_owned();
     Stdin: Stdin, Form::Words(Stdin::WORDS), parse_stdin, |stdin| stdin.word().to_owned();
     TerminalSize: TerminalSize, Form::Text, parse_terminal_size, TerminalSize::to_string;
     Level: Level, Form::Words(Level::WORDS), parse_level, |level| level.word().to_owned();
@@ -307,6 +320,30 @@ fn parse_queue(text: &[u8], _: Timestamp) -> Result<QueueName, String> {
 fn parse_restart(text: &[u8], _: Timestamp) -> Result<RestartWhen, String> {
     let word = std::str::from_utf8(text).ok();
     word.and_then(RestartWhen::parse).ok_or_else(|| "write no, on-failure or always".to_owned())
+}
+
+fn parse_cron(text: &[u8], _: Timestamp) -> Result<String, String> {
+    let line = utf8(text)?;
+    line.parse::<Cron>().map(|_| line.to_owned()).map_err(|error: CronError| error.to_string())
+}
+
+fn parse_time_of_day(text: &[u8], _: Timestamp) -> Result<u16, String> {
+    let number = |part: &str| part.parse::<u16>().ok().filter(|_| (1..=2).contains(&part.len()));
+    let time = utf8(text)?.split_once(':').and_then(|(hour, minute)| Some((number(hour)?, number(minute)?)));
+    let minutes = time.filter(|(_, minute)| *minute < 60).map(|(hour, minute)| hour * 60 + minute);
+    minutes
+        .filter(|minutes| *minutes < DAY_MINUTES)
+        .ok_or_else(|| "write a time of day from 00:00 to 23:59, such as 18:00".to_owned())
+}
+
+fn parse_missed(text: &[u8], _: Timestamp) -> Result<Missed, String> {
+    let word = std::str::from_utf8(text).ok();
+    word.and_then(Missed::parse).ok_or_else(|| "write once, skip or all".to_owned())
+}
+
+fn parse_overlap(text: &[u8], _: Timestamp) -> Result<Overlap, String> {
+    let word = std::str::from_utf8(text).ok();
+    word.and_then(Overlap::parse).ok_or_else(|| "write skip, queue or kill".to_owned())
 }
 
 fn parse_terminal_size(text: &[u8], _: Timestamp) -> Result<TerminalSize, String> {
@@ -375,6 +412,8 @@ mod tests {
             ("lifetime", _) => "until=2h",
             ("containment", _) => "freezer",
             ("size", _) => "100x30",
+            ("schedule", _) => "*/15 * * * *",
+            ("at", _) => "18:30",
             (_, Form::Flag) => "true",
             (_, Form::Text) => "text",
             (_, Form::Number { unit: "ms", .. }) => "1234ms",
@@ -422,6 +461,11 @@ mod tests {
             ("size", "0x24"),
             ("lifetime", "until=then"),
             ("queue", "../x"),
+            ("schedule", "* * * *"),
+            ("at", "24:00"),
+            ("at", "6pm"),
+            ("missed", "never"),
+            ("overlap", "both"),
         ] {
             let option = OPTIONS.iter().find(|option| option.name == name).unwrap();
             let refused = option.set(&mut JobChoices::default(), wrong.as_bytes(), NOW);

@@ -16,12 +16,15 @@ pub use field::Field;
 pub(crate) use field::fields;
 
 use declare::RUN;
-use kinds::{Cpus, Deadline, Line, Maybe, Memory, Millis, OrOff, PortOrAny, Size, Whole};
+use kinds::{
+    Cpus, CronLine, Deadline, Line, Maybe, Memory, Millis, OrOff, PortOrAny, Size, TimeOfDay, Whole,
+};
 
 use crate::containment::{Level, Survivors};
 use crate::health::HealthThen;
 use crate::id::QueueName;
 use crate::restart::RestartWhen;
+use crate::schedule::{Missed, Overlap};
 use crate::spec::{Lifetime, Stdin};
 use crate::terminal::size::TerminalSize;
 
@@ -122,6 +125,9 @@ job_options! {
         /// It is healthy while this line exits with 0; a shell runs it in the job's directory
         health_command: Maybe<Line> as command, "LINE", RUN.under("Health");
 
+        /// It is healthy while its output has a line that matches this regular expression: one in each interval
+        health_line: Maybe<String> as line, "PATTERN", RUN.under("Health");
+
         /// Check its health so often; without it 10s
         health_interval: Maybe<Deadline> as interval_ms, "DURATION", RUN.under("Health");
 
@@ -146,6 +152,24 @@ job_options! {
 
         /// The time in which restarts are counted, and after which a run that goes well counts as healthy; without it 1m
         restart_window: Maybe<Deadline> as window_ms, "DURATION", RUN.under("Restarting");
+    }
+
+    /// When a job is run, again and again.
+    pub struct Schedule in schedule as "schedule" {
+        /// Run it at the times of this cron line, such as "*/15 9-17 * * mon-fri", by the clock on the wall
+        schedule: Maybe<CronLine> as cron, "CRON", RUN.under("Schedule");
+
+        /// Run it so often, such as 1h: at once or from --at on; an interval holds its length when the clocks are changed
+        every: Maybe<Deadline> as every_ms, "DURATION", RUN.under("Schedule");
+
+        /// Run it at this time of day, such as 18:00; every day, or as often as --every says
+        at: Maybe<TimeOfDay> as at, "HH:MM", RUN.under("Schedule");
+
+        /// Runs whose time came while the machine slept or was off: once for all of them, skip them, or all one by one; without it once
+        missed: Missed as missed, "once|skip|all", RUN.under("Schedule");
+
+        /// A run whose time comes while the one before still runs: skip it, queue it until then, or kill the one before; without it skip
+        overlap: Overlap as overlap, "skip|queue|kill", RUN.under("Schedule");
     }
 
     /// What is done when the job has ended. `spec.json` keeps the key of earlier versions.

@@ -64,7 +64,10 @@ pub struct Launch<'a> {
 impl Launch<'_> {
     /// Tells whether the keeper waits before it executes the command: for a time, another job, or its turn in a queue.
     pub fn waits(&self) -> bool {
-        self.due_boot_us > 0 || !self.after.is_empty() || self.options.queue.is_some()
+        self.due_boot_us > 0
+            || self.options.schedule.is_set()
+            || !self.after.is_empty()
+            || self.options.queue.is_some()
     }
 }
 

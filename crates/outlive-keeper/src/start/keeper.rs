@@ -30,6 +30,7 @@ use crate::input::Input;
 use crate::lifetime::Expiry;
 use crate::limits::LimitMonitor;
 use crate::on_exit::OnExit;
+use crate::prober::ProberWatch;
 use crate::recorder::{Recorder, Transit};
 use crate::terminal::awaits::InputWait;
 use crate::turn;
@@ -72,8 +73,11 @@ pub(crate) struct Keeper {
     pub(crate) containment: Containment,
     pub(crate) limit_monitor: LimitMonitor,
     pub(crate) expiry: Expiry,
+    pub(crate) prober: ProberWatch,
     pub(crate) on_exit: Option<OnExit>,
     pub(crate) restart: Restart,
+    /// Another run follows at its time.
+    pub(crate) is_scheduled: bool,
     /// How often the program was started that makes the next run.
     pub(crate) next_run_attempts: u32,
     /// When to start it once more.
@@ -140,6 +144,8 @@ impl Keeper {
         };
         let timeout_us = launch.options.timeout_ms.map(|limit| limit.saturating_mul(1000));
         let deadline_us = timeout_us.map(|limit| started_boot_us.saturating_add(limit));
+        let replaced_us = turn::replaced_us(&dir, &launch.options);
+        let deadline_us = deadline_us.into_iter().chain(replaced_us).min();
         let keeper = Box::new(Self {
             lock,
             custody: common.custody,
@@ -169,8 +175,10 @@ impl Keeper {
             grace_ms: launch.options.grace_ms,
             limit_monitor: LimitMonitor::new(launch.options.limits, kept),
             expiry: Expiry::new(launch.options.lifetime),
+            prober: ProberWatch::new(&launch.options),
             on_exit,
             restart: launch.options.restart,
+            is_scheduled: launch.options.schedule.is_set(),
             next_run_attempts: 0,
             next_run_us: None,
             containment,

@@ -78,7 +78,7 @@ pub(crate) fn start() -> Result<(Box<Keeper>, Region), u8> {
     };
     let mut on_exit = received.on_exit(&launch);
     let kept = prepare(received, &launch, on_exit.as_ref()).and_then(|prepared| {
-        let (prepared, part) = part(prepared, &launch)?;
+        let (prepared, part) = part(prepared, &launch, on_exit.as_ref())?;
         match part {
             Part::Keeper => execute(prepared, &launch, &mut on_exit),
             Part::Successor => {
@@ -213,6 +213,10 @@ fn record_never(
         fault::step(Point::NeverReply, || starter.write_all(&reply)).ok();
     }
     sync_if(SyncOrder::After);
+    // What could not be executed this time may be the next. If this comes to nothing, the next front end does it.
+    if let Some(on_exit) = on_exit.as_ref().filter(|_| launch.options.schedule.is_wanted_after(&outcome)) {
+        fault::step(Point::NextRunExec, || on_exit.start_next_run().ok_or(io::ErrorKind::Other.into())).ok();
+    }
     if let Some(on_exit) = on_exit {
         on_exit.exec(&handed.dir);
     }
@@ -310,11 +314,15 @@ fn prepare(
 }
 
 /// Forks the guard, once the command may be executed.
-fn part(mut prepared: Box<Prepared>, launch: &Launch<'_>) -> Result<(Box<Prepared>, Part), Refused> {
+fn part(
+    mut prepared: Box<Prepared>,
+    launch: &Launch<'_>,
+    on_exit: Option<&OnExit>,
+) -> Result<(Box<Prepared>, Part), Refused> {
     let ready = &mut *prepared;
     let parted = if launch.waits() {
         ready.preparation.put_off();
-        turn::wait(&mut ready.handed, launch, &ready.common, &ready.needed)
+        turn::wait(&mut ready.handed, launch, &ready.common, on_exit, &ready.needed)
     } else {
         guard::part(ready.common.custody, &ready.needed).map(Turn::from)
     };

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use outlive_core::after::{After, Milestone};
 use outlive_core::file;
+use outlive_core::health::is_healthy;
 use outlive_core::outcome::{Cause, FILE_BYTES, OUTCOME_AT, Outcome, WaitStatus};
 use outlive_core::status::Status;
 use outlive_sys::durable;
@@ -89,6 +90,7 @@ fn see(job_dir: impl AsFd, after: &After) -> io::Result<Seen> {
             is_there(file::META) && durable::open_ro(&job_dir, mark.as_str()).is_err()
         }
         Milestone::Ready => is_there(file::READY),
+        Milestone::Healthy => durable::read(&dir, file::HEALTH).is_ok_and(|text| is_healthy(&text)),
         Milestone::Completed | Milestone::Succeeded => false,
     };
     Ok(if holds { Seen::Holds } else { Seen::NotYet })
@@ -98,7 +100,7 @@ fn of_ended(outcome: &Outcome, milestone: Milestone) -> Seen {
     let is_never_started = matches!(outcome.cause, Cause::NeverStarted(_));
     let holds = match milestone {
         Milestone::Started => !is_never_started,
-        Milestone::Ready => false,
+        Milestone::Ready | Milestone::Healthy => false,
         Milestone::Completed => true,
         Milestone::Succeeded => Status::of(outcome) == Status::Completed,
     };
@@ -108,6 +110,10 @@ fn of_ended(outcome: &Outcome, milestone: Milestone) -> Seen {
     Seen::Never(match (&outcome.cause, outcome.wait_status) {
         (Cause::NeverStarted(_), _) => "it was never started".to_owned(),
         (Cause::Natural, WaitStatus::Exited { code }) => format!("it exited with {code}"),
-        _ => format!("it is {}", Status::of(outcome).word().replace('_', " ")),
+        _ => match Status::of(outcome) {
+            Status::Killed => "it was killed".to_owned(),
+            Status::Lost => "it was lost".to_owned(),
+            status => format!("it {}", status.word().replace('_', " ")),
+        },
     })
 }

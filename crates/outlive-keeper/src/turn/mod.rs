@@ -9,6 +9,7 @@
 
 mod after;
 mod queue;
+mod schedule;
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -28,9 +29,11 @@ use outlive_sys::{clock, durable, memory, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS};
 use crate::guard::{self, Custody, Guard, Part, Word};
+use crate::on_exit::OnExit;
 use crate::start::{Common, Handed, Unstarted, snapshot};
 
 pub(crate) use queue::release as release_slot;
+pub(crate) use schedule::replaced_us;
 
 /// The command waits.
 pub(crate) const WAITS: u64 = 1;
@@ -75,6 +78,7 @@ pub(crate) fn wait(
     handed: &mut Handed,
     launch: &Launch<'_>,
     common: &Common,
+    on_exit: Option<&OnExit>,
     needed: &[RawFd],
 ) -> io::Result<Turn> {
     let custody = common.custody;
@@ -83,6 +87,7 @@ pub(crate) fn wait(
     let mut kept = shared::open_files();
     loop {
         if guard::part(custody, needed)? == Part::Successor {
+            schedule::end_program(custody);
             // A keeper that died before it executed the command has left all that another needs to do it.
             if custody.get(Word::Turn) != WAITS && custody.main().or_else(guard::find_main).is_some() {
                 return Ok(Turn::Successor);
@@ -99,7 +104,7 @@ pub(crate) fn wait(
         let guard = ProcessId::of(shared::parent());
         let meta = snapshot(launch, guard);
         durable::replace(Replacing::META_START, &handed.dir, outlive_core::file::META, &meta.to_bytes()).ok();
-        let mut waiting = Waiting::new(launch, common, &handed.dir, &kept, meta);
+        let mut waiting = Waiting::new(launch, common, on_exit, &handed.dir, &kept, meta);
         // Before the starter is answered: jobs that are started one after the other come in this order.
         waiting.look();
         if let Some(mut starter) = handed.starter.take() {
@@ -162,6 +167,8 @@ struct Waiting<'a> {
     clients: Vec<Client>,
     due_us: u64,
     alarm: Option<Alarm>,
+    /// None for a job without a schedule.
+    timetable: Option<schedule::Timetable<'a>>,
     after: after::Awaited<'a>,
     /// None for a job in no queue.
     place: Option<queue::Place<'a>>,
@@ -183,7 +190,14 @@ enum Found {
 }
 
 impl<'a> Waiting<'a> {
-    fn new(launch: &'a Launch<'_>, common: &'a Common, dir: &'a OwnedFd, kept: &[RawFd], meta: Meta) -> Self {
+    fn new(
+        launch: &'a Launch<'_>,
+        common: &'a Common,
+        on_exit: Option<&'a OnExit>,
+        dir: &'a OwnedFd,
+        kept: &[RawFd],
+        meta: Meta,
+    ) -> Self {
         let hello = Hello { versions: SPOKEN, nonce: launch.nonce };
         let due_us = launch.due_boot_us;
         // Without one, the time is met by what the loop counts.
@@ -197,6 +211,11 @@ impl<'a> Waiting<'a> {
             clients: Vec::new(),
             due_us,
             alarm,
+            timetable: launch
+                .options
+                .schedule
+                .is_set()
+                .then(|| schedule::Timetable::new(on_exit, common.custody)),
             after: after::Awaited::new(&launch.after),
             place: queue.map(|queue| queue::Place::new(queue, &launch.job, common.custody)),
             found: Found::Wait,
@@ -213,6 +232,7 @@ impl<'a> Waiting<'a> {
                     return Ok(Woken::Due);
                 }
                 Found::Never(why) => {
+                    schedule::end_program(self.common.custody);
                     // Clients learn of it by the end of this process, as below.
                     self.leave_queue();
                     std::mem::forget(self.clients);
@@ -224,11 +244,13 @@ impl<'a> Waiting<'a> {
                 // The fork has one table of descriptors for both: its child begins without clients.
                 self.clients.clear();
                 self.close_watched();
+                schedule::end_program(self.common.custody);
                 shared::close_all_but(&[&self.kept[..], &self.common.custody.lent()].concat());
                 return Ok(Woken::Unguarded);
             }
             if let Some(by) = self.turn() {
                 self.leave_queue();
+                schedule::end_program(self.common.custody);
                 // The client that asked is answered by the end of this process, which comes when the outcome is written.
                 std::mem::forget(self.clients);
                 return Ok(Woken::Over(Unstarted::Stopped { by }));
@@ -238,6 +260,7 @@ impl<'a> Waiting<'a> {
 
     fn close_watched(&mut self) {
         self.alarm = None;
+        self.timetable.iter_mut().for_each(schedule::Timetable::forget);
         self.after.forget();
         self.place.iter_mut().for_each(queue::Place::forget);
     }
@@ -253,8 +276,9 @@ impl<'a> Waiting<'a> {
         self.found = looked.unwrap_or_else(|error| match self.failures < MOST_FAILURES {
             true => Found::Failed,
             false => {
-                let detail = Some(format!("its queue cannot be used: {error}"));
-                Found::Never(NeverStarted { step: "queue".into(), detail, ..NeverStarted::default() })
+                let what = if self.place.is_some() { "queue" } else { "schedule" };
+                let detail = Some(format!("its {what} cannot be used: {error}"));
+                Found::Never(NeverStarted { step: what.into(), detail, ..NeverStarted::default() })
             }
         });
     }
@@ -264,6 +288,9 @@ impl<'a> Waiting<'a> {
             return Ok(Found::Wait);
         }
         self.alarm = None;
+        if !self.timetable.as_mut().map_or(Ok(true), |timetable| timetable.look(self.dir))? {
+            return Ok(Found::Wait);
+        }
         match self.after.look(self.dir)? {
             Ok(true) => {}
             Ok(false) => return Ok(Found::Wait),
@@ -282,9 +309,11 @@ impl<'a> Waiting<'a> {
         let needs_timer =
             self.after.needs_timer() || self.place.as_ref().is_some_and(queue::Place::needs_timer);
         let left_us = self.due_us.saturating_sub(clock::boot_us());
+        let planned = self.timetable.as_ref().and_then(schedule::Timetable::pause);
         match self.found {
             Found::Failed => Some(REST),
             _ if left_us > 0 => Some(Duration::from_micros(left_us)),
+            _ if planned.is_some() => planned,
             _ => needs_timer.then_some(LOOK),
         }
     }
@@ -294,6 +323,7 @@ impl<'a> Waiting<'a> {
         let pause = self.pause();
         let mut fds = vec![PollFd::new(&self.common.child_ends, PollFlags::IN)];
         let awaited = self.alarm.as_ref().map(AsFd::as_fd).into_iter();
+        let awaited = awaited.chain(self.timetable.as_ref().and_then(schedule::Timetable::fd));
         let awaited = awaited.chain(self.after.fd()).chain(self.place.iter().flat_map(queue::Place::fds));
         fds.extend(awaited.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let own = fds.len();
@@ -322,6 +352,7 @@ impl<'a> Waiting<'a> {
             .collect();
         drop(fds);
         self.common.child_ends.clear();
+        let has_looked = self.timetable.as_mut().is_some_and(schedule::Timetable::reap);
         for (index, is_hung_up) in hung_up {
             self.clients[index].exchange(is_hung_up);
         }
@@ -331,7 +362,7 @@ impl<'a> Waiting<'a> {
             self.accept();
         }
         // A client that ends the job does so before its turn comes.
-        if by.is_none() && (is_woken || (ready == 0 && !has_request)) {
+        if by.is_none() && (is_woken || has_looked || (ready == 0 && !has_request)) {
             self.look();
         }
         by

@@ -44,7 +44,7 @@ const OWN: &[Key] = &[
     Key {
         name: "after",
         form: Form::Texts,
-        about: "Start it when this holds of other jobs: NAME@started, @ready, @completed or @succeeded; NAME alone is @ready if it has `ready` or `port`, else @started",
+        about: "Start it when this holds of other jobs: NAME@started, @ready, @healthy, @completed or @succeeded; NAME alone is @ready if it has `ready` or `port`, else @started",
     },
     Key {
         name: "port",
@@ -64,11 +64,19 @@ const OWN: &[Key] = &[
         form: Form::Table("restart"),
         about: "Start it again when it ends: no, on-failure or always; or a table with `when`, `tries`, `delay` and `window`",
     },
+    Key {
+        name: "schedule",
+        form: Form::Table("schedule"),
+        about: "Run it at these times: a cron line such as \"*/15 * * * *\"; or a table with `cron`, or `every` and `at`, and `missed` and `overlap`",
+    },
     Key { name: "limits", form: Form::Table("limits"), about: "Upper limits of what it may use" },
 ];
 
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
-pub(crate) const NOT_YET: &[&str] = &["watch", "schedule", "profile", "stdin_from"];
+pub(crate) const NOT_YET: &[&str] = &["watch", "profile", "stdin_from"];
+
+/// The same, for a key of a table: another key of a job has its name.
+pub(crate) const NOT_YET_IN_TABLES: &[&str] = &["notify"];
 
 /// Options that are no keys: the name of a job is that of its table, and `watch` is to mean files here, not lines.
 const NO_KEYS: [&str; 2] = ["name", "watch"];
@@ -89,6 +97,7 @@ pub(crate) fn of_table(table: &'static str) -> impl Iterator<Item = Key> {
         let name = match option.name {
             "ready_on" => "line",
             "restart" => "when",
+            "schedule" => "cron",
             name => {
                 let name = name.strip_prefix("ready_").unwrap_or(name);
                 let name = name.strip_prefix("health_").unwrap_or(name);
@@ -99,8 +108,11 @@ pub(crate) fn of_table(table: &'static str) -> impl Iterator<Item = Key> {
     })
 }
 
+/// The groups of options that have a table of their own.
+const TABLES: [&str; 5] = ["ready", "limits", "restart", "health", "schedule"];
+
 fn table_of(option: &JobOption) -> Option<&'static str> {
-    option.field.first().copied().filter(|table| ["ready", "limits", "restart", "health"].contains(table))
+    option.field.first().copied().filter(|table| TABLES.contains(table))
 }
 
 #[cfg(test)]
@@ -116,14 +128,13 @@ mod tests {
         keys.dedup();
         assert_eq!(keys.len(), count);
         let offered = of_job().filter(|key| matches!(key.form, Form::Option(_))).count();
-        let in_tables = of_table("ready").count()
-            + of_table("limits").count()
-            + of_table("restart").count()
-            + of_table("health").count();
+        let in_tables: usize = TABLES.into_iter().map(|table| of_table(table).count()).sum();
         assert_eq!(offered + in_tables + NO_KEYS.len(), OPTIONS.len());
         let ready: Vec<&str> = of_table("ready").map(|key| key.name).collect();
         assert_eq!(ready, ["line", "port", "http", "command", "timeout"]);
         let restart: Vec<&str> = of_table("restart").map(|key| key.name).collect();
         assert_eq!(restart, ["when", "tries", "delay", "window"]);
+        let schedule: Vec<&str> = of_table("schedule").map(|key| key.name).collect();
+        assert_eq!(schedule, ["cron", "every", "at", "missed", "overlap"]);
     }
 }

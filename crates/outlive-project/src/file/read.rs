@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, MOST_PARALLEL, QueueName, Signal, Timestamp};
+use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Timestamp};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::file::env;
 use crate::file::fault::{Fault, Source, nearest};
-use crate::file::keys::{self, Form, Key, NOT_YET};
+use crate::file::keys::{self, Form, Key, NOT_YET, NOT_YET_IN_TABLES};
 use crate::project::{After, Command, Milestone, Port, Project, ProjectError, ProjectJob};
 
 type Read<T> = Result<T, Box<Fault>>;
@@ -75,7 +75,8 @@ impl<'a> Entry<'a> {
 
     fn unknown<'k>(&self, of: &str, known: impl Iterator<Item = &'k str>) -> Box<Fault> {
         let name = self.name();
-        if NOT_YET.contains(&name) {
+        let is_in_table = of.starts_with('`') && NOT_YET_IN_TABLES.contains(&name);
+        if NOT_YET.contains(&name) || is_in_table {
             return self
                 .wrong_key(format!("`{name}` is not there yet in this version of outlive: leave it out"));
         }
@@ -244,6 +245,10 @@ fn read_job<'a>(written: &Written<'a>, dir: &Path, names: &[&str]) -> Read<(Proj
                 let when = keys::of_table("restart").find(|key| key.name == "when");
                 option(entry, when.expect("it is a key"), &mut job.choices)?;
             }
+            ("schedule", _) if entry.value.get_ref().is_str() => {
+                let line = keys::of_table("schedule").find(|key| key.name == "cron");
+                option(entry, line.expect("it is a key"), &mut job.choices)?;
+            }
             (_, Form::Table(table)) => {
                 for inner in entry.table()? {
                     let Some(key) = keys::of_table(table).find(|key| key.name == inner.name()) else {
@@ -263,6 +268,11 @@ fn read_job<'a>(written: &Written<'a>, dir: &Path, names: &[&str]) -> Read<(Proj
             job.name
         );
         return Err(written.head.wrong_key(message));
+    }
+    let mut options = JobOptions::default();
+    options.apply(&job.choices);
+    if let Some(why) = options.schedule.contradiction() {
+        return Err(written.head.wrong_key(why.replace("--", "")));
     }
     for (name, value) in from_files {
         job.env.entry(name).or_insert(value);
@@ -321,11 +331,6 @@ fn after(entry: &Entry<'_>, text: &str, place: &Range<usize>, names: &[&str]) ->
     let milestone = match word {
         // Which one is meant depends on the other job, which may not be read yet.
         None => Milestone::Started,
-        Some("healthy") => {
-            return Err(wrong(format!(
-                "`health` is not there yet in this version of outlive: write {job}@ready"
-            )));
-        }
         Some(word) => *Milestone::ALL.iter().find(|milestone| milestone.word() == word).ok_or_else(|| {
             let meant = nearest(word, words).map(|meant| format!("; did you mean @{meant}?"));
             wrong(format!(
@@ -366,6 +371,18 @@ fn check(project: &Project, places: &[Places<'_>]) -> Read<()> {
             if after.milestone == Milestone::Ready && !other.is_some_and(ProjectJob::can_be_ready) {
                 let message = format!(
                     "{} never says that it is ready: give it `ready` or `port`, or write {0}@started",
+                    after.job
+                );
+                return Err(source.fault(span.clone(), message));
+            }
+            let has_health = |other: &ProjectJob| {
+                let mut options = JobOptions::default();
+                options.apply(&other.choices);
+                options.health.is_checked()
+            };
+            if after.milestone == Milestone::Healthy && !other.is_some_and(has_health) {
+                let message = format!(
+                    "nothing says when {} is healthy: give it `health`, or write {0}@started",
                     after.job
                 );
                 return Err(source.fault(span.clone(), message));

@@ -188,6 +188,9 @@ impl Board<'_> {
         after: &After,
         waits: impl Fn(),
     ) -> Result<Result<(), String>, Stopped> {
+        if after.milestone == Milestone::Healthy {
+            return self.wait_healthy(other, waits);
+        }
         let is_ready = after.milestone == Milestone::Ready;
         let state = other.state(self.store);
         if is_ready && other.ready_now(&state).is_some() && !state.status.has_ended() {
@@ -211,7 +214,7 @@ impl Board<'_> {
             Milestone::Succeeded => state.status == Status::Completed,
             // It was ready once, which is not enough.
             Milestone::Ready => waited.is_reached && !state.status.has_ended(),
-            Milestone::Started | Milestone::Completed => waited.is_reached,
+            Milestone::Started | Milestone::Healthy | Milestone::Completed => waited.is_reached,
         };
         if is_reached {
             return Ok(Ok(()));
@@ -222,6 +225,29 @@ impl Board<'_> {
             Some(reason) => reason.clone(),
             None => state.words(),
         }))
+    }
+
+    /// Waits until a check of the health of another job has succeeded; the inner error is the reason why it can no longer.
+    fn wait_healthy(&self, other: &Job, waits: impl Fn()) -> Result<Result<(), String>, Stopped> {
+        let watch = Watch::for_replaced(other.path());
+        let pause = (!watch.is_pushed()).then_some(LOOK);
+        loop {
+            watch.clear();
+            let state = other.state(self.store);
+            if self.replaced.is_cancelled() {
+                return Err(Stopped::Replaced);
+            }
+            if state.status.has_ended() {
+                let reason = JobObject::new(other, &state).reason;
+                return Ok(Err(reason.unwrap_or_else(|| state.words())));
+            }
+            if other.is_healthy() {
+                return Ok(Ok(()));
+            }
+            waits();
+            let fds = watch.fd().into_iter().chain([self.replaced.as_fd()]);
+            poll::any_readable(fds, pause).map_err(|error| Stopped::Failed(outlive::chain(&error)))?;
+        }
     }
 
     /// Waits until another job is started; `waits` is called if it waits itself.

@@ -171,6 +171,10 @@ impl<'a> Look<'a> {
                     (false, _) => "",
                 };
                 let changed = if self.changed.is_empty() { "" } else { ", changed" };
+                let next = last.spec().options.schedule.is_set().then(|| JobObject::new(last, &state));
+                if let Some(left) = next.and_then(|object| object.starts_in_ms) {
+                    return format!("next run in {}{changed}", format_duration(left));
+                }
                 format!("{}{ready}{changed}", state.words())
             }
             (_, Some(after), _) if self.is_rising => format!("waits for {after}"),
@@ -227,6 +231,16 @@ impl<'a> Look<'a> {
     fn live_sentence(&self, store: &Store, last: &Job) -> (String, bool) {
         let state = last.state(store);
         let object = JobObject::new(last, &state);
+        if let (Some(left), Some(schedule)) = (object.starts_in_ms, &object.schedule) {
+            let at = object.next_run_at.unwrap_or_default();
+            let text = format!(
+                "{} sleeps until its next run in {}, {at}, as {}: {schedule}",
+                self.job.name,
+                format_duration(left),
+                last.id()
+            );
+            return (text, last.spec().previous.is_some());
+        }
         if let Some(left) = object.starts_in_ms {
             let in_row = last.spec().rerun.as_ref().map_or(0, |rerun| rerun.in_a_row);
             let text = format!(

@@ -117,7 +117,8 @@ pub(crate) fn keeper_environment() -> Vec<std::ffi::CString> {
         std::ffi::CString::new(format!("{to}={value}")).ok()
     };
     let fault = pass("OUTLIVE_KEEPER_FAULT", "OUTLIVE_FAULT");
-    let same = ["OUTLIVE_SCREEN_FAULT", "OUTLIVE_FAULT_LOG"].map(|name| pass(name, name));
+    let same =
+        ["OUTLIVE_SCREEN_FAULT", "OUTLIVE_FAULT_LOG", "OUTLIVE_TEST_CLOCK"].map(|name| pass(name, name));
     fault.into_iter().chain(same.into_iter().flatten()).collect()
 }
 

@@ -98,6 +98,9 @@ points! {
         LogMake = "starter.log.create", Call;
         SpecMake = "starter.spec.create", Call;
         SpecWrite = "starter.spec.write", Write;
+        /// Writing when a job with a schedule is to begin.
+        PlannedMake = "starter.planned.create", Call;
+        PlannedWrite = "starter.planned.write", Write;
         LiveMark = "starter.live.create", Call;
         /// Making the directories of a queue.
         QueueMake = "starter.queue.mkdir", Call;
@@ -168,6 +171,12 @@ points! {
         SlotRelease = "keeper.slot.unlock", Sure;
         /// Starting the program that makes the next run of a job.
         NextRunExec = "keeper.next-run.exec", Call;
+        /// Reading when the command is to begin.
+        PlannedRead = "keeper.planned.read", Call;
+        /// Starting the program that looks again at a plan.
+        PlanExec = "keeper.plan.exec", Call;
+        /// Starting the program that checks whether a job is ready and healthy, in place of one that is gone.
+        ProberExec = "keeper.prober.exec", Call;
         /// Writing the outcome of a command that could not be started.
         NeverWrite = "keeper.never.write", Write;
         NeverSync = "keeper.never.sync", Call;
@@ -304,6 +313,8 @@ points! {
         PARTING = "parting.note", PartingWrite, PartingRename;
         /// That no run follows by itself any more.
         GAVE_UP = "parting.gave-up", GaveUpWrite, GaveUpRename;
+        /// When a job with a schedule is to begin, after another look.
+        PLANNED = "parting.planned", PlannedAgainWrite, PlannedAgainRename;
         /// What is to be sent.
         SPOOL = "parting.spool", SpoolWrite, SpoolRename;
         /// What became of what was sent.
@@ -351,6 +362,8 @@ points! {
         HEALTH_EVENT = "reader.health-event", HealthEventOpen, HealthEventWrite;
         /// The event that no run follows by itself any more.
         GAVE_UP_EVENT = "parting.gave-up-event", GaveUpEventOpen, GaveUpEventWrite;
+        /// That the time of a run has passed.
+        PLAN_EVENT = "parting.plan-event", PlanEventOpen, PlanEventWrite;
         /// An end that is not among the events.
         RECONCILE_EVENT = "reader.reconcile-event", ReconcileEventOpen, ReconcileEventWrite;
         /// The event of a job that was given to another session.

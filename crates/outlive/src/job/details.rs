@@ -106,7 +106,7 @@ impl JobDetails {
             closed_at: state.closed.map(|closed| closed.closed.to_string()),
             on_exit: job.on_exit(state),
             webhook: job.webhook(store, state),
-            survives: Survival::here(),
+            survives: Survival::of(options),
             directory: job.path().display().to_string(),
             ports: tree.as_ref().map(|tree| tree.ports(&mut listeners)),
             processes: tree.as_ref().map(|tree| tree.processes(&mut listeners)),

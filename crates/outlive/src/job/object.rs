@@ -97,6 +97,10 @@ pub struct JobObject {
     pub previous: Option<JobId>,
     /// How long until a job that waits is started.
     pub starts_in_ms: Option<u64>,
+    /// The times at which it is run, in words; none of a job without a schedule.
+    pub schedule: Option<String>,
+    /// When its next run begins by its schedule: this one, while it waits, else the one after it.
+    pub next_run_at: Option<String>,
     /// The queue that it was started in.
     pub queue: Option<String>,
     /// What had to hold of other jobs before it was started: `db-3f9c@ready`.
@@ -230,6 +234,8 @@ impl JobObject {
             parent: spec.parent.clone(),
             previous: spec.previous.clone(),
             starts_in_ms: state.due_boot_us.map(|due| due.saturating_sub(clock::boot_us()).div_ceil(1000)),
+            schedule: spec.options.schedule.words(),
+            next_run_at: job.next_run_at(state).map(|at| at.to_string()),
             queue: spec.options.queue.as_ref().map(ToString::to_string),
             after: spec.after.iter().map(ToString::to_string).collect(),
             gave_up: state.gave_up.clone(),

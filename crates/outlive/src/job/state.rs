@@ -26,6 +26,7 @@ use crate::control::orphan::Remnants;
 use crate::control::tree::identity;
 use crate::job::Job;
 use crate::job::object::signal_name;
+use crate::launch::schedule;
 use crate::notify::notice::one_line;
 use crate::output::Output;
 use crate::store::Store;
@@ -298,7 +299,10 @@ impl Job {
         let mut state = self.state_of(status, meta, None);
         state.unhealthy = self.unhealthy().filter(|_| status == Status::Running);
         if status == Status::Queued {
-            let due_boot_us = spec.rerun.as_ref().map(|rerun| rerun.due_boot_us);
+            let due_boot_us = match spec.options.schedule.is_set() {
+                true => self.planned().map(|planned| clock::boot_us() + planned.left_us(schedule::now())),
+                false => spec.rerun.as_ref().map(|rerun| rerun.due_boot_us),
+            };
             // A job whose time has come may still wait for its turn.
             let has_turn = spec.options.queue.is_none() && spec.after.is_empty();
             state.due_boot_us = due_boot_us.filter(|due| has_turn || *due > clock::boot_us());
@@ -400,6 +404,7 @@ impl Job {
         let state = State { closed, custody, ..self.state_of(status, meta, Some(outcome)) };
         if written {
             store.part_for_dead_keeper(self, &state);
+            store.revive_schedule(self, &state);
         }
         state
     }

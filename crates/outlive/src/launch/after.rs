@@ -17,6 +17,9 @@ pub enum AfterError {
     /// The other job was started without saying when it is ready.
     #[error("{0} never says when it is ready")]
     NoReady(JobId),
+    /// Nothing says when the other job would be healthy.
+    #[error("{0} was started without a health condition")]
+    NoHealth(JobId),
     /// The other job has ended without coming to it.
     #[error("{after} can no longer come: {why}")]
     Never {
@@ -45,7 +48,10 @@ impl Store {
             let can_come = match after.milestone {
                 Milestone::Started => !is_never_started,
                 Milestone::Ready if !job.spec().can_be_ready() => return Err(AfterError::NoReady(id())),
-                Milestone::Ready => ended.is_none(),
+                Milestone::Healthy if !job.spec().options.health.is_checked() => {
+                    return Err(AfterError::NoHealth(id()));
+                }
+                Milestone::Ready | Milestone::Healthy => ended.is_none(),
                 Milestone::Completed => true,
                 Milestone::Succeeded => ended.is_none() || state.status == Status::Completed,
             };

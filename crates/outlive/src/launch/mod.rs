@@ -7,4 +7,5 @@ pub(crate) mod programs;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod restart;
+pub(crate) mod schedule;
 pub(crate) mod start;

@@ -8,8 +8,9 @@ use outlive_core::duration::format_duration;
 use outlive_core::event::Kind;
 use outlive_core::file;
 use outlive_core::id::{JobId, Nonce};
-use outlive_core::outcome::Cause;
-use outlive_core::restart::Next;
+use outlive_core::outcome::{Cause, Outcome};
+use outlive_core::restart::{Next, Rerun};
+use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{Appending, Replacing};
 use outlive_sys::{clock, durable, random};
@@ -76,8 +77,15 @@ impl Store {
     /// If the job has not ended or is not to be followed, or another program holds its name at the moment.
     pub fn make_next_run(&self, id: &JobId, nonce: Nonce) -> Result<NextRun, NextRunError> {
         let job = self.find_exactly(id, nonce).ok_or_else(|| NextRunError::NotFound(id.clone()))?;
-        let policy = job.spec().options.restart;
-        let outcome = job.records().0.filter(|outcome| policy.is_wanted_after(outcome));
+        let options = &job.spec().options;
+        if options.schedule.is_set() && job.state(self).status == Status::Queued {
+            let _held = self.try_lock_name(job.session(), job.name().unwrap_or(id.as_str()))?;
+            return self.plan_again(&job).map(|()| NextRun::Already);
+        }
+        let is_wanted = |outcome: &Outcome| {
+            options.restart.is_wanted_after(outcome) || options.schedule.is_wanted_after(outcome)
+        };
+        let outcome = job.records().0.filter(is_wanted);
         let outcome = outcome.ok_or_else(|| NextRunError::Unwanted(id.clone()))?;
         let _held = self.try_lock_name(job.session(), job.name().unwrap_or(id.as_str()))?;
         let failed = |error| StartError::Store(self.jobs(), error);
@@ -85,18 +93,19 @@ impl Store {
         if latest.as_ref().is_some_and(|latest| !self.was_cut_short(latest)) {
             return Ok(NextRun::Already);
         }
-        let bytes = random::bytes16();
-        let chance = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let runtime_ms = outcome.runtime_ms.unwrap_or(0);
-        let next = policy.after(job.spec().rerun.as_ref(), runtime_ms, clock::boot_us(), chance);
-        let rerun = match next {
-            Next::Run(rerun) => rerun,
-            Next::GiveUp { tries, window_ms } => {
-                return Ok(self.give_up_after(&job, tries, window_ms));
-            }
+        let (rerun, planned) = match options.schedule.is_set() {
+            true => match self.plan_next(&job) {
+                Some(planned) => (Rerun::default(), Some(planned)),
+                None => return Ok(self.give_up(&job, "its schedule has no further time".to_owned())),
+            },
+            false => match self.restart_after(&job, &outcome) {
+                Next::Run(rerun) => (rerun, None),
+                Next::GiveUp { tries, window_ms } => return Ok(self.give_up_after(&job, tries, window_ms)),
+            },
         };
         let mut request = Request::again(&job);
         request.rerun = Some((rerun, job.spec().parent.clone()));
+        request.planned = planned;
         let mut previous = latest.map_or(id.clone(), |latest| latest.id().clone());
         let mut attempts = 0;
         loop {
@@ -127,6 +136,14 @@ impl Store {
         }
     }
 
+    /// Decides by the restart policy what follows a run that ended so.
+    fn restart_after(&self, job: &Job, outcome: &Outcome) -> Next {
+        let bytes = random::bytes16();
+        let chance = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let runtime_ms = outcome.runtime_ms.unwrap_or(0);
+        job.spec().options.restart.after(job.spec().rerun.as_ref(), runtime_ms, clock::boot_us(), chance)
+    }
+
     /// Tells whether the process that made a run, or its keeper, was killed before the keeper had the job.
     fn was_cut_short(&self, run: &Job) -> bool {
         let outcome = run.state(self).outcome;
@@ -145,6 +162,18 @@ impl Store {
             std::thread::sleep(LOOK);
         }
         self.latest_run(job).ok()?.filter(|next| next.spec().rerun.is_some())
+    }
+
+    /// Returns the live run that follows a job which has ended: made by itself, or by a program that restarts it at the moment. Waits for it
+    /// while it is being made; `None` if none follows.
+    pub fn run_after(&self, job: &Job) -> Option<Job> {
+        if let Some(next) = self.next_run_of(job) {
+            return Some(next);
+        }
+        // Whoever restarts it has this until the next run is there.
+        let _held = self.lock_name(job.session(), job.name()?).ok()?;
+        let latest = self.latest_run(job).ok()?;
+        latest.filter(|latest| latest.state(self).is_live())
     }
 
     /// Finds the run that outlive itself made after a job.

@@ -15,6 +15,7 @@ use outlive_core::options::kinds::*;
 use outlive_core::options::{JobChoices, JobOptions, Ready};
 use outlive_core::rawtext::RawText;
 use outlive_core::restart::{Rerun, RestartWhen};
+use outlive_core::schedule::{Missed, Overlap, Planned};
 use outlive_core::session::Settings;
 use outlive_core::spec::{Lifetime, Stdin, quote};
 use outlive_core::terminal::size::TerminalSize;
@@ -36,6 +37,8 @@ pub struct Request {
     pub(crate) previous: Option<JobId>,
     /// Of a run that follows another by itself: when it may start, and the job that the first of them was started from.
     pub(crate) rerun: Option<(Rerun, Option<JobId>)>,
+    /// Of a job with a schedule: when it is to begin.
+    pub(crate) planned: Option<Planned>,
     /// What must hold of other jobs before the command is executed.
     pub(crate) after: Vec<After>,
     /// The command and arguments that a shell line was built from.
@@ -145,7 +148,10 @@ impl Request {
 
     /// Tells whether the job waits before its command is executed.
     pub(crate) fn waits(&self, resolved: &Resolved) -> bool {
-        self.rerun.is_some() || resolved.options.queue.is_some() || !self.after.is_empty()
+        self.rerun.is_some()
+            || resolved.options.schedule.is_set()
+            || resolved.options.queue.is_some()
+            || !self.after.is_empty()
     }
 
     /// Attaches a label.
@@ -200,12 +206,12 @@ pub enum RequestError {
     /// Not an HTTP address.
     #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
     Address(String),
-    /// An address with TLS, which readiness checks do not speak.
-    #[error("{0:?} cannot be asked: only http:// can; look at the port of a server that speaks TLS")]
-    Encrypted(String),
     /// Something about health, and no condition.
     #[error("there is nothing by which it would count as healthy")]
     NothingHealthy,
+    /// A schedule that makes no sense.
+    #[error("{0}")]
+    Schedule(String),
     /// No readiness condition.
     #[error("there is nothing by which it would count as ready")]
     NothingReady,
@@ -377,6 +383,7 @@ impl Request {
 fn check(options: &JobOptions) -> Result<(), RequestError> {
     let JobOptions { name, group, ready, health, completion, .. } = options;
     crate::wait::health::check(health)?;
+    crate::launch::schedule::check(options)?;
     let lines = [&ready.command, &health.command];
     if lines.into_iter().flatten().any(|line| line.0.contains(&0)) {
         return Err(RequestError::Nul("the line of a check"));

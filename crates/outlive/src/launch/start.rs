@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use outlive_core::id::{JobId, Nonce, QueueName};
 use outlive_core::launch::{Launch, LaunchReply};
-use outlive_core::options::JobOptions;
+use outlive_core::options::{JobOptions, Ready};
 use outlive_core::outcome::{FILE_BYTES, NeverStarted};
 use outlive_core::rawtext::RawText;
 use outlive_core::restart::RestartWhen;
+use outlive_core::schedule::Planned;
 use outlive_core::spec::{Lifetime, Mode, Spec, Starter};
 use outlive_core::timestamp::Timestamp;
 use outlive_core::wire::{HEADER, MAX_FRAME};
@@ -121,15 +122,20 @@ impl Store {
     pub fn start(&self, request: &Request) -> Result<Started, StartError> {
         // Starts now, so that it is ready when the job is prepared.
         let spare = self.keeper.take_spare();
-        let request = &self.in_session(request);
+        let mut request = self.in_session(request);
         let path = request.path();
         let resolved = request.resolve(self.config(), path.as_deref())?;
+        if request.planned.is_none() {
+            request.planned = crate::launch::schedule::first(&resolved.options.schedule)?;
+        }
+        let request = &request;
         // Before anything is written: without a helper, a job with on-exit work is not started.
         let options = &resolved.options;
-        let needs_helper = !options.completion.is_empty() || options.restart.when != RestartWhen::No;
+        let needs_helper = !options.completion.is_empty() || runs_again(options);
         let helper = match !needs_helper {
-            // Without it a command that asks its terminal for the cursor gets no answer.
-            true => options.pty.then(|| self.open_helper().ok()).flatten(),
+            // Without it a command that asks its terminal for the cursor gets no answer, and a process that checks the job and is
+            // killed is not started again by the keeper.
+            true => (options.pty || is_probed(options)).then(|| self.open_helper().ok()).flatten(),
             false => Some(self.open_helper().map_err(|_| StartError::NoHelper)?),
         };
         self.check_after(&request.after)?;
@@ -149,7 +155,7 @@ impl Store {
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
         self.keeper.make_spare();
         let job = prepared.job;
-        if job.spec().ready().is_some() || job.spec().options.health.is_checked() {
+        if is_probed(&job.spec().options) {
             self.start_prober(&job);
         }
         // A failed collection is not the caller's failure.
@@ -197,7 +203,7 @@ impl Store {
                 Err(error) => return Err(failed(&new)(error)),
             }
             let spec = self.spec(request, resolved, id, Nonce(random::bytes16()));
-            let filled = self.fill(&new, spec);
+            let filled = self.fill(&new, spec, request.planned.as_ref());
             if let Ok(Some(prepared)) = filled {
                 return Ok((prepared, warning));
             }
@@ -238,7 +244,7 @@ impl Store {
     }
 
     /// Fills the new directory and renames it into place; `None` if the id is taken.
-    fn fill(&self, new: &Path, spec: Spec) -> io::Result<Option<Prepared>> {
+    fn fill(&self, new: &Path, spec: Spec, planned: Option<&Planned>) -> io::Result<Option<Prepared>> {
         let (dir, stamp) = Stamp::open_dir(new)?;
         let create = |point, name: &str| fault::step(point, || durable::create_new(&dir, name));
         let lock = create(Point::LockMake, file::LOCK)?;
@@ -254,6 +260,10 @@ impl Store {
         let log = create(Point::LogMake, &segment::name(0))?;
         let json = serde_json::to_vec(&spec).map_err(io::Error::other)?;
         fault::write_all(Point::SpecWrite, &mut create(Point::SpecMake, file::SPEC)?, &json)?;
+        if let Some(planned) = planned {
+            let mut file = create(Point::PlannedMake, file::PLANNED)?;
+            fault::write_all(Point::PlannedWrite, &mut file, &planned.to_bytes())?;
+        }
         if spec.waits() {
             self.mark_waiting(&spec.job)?;
         }
@@ -345,9 +355,9 @@ impl Store {
             true => Vec::new(),
             false => self.helper_arguments("on-exit", spec),
         };
-        let next_run = match spec.options.restart.when {
-            RestartWhen::No => Vec::new(),
-            _ => self.helper_arguments("next-run", spec),
+        let next_run = match runs_again(&spec.options) || is_probed(&spec.options) {
+            false => Vec::new(),
+            true => self.helper_arguments("next-run", spec),
         };
         let frame = Launch {
             job: spec.job.clone(),
@@ -397,6 +407,16 @@ impl Store {
     }
 }
 
+/// Tells whether a process checks whether the job is ready or healthy.
+fn is_probed(options: &JobOptions) -> bool {
+    options.ready != Ready::default() || options.health.is_checked()
+}
+
+/// Tells whether the keeper may have to let another run follow.
+fn runs_again(options: &JobOptions) -> bool {
+    options.restart.when != RestartWhen::No || options.schedule.is_set()
+}
+
 /// Hands a keeper its descriptors and the launch request; returns its answer, or `None` if it does not answer in time.
 fn talk(
     ours: UnixStream,
@@ -444,7 +464,7 @@ mod tests {
         let attempt = || {
             let new = store.new_dir().join(id.as_str());
             fs::create_dir(&new).unwrap();
-            let filled = store.fill(&new, store.spec(&request, &resolved, id.clone(), Nonce([0; 16])));
+            let filled = store.fill(&new, store.spec(&request, &resolved, id.clone(), Nonce([0; 16])), None);
             fs::remove_dir_all(&new).ok();
             filled.unwrap().is_some()
         };

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use outlive_core::VERSION;
 use outlive_core::containment::Level;
 use outlive_core::control::SPOKEN;
+use outlive_core::options::JobOptions;
+use outlive_core::restart::RestartWhen;
 use outlive_sys::cgroup::{Group, Hierarchies};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{durable, features, scope, socket};
@@ -177,19 +179,50 @@ pub struct Survival {
     /// Stop of the service or container that it runs in.
     pub surroundings: String,
     /// Restart of the machine.
-    pub restart: &'static str,
+    pub restart: String,
+}
+
+/// The name of the unit that lets jobs come back after a restart of the machine.
+pub const BOOT_UNIT: &str = "outlive-boot.service";
+
+/// Tells whether the user's systemd lets jobs come back. A crontab is not looked at: only its own program can.
+fn comes_back() -> bool {
+    let config = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let config = config.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
+    config.is_some_and(|config| config.join("systemd/user/default.target.wants").join(BOOT_UNIT).is_symlink())
 }
 
 impl Survival {
-    /// Finds out for jobs that are started from this process.
+    /// Finds out for jobs that are started from this process, whatever they are.
     pub fn here() -> Self {
+        let mut here = Self::of(&JobOptions::default());
+        here.restart += match comes_back() {
+            true => "; schedules and jobs with --restart always come back (outlive setup boot)",
+            false => "; `outlive setup boot` lets schedules and jobs with --restart always come back",
+        };
+        here
+    }
+
+    /// Finds out for a job with these options that is started from this process.
+    pub(crate) fn of(options: &JobOptions) -> Self {
         let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self {
             starter: "yes",
             logout: logout(&cgroups),
             surroundings: surroundings(&cgroups),
-            restart: "no: the job is then reported as lost, its output stays",
+            restart: restart(options).to_owned(),
         }
+    }
+}
+
+fn restart(options: &JobOptions) -> &'static str {
+    match (options.schedule.is_set(), options.restart.when == RestartWhen::Always, comes_back()) {
+        (true, _, true) | (_, true, true) => "yes: its next run comes back (outlive setup boot)",
+        (true, _, false) => {
+            "its schedule goes on when outlive is next used; `outlive setup boot` lets it go on by itself"
+        }
+        (_, true, false) => "no: it is then reported as lost; `outlive setup boot` lets it come back",
+        _ => "no: the job is then reported as lost, its output stays",
     }
 }
 

@@ -19,12 +19,16 @@ use outlive_sys::poll;
 use outlive_sys::ports::Listeners;
 use outlive_sys::watch::Watch;
 use outlive_sys::{clock, durable, random};
+use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Kill;
 use crate::job::Job;
 use crate::job::state::State;
 use crate::launch::request::{Request, RequestError};
+use crate::output::Output;
+use crate::output::scan::Scanner;
+use crate::output::search::pattern;
 use crate::store::Store;
 use crate::wait::command::CommandCheck;
 use crate::wait::http::HttpAddress;
@@ -54,6 +58,9 @@ pub(crate) fn check(health: &Health) -> Result<(), RequestError> {
     if let Some(url) = &health.http {
         url.parse::<HttpAddress>()?;
     }
+    if let Some(text) = &health.line {
+        pattern(text, false)?;
+    }
     match health.is_checked() || *health == Health::default() {
         true => Ok(()),
         false => Err(RequestError::NothingHealthy),
@@ -64,6 +71,11 @@ impl Job {
     /// Returns why the job is unhealthy; `None` if it is not, or nothing says when it would be.
     pub fn unhealthy(&self) -> Option<String> {
         self.health_record().and_then(|record| record.why)
+    }
+
+    /// Tells whether a check of its health has succeeded, and none has failed too often since.
+    pub fn is_healthy(&self) -> bool {
+        self.health_record().is_some_and(|record| record.why.is_none())
     }
 
     fn health_record(&self) -> Option<HealthRecord> {
@@ -102,9 +114,11 @@ impl Store {
     pub(crate) fn check_health(&self, job: &Job) {
         let health = &job.spec().options.health;
         let interval = Duration::from_millis(health.interval_ms());
-        let check = Check::new(job, health, interval.min(CHECK_LIMIT));
+        let mut check = Check::new(job, health, interval.min(CHECK_LIMIT));
         let mut failures = if job.unhealthy().is_some() { health.failures() } else { 0 };
-        let mut next = Instant::now() + interval;
+        // The first check is at once, for those that wait for it; that it fails does not count.
+        let mut is_first = job.health_record().is_none() && health.line.is_none();
+        let mut next = Instant::now() + if is_first { Duration::ZERO } else { interval };
         loop {
             if !self.sleep_while_live(job, next) {
                 return;
@@ -117,11 +131,17 @@ impl Store {
             }
             let Err(why) = check.run(self, job, &state) else {
                 failures = 0;
-                if job.unhealthy().is_some() {
-                    self.note_healthy(job);
+                match job.health_record() {
+                    Some(HealthRecord { why: Some(_), .. }) => self.note_healthy(job),
+                    Some(_) => {}
+                    None => drop(job.write_health(None, None)),
                 }
+                is_first = false;
                 continue;
             };
+            if std::mem::take(&mut is_first) {
+                continue;
+            }
             // It may have ended meanwhile.
             if job.state(self).status.has_ended() {
                 return;
@@ -215,7 +235,9 @@ impl Job {
     /// Tells whether outlive may start another run of it without being asked.
     pub(crate) fn restarts_by_itself(&self) -> bool {
         let options = &self.spec().options;
-        options.restart.when != RestartWhen::No || options.health.then == HealthThen::Restart
+        options.restart.when != RestartWhen::No
+            || options.schedule.is_set()
+            || options.health.then == HealthThen::Restart
     }
 }
 
@@ -224,6 +246,8 @@ struct Check {
     port: Option<u16>,
     http: Option<HttpAddress>,
     command: Option<CommandCheck>,
+    /// The pattern of a line, and what was printed since the last check.
+    line: Option<(Regex, Scanner)>,
     limit: Duration,
 }
 
@@ -233,12 +257,16 @@ impl Check {
             port: health.port,
             http: health.http.as_ref().and_then(|url| url.parse().ok()),
             command: health.command.as_ref().map(|line| CommandCheck::new(job, line)),
+            line: health.line.as_ref().and_then(|text| {
+                let printed = Output::open(job).ok()?.line_count();
+                Some((pattern(text, false).ok()?, Scanner::new(job, Some(printed)).ok()?))
+            }),
             limit,
         }
     }
 
     /// Checks once; the error says what does not hold.
-    fn run(&self, store: &Store, job: &Job, state: &State) -> Result<(), String> {
+    fn run(&mut self, store: &Store, job: &Job, state: &State) -> Result<(), String> {
         if let Some(port) = self.port {
             let listened = job.tree(store, state).map(|tree| tree.ports(&mut Listeners::new()));
             if !listened.iter().flatten().any(|listened| listened.port == port) {
@@ -250,6 +278,18 @@ impl Check {
                 Ok(status) if status < 400 => {}
                 Ok(status) => return Err(format!("{} answers with {status}", address.as_str())),
                 Err(error) => return Err(format!("{} does not answer: {error}", address.as_str())),
+            }
+        }
+        if let Some((pattern, scanner)) = &mut self.line {
+            let mut has_matched = false;
+            // Each look ends with the first line that matches.
+            while let Ok(Some(_)) =
+                scanner.look(Instant::now(), true, |text| pattern.is_match(text).then_some(()))
+            {
+                has_matched = true;
+            }
+            if !has_matched {
+                return Err(format!("no line matches /{pattern}/"));
             }
         }
         self.command.as_ref().map_or(Ok(()), |command| command.run(self.limit))

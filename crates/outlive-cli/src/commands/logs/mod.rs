@@ -63,6 +63,9 @@ pub(crate) fn run(context: &Context, arguments: &Logs) -> Result<ExitCode, Failu
                 if reading.is_bytewise() { reading.copy(&mut printer) } else { reading.show(&mut printer) };
             done.and_then(|()| reading.tell_end(&mut printer)).map_err(|error| failure(job, &error))?;
         }
+        if let Some((last, _)) = runs.pop().filter(|(job, _)| runs::are_followed(arguments, job)) {
+            runs::follow(context, arguments, last, &search, &mut printer)?;
+        }
     }
     // The pager sees the end of its input once nothing holds it open.
     drop(printer);

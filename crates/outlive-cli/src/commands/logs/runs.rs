@@ -1,11 +1,13 @@
 //! The runs of a job that was restarted: `logs NAME` shows them one after another.
 
-use outlive::{Job, Output};
+use outlive::{Job, Output, Search};
 
-use super::failure;
+use super::printer::Printer;
+use super::{Reading, failure};
 use crate::args::Logs;
 use crate::commands::Context;
 use crate::failure::Failure;
+use crate::render::note;
 
 /// Lists the runs to show, oldest first, and what is wanted of each.
 pub(super) fn of(context: &Context, arguments: &Logs, job: &Job) -> Result<Vec<(Job, Logs)>, Failure> {
@@ -34,10 +36,43 @@ pub(super) fn of(context: &Context, arguments: &Logs, job: &Job) -> Result<Vec<(
 
 /// Tells whether the runs before are shown, too: of a job that is named, unless a place in one log is meant.
 fn are_joined(arguments: &Logs, job: &Job) -> bool {
+    job.spec().previous.is_some() && is_of_all_runs(arguments, job)
+}
+
+/// Tells whether runs that come after this one are followed.
+pub(super) fn are_followed(arguments: &Logs, job: &Job) -> bool {
+    arguments.follow && is_of_all_runs(arguments, job)
+}
+
+fn is_of_all_runs(arguments: &Logs, job: &Job) -> bool {
     let Logs { from_line, bytes, cursor, head, tail, lines, budget, grep, .. } = arguments;
     let is_place =
         from_line.is_some() || bytes.is_some() || cursor.is_some() || head.is_some() || budget.is_some();
     let counts_matches = grep.is_some() && (tail.is_some() || lines.is_some());
     let is_named = arguments.jobs.iter().any(|reference| job.name() == Some(reference));
-    job.spec().previous.is_some() && is_named && !is_place && !counts_matches
+    is_named && !is_place && !counts_matches
+}
+
+/// Follows the runs that come after one that has ended, for as long as there are any.
+pub(super) fn follow(
+    context: &Context,
+    arguments: &Logs,
+    mut last: Job,
+    search: &Search,
+    printer: &mut Printer,
+) -> Result<(), Failure> {
+    let whole = super::resumed(arguments);
+    let form = super::form(arguments, context.is_json);
+    while let Some(job) = context.store.run_after(&last) {
+        note(&format!("outlive: run {}, {}", job.id(), job.state(&context.store).words()));
+        let mut reading = Reading::new(context, &whole, &job, search.clone(), form)
+            .map_err(|error| failure(&job, &error))?;
+        let done = if reading.is_bytewise() { reading.copy(printer) } else { reading.show(printer) };
+        done.and_then(|()| reading.tell_end(printer)).map_err(|error| failure(&job, &error))?;
+        if super::shows_end(arguments) {
+            job.mark_delivered(&context.reader);
+        }
+        last = job;
+    }
+    Ok(())
 }

@@ -140,7 +140,8 @@ fn wait_ready(context: &Context, project: &Project, progress: &Progress) -> Resu
     let mut is_ready = true;
     for job in progress.jobs.values().filter_map(|step| step.job.as_ref()) {
         let job = context.store.find(job.as_str(), Some(&session))?;
-        if !job.spec().can_be_ready() {
+        // One that sleeps until its time is not to be ready before.
+        if !job.spec().can_be_ready() || job.spec().options.schedule.is_set() {
             continue;
         }
         let wanted = WaitFor {

@@ -115,6 +115,7 @@ impl Client {
                 let file = config("Zed", "zed/settings.json")?;
                 Self::edited("Zed", "zed", file, form, "MCP servers in Zed's settings").untried()
             }
+            ClientChoice::Boot => return Err(failure("a machine has no servers", "outlive setup boot")),
             ClientChoice::Shell => return Err(failure("a shell has no servers", "outlive setup shell")),
         })
     }

@@ -4,6 +4,7 @@
 //! there and says something else is changed in the file itself: taking it out and adding it anew would lose what the user has put
 //! beside the command.
 
+mod boot;
 mod client;
 mod diff;
 mod entry;
@@ -44,6 +45,9 @@ pub(crate) fn run(
     if arguments.client == Some(ClientChoice::Shell) {
         return shell::run(arguments, is_json);
     }
+    if arguments.client == Some(ClientChoice::Boot) {
+        return boot::run(arguments, is_json);
+    }
     if arguments.wake {
         let unnamed =
             || Failure::usage("setup: --wake needs a client", "such as: outlive setup claude-code --wake");
@@ -73,7 +77,7 @@ pub(crate) fn run(
 fn list(is_json: bool) -> Result<ExitCode, Failure> {
     let mut rows = vec![["CLIENT", "OUTLIVE", "WAKES", "FILE"].map(str::to_owned).to_vec()];
     let mut objects = Vec::new();
-    for choice in ClientChoice::value_variants().iter().filter(|choice| **choice != ClientChoice::Shell) {
+    for choice in ClientChoice::value_variants().iter().filter(|choice| choice.is_client()) {
         let name = choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         let client = Client::of(*choice)?;
         let has = Settings::read(&client.file).ok().and_then(|settings| client.form.has(&settings.text).ok());

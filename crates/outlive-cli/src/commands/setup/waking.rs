@@ -95,7 +95,11 @@ impl Waking {
                 let files = vec![(hooks.join("outlive.json"), format!("{text:#}\n"))];
                 Self { title: "Copilot CLI", way: Way::Files(files), is_tried: true }
             }
-            ClientChoice::Cursor | ClientChoice::Vscode | ClientChoice::Zed | ClientChoice::Shell => {
+            ClientChoice::Cursor
+            | ClientChoice::Vscode
+            | ClientChoice::Zed
+            | ClientChoice::Shell
+            | ClientChoice::Boot => {
                 return Err(failure(
                     "outlive knows no way to wake the agent of this client",
                     "it hears of endings with its next call of a tool; `outlive run --on-exit` can resume one that takes a prompt",
