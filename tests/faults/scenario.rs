@@ -28,6 +28,8 @@ pub(crate) enum Play {
     Queues,
     /// A job whose health is lost and regained.
     Health,
+    /// A job that reads another one, and one that is restarted when a file changes.
+    Companions,
     /// A list of many jobs.
     Lists,
 }
@@ -58,6 +60,8 @@ impl Play {
             ["starter.queue", "starter.waiting.", "keeper.ticket.", "keeper.slot.", "keeper.waiting."];
         if is_of(&queues) {
             Self::Queues
+        } else if is_of(&["reader.fed.", "reader.change-event"]) {
+            Self::Companions
         } else if is_of(&["reader.health"]) {
             Self::Health
         } else if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
@@ -135,6 +139,7 @@ impl<'a> Scenario<'a> {
             Play::Reruns => crate::reruns::play(&mut run),
             Play::Queues => crate::queues::play(&mut run),
             Play::Health => crate::health::play(&mut run),
+            Play::Companions => crate::companions::play(&mut run),
             Play::Lists => crate::lists::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();

@@ -157,3 +157,13 @@ fn what_makes_no_sense_is_refused() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+#[test]
+fn the_defaults_are_those_of_the_guide() {
+    // process-compose#170: the documentation and the program differed.
+    let guide = std::fs::read_to_string(outlive_tests::workspace().join("docs/guide/projects.md"))
+        .expect("it is there");
+    let health = outlive::Health::default();
+    assert_eq!((health.interval_ms(), health.failures()), (10_000, 3));
+    assert!(guide.contains("at an `interval` (10 s)") && guide.contains("`failures` in a row (3)"));
+}

@@ -68,6 +68,8 @@ pub mod file {
     pub const HEALTH: &str = "health";
     /// Held by the process that checks in the background whether the job is ready.
     pub const PROBE: &str = "probe";
+    /// There once its standard input has had all that another job printed.
+    pub const FED: &str = "fed";
     /// There once it is decided that no run follows by itself any more: why.
     pub const GAVE_UP: &str = "gave_up";
     /// The name of a job that was renamed.

@@ -166,6 +166,9 @@ pub(super) fn line(context: &Context, session: &SessionName, numbered: &Numbered
         let skipped = event.skipped.map(|skipped| format!(" and {skipped} before it")).unwrap_or_default();
         more += &format!(" line {line}{skipped}: {}", one_line(text));
     }
+    if let (None, Some(text)) = (event.line, &event.text) {
+        more += &format!(" {}", one_line(text));
+    }
     // A natural end is told by the rest.
     if let Some(cause) = object.cause.filter(|cause| cause != "natural") {
         more += &format!(" ({cause})");

@@ -27,6 +27,7 @@ use outlive_sys::identity::ProcessId;
 use outlive_sys::stamp::Stamp;
 use outlive_sys::{clock, durable, lock, random, socket};
 
+use crate::companion::files;
 use crate::control::{is_over_now, receive_frame};
 use crate::job::Job;
 use crate::launch::after::AfterError;
@@ -124,6 +125,7 @@ impl Store {
         let request = &self.in_session(request);
         let path = request.path();
         let resolved = request.resolve(self.config(), path.as_deref())?;
+        files::check(&resolved.cwd, &request.restart_on_change)?;
         // Before anything is written: without a helper, a job with on-exit work is not started.
         let options = &resolved.options;
         let needs_helper = !options.completion.is_empty() || options.restart.when != RestartWhen::No;
@@ -149,7 +151,8 @@ impl Store {
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
         self.keeper.make_spare();
         let job = prepared.job;
-        if job.spec().ready().is_some() || job.spec().options.health.is_checked() {
+        let is_checked = job.spec().ready().is_some() || job.spec().options.health.is_checked();
+        if is_checked || job.needs_companion() {
             self.start_prober(&job);
         }
         // A failed collection is not the caller's failure.
@@ -183,9 +186,11 @@ impl Store {
             },
         };
         // What waits prints nothing yet.
-        if store_lock.is_held && !waits {
-            self.reserve(resolved.options.output_cap_bytes, gone)?;
-        }
+        let near = match store_lock.is_held && !waits {
+            true => self.reserve(resolved.options.output_cap_bytes, gone)?,
+            false => None,
+        };
+        let warning = warning.or(near);
         for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
             let nonce = random::bytes16();
             let draw = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);
@@ -324,6 +329,9 @@ impl Store {
             previous: request.previous.clone(),
             rerun: request.rerun.as_ref().map(|(rerun, _)| rerun.clone()),
             after: request.after.clone(),
+            stdin_from: request.stdin_from.clone(),
+            restart_on_change: request.restart_on_change.clone(),
+            because: request.because.clone(),
             outlive: VERSION.to_owned(),
         }
     }
