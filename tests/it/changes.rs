@@ -137,7 +137,11 @@ fn the_limit_of_the_kernel_is_explained() {
         ])
         .args(words);
     command.env_clear();
-    outlive.get_envs().for_each(|(name, value)| drop(value.map(|value| command.env(name, value))));
+    for (name, value) in outlive.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
     let done = finish(command, b"");
     if done.code == 77 || done.error().starts_with("unshare:") {
         return lacks("a user namespace of its own");

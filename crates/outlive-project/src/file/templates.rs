@@ -98,7 +98,7 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
         check(entry, entry.value, is_line, &mut used)?;
     }
     for entry in written.keys.get("params").into_iter().flatten() {
-        for param in entry.table()?.iter().filter(|param| !used.contains(param.name())) {
+        if let Some(param) = entry.table()?.iter().find(|param| !used.contains(param.name())) {
             let meant = nearest(param.name(), used.iter().map(String::as_str));
             let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
             let message = format!("nothing in the template says {{{{{}}}}}{meant}", param.name());

@@ -119,7 +119,7 @@ fn fill(job: &mut DraftJob, task: &Task<'_>, draft: &mut Draft) -> Result<(), St
     if let Some(script) = text("script").filter(|_| text("type") == Some("npm")) {
         job.texts("run", ["npm", "run", script]);
     } else {
-        let command = task.value.get("command").map(|command| word(command)).unwrap_or_default();
+        let command = task.value.get("command").map(word).unwrap_or_default();
         let command = in_workspace(&command.0, root)?;
         let arguments = task.value.get("args").and_then(Value::as_array).into_iter().flatten();
         let arguments = arguments.map(|argument| {
