@@ -2,7 +2,7 @@
 //!
 //! A scenario (a new store; start, output on both streams, input, a signal, exit 7; reading, waiting, removing,
 //! recovering, collecting; starts that come to nothing) is run for every fault point and every action, and another one
-//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]; [`queues`]; [`schedules`]; [`health`]) for the points that only it comes to. The one whose
+//! ([`telling`]: sessions, readiness, and all who are told of ends; [`terminals`]; [`reruns`]; [`queues`]; [`schedules`]; [`health`]; [`companions`]) for the points that only it comes to. The one whose
 //! turn it is, keeper, starting, waiting or reading front end, hears of the fault through its environment; afterwards fresh front
 //! ends, which have none, do what a user would: try again. Then [`world::check`] holds what is found against the design's
 //! invariants.
@@ -12,6 +12,7 @@
 #![expect(clippy::print_stdout, reason = "a suite prints what it found")]
 #![expect(clippy::unwrap_used, reason = "a suite that cannot go on must stop loudly")]
 
+mod companions;
 mod health;
 mod lists;
 mod queues;

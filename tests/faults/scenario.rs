@@ -28,6 +28,8 @@ pub(crate) enum Play {
     Queues,
     /// A job whose health is lost and regained.
     Health,
+    /// A job that reads another one, and one that is restarted when a file changes.
+    Companions,
     /// A list of many jobs.
     Lists,
     /// A job with a schedule, by a clock that is set.
@@ -63,6 +65,8 @@ impl Play {
             Self::Schedules
         } else if is_of(&queues) {
             Self::Queues
+        } else if is_of(&["reader.fed.", "reader.change-event"]) {
+            Self::Companions
         } else if is_of(&["reader.health", "keeper.prober."]) {
             Self::Health
         } else if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
@@ -140,6 +144,7 @@ impl<'a> Scenario<'a> {
             Play::Reruns => crate::reruns::play(&mut run),
             Play::Queues => crate::queues::play(&mut run),
             Play::Health => crate::health::play(&mut run),
+            Play::Companions => crate::companions::play(&mut run),
             Play::Lists => crate::lists::play(&mut run),
             Play::Schedules => crate::schedules::play(&mut run),
         }

@@ -268,3 +268,13 @@ fn a_killed_prober_is_started_again_by_the_keeper() {
     home.run(["kill", &job]).ok();
     until("no process is left", || home.processes().is_empty());
 }
+
+#[test]
+fn the_defaults_are_those_of_the_guide() {
+    // process-compose#170: the documentation and the program differed.
+    let guide = std::fs::read_to_string(outlive_tests::workspace().join("docs/guide/projects.md"))
+        .expect("it is there");
+    let health = outlive::Health::default();
+    assert_eq!((health.interval_ms(), health.failures()), (10_000, 3));
+    assert!(guide.contains("at an `interval` (10 s)") && guide.contains("`failures` in a row (3)"));
+}

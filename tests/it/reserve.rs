@@ -2,7 +2,7 @@
 //!
 //! Proves S0-101 (the memory that buffers take is watched over) as `limits.bytes`: the store cannot overrun its ceiling.
 
-use outlive_tests::{Home, binary};
+use outlive_tests::{Home, binary, proves};
 
 #[test]
 fn what_live_jobs_may_print_is_reserved_and_one_more_is_refused() {
@@ -39,6 +39,17 @@ fn people_are_told_what_takes_the_room() {
     assert_eq!(refused.text(), "");
     assert!(refused.error().contains("2.0 MiB more would be reserved"), "{}", refused.error());
     assert!(refused.error().contains("hint: "), "{}", refused.error());
+}
+
+#[test]
+fn a_start_warns_when_live_jobs_may_take_most_of_the_room() {
+    let home = Home::new();
+    home.configure("[limits]\nbytes = \"10M\"\n");
+    let start = || home.run(["run", "--output-cap", "3M", "--", "sleep", "300"]).ok().error();
+    assert_eq!((start(), start()), (String::new(), String::new()));
+    let warned = start();
+    assert!(warned.contains("the output of live jobs may take 9.0 MiB of 10 MiB"), "{warned}");
+    proves!("S0-102");
 }
 
 #[test]

@@ -144,3 +144,30 @@ fn the_last_words_of_what_is_left_behind_are_in_the_answer() {
         }
     }
 }
+
+/// However long a design waits by itself, `[mcp] longest_wait` is the longest.
+#[test]
+fn every_design_waits_no_longer_than_configured() {
+    let home = Home::new();
+    home.configure("[mcp]\nlongest_wait = \"1s\"\n");
+    let line = "sleep 300";
+    for (profile, tool, arguments, goes_on) in [
+        ("claude-code", "run_command", json!({"command": line}), "it goes on in the background"),
+        (
+            "deepchat",
+            "execute_command",
+            json!({"command": line, "description": "sleeps", "yieldMs": 40_000}),
+            "running",
+        ),
+        ("macos-shell", "run_command", json!({"command": line, "timeout": 200_000}), ""),
+    ] {
+        let mut client = Mcp::start_with(&home, Era::Handshake, &["--profile", profile], home.path());
+        let began = std::time::Instant::now();
+        let answer = client.plain_call(tool, arguments);
+        assert!(answer.text.contains(goes_on), "{profile}: {}", answer.text);
+        // Far less than the 45 s that it would wait otherwise.
+        assert!(began.elapsed() < std::time::Duration::from_secs(30), "{profile}");
+        assert_eq!(client.end(), 0);
+    }
+    home.run(["kill", "--all"]).ok();
+}

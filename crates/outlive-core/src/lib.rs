@@ -71,6 +71,8 @@ pub mod file {
     pub const PROBE: &str = "probe";
     /// Of a job with a schedule: when it is to begin.
     pub const PLANNED: &str = "planned";
+    /// There once its standard input has had all that another job printed.
+    pub const FED: &str = "fed";
     /// There once it is decided that no run follows by itself any more: why.
     pub const GAVE_UP: &str = "gave_up";
     /// The name of a job that was renamed.

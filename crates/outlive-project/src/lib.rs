@@ -5,12 +5,15 @@
 //! which ends when all jobs are started.
 
 mod file;
+mod import;
 mod ports;
 mod project;
 mod schema;
 mod up;
 
 pub use file::fault::Fault;
+pub use file::templates::Template;
+pub use import::{Imported, import, importable};
 pub use project::{After, Command, FILE, LOCAL_FILE, Milestone, Port, Project, ProjectError, ProjectJob};
 pub use schema::schema;
 pub use up::converge::converge;

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, Labels, OwnLabel, QueueName, Request, SessionName, Signal, hash};
+use outlive::{JobChoices, Labels, OwnLabel, QueueName, Request, SessionName, Signal, Stream, hash};
 
 use crate::file::fault::{Fault, Source};
-use crate::file::{procfile, read};
+use crate::file::templates::Template;
+use crate::file::{process_compose, procfile, read};
 
 /// The file of a project.
 pub const FILE: &str = "outlive.toml";
@@ -28,10 +29,14 @@ pub struct Project {
     pub jobs: Vec<ProjectJob>,
     /// How many jobs of a queue run at once, where the file says so.
     pub queues: BTreeMap<QueueName, u64>,
+    /// What is started when it is asked for, in the order of the file.
+    pub templates: Vec<Template>,
+    /// What a file of another program says that has no counterpart here, each in a sentence.
+    pub warnings: Vec<String>,
 }
 
 /// One job of a project.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ProjectJob {
     /// Its name in the project.
     pub name: String,
@@ -51,6 +56,10 @@ pub struct ProjectJob {
     pub port: Option<Port>,
     /// The signal that asks it to end.
     pub stop: Option<Signal>,
+    /// Patterns of files: when one changes, it is restarted.
+    pub watch: Vec<String>,
+    /// The job whose output it reads, and which of its streams.
+    pub stdin_from: Option<(String, Stream)>,
 }
 
 /// What a job runs.
@@ -129,6 +138,38 @@ pub enum ProjectError {
     /// The file has a mistake.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
+    /// The file of another program cannot be understood.
+    #[error("{}: {message}", file.file_name().map_or(file.as_path(), Path::new).display())]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+        /// The key, what is wrong with it, and what would be right.
+        message: String,
+    },
+    /// There is a file already where one is to be written.
+    #[error("{} is there already", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be written.
+    #[error("cannot write {0}")]
+    Write(PathBuf, #[source] io::Error),
+    /// A template cannot be filled in with these parameters.
+    #[error("template {template}: {message}")]
+    Params {
+        /// The template.
+        template: String,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+    /// No template of the project has this name.
+    #[error("there is no template {name:?} in {}", file.display())]
+    UnknownTemplate {
+        /// The name that was given.
+        name: String,
+        /// The file.
+        file: PathBuf,
+        /// The name that was most likely meant.
+        similar: Option<String>,
+    },
     /// No job of the project has this name.
     #[error("there is no job {name:?} in {}", file.display())]
     Unknown {
@@ -158,7 +199,7 @@ impl Project {
         files.into_iter().find(|file| file.is_file()).ok_or_else(|| ProjectError::None(dir.to_owned()))
     }
 
-    /// Reads a project: its file, and the local one beside it; or a Procfile, and `.env` beside it.
+    /// Reads a project: its file, and the local one beside it; or a Procfile or a file of process-compose, and `.env` beside it.
     ///
     /// # Errors
     ///
@@ -166,21 +207,67 @@ impl Project {
     pub fn load(file: &Path) -> Result<Self, ProjectError> {
         let file = file.canonicalize().map_err(|error| ProjectError::Read(file.to_owned(), error))?;
         let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
-        let source = |path: PathBuf| match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Some(Source { path, text })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(ProjectError::Read(path, error)),
-        };
-        if procfile::is_one(&file) {
+        if procfile::is_one(&file) || process_compose::is_one(&file) {
             let missing = || ProjectError::Read(file.clone(), io::ErrorKind::NotFound.into());
             let text = source(file.clone())?.ok_or_else(missing)?;
             let variables = source(dir.join(".env"))?;
-            return Ok(procfile::project(file, dir, &text, variables.as_ref())?);
+            return match procfile::is_one(&file) {
+                true => Ok(procfile::project(file, dir, &text, variables.as_ref())?),
+                false => process_compose::project(file, dir, &text, variables.as_ref()),
+            };
         }
-        let local = dir.join(LOCAL_FILE);
-        let sources = [source(file.clone())?, source(local)?];
+        let sources = [source(file.clone())?, source(dir.join(LOCAL_FILE))?];
         let sources: Vec<Source> = sources.into_iter().flatten().collect();
         read::project(file, dir, &sources)
+    }
+
+    /// Reads a project, and makes the request of one of its templates with these parameters.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or has a mistake, or the template cannot be filled in.
+    pub fn fill_template(
+        file: &Path,
+        name: &str,
+        given: &BTreeMap<String, String>,
+    ) -> Result<Request, ProjectError> {
+        let project = Self::load(file)?;
+        project.template(name)?;
+        let sources = [source(project.file.clone())?, source(project.dir.join(LOCAL_FILE))?];
+        let sources: Vec<Source> = sources.into_iter().flatten().collect();
+        let (project, job) = read::filled(project.file, project.dir, &sources, name, given)?;
+        let ports = match job.port {
+            Some(Port::Fixed(port)) => BTreeMap::from([(job.name.clone(), port)]),
+            _ => BTreeMap::new(),
+        };
+        Ok(job.request(&project, &ports))
+    }
+
+    /// Finds a template by its name.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub fn template(&self, name: &str) -> Result<&Template, ProjectError> {
+        self.templates.iter().find(|template| template.name == name).ok_or_else(|| {
+            let names = self.templates.iter().map(|template| template.name.as_str());
+            let similar = crate::file::fault::nearest(name, names).map(str::to_owned);
+            ProjectError::UnknownTemplate { name: name.to_owned(), file: self.file.clone(), similar }
+        })
+    }
+
+    /// Makes a project without jobs, with the name of its directory.
+    pub(crate) fn empty(file: PathBuf, dir: PathBuf) -> Self {
+        let name = dir.file_name().map_or("project".into(), |name| name.to_string_lossy().into_owned());
+        Self {
+            name,
+            dir,
+            file,
+            jobs: Vec::new(),
+            queues: BTreeMap::new(),
+            templates: Vec::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// Returns the session of its jobs. Another copy of the project, as in another worktree, has another.
@@ -242,6 +329,14 @@ impl Project {
     }
 }
 
+fn source(path: PathBuf) -> Result<Option<Source>, ProjectError> {
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(Source { path, text })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ProjectError::Read(path, error)),
+    }
+}
+
 impl ProjectJob {
     /// Tells whether it says when it is ready.
     pub fn can_be_ready(&self) -> bool {
@@ -279,7 +374,7 @@ impl ProjectJob {
             request.session(project.session()).cwd(&self.dir).own_label(OwnLabel::Project, project_dir);
         let request = added.into_iter().fold(request, |request, (name, value)| request.env(name, value));
         let request = self.labels.iter().fold(request, |request, (name, value)| request.label(name, value));
-        request.options(choices).name(self.name.as_str())
+        request.options(choices).name(self.name.as_str()).restart_on_change(self.watch.iter())
     }
 }
 
@@ -291,6 +386,8 @@ impl From<ProjectError> for outlive::Failure {
             ProjectError::Fault(fault) => {
                 Failure::new(Code::Config, fault.to_string()).hint("outlive help projects has every key")
             }
+            ProjectError::Foreign { .. } => Failure::new(Code::Config, error.to_string())
+                .hint("outlive help projects says what is taken over of such a file"),
             ProjectError::None(_) => Failure::new(Code::NotFound, error.to_string())
                 .hint("write one: [jobs.web] and below it run = \"npm run dev\"; or name it with --file"),
             ProjectError::Unknown { similar, .. } => {
@@ -300,7 +397,24 @@ impl From<ProjectError> for outlive::Failure {
                     None => failure.hint("`outlive status` lists them"),
                 }
             }
-            ProjectError::Read(..) | ProjectError::Store(_) => Failure::other("", &error),
+            ProjectError::UnknownTemplate { similar, .. } => {
+                let failure = Failure::new(Code::NotFound, error.to_string());
+                match similar {
+                    Some(similar) => failure.hint(format!("did you mean {similar}?")),
+                    None => failure.hint("`outlive template list` lists them"),
+                }
+            }
+            ProjectError::Params { template, .. } => Failure::usage(
+                error.to_string(),
+                format!("`outlive template show {template}` lists its parameters"),
+            ),
+            ProjectError::Exists(_) => Failure::usage(
+                error.to_string(),
+                "without --write the new one is printed: take over by hand what you want",
+            ),
+            ProjectError::Read(..) | ProjectError::Write(..) | ProjectError::Store(_) => {
+                Failure::other("", &error)
+            }
             ProjectError::Starter(_) => {
                 Failure::other("up", &error).hint("`outlive status` tells how far it has come")
             }

@@ -9,6 +9,16 @@ use crate::file::keys::{self, Form, Key};
 pub fn schema() -> Value {
     let mut job = object(keys::of_job());
     job["required"] = json!(["run"]);
+    let mut template = object(keys::of_job().filter(|key| !["after", "stdin_from"].contains(&key.name)));
+    template["required"] = json!(["run"]);
+    template["properties"]["about"] = json!({ "type": "string", "description": "What it is for" });
+    template["properties"]["params"] = json!({
+        "type": "object",
+        "additionalProperties": { "type": ["string", "number", "boolean"] },
+        "description": "Its parameters, written {{name}} in the other keys, with their defaults; one that is not here must be given",
+    });
+    // A parameter may stand where something else than text does.
+    template["properties"]["port"] = json!({ "type": ["integer", "string"], "description": template["properties"]["port"]["description"] });
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "outlive.toml",
@@ -26,6 +36,12 @@ pub fn schema() -> Value {
                     "required": ["parallel"],
                     "additionalProperties": false,
                 },
+            },
+            "templates": {
+                "description": "Jobs with parameters, for `outlive template run`",
+                "type": "object",
+                "propertyNames": { "pattern": "^[A-Za-z0-9._-]{1,64}$" },
+                "additionalProperties": template,
             },
             "jobs": {
                 "description": "A job for each name",

@@ -1,8 +1,11 @@
 //! Waiting for changes in a directory.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::inotify;
@@ -113,9 +116,106 @@ impl Watches {
     }
 }
 
+/// Watches directories for changes of the files in them, and names the files.
+#[derive(Debug)]
+pub struct FileChanges {
+    inotify: OwnedFd,
+    /// The directories, by the kernel's numbers.
+    directories: HashMap<i32, PathBuf>,
+}
+
+/// A file that was written, made, renamed or removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// The path of the directory, as it was given, and the name.
+    pub path: PathBuf,
+    /// It is a directory.
+    pub is_directory: bool,
+    /// It has come to the directory.
+    pub is_new: bool,
+}
+
+impl FileChanges {
+    /// Watches nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// If the user has too many watchers already.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { inotify: init()?, directories: HashMap::new() })
+    }
+
+    /// Watches a directory, without those in it.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, or the user's allowance of watches is used up.
+    pub fn add(&mut self, directory: &Path) -> io::Result<()> {
+        use inotify::WatchFlags as Flags;
+        let files = Flags::CLOSE_WRITE | Flags::CREATE | Flags::DELETE | Flags::MOVED_FROM | Flags::MOVED_TO;
+        let number =
+            inotify::add_watch(&self.inotify, directory, files | Flags::ONLYDIR | Flags::DONT_FOLLOW)?;
+        self.directories.insert(number, directory.to_owned());
+        Ok(())
+    }
+
+    /// Returns what has changed since the last call, and whether there was more than the kernel kept.
+    pub fn read(&mut self) -> (Vec<FileChange>, bool) {
+        use inotify::ReadFlags as Flags;
+        let (mut changes, mut is_cut) = (Vec::new(), false);
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.inotify, &mut buffer);
+        while let Ok(event) = reader.next() {
+            let flags = event.events();
+            is_cut |= flags.contains(Flags::QUEUE_OVERFLOW);
+            if flags.contains(Flags::IGNORED) {
+                self.directories.remove(&event.wd());
+            }
+            let Some((directory, name)) = self.directories.get(&event.wd()).zip(event.file_name()) else {
+                continue;
+            };
+            let is_directory = flags.contains(Flags::ISDIR);
+            let is_new = flags.intersects(Flags::CREATE | Flags::MOVED_TO);
+            // A file that is made is closed by its writer, too.
+            if flags.contains(Flags::CREATE) && !is_directory {
+                continue;
+            }
+            let path = directory.join(OsStr::from_bytes(name.to_bytes()));
+            changes.push(FileChange { path, is_directory, is_new });
+        }
+        (changes, is_cut)
+    }
+}
+
+impl AsFd for FileChanges {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changed_files_are_named() {
+        let home = tempfile::tempdir().unwrap();
+        let mut changes = FileChanges::new().unwrap();
+        changes.add(home.path()).unwrap();
+        std::fs::write(home.path().join("a"), "x").unwrap();
+        std::fs::create_dir(home.path().join("d")).unwrap();
+        std::fs::rename(home.path().join("a"), home.path().join("b")).unwrap();
+        let (told, is_cut) = changes.read();
+        let named: Vec<(&str, bool, bool)> = told
+            .iter()
+            .map(|change| {
+                (change.path.file_name().unwrap().to_str().unwrap(), change.is_directory, change.is_new)
+            })
+            .collect();
+        assert_eq!(named, [("a", false, false), ("d", true, true), ("a", false, false), ("b", false, true)]);
+        assert!(!is_cut && changes.read().0.is_empty());
+        assert!(changes.add(&home.path().join("b")).is_err(), "only directories");
+    }
 
     #[test]
     fn directories_are_told_apart() {

@@ -40,6 +40,7 @@
 //!
 //! The library is synchronous, and a wait needs no thread; only callbacks ([`Store::on_endings`]) and HTTP probes start one.
 
+mod companion;
 mod control;
 mod delivery;
 mod failure;
@@ -142,8 +143,9 @@ pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus
 pub use outlive_core::plain::Plain;
 pub use outlive_core::queue::MOST_PARALLEL;
 pub use outlive_core::rawtext::RawText;
+pub use outlive_core::restart::RestartWhen;
 pub use outlive_core::session::Settings as SessionSettings;
-pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, quote};
+pub use outlive_core::spec::{Lifetime, Mode, Spec, Stdin, StdinFrom, quote};
 pub use outlive_core::status::Status;
 pub use outlive_core::terminal::keys;
 pub use outlive_core::terminal::size::{SizeError, Sizing, TerminalSize};

@@ -427,3 +427,31 @@ fn jobs_and_output_are_resources() {
         assert!(values.contains(&json!(job)), "{completed}");
     }
 }
+
+#[test]
+fn an_agent_asks_how_the_jobs_of_a_project_are_and_why() {
+    let home = Home::new();
+    let dir = home.make_dir("shop");
+    let toml = "[jobs.db]\nrun = \"echo booting; cat\"\nstdin = \"open\"\nready.line = \"accepting\"\n\
+        [jobs.api]\nrun = \"sleep 300\"\nafter = [\"db\"]\n";
+    let file = dir.join("outlive.toml");
+    let mut client = Mcp::start_with(&home, Era::Handshake, &[], &dir);
+    let error = client.call("list_jobs", json!({"why": "*"})).error();
+    assert!(error.contains("there is no outlive.toml"), "{error}");
+    std::fs::write(&file, toml).expect("a file");
+    home.run(["up", "-f", file.to_str().expect("text")]).ok();
+    let all = client.call("list_jobs", json!({"why": "*"})).ok();
+    assert!(all.header().contains("project shop, 2 jobs"), "{}", all.text);
+    assert!(
+        all.text.contains("db: running, not ready") && all.text.contains("api: waits for db@ready"),
+        "{}",
+        all.text
+    );
+    let why = client.call("list_jobs", json!({"why": "api"})).ok();
+    assert!(why.text.contains("api is not started: it waits for db@ready"), "{}", why.text);
+    assert!(why.text.contains("and is not ready: no line that matches /accepting/"), "{}", why.text);
+    let error = client.call("list_jobs", json!({"why": "apy"})).error();
+    assert!(error.contains("why=* lists its jobs"), "{error}");
+    assert_eq!(client.end(), 0);
+    home.run(["down", "-f", file.to_str().expect("text")]).ok();
+}

@@ -40,3 +40,24 @@ fn a_changed_file_takes_effect_while_another_up_waits() {
     project.until("b", "running");
     assert_eq!((project.id("a"), project.live()), (a, vec!["a".to_owned(), "b".to_owned()]));
 }
+
+#[test]
+fn a_dependent_is_started_though_readiness_is_lost_meanwhile() {
+    // process-compose#544: a dependent was skipped for good after readiness was lost for a moment.
+    let home = Home::new();
+    let toml = "[jobs.db]\nrun = \"echo up; exec sleep 300\"\nready = { line = \"up\", command = \"test -e open\" }\n\
+                health = { command = \"test -e open\", interval = \"30ms\", failures = 1 }\n\
+                [jobs.migrate]\nrun = \"until [ -e migrated ]; do sleep 0.02; done\"\nafter = [\"db@ready\"]\n\
+                [jobs.web]\nrun = \"exec sleep 300\"\nafter = [\"db@ready\", \"migrate@succeeded\"]\n";
+    let project = Project::new(&home, "shop", toml);
+    project.write("open", "");
+    project.run(&["up"]).ok();
+    project.until("migrate", "running");
+    std::fs::remove_file(project.dir.join("open")).expect("it is there");
+    project.until("db", "running, unhealthy, not ready");
+    project.write("open", "");
+    project.until("db", "running, ready");
+    project.write("migrated", "");
+    project.until("web", "running");
+    project.run(&["down"]).ok();
+}

@@ -8,6 +8,7 @@ use super::Project;
 
 #[test]
 fn jobs_end_in_reverse_order_and_nothing_is_left() {
+    // overmind#134: the order of stopping; overmind#76, #11, #37: a stop hung; devenv#2586: services stayed.
     let home = Home::new();
     // Each writes its name when it is asked to end; the signal of one is another.
     let job = |name: &str, more: &str| {

@@ -13,6 +13,7 @@ fn ensure(home: &Home, options: &[&str], argv: &[&str]) -> outlive_tests::Done {
 
 #[test]
 fn a_live_job_is_not_started_again() {
+    // pm2#1160: a second start made a second process.
     let home = Home::new();
     let first = ensure(&home, &["--env", "A=1"], &["sleep", "300"]).ok().text();
     assert_eq!(ensure(&home, &["--env", "A=1"], &["sleep", "300"]).ok().text(), first);

@@ -28,9 +28,9 @@ fn a_mistake_is_told_with_its_place() {
         ("[jobs.\"a b\"]\nrun = \"true\"", "1:7", "the name of a job has 1 to 64 letters"),
         ("[job.web]\nrun = \"true\"", "1:2", "the file has no key `job`; did you mean `jobs`?"),
         (
-            "[jobs.web]\nrun = \"true\"\nwatch = \"src\"",
+            "[jobs.web]\nrun = \"true\"\nprofile = \"src\"",
             "3:1",
-            "`watch` is not there yet in this version of outlive",
+            "`profile` is not there yet in this version of outlive",
         ),
         (
             "[jobs.web]\nrun = \"true\"\nready = { notify = true }",
@@ -139,5 +139,6 @@ fn the_schema_is_up_to_date() {
     for key in ["run", "after", "grace", "pty", "on_exit"] {
         assert!(keys[key]["description"].is_string(), "{key}");
     }
-    assert!(keys["watch"].is_null() && keys["name"].is_null());
+    // Files, and not lines of output as the option of `run`.
+    assert!(keys["watch"]["anyOf"].is_array() && keys["name"].is_null());
 }

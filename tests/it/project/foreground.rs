@@ -30,6 +30,7 @@ fn interrupt(project: &Project<'_>, more: &[&str]) -> i32 {
 
 #[test]
 fn ctrl_c_leaves_the_jobs_alone() {
+    // process-compose#83, #129, #275, #311: one in the foreground, with what it needs behind it.
     let home = Home::new();
     let project = Project::new(&home, "shop", TOML);
     assert_eq!(interrupt(&project, &[]), 130);

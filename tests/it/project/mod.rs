@@ -7,14 +7,15 @@ mod down;
 mod ensure;
 mod file;
 mod foreground;
+mod formats;
 mod kills;
 mod policies;
 mod ports;
-mod procfile;
 mod queues;
 mod restart;
 mod stack;
 mod status;
+mod templates;
 mod up;
 
 use std::path::{Path, PathBuf};

@@ -33,6 +33,7 @@ fn assert_chain(home: &Home, name: &str) {
 
 #[test]
 fn what_fails_is_started_again_with_its_environment_until_it_gives_up() {
+    // pitchfork#657: a crash was taken for a stop, and nothing followed; tilt#5327: there was no restart.
     let home = Home::new();
     let mut command = home.outlive(["run", "--name", "web", "--restart", "on-failure"]);
     command.args(["--restart-tries", "2", "--env", "ADDED=1", "echo \"$ADDED ${#INHERITED}\"; exit 3"]);

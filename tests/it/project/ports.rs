@@ -20,6 +20,7 @@ fn added(home: &Home, job: &str) -> Value {
 
 #[test]
 fn a_port_is_the_same_each_time_and_others_learn_it() {
+    // mulmoterminal#1367: two worktrees had the same port.
     let home = Home::new();
     let toml = "name = \"shop\"\n[jobs.my-api]\nrun = \"exec python3 server.py\"\nport = \"auto\"\n\
                 [jobs.web]\nrun = \"sleep 300\"\nafter = [\"my-api\"]\n";
@@ -75,6 +76,7 @@ fn a_port_that_is_taken_is_told_with_its_holder() {
 
 #[test]
 fn a_server_that_does_not_read_the_port_is_told() {
+    // Castwright#2345: the assigned port was one that the server never read.
     let home = Home::new();
     let other = TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr()).expect("a port").port();
     let toml = format!("[jobs.web]\nrun = \"exec python3 server.py {other}\"\nport = \"auto\"\n");

@@ -2,7 +2,7 @@
 //!
 //! Proves that a run has its own outcome and log, that `logs NAME` joins them, and that two restarts leave one job.
 
-use outlive_tests::{Home, finish, instead};
+use outlive_tests::{Home, finish, instead, until};
 use serde_json::{Value, json};
 
 fn restart(home: &Home, job: &str) -> String {
@@ -70,6 +70,7 @@ fn the_logs_of_a_name_are_those_of_all_runs() {
 
 #[test]
 fn restarts_at_the_same_time_leave_one_job() {
+    // pm2#2951: two reloads at once left processes behind.
     let home = Home::new();
     home.start_with(&["--name", "web"], ["sh", "-c", "sleep 300 & sleep 300"]);
     std::thread::scope(|scope| {
@@ -100,4 +101,24 @@ fn what_cannot_run_again_is_not_ended() {
         home.start_with(&["--name", "own"], ["sh", "-c", "outlive restart own; echo code $?; sleep 300"]);
     home.wait_for_output(&own, "code 1");
     assert!(String::from_utf8_lossy(&home.logs(&own)).contains("runs inside job"));
+}
+
+#[test]
+fn a_restart_while_the_next_run_waits_leaves_one_job() {
+    // process-compose#530: a restart while it waited left it terminating, and then two of them.
+    let home = Home::new();
+    let line = "if [ -e well ]; then exec sleep 300; fi; exit 1";
+    home.start_with(&["--name", "web", "--restart", "always", "--restart-delay", "1h"], ["sh", "-c", line]);
+    let newest = || home.json(["list"]).as_array().and_then(|jobs| jobs.last().cloned()).expect("a job");
+    until("the next run waits", || newest()["status"] == "queued");
+    std::fs::write(home.path().join("well"), "").expect("a file");
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| restart(&home, "web"));
+        }
+    });
+    until("it runs", || newest()["status"] == "running");
+    assert_eq!(live(&home).len(), 1);
+    home.run(["kill", "web"]).ok();
+    until("nothing is left", || home.processes().is_empty());
 }

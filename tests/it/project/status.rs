@@ -2,12 +2,13 @@
 //!
 //! Proves that what is told is what a reader can act on.
 
-use outlive_tests::Home;
+use outlive_tests::{Home, pid, signal, until};
 
 use super::Project;
 
 #[test]
 fn why_leads_from_a_job_to_what_keeps_it() {
+    // tilt#4751: a probe failed for ever without a word.
     let home = Home::new();
     let toml = "[jobs.db]\nrun = \"echo booting; cat\"\nstdin = \"open\"\nready.line = \"accepting\"\n\
                 [jobs.api]\nrun = \"sleep 300\"\nafter = [\"db\"]\n[jobs.web]\nrun = \"sleep 300\"\nafter = [\"api\"]\n";
@@ -37,4 +38,43 @@ fn why_leads_from_a_job_to_what_keeps_it() {
     assert!(told("web").starts_with("web killed as web-"), "{}", told("web"));
     let failed = project.run(&["why", "wbe"]).code(3).error();
     assert!(failed.contains("did you mean web?"), "{failed}");
+}
+
+#[test]
+fn what_has_ended_is_never_shown_as_running() {
+    // overmind#182: a process that had ended was shown as running; overmind#50: a hangup left a socket that kept the next one from starting.
+    let home = Home::new();
+    let project = Project::new(&home, "shop", "[jobs.web]\nrun = \"exec sleep 300\"\n");
+    project.run(&["up", "--wait"]).ok();
+    let pid = |name: &str| pid(&home.show(&project.id("web")), name);
+    signal(pid("keeper_pid"), "HUP");
+    signal(pid("guard_pid"), "HUP");
+    assert_eq!(project.state("web"), "running");
+    signal(pid("pid"), "KILL");
+    project.until("web", "failed");
+    project.run(&["up", "--wait"]).ok();
+    assert_eq!(project.state("web"), "running");
+    project.run(&["down"]).ok();
+}
+
+#[test]
+fn a_later_run_is_of_the_project_that_it_was_started_in() {
+    // pitchfork#453: a retry read the file of another directory.
+    let home = Home::new();
+    let toml = |word: &str| {
+        format!(
+            "[jobs.web]\nrun = \"echo {word} >> {word}; until [ -e go ]; do sleep 0.02; done; exit 1\"\nrestart = {{ when = \"on-failure\", delay = \"10ms\" }}\n"
+        )
+    };
+    let (one, two) = (Project::new(&home, "one", &toml("one")), Project::new(&home, "two", &toml("two")));
+    one.run(&["up", "--wait"]).ok();
+    two.run(&["up", "--wait"]).ok();
+    one.write("go", "");
+    until("it has run again", || {
+        std::fs::read_to_string(one.dir.join("one")).unwrap_or_default().lines().count() > 1
+    });
+    assert!(!two.dir.join("one").exists() && !one.dir.join("two").exists());
+    assert_eq!(two.state("web"), "running");
+    one.run(&["down"]).ok();
+    two.run(&["down"]).ok();
 }

@@ -11,6 +11,7 @@ const TWO: &str = "[jobs.db]\nrun = \"sleep 300\"\n[jobs.web]\nrun = \"sleep 301
 
 #[test]
 fn a_second_up_starts_nothing() {
+    // devenv#2514: each job ran twice.
     let home = Home::new();
     let project = Project::new(&home, "shop", TWO);
     let said = project.run(&["up"]).ok().text();
@@ -27,6 +28,7 @@ fn a_second_up_starts_nothing() {
 
 #[test]
 fn what_is_missing_is_started_and_what_changed_is_restarted() {
+    // dekit#59: a changed file was not taken over.
     let home = Home::new();
     let project = Project::new(&home, "shop", TWO);
     project.run(&["up", "--wait"]).ok();
@@ -56,6 +58,7 @@ fn what_is_missing_is_started_and_what_changed_is_restarted() {
 
 #[test]
 fn a_job_waits_for_the_milestones_of_others() {
+    // dekit#95: there were no dependencies.
     let home = Home::new();
     let project = Project::new(
         &home,
@@ -139,6 +142,7 @@ fn what_cannot_be_started_is_told_and_the_others_are_started() {
 
 #[test]
 fn two_copies_of_a_project_live_side_by_side() {
+    // devenv#936: two projects could not be up at once; devenv#3204, superpowers#597: nor two worktrees.
     let home = Home::new();
     let (one, two) = (Project::new(&home, "one", TWO), Project::new(&home, "two", TWO));
     for project in [&one, &two] {

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Start and see jobs", &["run", "list", "top", "open", "show", "logs", "wait", "watch"]),
     ("Change jobs", &["kill", "restart", "pause", "resume", "clear", "remove", "queue"]),
     ("Input and terminals", &["send", "attach", "screen", "resize", "play", "export"]),
-    ("Projects", &["up", "down", "status", "why"]),
+    ("Projects", &["up", "down", "status", "why", "template", "import"]),
     ("Agents and programs", &["mcp", "setup", "wake", "serve", "token"]),
     ("Sessions", &["session", "events", "inbox", "agent"]),
     ("Upkeep and help", &["doctor", "upgrade", "gc", "deliver", "completions", "man", "help"]),

@@ -24,7 +24,7 @@ pub(crate) use self::agents::{ClientChoice, Mcp, Setup, Wake};
 pub(crate) use self::control::{Attach, Jobs, Kill, LiveJobs, Queue, Remove, Resize, Restart, Send};
 pub(crate) use self::groups::{grouped, help_columns};
 pub(crate) use self::looking::{Color, Export, List, Logs, Play, Screen, Show, Top};
-pub(crate) use self::project::{Converge, Down, OfProject, Status, Up, Why};
+pub(crate) use self::project::{Converge, Down, Import, OfProject, Status, Template, Up, Why};
 pub(crate) use self::reach::{Input, REACHED, Reach, Resumes, There};
 pub(crate) use self::run::Run;
 pub(crate) use self::serving::{Open, Serve, Token};
@@ -127,6 +127,9 @@ pub(crate) enum Verb {
     Down(Down),
     Status(Status),
     Why(Why),
+    #[command(subcommand)]
+    Template(Template),
+    Import(Import),
     #[command(subcommand)]
     Queue(Queue),
     Events(Events),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use outlive::SessionName;
 
 /// Which project.
@@ -68,6 +68,60 @@ pub(crate) struct Why {
 
     #[command(flatten)]
     pub(crate) project: OfProject,
+}
+
+/// Make an outlive.toml from a file of another program
+///
+/// Reads package.json, .vscode/tasks.json, .claude/launch.json or pitchfork.toml, and prints an outlive.toml. What is not meant to run all the time,
+/// such as a script that builds, stands in it as a comment. `outlive up -f` reads a Procfile or a file of process-compose as it is.
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The file; without it, the one of these that is in this directory
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Write it into the directory of the project, where there is none yet
+    #[arg(long)]
+    pub(crate) write: bool,
+}
+
+/// List, show or run the templates of this project: jobs with parameters
+///
+/// A template is a table `[templates.NAME]` of outlive.toml, with the keys of a job. `{{name}}` in it is a parameter.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Template {
+    /// List the templates with their parameters
+    List {
+        #[command(flatten)]
+        project: OfProject,
+    },
+    /// Show a template
+    Show {
+        /// The template
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        #[command(flatten)]
+        project: OfProject,
+    },
+    /// Start the job of a template, and print its id
+    Run {
+        /// The template
+        #[arg(value_name = "NAME")]
+        name: String,
+
+        /// Value of a parameter; may be given several times
+        #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+        set: Vec<(String, String)>,
+
+        #[command(flatten)]
+        project: OfProject,
+    },
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[derive(Debug, Args)]

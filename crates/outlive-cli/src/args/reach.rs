@@ -138,7 +138,12 @@ impl Arguments {
             Verb::Top(_) => {
                 return Reach::Here("outlive --host … list --watch shows the jobs there as they change");
             }
-            Verb::Up(_) | Verb::Down(_) | Verb::Status(_) | Verb::Why(_) => return Reach::Here(OF_A_PROJECT),
+            Verb::Up(_)
+            | Verb::Down(_)
+            | Verb::Status(_)
+            | Verb::Why(_)
+            | Verb::Template(_)
+            | Verb::Import(_) => return Reach::Here(OF_A_PROJECT),
             Verb::Open(_)
             | Verb::Serve(_)
             | Verb::Rpc

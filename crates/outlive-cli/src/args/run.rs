@@ -61,6 +61,19 @@ pub(crate) struct Run {
     #[arg(long, value_name = "JOB")]
     pub(crate) after: Vec<String>,
 
+    /// Let it read what this job prints to standard output, from the beginning, or with JOB:stderr to standard error; it never makes that job wait
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["stdin", "ensure"])]
+    pub(crate) stdin_from: Option<String>,
+
+    /// With --stdin-from: from now on, and not from the beginning
+    #[arg(long, requires = "stdin_from")]
+    pub(crate) stdin_new: bool,
+
+    /// Restart it when a file below its directory changes that matches this pattern, such as 'src/**'; '!PATTERN' leaves out, as .gitignore does; may
+    /// be given again
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) restart_on_change: Vec<String>,
+
     /// Start it only if no live job of the session has its --name; print the id of that one if it was started in the same way
     #[arg(long, requires = "name")]
     pub(crate) ensure: bool,

@@ -212,6 +212,8 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Verb::Status(status) => project::status::run(&context, &status),
         Verb::Queue(queue) => queue::run(&context, queue),
         Verb::Why(why) => project::why::run(&context, &why),
+        Verb::Template(template) => project::template::run(&context, &template),
+        Verb::Import(import) => project::import::run(&context, &import),
         Verb::Converge(converge) => project::converge::run(&context, &converge),
         Verb::Open(open) => open::run(&context, &open),
         Verb::Token(token) => token::run(&context, token),

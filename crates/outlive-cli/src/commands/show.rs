@@ -67,6 +67,7 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("labels", job.labels.iter().map(|(name, value)| format!("{name}={value}")));
     rows.add("parent", job.parent.as_ref().map(ToString::to_string));
     rows.add("previous", job.previous.as_ref().map(ToString::to_string));
+    rows.add("because", &shown.because);
     rows.add("after", job.after.iter());
     rows.add("queue", &job.queue);
     rows.add("schedule", &job.schedule);
@@ -103,7 +104,11 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("left", left.map(|process| format!("pid {}: {}", process.pid, process.command)));
     rows.add("on exit", shown.on_exit.as_ref().map(on_exit_line));
     rows.add("webhook", shown.webhook.as_ref().map(webhook_line));
-    rows.add("stdin", Some(if options.pty { "its terminal".to_owned() } else { shown.stdin.word() }));
+    let stdin = shown.stdin_from.as_ref().map(|from| format!("what {from} prints"));
+    let stdin =
+        stdin.unwrap_or_else(|| if options.pty { "its terminal".to_owned() } else { shown.stdin.word() });
+    rows.add("stdin", Some(stdin));
+    rows.add("restart on change", shown.restart_on_change.iter());
     for (name, value) in &shown.env_set {
         rows.add("env", Some(format!("{name}={value}")));
     }

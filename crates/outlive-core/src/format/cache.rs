@@ -13,12 +13,13 @@ use crate::awaits::{Awaited, AwaitedKind, KnownBy};
 use crate::containment::{Containment, Enforcement, Kept};
 use crate::control::Versions;
 use crate::id::{JobId, Nonce, SessionName, hash};
+use crate::index::Stream;
 use crate::meta::{Meta, Near};
 use crate::newer::OrNewer;
 use crate::options::{Field, fields};
 use crate::outcome::{Cause, Closed, NeverStarted, Outcome, Totals, Usage, WaitStatus};
 use crate::restart::Rerun;
-use crate::spec::{Host, Mode, Process, Spec, Starter};
+use crate::spec::{Host, Mode, Process, Spec, Starter, StdinFrom};
 use crate::status::Status;
 use crate::timestamp::Timestamp;
 use crate::wire::{Reader, WireError, Writer, first_frame};
@@ -192,10 +193,11 @@ structures! {
     Entry { spec, given_to, renamed, snapshot, records }
     Spec {
         format, job, nonce, session, reader, labels, argv, shell_line, words, window_lines, cwd, env_set, env_unset, mode, options,
-        newer, created, host, starter, parent, previous, rerun, after, outlive,
+        newer, created, host, starter, parent, previous, rerun, after, stdin_from, restart_on_change, because, outlive,
     }
     Rerun { due_boot_us, ends_boot_us, in_a_row }
     After { job, milestone }
+    StdinFrom { job, stream, from }
     Host { machine, boot, pid_namespace }
     Process { pid, start_time }
     Starter { pid, start_time, uid }
@@ -223,7 +225,7 @@ macro_rules! enumerations {
     )* } };
 }
 
-enumerations!(Status, Enforcement, AwaitedKind, KnownBy, Milestone);
+enumerations!(Status, Enforcement, AwaitedKind, KnownBy, Milestone, Stream);
 
 fields! {
     u32, |number, writer| writer.u32(*number), |reader| reader.u32();

@@ -27,6 +27,10 @@ words! {
         Unhealthy = "unhealthy",
         /// It holds again.
         Healthy = "healthy",
+        /// A file has changed, and it is restarted.
+        Changed = "changed",
+        /// Its files are not watched any more; the text says why.
+        Unwatched = "unwatched",
         /// It printed more than its cap, and the oldest output was dropped.
         OutputFlood = "output_flood",
         /// A limit is nearly reached.
@@ -93,7 +97,8 @@ pub struct Event {
     /// The number of the line that matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// That line, as a terminal shows it; only its beginning if it is long. Of a run that was missed or overlapped: what became of it.
+    /// That line, as a terminal shows it; only its beginning if it is long. Of a run that was missed or overlapped what became of it, of a
+    /// change the file, of files that are not watched why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// How many lines before it matched and have no event of their own, because there were too many; or how many runs are left out.
@@ -170,7 +175,12 @@ impl Event {
         };
         let recurs = matches!(
             event,
-            Kind::AwaitsInput | Kind::Unhealthy | Kind::Healthy | Kind::Missed | Kind::Overlapped
+            Kind::AwaitsInput
+                | Kind::Unhealthy
+                | Kind::Healthy
+                | Kind::Missed
+                | Kind::Overlapped
+                | Kind::Changed
         );
         let at = recurs.then_some(self.at);
         let line = self.line.map(|number| (number, self.reader.clone()));

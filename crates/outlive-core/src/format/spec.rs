@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::after::After;
 use crate::id::{JobId, Nonce, SessionName};
+use crate::index::Stream;
 use crate::label::{Labels, OwnLabel};
 use crate::newer::{self, OrNewer};
 use crate::options::{JobOptions, OPTIONS, Ready};
@@ -32,6 +33,24 @@ words! {
         Null = "null",
         /// A pipe that the keeper owns; it ends when a front end asks for it.
         Open = "open",
+    }
+}
+
+/// What a command reads that another job prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StdinFrom {
+    /// The other job.
+    pub job: JobId,
+    /// Which of its streams.
+    pub stream: Stream,
+    /// The offset of its log to begin at.
+    #[serde(default)]
+    pub from: u64,
+}
+
+impl std::fmt::Display for StdinFrom {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}:{}", self.job, self.stream.word())
     }
 }
 
@@ -153,6 +172,15 @@ pub struct Spec {
     /// What had to hold of other jobs before its command was executed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<After>,
+    /// The job whose output it reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin_from: Option<StdinFrom>,
+    /// Patterns of files: when one changes, the job is restarted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restart_on_change: Vec<String>,
+    /// Why it was started in place of the run before it, where outlive decided that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
     /// The version that wrote this.
     pub outlive: String,
 }

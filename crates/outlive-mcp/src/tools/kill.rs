@@ -17,10 +17,10 @@ pub(crate) static TOOL: Tool = Tool {
     parameters: &[
         Parameter::new("job", Kind::Text, "Id or name"),
         Parameter::new("jobs", Kind::Texts, "Several"),
-        Parameter::new("group", Kind::Text, "All live jobs of this group"),
+        Parameter::new("group", Kind::Text, ""),
         Parameter::new("signal", Kind::Text, "Signal to send; default TERM"),
         Parameter::new("grace_ms", Kind::Number, "Time before KILL"),
-        Parameter::new("port", Kind::Number, "The job that listens there"),
+        Parameter::new("port", Kind::Number, ""),
     ],
     hints: Hints { read_only: false, destructive: true, idempotent: true, open_world: false },
     waits: false,

@@ -2,6 +2,7 @@
 
 use outlive::duration::{format_duration, format_size};
 use outlive::{Job, Listeners, State};
+use outlive_project::{Project, ProjectError};
 
 use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
@@ -17,6 +18,7 @@ pub(crate) static TOOL: Tool = Tool {
         Parameter::new("status", Kind::Word(&STATUS), ""),
         Parameter::new("ports", Kind::Flag, ""),
         Parameter::new("usage", Kind::Flag, "CPU time and memory"),
+        Parameter::new("why", Kind::Text, "Job of outlive.toml: what it waits for; * for how all are"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
     waits: false,
@@ -37,6 +39,9 @@ const STATUS: [&str; 10] =
     ["all", "live", "ended", "starting", "running", "completed", "failed", "killed", "timed_out", "lost"];
 
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
+    if let Some(name) = call.arguments.text("why")? {
+        return project(call, &name);
+    }
     let group = call.arguments.text("group")?;
     let status = call.arguments.word("status", &STATUS)?.unwrap_or("all");
     let (ports, usage) = (call.arguments.flag("ports")?, call.arguments.flag("usage")?);
@@ -78,6 +83,41 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
         reply = reply.footer(format!("{} more: list_jobs with status or group", jobs.len() - listed));
     }
     Ok(reply)
+}
+
+/// Tells how the jobs of the project's file are doing, or why one is as it is.
+fn project(call: &Call<'_>, name: &str) -> Result<Reply, Failure> {
+    let failed = |error: ProjectError| {
+        let next = match &error {
+            ProjectError::None(_) => {
+                "list_jobs without why lists the jobs; outlive.toml says which belong together"
+            }
+            ProjectError::Unknown { .. } => "list_jobs why=* lists its jobs",
+            _ => "mend the file, and ask again",
+        };
+        Failure::of("no project", &error).next(next)
+    };
+    let file = Project::find(call.scope.directory.as_deref().unwrap_or(&call.scope.here)).map_err(failed)?;
+    let project = Project::load(&file).map_err(failed)?;
+    let mut body = String::new();
+    if name == "*" {
+        for job in outlive_project::status(call.store, &project).map_err(failed)? {
+            let id = job.job.map(|job| format!("  {}", job.job)).unwrap_or_default();
+            push_own_line(&mut body, &format!("{}: {}{id}", job.name, job.state));
+        }
+        let header = format!(
+            "project {}, {} jobs: start them with outlive up",
+            shown(&project.name),
+            project.jobs.len()
+        );
+        return Ok(Reply::new(header).body(body));
+    }
+    for cause in outlive_project::why(call.store, &project, name).map_err(failed)? {
+        let indent = "  ".repeat(cause.depth);
+        push_own_line(&mut body, &format!("{indent}{}", cause.text));
+        cause.output.iter().for_each(|line| body += &format!("{line}\n"));
+    }
+    Ok(Reply::new(format!("why {}", shown(name))).body(body))
 }
 
 /// Describes an ended job's age: `, 5m ago`.

@@ -14,12 +14,14 @@ pub(crate) mod wait;
 use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use outlive::{Cancel, State, Store};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
 use crate::environment::Environment;
+use crate::jobs::LONGEST_WAIT;
 use crate::notices::{self, Claims, Due};
 use crate::profiles::{NoticeStyle, Profile};
 use crate::reading::Room;
@@ -206,6 +208,11 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Returns the longest that a call of a design waits that knows no client: as configured, else what every client takes.
+    pub(crate) fn longest(&self) -> Duration {
+        self.store.config().mcp.longest_wait.unwrap_or(LONGEST_WAIT)
+    }
+
     /// Looks up the endings that come with the answer, at the first call.
     pub(crate) fn due(&self) -> Option<&Due> {
         let look_up = || match self.notices {

@@ -25,7 +25,7 @@ pub(crate) static TOOL: Tool = Tool {
         Parameter::new("since_ms", Kind::Number, "Only the last so many ms"),
         Parameter::new("wait_ms", Kind::Number, "Wait so long for something new"),
         Parameter::new("form", Kind::Word(&["rendered", "plain", "raw"]), "plain: each progress frame"),
-        Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
+        Parameter::new("max_bytes", Kind::Number, ""),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
     waits: true,

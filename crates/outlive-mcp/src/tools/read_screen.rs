@@ -6,7 +6,7 @@ use outlive::Output;
 
 use super::read_output::{await_output, unreadable};
 use super::{Call, Hints, Kind, Parameter, Tool};
-use crate::jobs::{self, LONGEST_WAIT_MS, summary};
+use crate::jobs::{self, summary};
 use crate::reply::{Failure, Reply, chain, push_line, quoted};
 
 pub(crate) static TOOL: Tool = Tool {
@@ -29,7 +29,8 @@ pub(crate) const QUIET: Duration = Duration::from_millis(300);
 fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let reference = call.arguments.required("job", "read_screen job=web")?;
     let job = jobs::find(call, &reference)?;
-    let wait = call.arguments.number("wait_ms", 0..=LONGEST_WAIT_MS)?.unwrap_or(0);
+    let longest = u64::try_from(call.longest().as_millis()).unwrap_or(u64::MAX);
+    let wait = call.arguments.number("wait_ms", 0..=longest)?.unwrap_or(0);
     if wait > 0 {
         let end = Output::open(&job).map_err(|error| unreadable(call, &job, &error))?.end();
         await_output(call, &job, end, Instant::now() + Duration::from_millis(wait), QUIET)?;

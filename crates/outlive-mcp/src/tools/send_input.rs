@@ -19,7 +19,7 @@ pub(crate) static TOOL: Tool = Tool {
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::new("text", Kind::Text, "What to write"),
         Parameter::new("keys", Kind::Text, "Keys of its terminal: C-c Up Enter F5 \"text\""),
-        Parameter::new("submit", Kind::Flag, "Add a newline; default true"),
+        Parameter::new("submit", Kind::Flag, ""),
         Parameter::new("eof", Kind::Flag, "Then close its input"),
         Parameter::new("wait_ms", Kind::Number, "Wait so long for output; default 2000"),
     ],

@@ -33,7 +33,7 @@ pub(crate) static TOOL: Tool = Tool {
         Parameter::new("port", Kind::Number, ""),
         Parameter::new("idle_ms", Kind::Number, "Silent so long; default 2000"),
         Parameter::new("timeout_ms", Kind::Number, ""),
-        Parameter::new("max_bytes", Kind::Number, "Size of the answer"),
+        Parameter::new("max_bytes", Kind::Number, ""),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: false, open_world: false },
     waits: true,

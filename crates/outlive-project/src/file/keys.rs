@@ -52,6 +52,16 @@ const OWN: &[Key] = &[
         about: "The port that it listens on: it gets $PORT, and is ready when it listens there",
     },
     Key { name: "stop", form: Form::Text, about: "The signal that asks it to end; without it TERM" },
+    Key {
+        name: "watch",
+        form: Form::Texts,
+        about: "Restart it when a file below its directory changes that matches one of these patterns; one that begins with ! leaves out, as .gitignore does",
+    },
+    Key {
+        name: "stdin_from",
+        form: Form::Text,
+        about: "Let it read what this job prints to standard output, or with NAME:stderr to standard error; it is started after that job",
+    },
     Key { name: "labels", form: Form::Named, about: "Labels, by which `outlive list` finds it" },
     Key { name: "ready", form: Form::Table("ready"), about: "When it counts as ready" },
     Key {
@@ -73,12 +83,12 @@ const OWN: &[Key] = &[
 ];
 
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
-pub(crate) const NOT_YET: &[&str] = &["watch", "profile", "stdin_from"];
+pub(crate) const NOT_YET: &[&str] = &["profile"];
 
 /// The same, for a key of a table: another key of a job has its name.
 pub(crate) const NOT_YET_IN_TABLES: &[&str] = &["notify"];
 
-/// Options that are no keys: the name of a job is that of its table, and `watch` is to mean files here, not lines.
+/// Options that are no keys: the name of a job is that of its table, and `watch` means files here, not lines.
 const NO_KEYS: [&str; 2] = ["name", "watch"];
 
 /// Lists the keys of a job.

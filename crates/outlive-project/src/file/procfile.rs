@@ -30,8 +30,7 @@ pub(crate) fn project(
     })?;
     let env: BTreeMap<String, String> = env.into_iter().collect();
     let first = env.get("PORT").and_then(|port| port.parse().ok()).unwrap_or(PORTS.0);
-    let name = dir.file_name().map_or("project".into(), |name| name.to_string_lossy().into_owned());
-    let mut project = Project { name, dir, file, jobs: Vec::new(), queues: BTreeMap::new() };
+    let mut project = Project::empty(file, dir);
     for (number, line) in source.text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -63,6 +62,8 @@ pub(crate) fn project(
             after: Vec::new(),
             port: None,
             stop: None,
+            watch: Vec::new(),
+            stdin_from: None,
         });
     }
     Ok(project)

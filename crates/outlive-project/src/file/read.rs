@@ -4,45 +4,45 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Timestamp};
+use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Stream, Timestamp};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::file::env;
 use crate::file::fault::{Fault, Source, nearest};
 use crate::file::keys::{self, Form, Key, NOT_YET, NOT_YET_IN_TABLES};
+use crate::file::{env, templates};
 use crate::project::{After, Command, Milestone, Port, Project, ProjectError, ProjectJob};
 
-type Read<T> = Result<T, Box<Fault>>;
+pub(super) type Read<T> = Result<T, Box<Fault>>;
 
 /// A value, and where it stands.
 #[derive(Clone, Copy)]
-struct Entry<'a> {
-    source: &'a Source,
-    key: &'a Spanned<std::borrow::Cow<'a, str>>,
-    value: &'a Spanned<DeValue<'a>>,
+pub(super) struct Entry<'a> {
+    pub(super) source: &'a Source,
+    pub(super) key: &'a Spanned<std::borrow::Cow<'a, str>>,
+    pub(super) value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Entry<'a> {
-    fn name(&self) -> &'a str {
+    pub(super) fn name(&self) -> &'a str {
         self.key.get_ref()
     }
 
-    fn wrong_key(&self, message: impl Into<String>) -> Box<Fault> {
+    pub(super) fn wrong_key(&self, message: impl Into<String>) -> Box<Fault> {
         self.source.fault(self.key.span(), message)
     }
 
-    fn wrong(&self, message: impl Into<String>) -> Box<Fault> {
+    pub(super) fn wrong(&self, message: impl Into<String>) -> Box<Fault> {
         self.source.fault(self.value.span(), message)
     }
 
-    fn table(&self) -> Read<Vec<Entry<'a>>> {
+    pub(super) fn table(&self) -> Read<Vec<Entry<'a>>> {
         let table = self.value.get_ref().as_table();
         let table = table.ok_or_else(|| self.wrong(format!("`{}` must be a table", self.name())))?;
         Ok(entries(self.source, table))
     }
 
-    fn text(&self) -> Read<&'a str> {
+    pub(super) fn text(&self) -> Read<&'a str> {
         let text = self.value.get_ref().as_str();
         text.ok_or_else(|| self.wrong(format!("`{}` must be text: \"…\"", self.name())))
     }
@@ -73,7 +73,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn unknown<'k>(&self, of: &str, known: impl Iterator<Item = &'k str>) -> Box<Fault> {
+    pub(super) fn unknown<'k>(&self, of: &str, known: impl Iterator<Item = &'k str>) -> Box<Fault> {
         let name = self.name();
         let is_in_table = of.starts_with('`') && NOT_YET_IN_TABLES.contains(&name);
         if NOT_YET.contains(&name) || is_in_table {
@@ -89,20 +89,47 @@ impl<'a> Entry<'a> {
 }
 
 /// Lists the entries of a table in the order of the file.
-fn entries<'a>(source: &'a Source, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
+pub(super) fn entries<'a>(source: &'a Source, table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry<'a>> = table.iter().map(|(key, value)| Entry { source, key, value }).collect();
     entries.sort_by_key(|entry| entry.key.span().start);
     entries
 }
 
 /// A job as it is written: its name's place, and its keys, those of the local file in place of the others.
-struct Written<'a> {
-    head: Entry<'a>,
-    keys: BTreeMap<&'a str, Vec<Entry<'a>>>,
+pub(super) struct Written<'a> {
+    pub(super) head: Entry<'a>,
+    pub(super) keys: BTreeMap<&'a str, Vec<Entry<'a>>>,
 }
 
 /// Reads a project from its file and the local one, which takes precedence.
 pub(crate) fn project(file: PathBuf, dir: PathBuf, sources: &[Source]) -> Result<Project, ProjectError> {
+    read_all(file, dir, sources, |_, _| Ok(())).map(|(project, ())| project)
+}
+
+/// Reads a project, and the job of one of its templates with these parameters.
+pub(crate) fn filled(
+    file: PathBuf,
+    dir: PathBuf,
+    sources: &[Source],
+    name: &str,
+    given: &BTreeMap<String, String>,
+) -> Result<(Project, ProjectJob), ProjectError> {
+    read_all(file, dir, sources, |project, written| {
+        let template = project.template(name)?;
+        template.check(given)?;
+        let written =
+            written.iter().find(|written| written.head.name() == name).expect("it was read from it");
+        Ok(templates::fill(written, template, given, &project.dir)?)
+    })
+}
+
+/// Reads a project, and what `then` takes from it and from its templates as they are written.
+fn read_all<T>(
+    file: PathBuf,
+    dir: PathBuf,
+    sources: &[Source],
+    then: impl FnOnce(&Project, &[Written<'_>]) -> Result<T, ProjectError>,
+) -> Result<(Project, T), ProjectError> {
     let syntax = |source: &Source, error: toml::de::Error| {
         source.fault(error.span().unwrap_or(0..0), error.message().trim_end())
     };
@@ -110,9 +137,8 @@ pub(crate) fn project(file: PathBuf, dir: PathBuf, sources: &[Source]) -> Result
         DeTable::parse(&source.text).map(|table| (source, table)).map_err(|error| syntax(source, error))
     });
     let tables: Vec<(&Source, Spanned<DeTable<'_>>)> = tables.collect::<Read<_>>()?;
-    let name = dir.file_name().map_or("project".into(), |name| name.to_string_lossy().into_owned());
-    let mut project = Project { name, dir, file, jobs: Vec::new(), queues: BTreeMap::new() };
-    let mut written: Vec<Written<'_>> = Vec::new();
+    let mut project = Project::empty(file, dir);
+    let (mut written, mut templates): (Vec<Written<'_>>, Vec<Written<'_>>) = (Vec::new(), Vec::new());
     for (source, table) in &tables {
         for entry in entries(source, table.get_ref()) {
             match entry.name() {
@@ -125,15 +151,24 @@ pub(crate) fn project(file: PathBuf, dir: PathBuf, sources: &[Source]) -> Result
                     }
                 }
                 "templates" => {
+                    entry.table()?.into_iter().try_for_each(|template| collect(&mut templates, template))?;
+                }
+                _ => {
                     return Err(entry
-                        .wrong_key("`templates` are not there yet in this version of outlive")
+                        .unknown("the file", ["name", "jobs", "queue", "templates"].into_iter())
                         .into());
                 }
-                _ => return Err(entry.unknown("the file", ["name", "jobs", "queue"].into_iter()).into()),
             }
         }
     }
     let names: Vec<&str> = written.iter().map(|job| job.head.name()).collect();
+    for template in &templates {
+        // Both would be the newest job of that name.
+        if names.contains(&template.head.name()) {
+            return Err(template.head.wrong_key("there is a job of this name: choose another").into());
+        }
+        project.templates.push(templates::template(template, &project.dir)?);
+    }
     let mut waits = Vec::new();
     for job in &written {
         let (read, places) = read_job(job, &project.dir, &names)?;
@@ -142,7 +177,8 @@ pub(crate) fn project(file: PathBuf, dir: PathBuf, sources: &[Source]) -> Result
     }
     decide(&mut project, &waits);
     check(&project, &waits)?;
-    Ok(project)
+    let found = then(&project, &templates)?;
+    Ok((project, found))
 }
 
 fn name_of(entry: &Entry<'_>) -> Read<String> {
@@ -192,16 +228,20 @@ fn collect<'a>(written: &mut Vec<Written<'a>>, head: Entry<'a>) -> Read<()> {
 }
 
 /// Where something that a job waits for is written.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     source: &'a Source,
     span: Range<usize>,
     /// Only the name of a job.
     is_bare: bool,
 }
 
-type Places<'a> = Vec<Place<'a>>;
+pub(super) type Places<'a> = Vec<Place<'a>>;
 
-fn read_job<'a>(written: &Written<'a>, dir: &Path, names: &[&str]) -> Read<(ProjectJob, Places<'a>)> {
+pub(super) fn read_job<'a>(
+    written: &Written<'a>,
+    dir: &Path,
+    names: &[&str],
+) -> Read<(ProjectJob, Places<'a>)> {
     let mut job = ProjectJob {
         name: written.head.name().to_owned(),
         run: Command::Argv(Vec::new()),
@@ -212,6 +252,8 @@ fn read_job<'a>(written: &Written<'a>, dir: &Path, names: &[&str]) -> Read<(Proj
         after: Vec::new(),
         port: None,
         stop: None,
+        watch: Vec::new(),
+        stdin_from: None,
     };
     let mut places = Vec::new();
     let (mut has_command, mut from_files) = (false, Vec::new());
@@ -235,6 +277,14 @@ fn read_job<'a>(written: &Written<'a>, dir: &Path, names: &[&str]) -> Read<(Proj
                 }
             }
             ("port", _) => job.port = Some(port(entry)?),
+            ("watch", _) => job.watch = entry.texts()?.into_iter().map(|(text, _)| text.to_owned()).collect(),
+            ("stdin_from", _) => {
+                let (name, stream) = stdin_from(entry)?;
+                let place = Place { source: entry.source, span: entry.value.span(), is_bare: false };
+                job.after.push(after(entry, &format!("{name}@started"), &place.span, names)?);
+                places.push(place);
+                job.stdin_from = Some((name, stream));
+            }
             ("stop", _) => {
                 let unknown =
                     || entry.wrong("no such signal: write a name such as \"INT\", or a number in quotes");
@@ -301,7 +351,15 @@ fn command(entry: &Entry<'_>) -> Read<Command> {
     })
 }
 
-fn named(entry: &Entry<'_>) -> Read<Vec<(String, String)>> {
+/// Returns what is run, as one line.
+pub(super) fn command_line(entry: &Entry<'_>) -> Read<String> {
+    Ok(match command(entry)? {
+        Command::Line(line) => line,
+        Command::Argv(argv) => argv.iter().map(|word| outlive::quote(word)).collect::<Vec<_>>().join(" "),
+    })
+}
+
+pub(super) fn named(entry: &Entry<'_>) -> Read<Vec<(String, String)>> {
     entry.table()?.iter().map(|entry| Ok((entry.name().to_owned(), entry.scalar()?))).collect()
 }
 
@@ -340,6 +398,18 @@ fn after(entry: &Entry<'_>, text: &str, place: &Range<usize>, names: &[&str]) ->
         })?,
     };
     Ok(After { job: job.to_owned(), milestone })
+}
+
+/// Reads the job whose output another is to read, and which of its streams.
+fn stdin_from(entry: &Entry<'_>) -> Read<(String, Stream)> {
+    let text = entry.text()?;
+    match text.split_once(':') {
+        None => Ok((text.to_owned(), Stream::Stdout)),
+        Some((name, stream)) => match Stream::parse(stream) {
+            Some(stream) => Ok((name.to_owned(), stream)),
+            None => Err(entry.wrong("write NAME, NAME:stdout or NAME:stderr")),
+        },
+    }
 }
 
 fn port(entry: &Entry<'_>) -> Read<Port> {
@@ -397,7 +467,7 @@ fn check(project: &Project, places: &[Places<'_>]) -> Read<()> {
 }
 
 /// Finds a way from a job that is waited for back to the one that waits.
-fn circle<'a>(project: &'a Project, waiting: &'a str, first: &'a str) -> Option<Vec<&'a str>> {
+pub(super) fn circle<'a>(project: &'a Project, waiting: &'a str, first: &'a str) -> Option<Vec<&'a str>> {
     let mut ways = vec![vec![waiting, first]];
     let mut seen = Vec::new();
     while let Some(way) = ways.pop() {

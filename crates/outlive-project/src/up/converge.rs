@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive::{
-    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Restarted, SessionName, Status, Store,
-    WaitFor,
+    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Restarted, SessionName, Status, StdinFrom,
+    Store, WaitFor,
 };
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
@@ -292,8 +292,20 @@ impl Board<'_> {
         }
         let failed = |failure: Failure| Stopped::Failed(failure.text());
         let request = job.request(&self.project, &self.ports);
-        let last = last_run(self.store, &self.session, &job.name)
-            .map_err(|error| failed(Failure::other("", &error)))?;
+        let newest = |name: &str| {
+            last_run(self.store, &self.session, name).map_err(|error| failed(Failure::other("", &error)))
+        };
+        let request = match &job.stdin_from {
+            None => request,
+            // It comes after that job, which therefore is there.
+            Some((name, stream)) => match newest(name)? {
+                Some(source) => {
+                    request.stdin_from(StdinFrom { job: source.id().clone(), stream: *stream, from: 0 })
+                }
+                None => return Err(Stopped::Failed(format!("{name}, which it reads, is not there"))),
+            },
+        };
+        let last = newest(&job.name)?;
         let is_live = last.as_ref().is_some_and(|last| last.state(self.store).is_live());
         if let Some(port) = self.ports.get(&job.name).filter(|_| !is_live)
             && let Some(holder) = ports::holder(self.store, *port)

@@ -257,6 +257,9 @@ impl<'a> Look<'a> {
         let since =
             state.runtime_ms().map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
         let mut text = format!("{} runs as {}{since}", self.job.name, last.id());
+        if let Some(because) = &last.spec().because {
+            text += &format!(", started again because {because}");
+        }
         let is_waited_for = object.ready == Some(false);
         match (object.ready, &object.ready_url) {
             (Some(true), Some(url)) => text += &format!(" and is ready at {url}"),

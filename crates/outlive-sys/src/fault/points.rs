@@ -251,6 +251,8 @@ points! {
         ToldMake = "reader.told.create", Call;
         /// Making the file that is locked by the process which looks whether a job is ready.
         ProbeMake = "reader.probe.create", Call;
+        /// Noting that all was passed on which another job printed.
+        FedMake = "reader.fed.create", Call;
         /// Noting that a front end has shown the outcome.
         SeenMake = "reader.seen.create", Call;
         CursorsMake = "reader.cursors.mkdir", Call;
@@ -360,6 +362,8 @@ points! {
         WATCH_EVENT = "reader.watch-event", WatchEventOpen, WatchEventWrite;
         /// That a job is unhealthy, or healthy again.
         HEALTH_EVENT = "reader.health-event", HealthEventOpen, HealthEventWrite;
+        /// That a file has changed, or that none is watched.
+        CHANGE_EVENT = "reader.change-event", ChangeEventOpen, ChangeEventWrite;
         /// The event that no run follows by itself any more.
         GAVE_UP_EVENT = "parting.gave-up-event", GaveUpEventOpen, GaveUpEventWrite;
         /// That the time of a run has passed.

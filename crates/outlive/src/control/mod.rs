@@ -3,7 +3,7 @@
 pub(crate) mod awaits;
 mod connection;
 mod frame;
-mod input;
+pub(crate) mod input;
 pub(crate) mod orphan;
 mod silent;
 pub(crate) mod tree;
@@ -118,6 +118,9 @@ pub enum ControlError {
     /// The store cannot be written.
     #[error("cannot change job {0}")]
     Store(JobId, #[source] io::Error),
+    /// Its standard input is what another job prints.
+    #[error("the standard input of {0} is what {1} prints")]
+    Fed(JobId, String),
     /// The command does not read its standard input.
     #[error("the command does not read its input; {accepted} bytes were taken before it stopped")]
     NotReading {

@@ -272,6 +272,9 @@ impl From<ControlError> for Failure {
                 .code_is(Code::NoTerminal)
                 .hint("start the job in a terminal: outlive run --pty")
                 .tool_hint("start it again: run with pty=true"),
+            ControlError::Fed(..) => failure
+                .code_is(Code::StdinClosed)
+                .hint_for_all("send it to that job, or start this one without its output"),
             ControlError::NotReading { job, .. } => failure
                 .code_is(Code::NotReading)
                 .hint("what was taken will reach the command when it reads; send the rest later")

@@ -32,6 +32,12 @@ pub struct JobDetails {
     /// Where its standard input comes from: `null` or `open`.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub stdin: OrNewer<Stdin>,
+    /// The job whose output it reads: `producer-3f9c:stdout`.
+    pub stdin_from: Option<String>,
+    /// Patterns of files: when one changes, it is restarted.
+    pub restart_on_change: Vec<String>,
+    /// Why it was started in place of the run before it, where outlive decided that: `src/main.rs changed`.
+    pub because: Option<String>,
     /// The time after which it is ended; none: never.
     pub timeout_ms: Option<u64>,
     /// The time between TERM and KILL.
@@ -90,6 +96,9 @@ impl JobDetails {
             job: JobObject::new(job, state),
             argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
             stdin: spec.newer.get("stdin").cloned().map_or(options.stdin.into(), OrNewer::Newer),
+            stdin_from: spec.stdin_from.as_ref().map(ToString::to_string),
+            restart_on_change: spec.restart_on_change.clone(),
+            because: spec.because.clone(),
             timeout_ms: options.timeout_ms.filter(|_| !state.meta.as_ref().is_some_and(|meta| meta.untimed)),
             grace_ms: options.grace_ms,
             output_cap_bytes: options.output_cap_bytes,

@@ -108,6 +108,7 @@ fn differences(spec: &Spec, request: &Request, resolved: &Resolved) -> Vec<&'sta
         (spec.cwd.0 == resolved.cwd.as_os_str().as_bytes(), "directory"),
         (env_set.eq(wanted) && spec.env_unset == request.env_unset, "environment"),
         (labels.eq(&request.labels), "labels"),
+        (spec.restart_on_change == request.restart_on_change, "watch"),
     ] {
         changed.extend((!is_same).then_some(what));
     }

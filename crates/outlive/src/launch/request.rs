@@ -17,7 +17,7 @@ use outlive_core::rawtext::RawText;
 use outlive_core::restart::{Rerun, RestartWhen};
 use outlive_core::schedule::{Missed, Overlap, Planned};
 use outlive_core::session::Settings;
-use outlive_core::spec::{Lifetime, Stdin, quote};
+use outlive_core::spec::{Lifetime, Stdin, StdinFrom, quote};
 use outlive_core::terminal::size::TerminalSize;
 
 use crate::launch::programs::{in_path, search};
@@ -41,6 +41,12 @@ pub struct Request {
     pub(crate) planned: Option<Planned>,
     /// What must hold of other jobs before the command is executed.
     pub(crate) after: Vec<After>,
+    /// The job whose output it reads.
+    pub(crate) stdin_from: Option<StdinFrom>,
+    /// Patterns of files: when one changes, the job is restarted.
+    pub(crate) restart_on_change: Vec<String>,
+    /// Why it is started in place of the run before it.
+    pub(crate) because: Option<String>,
     /// The command and arguments that a shell line was built from.
     pub(crate) words: Vec<OsString>,
     pub(crate) window_lines: Option<u64>,
@@ -146,6 +152,20 @@ impl Request {
         self
     }
 
+    /// Lets the job read what another one prints; its standard input ends with that.
+    pub fn stdin_from(mut self, from: StdinFrom) -> Self {
+        self.stdin_from = Some(from);
+        self.choices.stdin = Some(Stdin::Open);
+        self
+    }
+
+    /// Restarts the job when a file changes that matches one of these patterns, relative to its directory. A pattern that begins with
+    /// `!` leaves out what it matches, and so does `.gitignore`.
+    pub fn restart_on_change<T: Into<String>>(mut self, patterns: impl IntoIterator<Item = T>) -> Self {
+        self.restart_on_change = patterns.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Tells whether the job waits before its command is executed.
     pub(crate) fn waits(&self, resolved: &Resolved) -> bool {
         self.rerun.is_some()
@@ -206,6 +226,15 @@ pub enum RequestError {
     /// Not an HTTP address.
     #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
     Address(String),
+    /// A pattern of files that cannot be watched.
+    #[error("cannot watch {0:?}: {1}")]
+    Watched(String, String),
+    /// Too many files to watch.
+    #[error("cannot watch its files: {0}")]
+    Unwatched(String),
+    /// A terminal is typed into.
+    #[error("a job in a terminal cannot read what another job prints")]
+    FedTerminal,
     /// Something about health, and no condition.
     #[error("there is nothing by which it would count as healthy")]
     NothingHealthy,
@@ -236,6 +265,9 @@ impl Request {
         self.check()?;
         check(&options)?;
         let cwd = self.absolute_cwd()?;
+        if self.stdin_from.is_some() && options.pty {
+            return Err(RequestError::FedTerminal);
+        }
         let shell_argv = self.shell_line.as_ref().map(|line| {
             let shell = self.shell.as_deref().or(config.job.shell.as_deref());
             let shell = shell.map_or_else(|| find_shell(path), Path::to_owned);

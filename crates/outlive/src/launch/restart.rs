@@ -11,6 +11,7 @@ use outlive_core::options::JobChoices;
 use outlive_core::rawtext::RawText;
 use outlive_core::status::Status;
 
+use crate::companion::files;
 use crate::control::{ControlError, Kill};
 use crate::job::Job;
 use crate::job::state::State;
@@ -63,6 +64,8 @@ impl Request {
         };
         request.words = spec.words.iter().map(text).collect::<Vec<OsString>>();
         request.window_lines = spec.window_lines;
+        request.stdin_from = spec.stdin_from.clone();
+        request.restart_on_change = spec.restart_on_change.clone();
         request.choices = JobChoices::from(&spec.options);
         request.choices.name = Some(job.name().map(str::to_owned));
         request.session = job.session().clone();
@@ -122,7 +125,8 @@ impl Store {
         request.previous = Some(job.id().clone());
         request.choices.name = Some(job.name().map(str::to_owned));
         // Before anything is ended: a request that makes no sense ends nothing.
-        request.resolve(self.config(), request.path().as_deref()).map_err(StartError::from)?;
+        let resolved = request.resolve(self.config(), request.path().as_deref()).map_err(StartError::from)?;
+        files::check(&resolved.cwd, &request.restart_on_change).map_err(StartError::from)?;
         if job.state(self).is_live() {
             match self.kill(job, kill) {
                 Ok(killed) if killed.survivors.is_empty() => {}

@@ -28,6 +28,7 @@ use outlive_sys::identity::ProcessId;
 use outlive_sys::stamp::Stamp;
 use outlive_sys::{clock, durable, lock, random, socket};
 
+use crate::companion::files;
 use crate::control::{is_over_now, receive_frame};
 use crate::job::Job;
 use crate::launch::after::AfterError;
@@ -125,6 +126,7 @@ impl Store {
         let mut request = self.in_session(request);
         let path = request.path();
         let resolved = request.resolve(self.config(), path.as_deref())?;
+        files::check(&resolved.cwd, &request.restart_on_change)?;
         if request.planned.is_none() {
             request.planned = crate::launch::schedule::first(&resolved.options.schedule)?;
         }
@@ -155,7 +157,7 @@ impl Store {
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
         self.keeper.make_spare();
         let job = prepared.job;
-        if is_probed(&job.spec().options) {
+        if is_probed(&job.spec().options) || job.needs_companion() {
             self.start_prober(&job);
         }
         // A failed collection is not the caller's failure.
@@ -189,9 +191,11 @@ impl Store {
             },
         };
         // What waits prints nothing yet.
-        if store_lock.is_held && !waits {
-            self.reserve(resolved.options.output_cap_bytes, gone)?;
-        }
+        let near = match store_lock.is_held && !waits {
+            true => self.reserve(resolved.options.output_cap_bytes, gone)?,
+            false => None,
+        };
+        let warning = warning.or(near);
         for _ in 0..if request.id.is_some() { 1 } else { DRAWS } {
             let nonce = random::bytes16();
             let draw = u32::from_le_bytes([nonce[0], nonce[1], nonce[2], nonce[3]]);
@@ -334,6 +338,9 @@ impl Store {
             previous: request.previous.clone(),
             rerun: request.rerun.as_ref().map(|(rerun, _)| rerun.clone()),
             after: request.after.clone(),
+            stdin_from: request.stdin_from.clone(),
+            restart_on_change: request.restart_on_change.clone(),
+            because: request.because.clone(),
             outlive: VERSION.to_owned(),
         }
     }

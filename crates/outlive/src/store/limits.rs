@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use outlive_core::duration::format_size;
-use outlive_core::id::SessionName;
+use outlive_core::id::{JobId, SessionName};
 use outlive_core::status::Status;
 use outlive_sys::fault::{self, Point};
 
@@ -132,8 +132,14 @@ impl Store {
     /// A job's output cap counts from its start, so that the store cannot overrun. The file `reserved` holds an upper bound: each
     /// start adds its cap, and nothing is subtracted. When the bound reaches the ceiling, the real use is measured, and the oldest
     /// ended jobs are removed if that is too much.
-    pub(crate) fn reserve(&self, cap: Option<u64>, gone: &mut Vec<PathBuf>) -> Result<(), LimitError> {
-        let Some(limit) = self.config().limits.bytes else { return Ok(()) };
+    ///
+    /// Returns a warning when live jobs may come to take most of the room, with the first job that makes it so.
+    pub(crate) fn reserve(
+        &self,
+        cap: Option<u64>,
+        gone: &mut Vec<PathBuf>,
+    ) -> Result<Option<String>, LimitError> {
+        let Some(limit) = self.config().limits.bytes else { return Ok(None) };
         // A job without a cap reserves nothing; its output counts at the next measurement.
         let cap = cap.unwrap_or(0);
         let file = self.open_or_create("reserved").ok();
@@ -151,7 +157,26 @@ impl Store {
         if let Some(file) = file {
             fault::write_all_at(Point::ReserveWrite, &file, format!("{bound:DIGITS$}").as_bytes(), 0).ok();
         }
-        Ok(())
+        // The bound alone says little: ended jobs make room.
+        let is_near = |bytes: u64| bytes / WARN_AT_PERCENT as u64 >= limit / 100;
+        if !is_near(bound) {
+            return Ok(None);
+        }
+        let live = self.live_reserved();
+        let taken = live.saturating_add(cap);
+        Ok((is_near(taken) && !is_near(live)).then(|| {
+            format!(
+                "the output of live jobs may take {} of {}; when all of it is used, no job can be started",
+                format_size(taken),
+                format_size(limit)
+            )
+        }))
+    }
+
+    /// Adds up what the live jobs may come to print.
+    fn live_reserved(&self) -> u64 {
+        let jobs = self.live_ids().filter_map(|id| self.open_job(&JobId::parse(&id).ok()?).ok()?);
+        jobs.map(|job| job.spec().options.output_cap_bytes.unwrap_or(0)).fold(0, u64::saturating_add)
     }
 
     /// Measures the use and removes the oldest ended jobs until there is room; removes none if that would not be enough.

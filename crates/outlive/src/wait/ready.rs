@@ -143,7 +143,7 @@ impl Store {
         let is_wanted = !state.status.has_ended()
             && !state.is_elsewhere()
             && *self.host() == job.spec().host
-            && (job.spec().options.health.is_checked() || can_be_ready())
+            && (job.spec().options.health.is_checked() || job.needs_companion() || can_be_ready())
             && !job.is_probed();
         if is_wanted {
             self.start_prober(job);
@@ -160,7 +160,8 @@ impl Store {
     }
 
     /// Checks a job until it is ready, has ended, or its time to become ready is over; then its health, if that is to be checked, until it
-    /// has ended. Returns at once if another prober runs, or the job is gone.
+    /// has ended. Meanwhile it passes on what another job prints, and watches files, where that is asked for. Returns at once if another
+    /// prober runs, or the job is gone.
     ///
     /// # Errors
     ///
@@ -171,17 +172,31 @@ impl Store {
         let is_ours =
             held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
         let has_health = job.spec().options.health.is_checked();
-        if job.spec().nonce != nonce || !is_ours || !(job.spec().ready().is_some() || has_health) {
+        let is_asked = job.spec().ready().is_some() || has_health || job.needs_companion();
+        if job.spec().nonce != nonce || !is_ours || !is_asked {
             return Ok(());
         }
+        std::thread::scope(|scope| {
+            if let Some(from) = &job.spec().stdin_from {
+                scope.spawn(|| self.feed(&job, from));
+            }
+            if !job.spec().restart_on_change.is_empty() {
+                scope.spawn(|| self.restart_on_change(&job));
+            }
+            self.check(&job, has_health)
+        })
+    }
+
+    /// Checks whether a job is ready, and then its health, for as long as there is something to check.
+    fn check(&self, job: &Job, has_health: bool) -> Result<(), WaitError> {
         // Of a job that waits to be started there is nothing to look at.
-        self.wait_begun(&job);
+        self.wait_begun(job);
         if job.spec().ready().is_some() && job.ready_record().is_none() && job.unhealthy().is_none() {
             let conditions = Conditions { ready: true, ..Conditions::default() };
-            self.wait_for(&WaitFor { conditions, ..WaitFor::exits(std::slice::from_ref(&job)) })?;
+            self.wait_for(&WaitFor { conditions, ..WaitFor::exits(std::slice::from_ref(job)) })?;
         }
         if has_health {
-            self.check_health(&job);
+            self.check_health(job);
         }
         Ok(())
     }

@@ -1,11 +1,15 @@
-//! The verbs of a project: `up`, `down`, `status`, `why`.
+//! The verbs of a project: `up`, `down`, `status`, `why`, `template`, `import`.
 
 pub(super) mod converge;
 pub(super) mod down;
 mod foreground;
+pub(super) mod import;
 pub(super) mod status;
+pub(super) mod template;
 pub(super) mod up;
 pub(super) mod why;
+
+use std::path::PathBuf;
 
 use outlive_project::{Project, ProjectError};
 
@@ -14,15 +18,19 @@ use crate::failure::Failure;
 
 /// Reads the project that is meant.
 fn load(arguments: &OfProject) -> Result<Project, Failure> {
-    let file = match &arguments.file {
-        Some(file) => file.clone(),
-        None => {
-            let here =
-                std::env::current_dir().map_err(|error| Failure::other("the current directory", &error))?;
-            Project::find(&here)?
-        }
-    };
-    Ok(Project::load(&file)?)
+    Ok(Project::load(&file_of(arguments)?)?)
+}
+
+/// Finds the file of the project that is meant.
+fn file_of(arguments: &OfProject) -> Result<PathBuf, Failure> {
+    match &arguments.file {
+        Some(file) => Ok(file.clone()),
+        None => Ok(Project::find(&here()?)?),
+    }
+}
+
+fn here() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::other("the current directory", &error))
 }
 
 /// Tells whether there is no project here, rather than one with a mistake.

@@ -27,6 +27,7 @@ pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure
         let hint = "add one: [jobs.web] and below it run = \"npm run dev\"";
         return Err(Failure::usage(format!("up: {} has no jobs", project.file.display()), hint));
     }
+    project.warnings.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
     let wanted = project.with_dependencies(&arguments.names)?;
     let wanted: Vec<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
     catch_interrupt();
@@ -122,7 +123,10 @@ fn summarise(progress: &Progress) {
 
 /// Names the live jobs of the session that the file does not have any more.
 fn tell_strangers(context: &Context, project: &Project, jobs: &[Job]) {
-    let is_known = |job: &Job| project.jobs.iter().any(|known| job.name() == Some(&known.name));
+    let is_known = |job: &Job| {
+        let names = project.jobs.iter().map(|known| &known.name);
+        names.chain(project.templates.iter().map(|known| &known.name)).any(|name| job.name() == Some(name))
+    };
     for job in jobs.iter().filter(|job| job.name().is_some() && job.spec().parent.is_none() && !is_known(job))
     {
         if job.state(&context.store).is_live() {

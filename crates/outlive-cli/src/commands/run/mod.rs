@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::{
-    After, Code, Ensured, Job, JobChoices, JobObject, Milestone, Request, Sizing, Status, Stdin, Store,
-    Stream, TerminalSize,
+    After, Code, Ensured, Job, JobChoices, JobObject, Milestone, Output, Request, Sizing, Status, Stdin,
+    StdinFrom, Store, Stream, TerminalSize,
 };
 use outlive_sys::terminal;
 
@@ -47,7 +47,10 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     }
     let has_open_input = choices.stdin == Some(Stdin::Open);
     // What is typed or piped belongs to the job that it was given to, and not to one that runs already.
-    let passes_input = wait.is_some() && !is_interactive && !is_ensured && passes_input(choices);
+    let is_fed = arguments.stdin_from.is_some();
+    let passes_input =
+        wait.is_some() && !is_interactive && !is_ensured && !is_fed && passes_input(&arguments.options.0);
+    let choices = &mut arguments.options.0;
     if passes_input {
         choices.stdin = Some(Stdin::Open);
     }
@@ -197,6 +200,12 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     for text in &arguments.after {
         request = request.after(after(context, text)?);
     }
+    if let Some(text) = &arguments.stdin_from {
+        request = request.stdin_from(stdin_from(context, text, arguments.stdin_new)?);
+    }
+    if !arguments.restart_on_change.is_empty() {
+        request = request.restart_on_change(arguments.restart_on_change);
+    }
     Ok(request)
 }
 
@@ -220,6 +229,16 @@ fn after(context: &Context, text: &str) -> Result<After, Failure> {
     Ok(After { job: job.id().clone(), milestone })
 }
 
+/// Finds the job whose output another is to read, and from where on.
+fn stdin_from(context: &Context, text: &str, is_new: bool) -> Result<StdinFrom, Failure> {
+    let named = text.rsplit_once(':').and_then(|(job, stream)| Some((job, Stream::parse(stream)?)));
+    let (reference, stream) = named.unwrap_or((text, Stream::Stdout));
+    let job = context.store.find(reference, context.session.as_ref())?;
+    let end = || Output::open(&job).map(|output| output.end());
+    let from = if is_new { end().map_err(|error| Failure::other("run", &error))? } else { 0 };
+    Ok(StdinFrom { job: job.id().clone(), stream, from })
+}
+
 /// Tells whether a shell would take the word for a variable: `NODE_ENV=test`.
 fn is_assignment(word: &OsStr) -> bool {
     let name = word.as_encoded_bytes().split(|&byte| byte == b'=').next().unwrap_or_default();
@@ -228,7 +247,7 @@ fn is_assignment(word: &OsStr) -> bool {
 }
 
 /// Prints the id; `pid` is that of a job that was started just now.
-fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, Failure> {
+pub(crate) fn announce(context: &Context, job: &Job, pid: Option<i32>) -> Result<ExitCode, Failure> {
     if context.is_json {
         let mut object = JobObject::new(job, &job.state(&context.store));
         // What was true when it was started, even if it has ended since.

@@ -11,7 +11,7 @@ use outlive::{
 use super::bash_output::texts;
 use super::kill_shell::GRACE;
 use super::{BYTES, LINES, MOST, PREFIX, delivers, last_words, processes};
-use crate::jobs::{self, LONGEST_WAIT};
+use crate::jobs;
 use crate::profiles::{epoch_ms, is_own, known_pid, random_digits};
 use crate::reading::pieces;
 use crate::reply::{Failure, Reply, chain};
@@ -153,6 +153,7 @@ fn report(job: &Job, state: &State, command: &str, moved: Option<Duration>) -> i
             lines.push(format!("  Error: {}", errors.join("\n  ")));
         }
         lines.extend(state.exit_code().map(|code| format!("  Exit code: {code}")));
+        lines.push(format!("  ID: {id}"));
         return Ok(lines.join("\n"));
     }
     let has_ended = state.status.has_ended();
@@ -216,10 +217,11 @@ fn run(call: &Call<'_>, command: &str, request: Request) -> Result<Reply, Failur
         Ok(job) => job,
         Err(error) => return Ok(not_started(call, "Spawn error", &error)),
     };
-    jobs::wait_for_start(call, &job, LONGEST_WAIT).ok();
+    let longest = call.longest();
+    jobs::wait_for_start(call, &job, longest).ok();
     let state = job.state(call.store);
     if !state.status.has_ended() {
-        let text = report(&job, &state, command, Some(LONGEST_WAIT)).map_err(unreadable)?;
+        let text = report(&job, &state, command, Some(longest)).map_err(unreadable)?;
         return Ok(Reply::plain(text));
     }
     let printed = printed(&job).map_err(unreadable)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::files::{OFFLOADED, offloaded};
 use super::{GRACE, PREFIX, flag, invalid, number};
-use crate::jobs::{self, LONGEST_WAIT_MS};
+use crate::jobs;
 use crate::profiles::{random_digits, read, sweep};
 use crate::reply::{Failure, Reply};
 use crate::starting::{self, YEAR_MS};
@@ -52,7 +52,7 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let line = text(call, "command", 1, usize::MAX)?;
     let description = text(call, "description", 5, 100)?;
     let timeout = number(call, "timeout", 100)?;
-    let window = number(call, "yieldMs", 100)?.unwrap_or(YIELD).min(LONGEST_WAIT_MS);
+    let window = Duration::from_millis(number(call, "yieldMs", 100)?.unwrap_or(YIELD)).min(call.longest());
     let is_background = flag(call, "background")?;
     sweep(call);
     let id = format!("{PREFIX}{}", random_digits(12, 36));
@@ -72,7 +72,7 @@ fn execute(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let job = starting::start(call, "Failed to start the command", &request)?;
     if !is_background {
         // Where the wait fails, the command goes on in the background.
-        jobs::wait_for_start(call, &job, Duration::from_millis(window)).ok();
+        jobs::wait_for_start(call, &job, window).ok();
     }
     let state = job.state(call.store);
     if is_background || !state.status.has_ended() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{content, find, in_sight, line_object, sessions, total_lines, window, word};
 use crate::arguments::shown;
-use crate::jobs::{BY, LONGEST_WAIT_MS, delivers};
+use crate::jobs::{BY, delivers};
 use crate::profiles::{known_pid, started, without_nulls};
 use crate::reply::{Failure, Reply, chain};
 use crate::tools::{Call, Hints, Kind, Parameter, Tool};
@@ -259,7 +259,8 @@ fn output(call: &mut Call<'_>) -> Result<Reply, Failure> {
 
 fn stream(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let after = call.arguments.number("afterLine", 0..=NO_LINE)?.unwrap_or(0);
-    let timeout = call.arguments.number("timeout", 0..=LONGEST_WAIT_MS)?.unwrap_or(30_000);
+    let longest = u64::try_from(call.longest().as_millis()).unwrap_or(u64::MAX);
+    let timeout = call.arguments.number("timeout", 0..=longest)?.unwrap_or(30_000).min(longest);
     let most = call.arguments.number("maxLines", 1..=NO_LINE)?.unwrap_or(100);
     let job = find(call)?;
     let deadline = Instant::now() + Duration::from_millis(timeout);

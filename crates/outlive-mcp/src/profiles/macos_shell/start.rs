@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{LONGEST_LINE, new_id, sessions};
 use crate::arguments::scalar;
-use crate::jobs::{self, LONGEST_WAIT};
+use crate::jobs;
 use crate::profiles::without_nulls;
 use crate::reading::pieces;
 use crate::reply::{Failure, Reply, chain};
@@ -163,7 +163,7 @@ fn run_command(call: &mut Call<'_>) -> Result<Reply, Failure> {
         .timeout(Some(Duration::from_millis(timeout)));
     let started = start(call, &request)?;
     // Where the wait fails, the answer still tells the state.
-    jobs::wait_for_start(call, &started.job, LONGEST_WAIT).ok();
+    jobs::wait_for_start(call, &started.job, call.longest()).ok();
     let state = started.job.state(call.store);
     if !state.status.has_ended() {
         return Ok(Reply::json(&announced(&started)));

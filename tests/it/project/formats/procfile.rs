@@ -2,7 +2,7 @@
 //!
 //! Proves that each job gets the variables of `.env` and a `$PORT` of its own.
 
-use outlive_tests::Home;
+use outlive_tests::{Home, until};
 
 use super::Project;
 
@@ -27,6 +27,45 @@ fn a_procfile_is_read_as_it_is() {
     }
     let said = project.run(&["down", "-f", "Procfile"]).ok().text();
     assert_eq!(said.lines().count(), 2, "{said}");
+}
+
+/// The shapes of public projects: Rails with its watchers, Django with celery, Node with a release step, and one of many workers.
+#[test]
+fn procfiles_of_four_kinds_start_and_stop() {
+    let kinds: [(&str, &str, &[&str]); 4] = [
+        (
+            "Procfile.dev",
+            "web: env RUBY_DEBUG_OPEN=true sh -c 'echo rails $PORT; exec sleep 300'\njs: yarn() { echo js; exec sleep 300; }; yarn build --watch\ncss: echo css && exec sleep 300\n",
+            &["rails 5000", "js", "css"],
+        ),
+        (
+            "Procfile",
+            "web: echo gunicorn --bind 0.0.0.0:$PORT --log-file -; exec sleep 300\nworker: echo celery -A app worker -l info; exec sleep 300\nbeat: echo celery -A app beat; exec sleep 300\n",
+            &["--bind 0.0.0.0:5000", "worker -l info", "app beat"],
+        ),
+        (
+            "Procfile",
+            "# for the platform\nrelease: echo migrated\nweb: node=$(echo node); echo $node server.js on ${PORT:-3000}; exec sleep 300\n",
+            &["migrated", "server.js on 5100"],
+        ),
+        (
+            "jobs.procfile",
+            "default_worker: QUEUE=default sh -c 'echo $QUEUE'; exec sleep 300\nmailer-worker: QUEUE=mail sh -c 'echo $QUEUE'; exec sleep 300\n",
+            &["default", "mail"],
+        ),
+    ];
+    for (file, text, prints) in kinds {
+        let home = Home::new();
+        let project = Project::new(&home, "shop", "");
+        project.write(file, text);
+        project.run(&["up", "-f", file, "--wait"]).ok();
+        let status = project.json(&["status", "-f", file]);
+        for (job, printed) in status["jobs"].as_array().expect("a list").iter().zip(prints) {
+            home.wait_for_output(job["job"]["job"].as_str().expect("an id"), printed);
+        }
+        project.run(&["down", "-f", file]).ok();
+        until("no process is left", || home.processes().is_empty());
+    }
 }
 
 #[test]

@@ -1,0 +1,183 @@
+//! `--restart-on-change`, and `watch` of a project: a job is restarted when its files change.
+//!
+//! Proves that the file is named, that several changes in a row are one restart, that what `.gitignore` names and what was not asked for
+//! counts for nothing, and that the kernel's limit is explained.
+
+use std::path::Path;
+use std::process::Command;
+
+use outlive_tests::{Home, finish, lacks, until};
+use serde_json::Value;
+
+fn write(dir: &Path, name: &str) {
+    let path = dir.join(name);
+    std::fs::create_dir_all(path.parent().expect("it has one")).expect("a directory");
+    std::fs::write(path, format!("{:?}", std::time::SystemTime::now())).expect("a file");
+}
+
+/// Starts a job in a directory that is restarted by these patterns.
+fn start(home: &Home, dir: &Path, patterns: &[&str]) -> String {
+    let mut words = vec!["run", "--name", "web", "--cwd", dir.to_str().expect("text")];
+    for pattern in patterns {
+        words.extend(["--restart-on-change", pattern]);
+    }
+    words.extend(["--", "sh", "-c", "echo run >> ../runs; exec sleep 300"]);
+    home.run(words).ok().text().trim().to_owned()
+}
+
+fn runs(home: &Home) -> usize {
+    std::fs::read_to_string(home.path().join("runs")).unwrap_or_default().lines().count()
+}
+
+/// Waits until files are watched: the process beside the job has an inotify.
+fn until_watched(home: &Home) {
+    let is_watching = |pid: &i32| {
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let is_inotify = |fd: std::fs::DirEntry| {
+            std::fs::read_link(fd.path()).is_ok_and(|link| link == Path::new("anon_inode:inotify"))
+        };
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        // One tells of the job, and one of its files.
+        line.contains("probe") && fds.filter_map(|fd| is_inotify(fd).then_some(())).count() >= 2
+    };
+    until("its files are watched", || home.processes().iter().any(is_watching));
+}
+
+fn newest(home: &Home) -> Value {
+    home.show("web")
+}
+
+#[test]
+fn a_change_restarts_the_job_and_is_named() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    write(&dir, "dist/out.js");
+    std::fs::write(dir.join(".gitignore"), "dist/\n*.log\n").expect("a file");
+    let first = start(&home, &dir, &["src/**", "*.toml", "!src/generated/**"]);
+    until_watched(&home);
+    // Nothing of this was asked for.
+    for name in ["dist/out.js", "src/a.log", "README", "src/generated/x.py"] {
+        write(&dir, name);
+    }
+    // Several in a row are one, in a directory that was not there.
+    for number in 0..20 {
+        write(&dir, &format!("src/deep/new/{number}.py"));
+    }
+    until("it was restarted", || {
+        newest(&home)["job"] != first.as_str() && newest(&home)["status"] == "running"
+    });
+    let shown = newest(&home);
+    assert_eq!(shown["previous"], first.as_str());
+    let because = shown["because"].as_str().unwrap_or_default().to_owned();
+    assert!(because.starts_with("src/deep") && because.ends_with(" changed"), "{because}");
+    let before = home.show(&first);
+    assert!(
+        before["reason"].as_str().is_some_and(|reason| reason.contains("a change of src/deep")),
+        "{before}"
+    );
+    let events = home.run(["events"]).ok().text();
+    assert!(events.contains(&format!("{first} changed src/deep")), "{events}");
+    until("it runs", || runs(&home) == 2);
+    // Each run watches for itself.
+    until_watched(&home);
+    std::fs::rename(dir.join("src/main.py"), dir.join("src/other.py")).expect("it is there");
+    until("it was restarted again", || runs(&home) == 3);
+    assert!(home.run(["show", "web"]).ok().text().contains("because"));
+    home.run(["kill", "web"]).ok();
+    until("nothing is left", || home.processes().is_empty());
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    for (pattern, said) in [
+        ("src/**", "there is no directory"),
+        ("/etc/**", "write a path below the job's directory"),
+        ("../x", "write a path below the job's directory"),
+        ("[", "cannot watch \"[\""),
+        ("!src", "nothing is left to watch"),
+    ] {
+        let cwd = dir.to_str().expect("text");
+        let error =
+            home.run(["run", "--cwd", cwd, "--restart-on-change", pattern, "--", "true"]).code(2).error();
+        assert!(error.contains(said), "{pattern}: {error}");
+    }
+    assert_eq!(home.json(["list"]), serde_json::json!([]));
+}
+
+/// tilt#2079: "no space left on device" was read as a full disk.
+#[test]
+fn the_limit_of_the_kernel_is_explained() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    for number in 0..20 {
+        write(&dir, &format!("src/{number}/x"));
+    }
+    let outlive = home.outlive([
+        "run",
+        "--cwd",
+        dir.to_str().expect("text"),
+        "--restart-on-change",
+        "src/**",
+        "--",
+        "true",
+    ]);
+    let mut words = vec![outlive.get_program().to_owned()];
+    words.extend(outlive.get_args().map(ToOwned::to_owned));
+    let mut command = Command::new("unshare");
+    command
+        .args([
+            "-Ur",
+            "sh",
+            "-c",
+            "echo 5 > /proc/sys/user/max_inotify_watches || exit 77; exec \"$@\"",
+            "sh",
+        ])
+        .args(words);
+    command.env_clear();
+    for (name, value) in outlive.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    let done = finish(command, b"");
+    if done.code == 77 || done.error().starts_with("unshare:") {
+        return lacks("a user namespace of its own");
+    }
+    let error = done.error();
+    assert!(
+        error.contains("lets a user watch only 5 directories")
+            && error.contains("sysctl fs.inotify.max_user_watches"),
+        "{error}"
+    );
+}
+
+/// compose#11813: what was watched in a file with dependencies was left aside.
+#[test]
+fn a_project_says_which_files_are_watched() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    let toml = "[jobs.db]\nrun = \"exec sleep 300\"\n\
+        [jobs.web]\nrun = \"echo run >> ../runs; exec sleep 300\"\nwatch = [\"src\"]\nafter = [\"db\"]\n";
+    std::fs::write(dir.join("outlive.toml"), toml).expect("a file");
+    let file = dir.join("outlive.toml").display().to_string();
+    home.run(["up", "-f", &file, "--wait"]).ok();
+    until_watched(&home);
+    write(&dir, "src/main.py");
+    until("it was restarted", || runs(&home) == 2);
+    until("the next run is up", || home.run(["why", "-f", &file, "web"]).text().contains("runs as"));
+    let why = home.run(["why", "-f", &file, "web"]).ok().text();
+    assert!(why.contains("started again because src/main.py changed"), "{why}");
+    assert!(
+        home.run(["up", "-f", &file]).ok().error().contains("nothing to do"),
+        "it was started in the same way"
+    );
+    std::fs::write(dir.join("outlive.toml"), toml.replace("[\"src\"]", "[\"none/**\"]")).expect("a file");
+    let told = home.run(["up", "-f", &file, "--wait"]).code(1).text();
+    assert!(told.contains("web  not started: ") && told.contains("there is no directory"), "{told}");
+    home.run(["down", "-f", &file]).ok();
+    until("nothing is left", || home.processes().is_empty());
+}
