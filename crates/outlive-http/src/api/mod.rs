@@ -9,6 +9,7 @@ mod input;
 mod jobs;
 mod log;
 mod login;
+mod mcp;
 mod metrics;
 mod output;
 mod screen;
@@ -91,6 +92,7 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(crate::command::command))
         .routes(routes!(login::login, login::whoami))
         .routes(routes!(metrics::metrics))
+        .routes(routes!(mcp::post, mcp::get, mcp::delete))
         .routes(routes!(description))
         .split_for_parts();
     let mut openapi = serde_json::to_value(openapi).unwrap_or_default();
