@@ -12,6 +12,7 @@ mod login;
 mod mcp;
 mod metrics;
 mod output;
+mod queues;
 mod screen;
 mod sessions;
 mod start;
@@ -85,6 +86,8 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(sessions::close))
         .routes(routes!(inbox::inbox))
         .routes(routes!(inbox::acknowledge))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::change))
         .routes(routes!(projects::list, projects::up))
         .routes(routes!(projects::status))
         .routes(routes!(projects::why))
