@@ -1,6 +1,6 @@
 """Lets a real Prometheus read a server of a temporary home, and asks it what the dashboard asks.
 
-Exits with 0 if promtool finds no fault and every query of docs/guide/grafana.json returns data.
+Exits with 0 if promtool finds no fault and every query of docs/grafana.json returns data.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 
 OUTLIVE = os.environ["OUTLIVE_TEST_PROGRAM"]
-DASHBOARD = pathlib.Path(__file__).parent.parent.parent / "docs/guide/grafana.json"
+DASHBOARD = pathlib.Path(__file__).parent.parent.parent / "docs/grafana.json"
 LIMIT = 60
 
 
