@@ -51,7 +51,7 @@ fn run() -> Result<bool, Failure> {
     println!("http: {} keeper; {}", keeper.label, world.describe());
     let server = Server::start(&options.outlive, &store)?;
     let mut client = server.connect()?;
-    client.get("/v1/whoami")?;
+    client.get("/v1/jobs")?;
     std::thread::sleep(Duration::from_millis(500));
     let idle = server.resident()?;
     let word = judge(idle <= IDLE, &mut all_kept);

@@ -210,7 +210,7 @@ fn ten_thousand_connections_do_not_reach_the_owner() {
     let server = Server::start(&home);
     let (host, token) = (server.host(), server.token("t", &["--scope", "view"]));
     let limit = getrlimit(Resource::Nofile);
-    let wanted = Rlimit { current: limit.maximum, ..limit.clone() };
+    let wanted = Rlimit { current: limit.maximum, ..limit };
     if limit.maximum.is_some_and(|most| most < MANY as u64 + 500)
         || setrlimit(Resource::Nofile, wanted).is_err()
     {

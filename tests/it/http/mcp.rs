@@ -206,7 +206,7 @@ fn a_client_goes_on_when_its_server_was_killed() {
     // It is the same reader: the end of its job comes with its next answer, once.
     let client = Client { session: session.clone(), ..Client::new(&server, "").with_token(&agent) };
     home.run(["send", &job, "done"]).ok();
-    home.run(["wait", &job]);
+    home.run(["wait", &job]).code(7);
     let answer = client.call("list_jobs", json!({ "status": "live" }));
     assert!(answer.contains("since your last call") && answer.contains(&job), "{answer}");
     let answer = client.call("list_jobs", json!({ "status": "live" }));
@@ -242,7 +242,7 @@ fn what_rides_on_an_answer_is_told_again_if_the_answer_was_not_read() {
     drop(stream);
     until("it ends with its client", || !waits(&server));
     home.run(["send", &job, "done"]).ok();
-    home.run(["wait", &job]);
+    home.run(["wait", &job]).code(7);
     let answer = client.call("list_jobs", json!({ "status": "live" }));
     assert!(answer.contains("since your last call") && answer.contains(&job), "{answer}");
     let answer = client.call("list_jobs", json!({ "status": "live" }));
@@ -334,6 +334,31 @@ fn what_is_no_message_is_refused_and_costs_nothing() {
     }
     assert_eq!(statuses.last(), Some(&429));
     assert!(known.call("list_jobs", json!({})).starts_with("[outlive]"));
+}
+
+#[test]
+fn sessions_that_are_not_used_are_forgotten() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let client = Client::new(&server, "").initialized();
+    let dir = home.store().join("serve/mcp");
+    let stored = || std::fs::read_dir(&dir).map(|files| files.count()).unwrap_or_default();
+    assert_eq!(stored(), 1);
+    let days_ago = |days: u64| std::time::SystemTime::now() - std::time::Duration::from_secs(days * 86_400);
+    let write = |name: &str, days: u64| {
+        let file = std::fs::File::create(dir.join(name)).expect("it is made");
+        file.set_modified(days_ago(days)).expect("it is ours");
+    };
+    write("old.json", 40);
+    let client_too = Client::new(&server, "").initialized();
+    assert_eq!((stored(), dir.join("old.json").exists()), (2, false));
+    (0..1100).for_each(|number| write(&format!("{number}.json"), 2));
+    let last = Client::new(&server, "").initialized();
+    assert_eq!(stored(), 1000);
+    for client in [&client, &client_too, &last] {
+        let session = client.session.as_deref().expect("it has one");
+        assert!(dir.join(format!("{session}.json")).exists());
+    }
 }
 
 #[test]

@@ -21,6 +21,9 @@ use super::ASKING;
 /// One that was not used for so long is forgotten.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
+/// So many are kept at most; those that were not used for longest go first.
+const MOST: usize = 1000;
+
 /// The version of the file.
 const FORMAT: u64 = 1;
 
@@ -84,13 +87,16 @@ impl Sessions {
         fs::rename(temporary, file)
     }
 
-    /// Removes what was not used for long.
+    /// Removes what was not used for long, and makes room for one more.
     fn forget_old(&self) {
         let files = self.dir().and_then(fs::read_dir).into_iter().flatten().flatten();
-        for file in files {
-            let age = file.metadata().and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age > KEPT) {
-                fs::remove_file(file.path()).ok();
+        let used = |file: &fs::DirEntry| file.metadata().and_then(|meta| meta.modified()).ok();
+        let mut files: Vec<_> = files.filter_map(|file| Some((used(&file)?, file.path()))).collect();
+        files.sort();
+        let excess = (files.len() + 1).saturating_sub(MOST);
+        for (place, (used, path)) in files.into_iter().enumerate() {
+            if place < excess || used.elapsed().is_ok_and(|age| age > KEPT) {
+                fs::remove_file(path).ok();
             }
         }
     }
