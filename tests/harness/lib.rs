@@ -40,7 +40,7 @@ pub use weather::{millis, processor_time, soon, with_enough_time};
 pub use workspace::{python_client, sources, use_fixture, workspace};
 
 /// No command of a test may take longer.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// A temporary home with a store of its own.
 #[derive(Debug)]
@@ -213,7 +213,7 @@ impl Home {
 
     /// Waits for the end of a job and returns its object.
     pub fn wait(&self, job: &str) -> Value {
-        let waited = self.run(["--json", "wait", "--timeout", "50s", job]);
+        let waited = self.run(["--json", "wait", "--timeout", "170s", job]);
         let object = waited.json()["jobs"][0].take();
         waited.code(if object["status"] == "completed" { 0 } else { 7 });
         object

@@ -65,7 +65,7 @@ fn cycle(home: &Home, store: &Store, level: Level, number: usize) -> Had {
     }
     let job = store.start(&request).unwrap().job;
     let meta = job.state(store).meta.unwrap();
-    let containment = meta.containment.unwrap();
+    let containment = meta.containment.clone().unwrap();
     assert_eq!(containment.level, level);
     let groups = [containment.group, containment.memory_group, containment.pids_group, containment.cpu_group];
     let processes = [meta.keeper, meta.command].into_iter().flatten();

@@ -23,6 +23,11 @@ use outlive::SpareKeeper;
 use crate::args::{Arguments, Common, Verb, grouped, help_columns};
 use crate::failure::{Failure, report};
 
+/// The small keeper, which is another program, has the C library's.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static HEAP: outlive_sys::heap::Heap = outlive_sys::heap::Heap::new();
+
 fn main() -> ExitCode {
     // Before anything else: where there is no keeper beside it, this program is its own.
     if std::env::args_os().next().is_some_and(|name| name == outlive_keeper::PROGRAM) {

@@ -18,6 +18,7 @@ use crate::ending::sync;
 use crate::endpoint::Output;
 use crate::guard::Word;
 use crate::killing::Killing;
+use crate::recorder::Taken;
 use crate::start::Keeper;
 
 /// What one read takes at most; as much as a grown pipe holds.
@@ -207,7 +208,8 @@ impl Keeper {
         let count = output.read(&self.transit, buffer.len());
         if count > 0 {
             let now = Timestamp(clock::wall_us());
-            self.recorder.record(&self.dir, output.stream, &self.transit, buffer, now, |bytes, log_end| {
+            let taken = Taken { transit: &self.transit, stream: output.stream, count };
+            self.recorder.record(&self.dir, taken, buffer, now, |bytes, log_end| {
                 self.input_wait.note_output(bytes);
                 if let Some(terminal) = &mut self.terminal {
                     terminal.look_through(bytes, log_end);

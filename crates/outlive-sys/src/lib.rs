@@ -17,6 +17,8 @@ pub mod fault;
 pub mod features;
 pub mod fifo_lock;
 pub mod figures;
+#[cfg(feature = "heap")]
+pub mod heap;
 pub mod identity;
 pub mod inherited;
 pub mod keeper;

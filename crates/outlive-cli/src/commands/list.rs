@@ -135,15 +135,18 @@ fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
         });
     }
     let mut listeners = Listeners::new();
-    let jobs = listing.jobs.into_iter().filter_map(|(job, mut state)| {
+    let mut jobs = Vec::with_capacity(listing.jobs.len());
+    for (job, mut state) in listing.jobs {
         context.store.probe_in_passing(&job, &state);
         context.store.look_at_question(&job, &mut state);
         let is_listed = !state.is_removed()
             && (!arguments.live || state.is_live())
             && arguments.filters.fits_state(&state);
-        is_listed.then(|| look_up(context, arguments, &mut listeners, job, state))
-    });
-    Ok(jobs.collect())
+        if is_listed {
+            jobs.push(look_up(context, arguments, &mut listeners, job, state));
+        }
+    }
+    Ok(jobs)
 }
 
 /// Looks only where that was asked for: processes are many, and a list is made often.

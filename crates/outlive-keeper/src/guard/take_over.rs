@@ -27,7 +27,7 @@ use crate::guard::Word;
 use crate::input::Input;
 use crate::killing::Killing;
 use crate::on_exit::OnExit;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Taken};
 use crate::start::{Common, Handed, Held, Keeper, Main, Refused, Unstarted, process};
 use crate::terminal::awaits::InputWait;
 
@@ -205,14 +205,8 @@ impl Keeper {
             self.recorder.discard(&self.transit, buffer, |_, _| ());
         }
         let stream = Stream::ALL[usize::from(custody.get(Word::Stream) == 1)];
-        self.recorder.record(
-            &self.dir,
-            stream,
-            &self.transit,
-            buffer,
-            Timestamp(clock::wall_us()),
-            |_, _| (),
-        );
+        let taken = Taken { transit: &self.transit, stream, count: self.transit.held() };
+        self.recorder.record(&self.dir, taken, buffer, Timestamp(clock::wall_us()), |_, _| ());
     }
 
     /// Finds in the log what the command asked its terminal and its user, and was not yet answered.

@@ -23,7 +23,7 @@ use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::{durable, pipe};
 
-pub(crate) use transit::Transit;
+pub(crate) use transit::{Taken, Transit};
 
 use crate::guard::{Custody, Word};
 
@@ -98,23 +98,20 @@ impl Recorder {
         }
     }
 
-    /// Records what the transit pipe holds of a stream. `seen` gets the bytes, and where the log ends after them.
+    /// Records what the transit pipe holds. `seen` gets the bytes, and where the log ends after them.
     pub(crate) fn record(
         &mut self,
         dir: impl AsFd,
-        stream: Stream,
-        transit: &Transit,
+        Taken { transit, stream, mut count }: Taken<'_>,
         buffer: &mut [u8],
         now: Timestamp,
         mut seen: impl FnMut(&[u8], u64),
     ) {
-        loop {
-            let held = transit.held();
-            if held == 0 {
-                return;
-            }
+        while count > 0 {
             let room = usize::try_from(self.segment_room(&dir, now)).unwrap_or(usize::MAX);
-            if self.keep(stream, transit, held.min(room), buffer, now, &mut seen) {
+            let part = count.min(room);
+            if self.keep(stream, transit, part, buffer, now, &mut seen) {
+                count -= part;
                 continue;
             }
             // There is no room: what is left cannot be kept.
@@ -360,7 +357,8 @@ mod tests {
         let transit = Transit::new().unwrap();
         for part in bytes.chunks(pipe::DEFAULT_CAPACITY) {
             transit.put(part);
-            recorder.record(dir, stream, &transit, &mut [0; 4096], now, |_, _| ());
+            let taken = Taken { transit: &transit, stream, count: part.len() };
+            recorder.record(dir, taken, &mut [0; 4096], now, |_, _| ());
         }
     }
 

@@ -7,11 +7,19 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use outlive_core::index::Stream;
 use outlive_sys::pipe::{self, Attempt};
 
 pub(crate) struct Transit {
     reading: OwnedFd,
     writing: OwnedFd,
+}
+
+/// All that the pipe holds, which is of one stream. Only the keeper fills it, and knows how much that is.
+pub(crate) struct Taken<'a> {
+    pub(crate) transit: &'a Transit,
+    pub(crate) stream: Stream,
+    pub(crate) count: usize,
 }
 
 impl Transit {

@@ -119,7 +119,7 @@ impl Store {
         if let Ok(Reply::Described(snapshot)) = answer
             && let Some(meta) = Meta::parse(job.spec().nonce, &snapshot)
         {
-            state.meta = Some(meta);
+            state.meta = Some(meta.into());
         }
     }
 }

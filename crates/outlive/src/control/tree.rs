@@ -93,7 +93,7 @@ impl Job {
             return None;
         }
         if state.is_orphaned() {
-            let members = Remnants::of(store, self, state.meta.as_ref()).members;
+            let members = Remnants::of(store, self, state.meta.as_deref()).members;
             return Some(Tree { members: in_order(members), keeper: None });
         }
         let meta = state.meta.as_ref()?;

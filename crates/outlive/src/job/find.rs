@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::label::{LabelFilter, Labels};
@@ -114,10 +115,11 @@ pub(crate) fn list(candidates: &[JobId]) -> String {
 impl Store {
     /// Opens a job by its whole id; `None` if there is no such job.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
-        if let Some(job) = self.known_job(id, || Stamp::at(&self.jobs().join(id.as_str()))) {
-            return Ok(Some(job));
+        let path = self.jobs().join(id.as_str());
+        match self.known.get(id, || Stamp::at(&path)) {
+            Some(known) => Ok(Some(Job::of(path, known, None))),
+            None => self.open_unknown(id),
         }
-        self.open_unknown(id)
     }
 
     fn open_unknown(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
@@ -128,10 +130,18 @@ impl Store {
         Ok(job)
     }
 
-    /// Returns a job of which all is in memory that can be; `look` looks at its directory.
-    pub(crate) fn known_job(&self, id: &JobId, look: impl FnOnce() -> io::Result<Stamp>) -> Option<Job> {
+    /// Tells whether a job has a keeper and no outcome, and is where it was started. `None` if nothing is in memory of it; `look` looks
+    /// at its directory.
+    pub(crate) fn is_known_to_run(
+        &self,
+        id: &JobId,
+        look: impl FnOnce() -> io::Result<Stamp>,
+    ) -> Option<bool> {
         let known = self.known.get(id, look)?;
-        Some(Job::of(self.jobs().join(id.as_str()), known, None))
+        Some(known.is_running().unwrap_or_else(|| {
+            let job = Job::of(self.jobs().join(id.as_str()), known, None);
+            job.is_kept() && job.records() == (None, None) && !job.is_given_away()
+        }))
     }
 
     /// Finds the job that an event is about, though its id may have been reused. `None` if it is gone or damaged.
@@ -146,8 +156,12 @@ impl Store {
     /// If the store cannot be read. A damaged job is no error: it is in the listing.
     pub fn list(&self, session: Option<&SessionName>) -> io::Result<Listing> {
         self.load_cache();
-        let dir = durable::open_dir(&self.jobs())?;
-        self.list_with(session, |id| self.known_job(id, || Stamp::in_dir(&dir, id.as_str())))
+        let path = self.jobs();
+        let dir = durable::open_dir(&path)?;
+        self.list_with(session, |id| {
+            let known = self.known.get(id, || Stamp::in_dir(&dir, id.as_str()))?;
+            Some(Job::of(path.join(id.as_str()), known, None))
+        })
     }
 
     /// As [`Store::list`] of all jobs, each read anew, whatever is known of it.
@@ -202,13 +216,14 @@ impl Store {
         let before = Stamp::at(&self.jobs());
         let Listing { jobs, damaged, read } = self.list(session)?;
         let listed = jobs.len();
-        let jobs = jobs.into_iter().filter(|job| is_wanted(job)).map(|job| {
-            let state = job.state_when_listed(self);
-            (job, state)
-        });
-        let jobs = jobs.collect();
+        let dir = durable::open_dir(&self.jobs())?;
+        let mut states = Vec::with_capacity(listed);
+        for job in jobs.into_iter().filter(|job| is_wanted(job)) {
+            let state = job.state_when_listed(self, dir.as_fd());
+            states.push((job, state));
+        }
         self.save_cache(listed, read, before);
-        Ok(States { jobs, damaged })
+        Ok(States { jobs: states, damaged })
     }
 
     /// Finds a job that is only read: as [`Store::find_to_change`], else by the beginning of its id.

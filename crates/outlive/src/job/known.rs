@@ -96,6 +96,11 @@ impl KeptFile {
         }
     }
 
+    /// As [`KeptFile::look`], if the file is open.
+    fn look_again<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> Option<T> {
+        act(&locked(&self.0).as_ref()?.0).ok()
+    }
+
     fn close(&self) {
         *locked(&self.0) = None;
     }
@@ -114,7 +119,7 @@ pub(crate) struct Known {
     /// The display name since the last rename.
     pub(super) renamed: Option<String>,
     /// `meta.json`, and the directory's stamp before it was read.
-    snapshot: Mutex<Option<(Stamp, Option<Meta>)>>,
+    snapshot: Mutex<Option<(Stamp, Option<Arc<Meta>>)>>,
     /// Both records: nothing changes them.
     ended: OnceLock<(Outcome, Closed)>,
     outcome: KeptFile,
@@ -144,7 +149,7 @@ impl Known {
     pub(super) fn of_entry(stamp: Stamp, entry: Entry) -> Self {
         let mut known = Self::new(stamp, entry.spec);
         (known.is_settled, known.given_to, known.renamed) = (true, entry.given_to, entry.renamed);
-        known.snapshot = Mutex::new(Some((stamp, Some(entry.snapshot))));
+        known.snapshot = Mutex::new(Some((stamp, Some(entry.snapshot.into()))));
         match entry.records {
             Records::Unknown => {}
             Records::None(unwritten) => known.unwritten = Mutex::new(Some(unwritten)),
@@ -156,7 +161,7 @@ impl Known {
     /// Returns what another program may know of the job at `path`, if the snapshot is known and holds under the same stamp as the rest.
     pub(super) fn entry(&self, path: &Path) -> Option<Entry> {
         let snapshot = match &*locked(&self.snapshot) {
-            Some((stamp, Some(meta))) if *stamp == self.stamp && self.is_settled => meta.clone(),
+            Some((stamp, Some(meta))) if *stamp == self.stamp && self.is_settled => Meta::clone(meta),
             _ => return None,
         };
         let unwritten = *locked(&self.unwritten);
@@ -177,25 +182,32 @@ impl Known {
         Some(Entry { spec: self.spec.clone(), given_to, renamed, snapshot, records })
     }
 
+    /// Tells whether the job's lock is held, no outcome is written, and the job is where it was started. `None` where that takes more
+    /// than a look at files that are open.
+    pub(super) fn is_running(&self) -> Option<bool> {
+        let mut first = [0; 4];
+        let is_free = self.lock.look_again(probe)?;
+        self.outcome.look_again(|file| file.read_exact_at(&mut first, 0))?;
+        Some(!is_free && first == [0; 4] && self.given_to.is_none())
+    }
+
     /// Tells whether both records are known, which nothing changes.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.get().is_some()
     }
 
-    /// Returns the records of the outcome of the job at `path`, which `open` opens if they are not known; an empty, torn or missing
+    /// Returns the records of the outcome, which `look` looks at and `open` opens if they are not known; an empty, torn or missing
     /// record is `None`.
     pub(super) fn records(
         &self,
-        path: &Path,
+        look: impl FnOnce() -> io::Result<Stamp>,
         open: impl FnOnce() -> io::Result<File>,
     ) -> (Option<Outcome>, Option<Closed>) {
         if let Some((outcome, closed)) = self.ended.get() {
             return (Some(outcome.clone()), Some(*closed));
         }
         let unwritten = locked(&self.unwritten).take();
-        if unwritten.is_some_and(|unwritten| {
-            Stamp::at(&path.join(file::OUTCOME)).is_ok_and(|stamp| stamp.to_bytes() == unwritten)
-        }) {
+        if unwritten.is_some_and(|unwritten| look().is_ok_and(|stamp| stamp.to_bytes() == unwritten)) {
             return (None, None);
         }
         // What cannot be read says nothing.
@@ -233,14 +245,7 @@ impl Known {
 
     /// Tries the job's lock, which `open` opens; true if it was free.
     pub(super) fn try_lock(&self, open: impl FnOnce() -> io::Result<File>) -> io::Result<bool> {
-        self.lock.look(open, |file| {
-            let is_free = lock::try_lock(file, lock::Kind::Shared)?;
-            if is_free {
-                // The file stays open, and a keeper's lock may be taken over.
-                lock::unlock(file)?;
-            }
-            Ok(is_free)
-        })
+        self.lock.look(open, probe)
     }
 
     /// Returns the snapshot of the job at `path`, which `read` reads if the directory has changed since it was last read. Of a job that
@@ -250,7 +255,7 @@ impl Known {
         path: &Path,
         is_listed: bool,
         read: impl FnOnce() -> Option<Meta>,
-    ) -> Option<Meta> {
+    ) -> Option<Arc<Meta>> {
         let stamp = match &*locked(&self.snapshot) {
             // The first is read after the spec, and so under its stamp, too: there is no need for another look.
             None => Some(self.stamp),
@@ -261,10 +266,20 @@ impl Known {
             },
         };
         let settled = stamp.filter(|stamp| stamp.is_settled());
-        let meta = read();
+        let meta = read().map(Arc::new);
         *locked(&self.snapshot) = settled.map(|stamp| (stamp, meta.clone()));
         meta
     }
+}
+
+/// Tries a lock; true if it was free.
+fn probe(file: &File) -> io::Result<bool> {
+    let is_free = lock::try_lock(file, lock::Kind::Shared)?;
+    if is_free {
+        // The file stays open, and a keeper's lock may be taken over.
+        lock::unlock(file)?;
+    }
+    Ok(is_free)
 }
 
 /// The jobs that a store remembers.

@@ -9,7 +9,7 @@ pub(crate) mod state;
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
@@ -19,7 +19,7 @@ use outlive_core::meta::Meta;
 use outlive_core::outcome::{Closed, Outcome};
 use outlive_core::spec::{Spec, SpecError};
 use outlive_core::{FORMAT, file, segment};
-use outlive_sys::durable::{self, CWD};
+use outlive_sys::durable;
 use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::lock;
 use outlive_sys::owner::Distrust;
@@ -187,16 +187,30 @@ impl Job {
 
     /// Reads both records of `outcome`; an empty, torn or missing record is `None`.
     pub(crate) fn records(&self) -> (Option<Outcome>, Option<Closed>) {
-        self.known.records(&self.path, || self.open_file(file::OUTCOME))
+        self.records_when(None)
+    }
+
+    /// As [`Job::records`]; of a job that was just listed, by its name in the directory of jobs, which is quicker than by its path.
+    fn records_when(&self, listed: Option<BorrowedFd<'_>>) -> (Option<Outcome>, Option<Closed>) {
+        let look = || match listed {
+            Some(jobs) => Stamp::in_dir(jobs, &self.name_of(file::OUTCOME)),
+            None => Stamp::at(&self.path.join(file::OUTCOME)),
+        };
+        self.known.records(look, || self.open_file(file::OUTCOME))
+    }
+
+    /// Returns the name of one of its files in the directory of jobs.
+    fn name_of(&self, file: &str) -> String {
+        [self.id().as_str(), "/", file].concat()
     }
 
     /// Reads `meta.json`; `None` if it is missing or damaged, and no keeper says what it would be.
-    pub(crate) fn meta(&self) -> Option<Meta> {
+    pub(crate) fn meta(&self) -> Option<Arc<Meta>> {
         self.snapshot(false)
     }
 
     /// As [`Job::meta`]; of a job that was just listed, without another look at what is known.
-    fn snapshot(&self, is_listed: bool) -> Option<Meta> {
+    fn snapshot(&self, is_listed: bool) -> Option<Arc<Meta>> {
         let parse = |bytes: Vec<u8>| Meta::parse(self.spec().nonce, &bytes);
         self.known.snapshot(&self.path, is_listed, || {
             let written = durable::read(self.dir().ok()?, file::META).ok().and_then(parse);
@@ -220,14 +234,14 @@ impl Job {
 
     /// Tells whether the keeper is alive: whether a process holds the job's lock.
     pub(crate) fn is_kept(&self) -> bool {
-        self.is_kept_when(false)
+        self.is_kept_when(None)
     }
 
     /// As [`Job::is_kept`]; of a job that was just listed, without opening its directory, which was looked at.
-    fn is_kept_when(&self, is_listed: bool) -> bool {
-        let open = || match is_listed && self.dir.get().is_none() {
-            true => durable::open_ro(CWD, self.path.join(file::LOCK)),
-            false => self.open_file(file::LOCK),
+    fn is_kept_when(&self, listed: Option<BorrowedFd<'_>>) -> bool {
+        let open = || match listed.filter(|_| self.dir.get().is_none()) {
+            Some(jobs) => durable::open_ro(jobs, self.name_of(file::LOCK)),
+            None => self.open_file(file::LOCK),
         };
         lock::is_held(fault::step(Point::LockProbe, || self.known.try_lock(open)))
     }

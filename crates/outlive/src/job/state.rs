@@ -4,6 +4,8 @@
 //! job whose keeper is dead writes down what is known, once, under the job's lock.
 
 use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use outlive_core::awaits::AwaitedKind;
@@ -53,7 +55,7 @@ pub struct State {
     /// The native word.
     pub status: Status,
     /// What the snapshot says: the pids, the start.
-    pub meta: Option<Meta>,
+    pub meta: Option<Arc<Meta>>,
     /// How the main process ended.
     pub outcome: Option<Outcome>,
     /// When the last process was gone.
@@ -211,19 +213,19 @@ impl Found {
 impl Job {
     /// Finds out how the job is doing. A job whose keeper died without a word gets its outcome written here.
     pub fn state(&self, store: &Store) -> State {
-        self.state_when(store, false)
+        self.state_when(store, None)
     }
 
     /// As [`Job::state`], for a job whose directory was looked at a moment ago: what was read under its stamp then is not looked at
-    /// again. It is the state that the job had at that moment or later.
-    pub(crate) fn state_when_listed(&self, store: &Store) -> State {
-        self.state_when(store, true)
+    /// again. It is the state that the job had at that moment or later. `jobs` is the directory of jobs.
+    pub(crate) fn state_when_listed(&self, store: &Store, jobs: BorrowedFd<'_>) -> State {
+        self.state_when(store, Some(jobs))
     }
 
-    fn state_when(&self, store: &Store, is_listed: bool) -> State {
+    fn state_when(&self, store: &Store, listed: Option<BorrowedFd<'_>>) -> State {
         // An end that comes between the two looks is seen with the snapshot of that end, or of a later moment.
-        let is_final = is_listed && self.known.has_ended();
-        let (outcome, closed) = self.records();
+        let is_final = listed.is_some() && self.known.has_ended();
+        let (outcome, closed) = self.records_when(listed);
         if let Some(outcome) = outcome {
             if is_final {
                 let meta = self.snapshot(true);
@@ -237,8 +239,8 @@ impl Job {
         if here.machine != there.machine || (is_other_namespace && self.is_kept()) {
             return State { custody: Custody::Elsewhere, ..self.running() };
         }
-        if here.boot == there.boot && self.is_kept_when(is_listed) {
-            return self.running_with(self.snapshot(is_listed));
+        if here.boot == there.boot && self.is_kept_when(listed) {
+            return self.running_with(self.snapshot(listed.is_some()));
         }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
@@ -271,7 +273,7 @@ impl Job {
             self.tell_orphaned(store);
             return State { status: Status::Running, custody: Custody::Orphaned, ..self.running() };
         }
-        self.end_unkept(store, meta.as_ref(), None)
+        self.end_unkept(store, meta.as_deref(), None)
     }
 
     /// Writes down, once, that the keeper of a job that goes on is gone.
@@ -285,7 +287,7 @@ impl Job {
         self.running_with(self.meta())
     }
 
-    fn running_with(&self, meta: Option<Meta>) -> State {
+    fn running_with(&self, meta: Option<Arc<Meta>>) -> State {
         let spec = self.spec();
         let has_command = meta.as_ref().is_some_and(|meta| meta.command.is_some());
         let status = match &meta {
@@ -310,10 +312,10 @@ impl Job {
     }
 
     /// Returns a state with nothing special about it.
-    fn state_of(&self, status: Status, meta: Option<Meta>, outcome: Option<Outcome>) -> State {
+    fn state_of(&self, status: Status, meta: Option<Arc<Meta>>, outcome: Option<Outcome>) -> State {
         let mut newer = self.spec().newer();
         // Both files have a containment: what was asked for, and what there is.
-        for name in meta.iter().flat_map(Meta::newer) {
+        for name in meta.iter().flat_map(|meta| meta.newer()) {
             if !newer.iter().any(|known| known == name) {
                 newer.push(name.to_owned());
             }
@@ -345,7 +347,7 @@ impl Job {
             && !is_lingering
             && *store.host() == self.spec().host
             && !self.is_removed()
-            && !Remnants::of(store, self, meta.as_ref()).is_empty();
+            && !Remnants::of(store, self, meta.as_deref()).is_empty();
         if is_orphaned {
             self.tell_orphaned(store);
         }
@@ -384,7 +386,8 @@ impl Job {
             if written { (outcome, closed) } else { (known.unwrap_or(outcome), known_closed) };
         let status = Status::of(&outcome);
         if let Some(meta) = &mut meta {
-            *meta = Meta { status: status.into(), outcome: Some(outcome.clone()), closed, ..meta.clone() };
+            let meta = Arc::make_mut(meta);
+            (meta.status, meta.outcome, meta.closed) = (status.into(), Some(outcome.clone()), closed);
             self.replace_meta(Replacing::RECOVER_META, meta).ok();
         }
         let is_orphaned = closed.is_none() && !found.is_closed;
@@ -423,7 +426,7 @@ impl Job {
         let file = durable::open_rw(self.dir().ok()?, file::OUTCOME).ok()?;
         fault::write_all_at(Point::CloseWrite, &file, &closed.to_slot(), CLOSED_AT).ok()?;
         if let Some(meta) = self.meta() {
-            let meta = Meta { closed: Some(closed), ..meta };
+            let meta = Meta { closed: Some(closed), ..Meta::clone(&meta) };
             self.replace_meta(Replacing::CLOSE_META, &meta).ok();
         }
         self.unmark(Point::CloseMark, store);

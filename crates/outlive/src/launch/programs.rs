@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use outlive_sys::fault::{self, Point};
@@ -52,7 +53,7 @@ impl KeeperProgram {
     /// Returns the spare keeper, else starts the best program; `None` if that fails.
     pub(crate) fn take_spare(&self) -> Option<SpareKeeper> {
         let waiting = self.spare.place().take().filter(|spare| spare.wake().is_ok());
-        waiting.or_else(|| SpareKeeper::of(&self.candidates().next()?).ok())
+        waiting.or_else(|| SpareKeeper::begin(&self.candidates().next()?).ok())
     }
 
     /// Makes a spare keeper for the next job, in the background: executing it takes as long as a start should.
@@ -88,7 +89,12 @@ pub struct SpareKeeper {
     pub(crate) socket: UnixStream,
     /// Where it may wait for long: what it was made from. The job must have what this program has when it starts the job.
     origin: Option<Origin>,
+    /// The thread that executes it.
+    execution: Option<JoinHandle<io::Result<()>>>,
 }
+
+/// Enough for the thread that executes a keeper, with a wide margin.
+const STACK: usize = 256 << 10;
 
 /// What a keeper has from the program that started it.
 #[derive(Debug)]
@@ -129,9 +135,12 @@ impl SpareKeeper {
         socket::send_with(&self.socket, &[0], &[inherited::this_thread()?.as_fd()])
     }
 
-    /// Tells whether it has what a new one would inherit. One that may wait for long says what that is; if it does not, it is dead
-    /// or stopped, and no job is given to it.
-    pub(crate) fn is_fit(&self) -> bool {
+    /// Tells whether it was executed, and has what a new one would inherit. One that may wait for long says what that is; if it does
+    /// not, it is dead or stopped, and no job is given to it.
+    pub(crate) fn is_fit(&mut self) -> bool {
+        if let Some(execution) = self.execution.take() {
+            return execution.join().is_ok_and(|executed| executed.is_ok());
+        }
         let Some(origin) = &self.origin else { return true };
         let answer =
             self.socket.set_read_timeout(Some(WAKE_LIMIT)).and_then(|()| receive_frame(&self.socket));
@@ -143,12 +152,31 @@ impl SpareKeeper {
         Self::execute(program, &[PROGRAM])
     }
 
+    /// As [`SpareKeeper::of`], in a thread: whoever makes a process waits until it has executed its program.
+    fn begin(program: &Path) -> io::Result<Self> {
+        let (ours, execute) = Self::prepare(program, &[PROGRAM])?;
+        let execution = std::thread::Builder::new().stack_size(STACK).spawn(execute)?;
+        Ok(Self { program: program.to_owned(), socket: ours, origin: None, execution: Some(execution) })
+    }
+
     fn execute(program: &Path, arguments: &[&str]) -> io::Result<Self> {
+        let (ours, execute) = Self::prepare(program, arguments)?;
+        execute()?;
+        Ok(Self { program: program.to_owned(), socket: ours, origin: None, execution: None })
+    }
+
+    /// Returns our end of a keeper's socket, and what executes the keeper.
+    fn prepare(
+        program: &Path,
+        arguments: &[&str],
+    ) -> io::Result<(UnixStream, impl FnOnce() -> io::Result<()> + Send + use<>)> {
         let path = CString::new(program.as_os_str().as_bytes())?;
         let (ours, theirs) = fault::step(Point::KeeperPair, socket::pair)?;
         let arguments = arguments.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()?;
-        fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))?;
-        Ok(Self { program: program.to_owned(), socket: ours, origin: None })
+        let execute = move || {
+            fault::step(Point::KeeperExec, || detach::start(&path, &arguments, &[], &[theirs.as_fd()]))
+        };
+        Ok((ours, execute))
     }
 }
 

@@ -371,7 +371,8 @@ impl Store {
             failure = RequestError::TooLarge(frame.len()).into();
         }
         for program in self.keeper.candidates().filter(|_| is_sendable) {
-            let waiting = spare.take().filter(|spare| spare.program == program && spare.is_fit());
+            let waiting = spare.take().filter(|spare| spare.program == program);
+            let waiting = waiting.and_then(|mut spare| spare.is_fit().then_some(spare));
             let keeper = waiting.map_or_else(|| SpareKeeper::of(&program), Ok);
             let job = job.id().clone();
             failure = match keeper.and_then(|keeper| talk(keeper.socket, prepared, helper, &frame)) {

@@ -44,8 +44,8 @@ impl Store {
 
     /// Fast path: the lock is held and there is no outcome. Taken for every live job with every answer of an MCP server.
     fn is_surely_running(&self, id: &JobId, look: impl FnOnce() -> io::Result<Stamp>) -> bool {
-        if let Some(job) = self.known_job(id, look) {
-            return job.is_kept() && job.records() == (None, None) && !job.is_given_away();
+        if let Some(is_running) = self.is_known_to_run(id, look) {
+            return is_running;
         }
         let path = self.jobs().join(id.as_str());
         let has_no_outcome = || {

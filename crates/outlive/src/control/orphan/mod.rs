@@ -130,9 +130,9 @@ impl Job {
 impl Store {
     /// Kills the remaining processes of an orphan, as its keeper would have done.
     pub(crate) fn kill_orphan(&self, job: &Job, state: &State, kill: &Kill) -> Result<Killed, ControlError> {
-        let meta = state.meta.as_ref();
+        let meta = state.meta.as_deref();
         let own_meta = job.meta().filter(|_| *self.host() == job.spec().host);
-        let main = own_meta.as_ref().and_then(MainHandle::open);
+        let main = own_meta.as_deref().and_then(MainHandle::open);
         let held = hold(job);
         let remnants = self.traced(job, meta)?;
         // Now: an empty group is removed by the next process that finds it.
@@ -219,7 +219,7 @@ impl Store {
         signal: Signal,
         by: &str,
     ) -> Result<Killed, ControlError> {
-        let remnants = self.traced(job, state.meta.as_ref())?;
+        let remnants = self.traced(job, state.meta.as_deref())?;
         let asked = Asked { by: by.to_owned(), signal: Some(signal.number()) };
         job.note_asked(&asked).ok();
         let (signalled, survivors) = remnants.send(signal);
@@ -233,7 +233,7 @@ impl Store {
         state: &State,
         is_paused: bool,
     ) -> Result<(), ControlError> {
-        let remnants = self.traced(job, state.meta.as_ref())?;
+        let remnants = self.traced(job, state.meta.as_deref())?;
         let refused = |message: String| Err(ControlError::Refused { code: "not_paused".to_owned(), message });
         match &remnants.group {
             Some(group) => {
@@ -251,7 +251,7 @@ impl Store {
                 let until = Instant::now() + STOP_LIMIT;
                 let mut stopped: Vec<ProcessId> = Vec::new();
                 loop {
-                    let remnants = Remnants::of(self, job, state.meta.as_ref());
+                    let remnants = Remnants::of(self, job, state.meta.as_deref());
                     // A task in uninterruptible sleep, such as a vfork parent, stops when it leaves the kernel.
                     let is_still = |member: &Member| {
                         matches!(member.state, 'T' | 't')
@@ -270,7 +270,7 @@ impl Store {
             None => drop(remnants.send(Signal::CONT)),
         }
         if let Some(meta) = &state.meta {
-            let meta = Meta { paused: is_paused, ..meta.clone() };
+            let meta = Meta { paused: is_paused, ..Meta::clone(meta) };
             job.replace_meta(Replacing::ORPHAN_PAUSE, &meta)
                 .map_err(|error| ControlError::Store(job.id().clone(), error))?;
         }
@@ -313,7 +313,7 @@ impl MainHandle {
         if self.has_ended() && job.records().0.is_none() && !job.is_kept() && !job.is_removed() {
             let status = self.handle.wait_status(self.id);
             let seen = Seen { status, is_now, asked: asked.cloned() };
-            job.end_unkept(store, job.meta().as_ref(), Some(seen));
+            job.end_unkept(store, job.meta().as_deref(), Some(seen));
         }
     }
 
