@@ -1,7 +1,7 @@
 //! What the benchmarks share: their options, a store that cleans up after itself, what the kernel says of a process, and
 //! a few statistics.
 //!
-//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `cli`, `notify`, `terminal`, `mcp`, `soak`). A missed bound is printed, and becomes the exit
+//! Each benchmark is a program of its own (`start`, `throughput`, `writers`, `idle`, `read`, `kill`, `list`, `cli`, `notify`, `terminal`, `mcp`, `http`, `soak`). A missed bound is printed, and becomes the exit
 //! status only with `--check`: the machine may be shared, and a number is worth having in any case.
 
 pub mod last_lines;

@@ -1,7 +1,7 @@
 // What people do with the page, in a real browser.
 
 import assert from 'node:assert/strict'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { World } from './world.mjs'
 
@@ -115,6 +115,73 @@ async function resists() {
   say('what a job prints is text on every view')
 }
 
+async function belongs() {
+  const place = join(world.home, 'shop')
+  mkdirSync(place)
+  writeFileSync(join(place, 'outlive.toml'), `[jobs.db]
+run = "echo accepts connections; exec sleep 600"
+ready = { line = "accepts" }
+
+[jobs.api]
+run = "echo listens; exec sleep 600"
+after = ["db"]
+
+[jobs.seed]
+run = "echo the table is missing; exit 3"
+after = ["db"]
+
+[jobs.web]
+run = "exec sleep 600"
+after = ["api", "seed@succeeded"]
+`)
+  try { world.outlive('up', '--file', join(place, 'outlive.toml')) } catch { /* one of its jobs fails, as it should */ }
+  for (const number of [1, 2, 3]) world.run(`built-${number}`, 'exec sleep 600', '--queue', 'builds')
+  const page = await world.page()
+  await page.click('nav a[href="#/projects"]')
+  await until(page, () => document.querySelectorAll('.graph g').length === 4 && document.querySelectorAll('.graph .edge').length === 4)
+  await until(page, () => /failed/.test(document.querySelector('.members').textContent))
+  await page.click('button[aria-label="Why is web as it is"]')
+  await until(page, () => /seed/.test(document.querySelector('.reasons')?.textContent) && /table is missing/.test(document.querySelector('.reasons').textContent))
+  if (pictures) await page.screenshot({ path: join(pictures, 'projects.png') })
+  await page.click('nav a[href="#/queues"]')
+  await until(page, () => document.querySelector('.card ol')?.children.length === 2)
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await until(page, () => document.querySelector('.card .pill')?.textContent === 'paused')
+  assert.equal(world.json('queue', 'list')[0].paused, true)
+  await page.getByRole('button', { name: 'Resume' }).click()
+  await page.fill('.many input', '2')
+  await page.keyboard.press('Tab')
+  await until(page, () => document.querySelector('.card ol')?.children.length === 1)
+  await page.click('.card ul.ids a')
+  await page.waitForSelector('header.job')
+  await page.context().close()
+  say('projects with what waits for what and why, queues')
+}
+
+async function rewinds() {
+  world.run('film', 'for i in 1 2 3 4 5 6 7 8; do printf "\\033[2J\\033[Hframe \\033[3${i}m$i\\033[0m"; sleep 0.25; done; exec sleep 600', '--pty')
+  const page = await world.page()
+  await world.go(page, 'film')
+  await until(page, () => document.querySelector('.screen')?.textContent.includes('frame 8'))
+  await page.click('#tab-recording')
+  await until(page, () => document.querySelector('.screen')?.textContent.includes('frame 8'))
+  await page.locator('input[type=range]').fill('0')
+  await until(page, () => !document.querySelector('.screen').textContent.includes('frame 8'))
+  // By keyboard alone, to a screen in between.
+  await page.locator('input[type=range]').focus()
+  for (let step = 0; step < 1000; step += 1) {
+    await page.keyboard.press('ArrowRight')
+    if (step % 10 === 9 && /frame [2-6]/.test(await page.locator('.screen').innerText())) break
+  }
+  await until(page, () => /frame [2-7]/.test(document.querySelector('.screen').textContent))
+  assert.notEqual(await page.getAttribute('input[type=range]', 'aria-valuetext'), null)
+  await page.getByRole('button', { name: 'Play' }).click()
+  await until(page, () => document.querySelector('.screen').textContent.includes('frame 8'))
+  if (pictures) await page.screenshot({ path: join(pictures, 'recording.png') })
+  await page.context().close()
+  say('the screen at any time')
+}
+
 async function isAccessible() {
   const found = []
   const sizes = [['light', 1280, 1], ['dark', 1280, 1], ['light', 320, 1], ['dark', 640, 2]]
@@ -129,7 +196,12 @@ async function isAccessible() {
     await page.click('#start')
     await check('start')
     await page.keyboard.press('Escape')
-    for (const [job, tabs] of [['tests', ['log', 'events', 'facts']], ['hostile', ['terminal']]]) {
+    for (const view of ['projects', 'queues']) {
+      await page.click(`nav a[href="#/${view}"]`)
+      await page.waitForSelector('.card')
+      await check(view)
+    }
+    for (const [job, tabs] of [['tests', ['log', 'events', 'facts']], ['hostile', ['terminal', 'recording']]]) {
       await world.go(page, job)
       for (const tab of tabs) {
         await page.click(`#tab-${tab}`)
@@ -187,7 +259,7 @@ try {
   await world.start()
   await fill()
   if (pictures) await takePictures()
-  for (const step of [looks, acts, survives, resists, isAccessible, holdsMuch]) await step()
+  for (const step of [looks, acts, survives, resists, belongs, rewinds, isAccessible, holdsMuch]) await step()
   assert.deepEqual(world.problems, [], 'the console is quiet')
 } finally {
   await world.end()

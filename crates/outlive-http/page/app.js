@@ -5,6 +5,8 @@ import { help, startJob, toast } from './actions.js';
 import { el, setText, words } from './dom.js';
 import { Job } from './job.js';
 import { List } from './list.js';
+import { Projects } from './projects.js';
+import { Queues } from './queues.js';
 
 const main = document.getElementById('main');
 const access = { canDrive: false };
@@ -18,10 +20,15 @@ function route() {
   if (kind === 'job' && id) {
     view = new Job(main, decodeURIComponent(id), access);
   } else {
-    document.title = 'outlive';
-    view = new List(main);
+    const names = { projects: 'Projects', queues: 'Queues' };
+    document.title = names[kind] ? `${names[kind]} · outlive` : 'outlive';
+    view = new ({ projects: Projects, queues: Queues }[kind] ?? List)(main, access);
   }
-  main.dataset.view = view instanceof Job ? 'job' : 'list';
+  main.dataset.view = view instanceof Job ? 'job' : kind === 'projects' || kind === 'queues' ? kind : 'list';
+  for (const link of document.querySelectorAll('.bar nav a')) {
+    const isOn = link.getAttribute('href') === (view instanceof List ? '#/' : `#/${kind}`);
+    if (isOn) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');
+  }
 }
 
 function state(now) {
@@ -55,7 +62,7 @@ function keys(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === 'Escape' && !event.target.closest('dialog, textarea')) {
     if (isTyping) event.target.blur();
-    else if (view instanceof Job) location.hash = '#/';
+    else if (!(view instanceof List)) location.hash = '#/';
     return;
   }
   if (isTyping) return;

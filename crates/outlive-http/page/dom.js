@@ -62,7 +62,7 @@ export function clock(time) {
 export function mood(job) {
   if (job.awaits && job.awaits.kind !== 'keys') return 'asks';
   if (job.paused) return 'paused';
-  return { starting: 'running', running: 'running', completed: 'completed', failed: 'failed', timed_out: 'failed', lost: 'lost', killed: 'killed' }[job.status] ?? 'lost';
+  return { queued: 'paused', starting: 'running', running: 'running', completed: 'completed', failed: 'failed', timed_out: 'failed', lost: 'lost', killed: 'killed' }[job.status] ?? 'lost';
 }
 
 export function statusText(job) {

@@ -4,9 +4,10 @@ import { act, ask, job as path } from './api.js';
 import { attempt, kill, remove, rename } from './actions.js';
 import { ago, clock, duration, el, fill, mood, setText, shape, size, statusText, words } from './dom.js';
 import { Log } from './log.js';
+import { Recording } from './recording.js';
 import { Terminal } from './terminal.js';
 
-const isLive = (job) => job.status === 'running' || job.status === 'starting' || job.lingering || job.orphaned;
+const isLive = (job) => ['queued', 'starting', 'running'].includes(job.status) || job.lingering || job.orphaned;
 
 export class Job {
   constructor(root, id, { canDrive }) {
@@ -45,7 +46,7 @@ export class Job {
   build() {
     const { job } = this;
     this.id = job.job;
-    const tabs = [['log', 'Log'], ...(job.pty ? [['terminal', 'Terminal']] : []), ['events', 'Events'], ['facts', 'Facts']];
+    const tabs = [['log', 'Log'], ...(job.pty ? [['terminal', 'Terminal'], ['recording', 'Recording']] : []), ['events', 'Events'], ['facts', 'Facts']];
     this.icon = el('span', { class: 'icon' });
     this.word = el('span', { class: 'word' });
     this.status = el('span', { class: 'status pill' }, this.icon, this.word);
@@ -83,7 +84,7 @@ export class Job {
     }
     this.panel.setAttribute('aria-labelledby', `tab-${key}`);
     this.panel.dataset.key = key;
-    this.view = { log: () => new Log(this.panel, this.job), terminal: () => new Terminal(this.panel, this.job, this), events: () => new Happened(this.panel, this.job), facts: () => new Facts(this.panel, this.job) }[key]();
+    this.view = { log: () => new Log(this.panel, this.job), terminal: () => new Terminal(this.panel, this.job, this), recording: () => new Recording(this.panel, this.job), events: () => new Happened(this.panel, this.job), facts: () => new Facts(this.panel, this.job) }[key]();
   }
 
   fill() {
@@ -104,7 +105,7 @@ export class Job {
     }
     this.fillActions();
     this.fillAsk();
-    if (this.view instanceof Facts) this.view.fill(job);
+    if (this.view instanceof Facts || this.view instanceof Recording) this.view.fill(job);
   }
 
   fillActions() {

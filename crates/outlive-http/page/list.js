@@ -10,7 +10,7 @@ const HISTORY = 30;
 const figures = new Map();
 const kept = { view: 'all', search: '', session: '' };
 
-const isLive = (job) => job.status === 'running' || job.status === 'starting' || job.lingering || job.orphaned;
+const isLive = (job) => ['queued', 'starting', 'running'].includes(job.status) || job.lingering || job.orphaned;
 const isFailed = (job) => ['failed', 'timed_out', 'lost'].includes(job.status);
 const fits = {
   all: () => true,

@@ -23,14 +23,16 @@ export class Terminal {
       compositionend: () => this.composed(),
       paste: (event) => { event.preventDefault(); this.send({ paste: event.clipboardData.getData('text') }); },
       focus: () => this.frame.classList.add('focused'), blur: () => this.frame.classList.remove('focused') } });
-    this.frame = el('div', { class: 'terminal', on: { mouseup: () => { if (!getSelection()?.toString()) this.input.focus({ preventScroll: true }); } } }, this.screen, this.cursor, this.input);
+    const mouse = (action) => (event) => this.mouse(event, action);
+    this.frame = el('div', { class: 'terminal', on: { mousedown: mouse('press'), mousemove: mouse('move'), wheel: mouse('wheel'),
+      mouseup: (event) => { this.mouse(event, 'release'); if (!getSelection()?.toString()) this.input.focus({ preventScroll: true }); } } }, this.screen, this.cursor, this.input);
     this.title = el('span', { class: 'title' });
     this.state = el('span', { class: 'found', role: 'status' }, 'connecting');
     this.plain = el('pre', { class: 'unseen', role: 'region', 'aria-label': 'Text of the screen', tabindex: '-1' });
     fill(root, el('div', { class: 'tools' }, this.title, this.state, el('span', { class: 'grow' }),
       canDrive && el('button', { type: 'button', on: { click: () => this.fit() }, title: 'Give the terminal the size of this window' }, 'Fit to window'),
       canDrive && el('button', { type: 'button', on: { click: () => this.send({ keys: 'C-c' }) } }, 'Ctrl-C')),
-    this.frame, this.plain, el('p', { class: 'foot' }, canDrive ? 'Click to type. Shift+Tab leaves the terminal, Ctrl+Shift+C copies what is selected.' : 'You may look, not type.'));
+    this.frame, this.plain, el('p', { class: 'foot' }, canDrive ? 'Click to type. Shift+Tab leaves the terminal, Ctrl+Shift+C copies what is selected. A program that asks for the mouse gets it; with Shift you select.' : 'You may look, not type.'));
     this.connect();
   }
 
@@ -65,6 +67,8 @@ export class Terminal {
       row.replaceChildren(...runs.flatMap(cells));
     }
     this.columns = update.columns;
+    this.reports = update.modes?.mouse ?? null;
+    this.frame.classList.toggle('mouse', this.reports !== null);
     this.screen.style.width = `${update.columns}ch`;
     this.screen.setAttribute('aria-label', 'Screen of the terminal');
     this.place(update.cursor);
@@ -85,6 +89,22 @@ export class Terminal {
   send(message) {
     if (!this.canDrive || this.socket?.readyState !== WebSocket.OPEN) return;
     this.socket.send(JSON.stringify(message));
+  }
+
+  // A program that asks for the mouse gets it; with Shift it stays the browser's, to select text.
+  mouse(event, action) {
+    if (this.reports === null || this.reports === undefined || event.shiftKey || !this.canDrive) return;
+    const box = this.screen.getBoundingClientRect();
+    const row = Math.floor((event.clientY - box.top) / (box.height / this.rows.length)) + 1;
+    const column = Math.floor((event.clientX - box.left) / (box.width / this.columns)) + 1;
+    if (row < 1 || row > this.rows.length || column < 1 || column > this.columns) return;
+    event.preventDefault();
+    const held = event.buttons & 1 ? 'left' : event.buttons & 4 ? 'middle' : event.buttons & 2 ? 'right' : 'none';
+    const button = action === 'wheel' ? (event.deltaY < 0 ? 'wheel_up' : 'wheel_down') : action === 'move' ? held : ['left', 'middle', 'right'][event.button] ?? 'none';
+    const place = `${row} ${column} ${button}`;
+    if (action === 'move' && place === this.pointed) return;
+    this.pointed = place;
+    this.send({ mouse: { row, column, button, action: action === 'wheel' ? 'press' : action } });
   }
 
   key(event) {
@@ -124,7 +144,8 @@ export class Terminal {
   }
 }
 
-function cells(run) {
+// The spans of a styled run, each as wide as it is on the screen.
+export function cells(run) {
   const style = { bold: run.bold, dim: run.dim, italic: run.italic, inverse: run.inverse, hidden: run.hidden, strike: run.strikeout, underline: run.underline !== undefined, color: color(run.foreground), back: color(run.background) };
   return boxes(run.text).map((box) => {
     const span = paint(el('span', {}, box.text), style);

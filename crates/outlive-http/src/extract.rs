@@ -45,23 +45,25 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             let failure = usage("the body must be JSON", "send it with `Content-Type: application/json`");
             return Err(Problem::from(failure).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         }
-        let read = tokio::time::timeout(BODY_LIMIT, Bytes::from_request(request, state)).await;
-        let bytes = match read {
-            Err(_) => {
-                let failure = Failure::timed_out("the body took too long", "send it again at once");
-                return Err(Problem::from(failure).with_status(StatusCode::REQUEST_TIMEOUT));
-            }
-            Ok(Err(error)) => {
-                let status = error.status();
-                return Err(
-                    Problem::from(usage(error.body_text(), "send less at a time")).with_status(status)
-                );
-            }
-            Ok(Ok(bytes)) => bytes,
-        };
+        let bytes = read_body(request, state).await?;
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| usage(error.to_string(), "GET /openapi.json describes every body").into())
+    }
+}
+
+/// Reads a body that is not too long, from a client that is not too slow.
+pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    match tokio::time::timeout(BODY_LIMIT, Bytes::from_request(request, state)).await {
+        Err(_) => {
+            let failure = Failure::timed_out("the body took too long", "send it again at once");
+            Err(Problem::from(failure).with_status(StatusCode::REQUEST_TIMEOUT))
+        }
+        Ok(Err(error)) => {
+            let status = error.status();
+            Err(Problem::from(usage(error.body_text(), "send less at a time")).with_status(status))
+        }
+        Ok(Ok(bytes)) => Ok(bytes),
     }
 }
 

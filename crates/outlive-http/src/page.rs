@@ -29,6 +29,9 @@ files! {
     "/job.js" "job.js" SCRIPT;
     "/list.js" "list.js" SCRIPT;
     "/log.js" "log.js" SCRIPT;
+    "/projects.js" "projects.js" SCRIPT;
+    "/queues.js" "queues.js" SCRIPT;
+    "/recording.js" "recording.js" SCRIPT;
     "/terminal.js" "terminal.js" SCRIPT;
     "/width.js" "width.js" SCRIPT;
 }

@@ -37,6 +37,19 @@ pub(crate) struct ProjectStatus {
     /// In the order of the file: `name`, `state`, `waits_for`, `changed` and its newest `job`.
     #[schema(value_type = Vec<Object>)]
     jobs: Vec<JobStatus>,
+    /// What each job waits for before it is started.
+    after: Vec<Edge>,
+}
+
+/// A job of a project waits for another.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Edge {
+    /// The name of the one that waits.
+    job: String,
+    /// The name of the one that is waited for.
+    on: String,
+    /// What that must have come to: `started`, `ready`, `completed` or `succeeded`.
+    milestone: &'static str,
 }
 
 /// What to bring up.
@@ -104,7 +117,16 @@ pub(crate) async fn status(
     let told = work::quick(&shared, move |store| {
         let (session, project) = find(store, &caller, &name)?;
         let jobs = outlive_project::status(store, &project)?;
-        Ok(ProjectStatus { session, project: project.name, jobs })
+        let edges = project.jobs.iter().flat_map(|job| {
+            let edge = |after: &outlive_project::After| Edge {
+                job: job.name.clone(),
+                on: after.job.clone(),
+                milestone: after.milestone.word(),
+            };
+            job.after.iter().map(edge).collect::<Vec<_>>()
+        });
+        let after = edges.collect();
+        Ok(ProjectStatus { session, project: project.name, jobs, after })
     });
     Ok(Json(told.await?))
 }

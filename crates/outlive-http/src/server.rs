@@ -158,6 +158,7 @@ pub(crate) struct State {
     pub(crate) failures: Failures,
     pub(crate) pools: Pools,
     pub(crate) hub: Hub,
+    pub(crate) mcp: outlive_mcp::Http,
     pub(crate) port: Option<u16>,
     pub(crate) openapi: serde_json::Value,
     pub(crate) connections: AtomicUsize,
@@ -249,8 +250,10 @@ pub(crate) fn prepare(
     port: Option<u16>,
 ) -> io::Result<(Router, Shared, tokio::runtime::Runtime)> {
     let (router, openapi) = api::router();
+    let store = Arc::new(store);
     let shared = Arc::new(State {
-        store: Arc::new(store),
+        mcp: outlive_mcp::Http::new(Arc::clone(&store)),
+        store,
         tokens,
         needs: Needs::of(&openapi),
         failures: Failures::default(),
@@ -264,7 +267,7 @@ pub(crate) fn prepare(
     let router = api::layered(router, &shared);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(QUICK + WAITS)
+        .max_blocking_threads(QUICK + WAITS + outlive_mcp::THREADS)
         .thread_keep_alive(Duration::from_secs(2))
         .thread_stack_size(1 << 20)
         .build()?;

@@ -1,10 +1,12 @@
-//! The MCP server of outlive: eight tools for agents, over standard input and output.
+//! The MCP server of outlive: eight tools for agents, over standard input and output, or over HTTP.
 //!
-//! All its state is in the store: when a server is killed, the next one goes on. Only the end of its input ends it, nothing that a
-//! client sends.
+//! All its state is in the store: when a server is killed, the next one goes on. On standard input only the end of that ends it, nothing
+//! that a client sends.
 
+mod answers;
 mod arguments;
 mod environment;
+mod http;
 mod jobs;
 mod notices;
 mod profiles;
@@ -21,6 +23,8 @@ mod tools;
 mod wake;
 mod work;
 
+use std::env::current_dir;
+use std::fs::read_link;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,18 +32,20 @@ use std::time::Duration;
 use outlive::{JobEnvironment, SessionName, Store};
 use rmcp::service::{ServerInitializeError, serve_server};
 
+pub use http::{Asked, Http, HttpBody, THREADS};
 pub use profiles::Profile;
 pub use reference::{profiles as profiles_reference, reference};
 pub use wake::wake;
 
-use crate::server::Server;
+use crate::answers::Answers;
+use crate::server::{Origin, Server, Turns};
 use crate::stdio::Stdio;
 
 /// How long the last answers may take to be written once input has ended.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// How to serve.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Options {
     /// The session of its jobs; `None` for that of the client's project.
     pub session: Option<SessionName>,
@@ -63,7 +69,11 @@ pub fn serve(store: Store, options: Options) -> io::Result<()> {
     // Idle threads end soon: a server is idle most of the time.
     let runtime = builder.enable_time().thread_keep_alive(Duration::from_secs(2)).build()?;
     let stdio = Stdio::open(io::stdin(), io::stdout())?;
-    let server = Server::new(store.with_spare_keepers(), options, &stdio);
+    // If it is gone, a path that does not exist.
+    let here = current_dir().or_else(|_| read_link("/proc/self/cwd")).unwrap_or_default();
+    let answers = Answers::Stdio(stdio.outgoing.clone());
+    let store = Arc::new(store.with_spare_keepers());
+    let server = Server::new(store, options, Origin::Parent { here }, answers, Turns::default());
     runtime.block_on(converse(&stdio, server));
     // Calls that still wait in a thread have no client any more.
     runtime.shutdown_timeout(Duration::ZERO);

@@ -9,11 +9,13 @@ use outlive::{Seat, SessionName, Store, hash};
 use crate::profiles::{Isolation, Profile};
 use crate::reply::chain;
 
-/// What the command that started the server has named.
+/// What the command that started the server, or the address that a client came by, has named.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) session: Option<SessionName>,
     pub(crate) reader: Option<SessionName>,
+    /// Of a client that came over HTTP: what stays the same as long as it is the same client.
+    pub(crate) connection: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -26,8 +28,10 @@ pub(crate) struct Scope {
     pub(crate) reader: SessionName,
     /// The project's directory, where jobs start by default.
     pub(crate) directory: Option<PathBuf>,
-    /// The directory that the server was started in; it may be gone.
+    /// Where jobs start without a project: the directory that the server was started in, which may be gone, or the user's home.
     pub(crate) here: PathBuf,
+    /// The client came over HTTP: the directory and the environment of this process are not its own.
+    pub(crate) is_remote: bool,
 }
 
 impl Scope {
@@ -52,7 +56,10 @@ pub(crate) fn identify(store: &Store, options: &Named, profile: &Profile, projec
     let is_private = profile.isolation == Isolation::Conversation && options.session.is_none();
     let place = options.session.clone().unwrap_or(project);
     let session_of = |reader: &SessionName| if is_private { reader.clone() } else { place.clone() };
-    let mut named = options.reader.clone().or_else(outlive::conversation_of_environment);
+    let mut named = match options.connection {
+        None => options.reader.clone().or_else(outlive::conversation_of_environment),
+        Some(_) => options.reader.clone(),
+    };
     if profile.isolation == Isolation::Conversation && !is_private {
         // A session that was named is shared as it is, and so are its positions.
         named = named.or_else(|| Some(place.clone()));
@@ -60,7 +67,13 @@ pub(crate) fn identify(store: &Store, options: &Named, profile: &Profile, projec
     if let Some(reader) = named {
         return Identity { session: session_of(&reader), reader, seat: None };
     }
-    let new = connection_name(profile, &place, is_private);
+    if let Some(connection) = &options.connection {
+        // Known again by what it sends, at any later server too: it needs no seat.
+        let digits = format!("{:012x}", hash(connection.as_bytes()) >> 16);
+        let reader = connection_name(profile, &place, is_private, &digits);
+        return Identity { session: session_of(&reader), reader, seat: None };
+    }
+    let new = connection_name(profile, &place, is_private, &crate::profiles::random_digits(12, 16));
     let seats = match store.take_seat(&place, profile.name(), new.clone()) {
         Ok(seats) => seats,
         Err(error) => {
@@ -82,8 +95,7 @@ pub(crate) fn identify(store: &Store, options: &Named, profile: &Profile, projec
 }
 
 /// Names a new connection. Where its jobs are its own, that is also the name of their session, which people see.
-fn connection_name(profile: &Profile, place: &SessionName, is_private: bool) -> SessionName {
-    let digits = crate::profiles::random_digits(12, 16);
+fn connection_name(profile: &Profile, place: &SessionName, is_private: bool, digits: &str) -> SessionName {
     if !is_private {
         return outlive::reader_name(&format!("mcp-{digits}"));
     }

@@ -1,7 +1,5 @@
 //! The handlers of MCP requests.
 
-use std::env::current_dir;
-use std::fs::read_link;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,7 +10,7 @@ use rmcp::model::{
     CompleteResult, CompletionInfo, ContentBlock, ErrorData, GetTaskParams, GetTaskResult, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
     ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-    RequestId, ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations, UpdateTaskParams,
+    ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -20,12 +18,12 @@ use serde_json::{Map, json};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::Options;
+use crate::answers::Answers;
 use crate::arguments::{Arguments, shown};
 use crate::jobs::{LONGEST_WAIT_MS, PATIENT_WAIT_MS};
 use crate::reply::{Failure, Reply};
 use crate::resources;
 use crate::scope::{self, Identity, Named, Scope};
-use crate::stdio::{Outgoing, Stdio};
 use crate::tasks::{self, Begun};
 use crate::tools::Tool;
 use crate::work::Work;
@@ -62,52 +60,106 @@ const ROOTS: Duration = Duration::from_millis(1000);
 pub(crate) struct Server {
     work: Arc<Work>,
     options: Options,
-    outgoing: Outgoing,
+    answers: Answers,
     /// Set at the first call: only then may the server ask the client.
     scope: OnceCell<Arc<Scope>>,
     /// Held until the connection ends; the next new one may then go on in its place.
     seat: OnceLock<Seat>,
-    /// The directory that it was started in, read at once: it may be gone later.
-    here: PathBuf,
+    origin: Origin,
+    turns: Turns,
+}
+
+/// Where the client of a server is.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    /// It has started this process, in this directory, which may be gone.
+    Parent { here: PathBuf },
+    /// It came over HTTP: this process's directory and environment are not its own.
+    Remote {
+        /// The project's directory, if the client names it.
+        directory: Option<PathBuf>,
+        /// Tells clients apart that name no reader and have no session of the protocol.
+        caller: String,
+        /// Held, so that servers can be counted.
+        #[expect(dead_code, reason = "held, not read")]
+        living: Arc<()>,
+    },
+}
+
+/// How many calls run at the same time; more are queued.
+#[derive(Debug, Clone)]
+pub(crate) struct Turns {
     waiting: Arc<Semaphore>,
     working: Arc<Semaphore>,
 }
 
+impl Turns {
+    pub(crate) fn new(waiting: usize, working: usize) -> Self {
+        Self { waiting: Arc::new(Semaphore::new(waiting)), working: Arc::new(Semaphore::new(working)) }
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self::new(WAITING, WORKING)
+    }
+}
+
 impl Server {
-    pub(crate) fn new(store: Store, options: Options, stdio: &Stdio) -> Self {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        options: Options,
+        origin: Origin,
+        answers: Answers,
+        turns: Turns,
+    ) -> Self {
         let environment = options.environment.unwrap_or(store.config().mcp.env);
-        let outgoing = stdio.outgoing.clone();
         Self {
-            work: Arc::new(Work::new(store, environment, outgoing.clone(), options.profile)),
+            work: Arc::new(Work::new(store, environment, answers.clone(), options.profile)),
             options,
-            outgoing,
+            answers,
             scope: OnceCell::new(),
             seat: OnceLock::new(),
-            // If it is gone, a path that does not exist.
-            here: current_dir().or_else(|_| read_link("/proc/self/cwd")).unwrap_or_default(),
-            waiting: Arc::new(Semaphore::new(WAITING)),
-            working: Arc::new(Semaphore::new(WORKING)),
+            origin,
+            turns,
         }
     }
 
     /// Determines once which jobs this client sees.
     async fn scope(&self, context: &RequestContext<RoleServer>) -> Arc<Scope> {
         let found = self.scope.get_or_init(|| async {
-            let root = root(context).await;
-            let project = scope::session_of(root.as_deref().unwrap_or(&self.here));
-            let Identity { session, reader, seat } = self.identify(project).await;
+            let (directory, here, connection) = match &self.origin {
+                Origin::Parent { here } => (root(context).await, here.clone(), None),
+                Origin::Remote { directory, caller, .. } => {
+                    let directory = match directory {
+                        Some(directory) => Some(directory.clone()),
+                        None => root(context).await,
+                    };
+                    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+                    let id = crate::http::session_of(context).unwrap_or_else(|| caller.clone());
+                    (directory, home, Some(id))
+                }
+            };
+            let is_remote = connection.is_some();
+            let project = match directory.as_deref() {
+                Some(directory) => scope::session_of(directory),
+                None if is_remote => SessionName::default(),
+                None => scope::session_of(&here),
+            };
+            let Identity { session, reader, seat } = self.identify(project, connection).await;
             if let Some(seat) = seat {
                 self.seat.set(seat).ok();
             }
-            let (sees_all, here) = (self.options.all_sessions, self.here.clone());
-            Arc::new(Scope { session, sees_all, reader, directory: root, here })
+            let sees_all = self.options.all_sessions;
+            Arc::new(Scope { session, sees_all, reader, directory, here, is_remote })
         });
         Arc::clone(found.await)
     }
 
     /// Determines who the client is, in a blocking thread: what others left may have to be moved.
-    async fn identify(&self, project: SessionName) -> Identity {
-        let named = Named { session: self.options.session.clone(), reader: self.options.reader.clone() };
+    async fn identify(&self, project: SessionName, connection: Option<String>) -> Identity {
+        let (session, reader) = (self.options.session.clone(), self.options.reader.clone());
+        let named = Named { session, reader, connection };
         let (work, profile) = (Arc::clone(&self.work), self.options.profile);
         let (of, place) = (named.clone(), project.clone());
         let finding = tokio::task::spawn_blocking(move || scope::identify(&work.store, &of, profile, place));
@@ -126,7 +178,7 @@ impl Server {
     ) -> Result<T, ErrorData> {
         let failed = || ErrorData::internal_error("the server is ending", None);
         let scope = self.scope(context).await;
-        let turn = Arc::clone(&self.working).acquire_owned().await.map_err(|_| failed())?;
+        let turn = Arc::clone(&self.turns.working).acquire_owned().await.map_err(|_| failed())?;
         let work = Arc::clone(&self.work);
         let looking = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -136,9 +188,9 @@ impl Server {
     }
 
     /// Makes a result of a reply, whose actions run once the client has it.
-    fn answer(&self, reply: Reply, request: &RequestId) -> CallToolResult {
+    fn answer(&self, reply: Reply, context: &RequestContext<RoleServer>) -> CallToolResult {
         let result = result_of(&reply);
-        self.outgoing.after(request, reply.after);
+        self.answers.after(context, reply.after);
         result
     }
 
@@ -149,7 +201,7 @@ impl Server {
         arguments: Arguments,
         context: &RequestContext<RoleServer>,
     ) -> Reply {
-        let turns = if tool.waits { &self.waiting } else { &self.working };
+        let turns = if tool.waits { &self.turns.waiting } else { &self.turns.working };
         let scope = self.scope(context).await;
         let Ok(turn) = Arc::clone(turns).acquire_owned().await else {
             return Failure::new("the server is ending").into();
@@ -179,7 +231,7 @@ impl Server {
                     cancel.cancel();
                     return Failure::new("cancelled").into();
                 }
-                () = self.outgoing.ended() => {
+                () = self.answers.ended() => {
                     cancel.cancel();
                     return Failure::new("the client is gone").into();
                 }
@@ -334,7 +386,7 @@ impl ServerHandler for Server {
             .work_on(&context, move |work, scope| tasks::get(work, &id, scope))
             .await?
             .ok_or_else(|| no_task(&request.task_id))?;
-        self.outgoing.after(&context.id, after);
+        self.answers.after(&context, after);
         Ok(result)
     }
 
@@ -377,11 +429,11 @@ impl ServerHandler for Server {
         if takes_tasks && tool.name == "wait" && arguments.check().is_ok() {
             match self.work_on(&context, move |work, scope| tasks::begin(work, arguments, scope)).await? {
                 Begun::Task(task) => return Ok(task.into()),
-                Begun::Answer(reply) => return Ok(self.answer(reply, &context.id).into()),
+                Begun::Answer(reply) => return Ok(self.answer(reply, &context).into()),
             }
         }
         let reply = self.call(tool, arguments, &context).await;
-        Ok(self.answer(reply, &context.id).into())
+        Ok(self.answer(reply, &context).into())
     }
 }
 

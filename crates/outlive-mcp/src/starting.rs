@@ -18,13 +18,18 @@ const DRAWS: usize = 20;
 pub(crate) fn fill(call: &Call<'_>, request: Request) -> Request {
     let mut request = request.session(call.scope.session.clone()).reader(call.scope.reader.clone());
     request = request.own_label(OwnLabel::Profile, call.profile.name);
-    if let Some(conversation) = outlive::conversation_of_environment() {
+    if let Some(conversation) = outlive::conversation_of_environment().filter(|_| !call.scope.is_remote) {
         request = request.own_label(OwnLabel::Conversation, conversation.as_str());
     }
     if let Some(directory) = &call.scope.directory {
         request = request.cwd(directory);
         if let Some(project) = directory.to_str() {
             request = request.own_label(OwnLabel::Project, project);
+        }
+    } else if call.scope.is_remote {
+        let settings = call.store.session_settings(&call.scope.session);
+        if settings.is_none_or(|settings| settings.cwd.is_none()) {
+            request = request.cwd(&call.scope.here);
         }
     }
     match call.environment.base() {

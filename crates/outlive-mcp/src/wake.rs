@@ -73,7 +73,8 @@ impl Waiter {
         };
         let events = store.events(&session, 0).watch();
         let output = WatchedOutput::new(Some(session.clone()));
-        let scope = Scope { session, sees_all: false, reader, directory: None, here: Default::default() };
+        let here = Default::default();
+        let scope = Scope { session, sees_all: false, reader, directory: None, here, is_remote: false };
         Self { scope, style, events, output, pending: None }
     }
 

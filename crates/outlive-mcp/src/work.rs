@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use outlive::{Cancel, Connection, JobEnvironment, Lease, Presence, Store};
 
+use crate::answers::Answers;
 use crate::arguments::Arguments;
 use crate::environment::Environment;
 use crate::jobs::LONGEST_WAIT_MS;
@@ -12,14 +13,13 @@ use crate::notices::Claims;
 use crate::profiles::{NoticeStyle, Profile};
 use crate::reply::Reply;
 use crate::scope::Scope;
-use crate::stdio::Outgoing;
 use crate::tools::{Call, Tool};
 
 /// The state that all calls of a connection share.
 pub(crate) struct Work {
     pub(crate) store: Arc<Store>,
     environment: Environment,
-    outgoing: Outgoing,
+    answers: Answers,
     /// Keeps jobs with the lifetime of the session alive.
     lease: OnceLock<Option<Lease>>,
     /// While it is held, no other reader receives the endings of this reader's jobs.
@@ -32,15 +32,15 @@ pub(crate) struct Work {
 
 impl Work {
     pub(crate) fn new(
-        store: Store,
+        store: Arc<Store>,
         environment: JobEnvironment,
-        outgoing: Outgoing,
+        answers: Answers,
         profile: &'static Profile,
     ) -> Self {
         Self {
-            store: Arc::new(store),
+            store,
             environment: Environment::new(environment),
-            outgoing,
+            answers,
             lease: OnceLock::new(),
             presence: OnceLock::new(),
             connection: OnceLock::new(),
@@ -57,7 +57,7 @@ impl Work {
         since: Option<u64>,
         look: impl FnOnce(&mut Call<'_>) -> T,
     ) -> T {
-        self.outgoing.finish_writes();
+        self.answers.finish_writes();
         look(&mut self.new_call(arguments, scope, None, LONGEST_WAIT_MS, since, NoticeStyle::None))
     }
 
@@ -100,9 +100,12 @@ impl Work {
         let (session, reader) = (&scope.session, &scope.reader);
         self.lease.get_or_init(|| self.store.hold_lease_until_drop(session));
         self.presence.get_or_init(|| self.store.be_present(session, reader).ok());
-        self.connection.get_or_init(|| self.store.connect(session, reader, self.profile.name).ok());
+        // A client elsewhere runs no program that could look for this process.
+        if !scope.is_remote {
+            self.connection.get_or_init(|| self.store.connect(session, reader, self.profile.name).ok());
+        }
         // Deliveries of earlier answers must be noted before this call looks.
-        self.outgoing.finish_writes();
+        self.answers.finish_writes();
         let style = self.profile.notices;
         let mut call = self.new_call(arguments, scope, Some(cancel), longest_ms, None, style);
         // Endings that this call causes come with the next answer, unless the call waits for them.

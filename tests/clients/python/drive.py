@@ -1,8 +1,8 @@
 """Drives every tool of `outlive mcp` with the official client, in one era of the protocol.
 
-usage: drive.py OUTLIVE legacy|auto
+usage: drive.py OUTLIVE|URL legacy|auto
 
-`auto` asks the server and takes the newest: the stateless one.
+`auto` asks the server and takes the newest: the stateless one. A server at a URL gets the token in OUTLIVE_TOKEN.
 
 Exits with 0 if every answer is as it should be.
 """
@@ -12,7 +12,9 @@ import os
 import re
 import sys
 
+import httpx2
 import mcp
+from mcp.client.streamable_http import streamable_http_client
 
 
 def text_of(result, is_error=False):
@@ -23,9 +25,15 @@ def text_of(result, is_error=False):
     return content.text
 
 
-async def main(outlive, mode):
-    parameters = mcp.StdioServerParameters(command=outlive, args=["mcp"], env=dict(os.environ), cwd=os.getcwd())
-    async with mcp.Client(parameters, mode=mode, read_timeout_seconds=60) as client:
+def server(place):
+    if not place.startswith("http"):
+        return mcp.StdioServerParameters(command=place, args=["mcp"], env=dict(os.environ), cwd=os.getcwd())
+    token = {"Authorization": f"Bearer {os.environ['OUTLIVE_TOKEN']}"}
+    return streamable_http_client(place, http_client=httpx2.AsyncClient(headers=token, timeout=60))
+
+
+async def main(place, mode):
+    async with mcp.Client(server(place), mode=mode, read_timeout_seconds=60) as client:
 
         async def call(tool, is_error=False, **arguments):
             return text_of(await client.call_tool(tool, arguments), is_error)

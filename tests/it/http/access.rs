@@ -187,6 +187,25 @@ fn every_route_says_the_scope_that_it_needs() {
 }
 
 #[test]
+fn the_tunnel_for_another_machine_is_printed() {
+    let home = Home::new();
+    let mut server = home.outlive(["--json", "serve", "--ssh", "me@build"]);
+    let mut child = server.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    std::io::BufRead::read_line(&mut stdout, &mut line).expect("it says where");
+    let said: Value = serde_json::from_str(&line).expect("JSON");
+    let port =
+        said["url"].as_str().and_then(|url| url.trim_end_matches('/').rsplit(':').next()).expect("a port");
+    assert_eq!(said["tunnel"], format!("ssh -N -L {port}:127.0.0.1:{port} me@build"));
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    for host in ["-oProxyCommand=x", "a b", "a;b", ""] {
+        home.run(["serve", "--ssh", host]).code(2);
+    }
+}
+
+#[test]
 fn it_never_listens_where_other_machines_can_ask() {
     let home = Home::new();
     for address in ["0.0.0.0", "0.0.0.0:8080", "[::]:8080", "192.168.1.10:80"] {

@@ -286,6 +286,37 @@ fn output_is_forgotten_and_endings_are_told_until_they_are_acknowledged() {
 }
 
 #[test]
+fn queues_are_listed_paused_and_widened() {
+    let home = Home::new();
+    let server = Server::start(&home);
+    assert_eq!(server.get("/v1/queues").ok(), json!([]));
+    let start = || {
+        let started = server.post("/v1/jobs", json!({ "command": "sleep 300", "queue": "builds" })).ok();
+        started["job"].as_str().expect("an id").to_owned()
+    };
+    let jobs = [start(), start(), start()];
+    until("one runs", || server.get("/v1/queues").ok()[0]["running"] == json!([jobs[0]]));
+    let queue = server.get("/v1/queues").ok()[0].clone();
+    assert_eq!(queue["queued"], json!([jobs[1], jobs[2]]));
+    assert_eq!(server.post("/v1/queues/builds", json!({ "paused": true })).ok()["paused"], true);
+    let widened = server.post("/v1/queues/builds", json!({ "paused": false, "parallel": 2 })).ok();
+    assert_eq!((widened["paused"].as_bool(), widened["parallel"].as_u64()), (Some(false), Some(2)));
+    until("two run", || server.get("/v1/queues").ok()[0]["running"] == json!([jobs[0], jobs[1]]));
+    server.post("/v1/queues/builds", json!({})).refused(400, "usage");
+    server.post("/v1/queues/builds", json!({ "parallel": 0 })).refused(400, "usage");
+    server.post("/v1/queues/nobody", json!({ "paused": true })).refused(404, "not_found");
+    server.post("/v1/queues/a%2fb", json!({ "paused": true })).refused(400, "usage");
+    // A token for one session sees no other's jobs, and changes nothing that others share.
+    let secret = home.run(["--session", "shop", "token", "create", "shop", "--scope", "drive"]).ok().text();
+    let (host, token) = (server.host(), format!("Authorization: Bearer {}", secret.trim()));
+    let seen = server.tcp("GET", "/v1/queues", &[&host, &token], "").ok();
+    assert_eq!((&seen[0]["running"], &seen[0]["queued"]), (&json!([]), &json!([])));
+    let json = "Content-Type: application/json";
+    let refused = server.tcp("POST", "/v1/queues/builds", &[&host, &token, json], r#"{"paused":true}"#);
+    refused.refused(403, "forbidden");
+}
+
+#[test]
 fn a_project_is_brought_up_explained_and_ended() {
     let home = Home::new();
     let server = Server::start(&home);
@@ -304,6 +335,7 @@ fn a_project_is_brought_up_explained_and_ended() {
     until("db runs", || server.get(&path).ok()["jobs"][0]["job"]["status"] == "running");
     let status = server.get(&path).ok();
     assert_eq!((status["jobs"][1]["name"].as_str(), status["jobs"][1]["job"].is_null()), (Some("web"), true));
+    assert_eq!(status["after"], json!([{ "job": "web", "on": "db", "milestone": "succeeded" }]));
     // `up` goes on by itself, and says a moment later what it waits for.
     until("why tells", || server.get(&format!("{path}/why/web")).ok().to_string().contains("db"));
     server.get(&format!("{path}/why/nobody")).refused(404, "not_found");

@@ -4,9 +4,13 @@
 //! owner nothing.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use outlive_tests::{Home, LIMIT, lacks, until};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Server, exchange, parse};
 
@@ -163,23 +167,76 @@ fn long_bodies_heads_and_slow_clients_cost_nothing() {
     );
     let long = format!("GET / HTTP/1.1\r\n{host}\r\nX: {}\r\n\r\n", "y".repeat(1 << 20));
     assert_ne!(exchange(server.connect_tcp(), long.as_bytes()).status, 200);
-    // Clients that send nothing fill TCP, and the socket goes on.
-    let idle: Vec<_> =
+    // Clients that send nothing, or a head byte by byte, fill TCP, and the socket goes on.
+    let mut slow: Vec<_> =
         (0..400).filter_map(|_| std::net::TcpStream::connect(("127.0.0.1", server.port)).ok()).collect();
+    slow.iter_mut().step_by(2).for_each(|stream| drop(stream.write_all(b"GET / HTTP/1.1\r\nX: ")));
     let begun = Instant::now();
     server.get("/v1/jobs").ok();
     assert!(begun.elapsed() < LIMIT, "the socket waits for TCP");
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-    let resident = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok());
+    let resident = resident_kib(pid);
     assert!(resident.is_some_and(|kib| kib < 64 << 10), "{resident:?} KiB");
-    // They are sent away in their time, and others come in.
+    // They are sent away in their time, however they drip, and others come in.
+    let is_over = Arc::new(AtomicBool::new(false));
+    let dripping = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                slow.iter_mut().step_by(2).for_each(|stream| drop(stream.write_all(b"y")));
+                std::thread::park_timeout(Duration::from_millis(500));
+            }
+        }
+    });
     let stream = server.connect_tcp();
     stream.set_read_timeout(Some(Duration::from_secs(50))).expect("a limit can be set");
     let request = format!("GET /v1/jobs HTTP/1.1\r\n{host}\r\n{token}\r\nConnection: close\r\n\r\n");
     exchange(stream, request.as_bytes()).ok();
-    drop(idle);
+    is_over.store(true, Ordering::Relaxed);
+    dripping.thread().unpark();
+    dripping.join().expect("it only writes");
+}
+
+fn resident_kib(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok())
+}
+
+#[test]
+fn ten_thousand_connections_do_not_reach_the_owner() {
+    const MANY: usize = 10_000;
+    let home = Home::new();
+    let server = Server::start(&home);
+    let (host, token) = (server.host(), server.token("t", &["--scope", "view"]));
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: limit.maximum, ..limit };
+    if limit.maximum.is_some_and(|most| most < MANY as u64 + 500)
+        || setrlimit(Resource::Nofile, wanted).is_err()
+    {
+        return lacks("descriptors for 10,000 connections: ulimit -Hn");
+    }
+    let address = std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, server.port);
+    let mut asking = Vec::with_capacity(MANY);
+    for _ in 0..MANY {
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::NONBLOCK, None);
+        let socket = socket.expect("there are descriptors");
+        // Not waited for: what the kernel has no room for tries again by itself.
+        connect(&socket, &address).ok();
+        asking.push(socket);
+    }
+    // Who comes by the socket notices nothing.
+    let job = server.run("sleep 300");
+    assert_eq!(server.get(&format!("/v1/jobs/{job}")).ok()["status"], "running");
+    let resident = resident_kib(server.child.id());
+    assert!(resident.is_some_and(|kib| kib < 64 << 10), "{resident:?} KiB");
+    let held = std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).expect("it runs").count();
+    assert!(held < 600, "{held} descriptors");
+    // When they are gone, TCP serves again.
+    drop(asking);
+    until("TCP serves again", || {
+        server.tcp("GET", &format!("/v1/jobs/{job}"), &[&host, &token], "").status == 200
+    });
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod access;
 mod api;
 mod attacks;
 mod events;
+mod mcp;
 mod terminal;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -127,6 +127,27 @@ fn rows_come_as_they_change_and_keys_go_back() {
     until("no process is left", || pages() == 0);
 }
 
+#[test]
+fn a_program_that_asks_for_the_mouse_gets_it() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    // Reports presses and releases, as numbers.
+    let line =
+        r#"stty raw -echo; printf '\033[?1000h\033[?1006hready'; head -c 18 | od -An -c | tr -d ' \n'"#;
+    let started = server.post("/v1/jobs", json!({ "command": line, "pty": true, "size": "80x24" })).ok();
+    let job = started["job"].as_str().expect("an id").to_owned();
+    let mut page = Page::open(&server, &job);
+    page.until_text("ready");
+    let mouse =
+        |action: &str| json!({ "mouse": { "row": 5, "column": 9, "button": "left", "action": action } });
+    // It does not ask for movements.
+    for action in ["move", "press", "release"] {
+        page.send(&mouse(action));
+    }
+    page.until_text(r"033[<0;9;5M033[<0;9;5m");
+    assert_eq!(home.wait(&job)["exit_code"], 0);
+}
+
 fn is_rows(pid: i32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.split(|&byte| byte == 0).nth(1) == Some(b"rows")

@@ -21,7 +21,8 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 #[command(after_help = "Examples:\n  \
 outlive serve                          # programs: curl --unix-socket ~/.local/state/outlive/serve/socket http://localhost/v1/jobs\n  \
 outlive serve --tcp                    # browsers, too; every request needs a token\n  \
-outlive serve --tcp=8080 --idle 30m    # on this port, until nobody has asked for half an hour")]
+outlive serve --tcp=8080 --idle 30m    # on this port, until nobody has asked for half an hour\n  \
+outlive serve --ssh me@build           # and what to type on another machine to see the page there")]
 pub(crate) struct Serve {
     /// Listen on TCP, too: an address of this machine, a port, or without a value the port of last time
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = Address::parse)]
@@ -30,6 +31,20 @@ pub(crate) struct Serve {
     /// End when no connection was open for this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
+
+    /// Listen on TCP, and print what to type on another machine that reaches this one by `ssh HOST`
+    #[arg(long, value_name = "HOST", value_parser = ssh_host)]
+    pub(crate) ssh: Option<String>,
+}
+
+/// Reads what `ssh` calls this machine; it goes into a command that people paste.
+fn ssh_host(text: &str) -> Result<String, String> {
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@' | ':' | '[' | ']');
+    match !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("a host is such as build.example or me@build".to_owned()),
+    }
 }
 
 /// Open the page with all jobs in a browser

@@ -9,8 +9,10 @@ mod input;
 mod jobs;
 mod log;
 mod login;
+mod mcp;
 mod metrics;
 mod output;
+mod queues;
 mod screen;
 mod sessions;
 mod start;
@@ -84,6 +86,8 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(sessions::close))
         .routes(routes!(inbox::inbox))
         .routes(routes!(inbox::acknowledge))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::change))
         .routes(routes!(projects::list, projects::up))
         .routes(routes!(projects::status))
         .routes(routes!(projects::why))
@@ -91,6 +95,7 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(crate::command::command))
         .routes(routes!(login::login, login::whoami))
         .routes(routes!(metrics::metrics))
+        .routes(routes!(mcp::post, mcp::get, mcp::delete))
         .routes(routes!(description))
         .split_for_parts();
     let mut openapi = serde_json::to_value(openapi).unwrap_or_default();

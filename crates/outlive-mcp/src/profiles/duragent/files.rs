@@ -10,7 +10,11 @@ use crate::tools::Call;
 
 /// Returns the project's directory.
 pub(super) fn project(call: &Call<'_>) -> PathBuf {
-    call.scope.directory.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_default()
+    let here = || match call.scope.is_remote {
+        true => Some(call.scope.here.clone()),
+        false => std::env::current_dir().ok(),
+    };
+    call.scope.directory.clone().or_else(here).unwrap_or_default()
 }
 
 /// Returns the directory where that design keeps the files of processes.

@@ -360,7 +360,14 @@ mod tests {
 
     fn scope(session: &str) -> Scope {
         let session = SessionName::parse(session).unwrap();
-        Scope { reader: session.clone(), session, sees_all: false, directory: None, here: PathBuf::new() }
+        Scope {
+            reader: session.clone(),
+            session,
+            sees_all: false,
+            directory: None,
+            here: PathBuf::new(),
+            is_remote: false,
+        }
     }
 
     #[test]

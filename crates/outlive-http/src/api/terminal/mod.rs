@@ -3,6 +3,8 @@
 //! The emulator runs in another process ([`Store::follow_screen_apart`]), so what a job prints harms at most that. A page that is slow
 //! holds up its own process, which then sends the newest state: nothing piles up here.
 
+mod mouse;
+
 use std::io::{BufRead, BufReader, Read};
 use std::process::Child;
 use std::sync::mpsc as threads;
@@ -16,6 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use self::mouse::Mouse;
 use super::find;
 use super::input::no_terminal;
 use crate::access::Caller;
@@ -51,6 +54,8 @@ enum Typed {
     Paste(String),
     /// The terminal is to have this size, as `120x40`.
     Size(String),
+    /// Something was done with the mouse.
+    Mouse(Mouse),
 }
 
 /// What of a screen is needed here.
@@ -66,10 +71,14 @@ struct Modes {
     application_cursor: bool,
     application_keypad: bool,
     bracketed_paste: bool,
+    /// The mode by which the program reports the mouse, and in which form.
+    mouse: Option<u16>,
+    mouse_encoding: Option<u16>,
 }
 
 /// Follows a job's screen over a WebSocket. Each message has the state of the terminal and the rows that have changed; the client sends
-/// `{"keys": "C-c"}`, `{"text": "…"}`, `{"paste": "…"}` or `{"size": "120x40"}`, for which scope `drive` is needed.
+/// `{"keys": "C-c"}`, `{"text": "…"}`, `{"paste": "…"}`, `{"size": "120x40"}` or
+/// `{"mouse": {"row": 1, "column": 1, "button": "left", "action": "press"}}`, for which scope `drive` is needed.
 #[utoipa::path(get, path = "/v1/jobs/{job}/terminal", tag = "output", security(("token" = ["view"])),
     params(("job" = String, Path, description = "Id, name, or the beginning of an id")),
     responses((status = 101, description = "The WebSocket is open")))]
@@ -193,6 +202,7 @@ impl Session {
         let typed = serde_json::from_str(text)
             .map_err(|error| usage(error.to_string(), r#"such as {"keys": "C-c"}"#))?;
         let modes = known.map(|known| known.modes);
+        let reporting = modes.map_or((None, None), |modes| (modes.mouse, modes.mouse_encoding));
         let modes = keys::KeyModes {
             application_cursor: modes.is_some_and(|modes| modes.application_cursor),
             application_keypad: modes.is_some_and(|modes| modes.application_keypad),
@@ -204,6 +214,8 @@ impl Session {
             ),
             Typed::Text(text) => Order::Type(text.into_bytes()),
             Typed::Paste(text) => Order::Type(keys::paste(&text, &modes)),
+            // Of what the program does not want to know, nothing is typed.
+            Typed::Mouse(mouse) => Order::Type(mouse.bytes(reporting.0, reporting.1).unwrap_or_default()),
             Typed::Size(size) => Order::Fit(
                 TerminalSize::parse(&size).map_err(|error| usage(error.to_string(), "such as 120x40"))?,
             ),
@@ -264,6 +276,7 @@ fn type_into(
     let mut viewer = store.view(job, size, Sizing::Fixed).map_err(failed)?;
     while let Ok(order) = orders.recv() {
         match order {
+            Order::Type(bytes) if bytes.is_empty() => {}
             Order::Type(bytes) => viewer.keys(&bytes).map_err(failed)?,
             Order::Fit(size) => viewer.fit(size).map_err(failed)?,
         }
