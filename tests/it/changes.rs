@@ -77,7 +77,7 @@ fn a_change_restarts_the_job_and_is_named() {
         "{before}"
     );
     let events = home.run(["events"]).ok().text();
-    assert!(events.contains(&format!("{first} changed src/deep")), "{events}");
+    assert!(events.contains(&format!("{first} changed: src/deep")), "{events}");
     until("it runs", || runs(&home) == 2);
     // Each run watches for itself.
     until_watched(&home);

@@ -2,7 +2,7 @@
 //!
 //! Proves that each reader hears of each ending of its own jobs, once, whatever it calls next, also after its server was killed.
 
-use outlive_tests::{ERAS, Era, Home, Mcp};
+use outlive_tests::{ERAS, Era, Home, Mcp, until};
 use serde_json::json;
 
 fn start(home: &Home, reader: &str, era: Era) -> Mcp {
@@ -188,6 +188,9 @@ fn an_answer_costs_what_is_new_and_not_all_that_ever_happened() {
         line.parse().expect("a number")
     };
     end_job(&home, &job);
+    // Until its keeper has removed the mark of a live job, every look at the events makes sure that the ending is among them.
+    let marks = || std::fs::read_dir(home.store().join("live")).expect("it is there").count();
+    until("its mark is gone", || marks() == 0);
     let before = read();
     let told = client.call("list_jobs", json!({"status": "live"})).ok().text;
     assert!(told.contains(&format!("call: {job} ")), "{told}");

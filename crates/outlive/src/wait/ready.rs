@@ -34,6 +34,9 @@ use crate::wait::probe::PortProbe;
 /// The longest that a line may take which tells whether a job is ready.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a prober waits for the mark that there is one.
+const LOOK_LIMIT: Duration = Duration::from_millis(200);
+
 /// The content of the file `ready`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadyRecord {
@@ -169,8 +172,8 @@ impl Store {
     pub fn probe(&self, id: &JobId, nonce: Nonce) -> Result<(), WaitError> {
         let Ok(Some(job)) = self.open_job(id) else { return Ok(()) };
         let held = job.open_file(file::PROBE);
-        let is_ours =
-            held.as_ref().is_ok_and(|held| lock::try_lock(held, lock::Kind::Exclusive).unwrap_or(false));
+        // A front end that only looks whether there is one holds it for a moment, too.
+        let is_ours = held.as_ref().is_ok_and(|held| lock::lock_within(held, LOOK_LIMIT).unwrap_or(false));
         let has_health = job.spec().options.health.is_checked();
         let is_asked = job.spec().ready().is_some() || has_health || job.needs_companion();
         if job.spec().nonce != nonce || !is_ours || !is_asked {
