@@ -97,6 +97,8 @@ fn check_outcome(run: &mut Scenario<'_>, job: &Value) {
         ("one", "completed", "natural", Some(0)) => true,
         ("one", "failed", "never_started", None) => run.fault.is_of_keeper() || run.fault.hits("starter"),
         ("ill", "killed", "kill", None) => true,
+        ("source" | "sink", "completed", "natural", Some(0)) => true,
+        ("watching", "killed", "kill", None) => true,
         ("planned", "completed", "natural", Some(0)) => true,
         // The last run, which is stopped while it sleeps.
         ("planned", "killed", "kill", None) => true,
