@@ -121,6 +121,25 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn one_that_reads_another_job_asks_nobody_and_has_not_changed() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    let toml = "[jobs.sink]\nrun = 'cat'\nstdin_from = 'source'\n[jobs.source]\nrun = 'echo a; sleep 300'\n";
+    std::fs::write(dir.join("outlive.toml"), toml).expect("a file");
+    let file = dir.join("outlive.toml").display().to_string();
+    home.run(["up", "-f", &file, "--wait"]).ok();
+    home.wait_for_output("sink", "a\n");
+    let meta = home.job_dir(home.show("sink")["job"].as_str().expect("an id")).join("meta.json");
+    until("its keeper has seen that it waits for input", || {
+        std::fs::read_to_string(&meta).unwrap_or_default().contains("\"awaits\":{")
+    });
+    assert_eq!(home.show("sink")["awaits"], serde_json::Value::Null);
+    let status = home.run(["status", "-f", &file]).ok().text();
+    assert!(!status.contains("asks") && !status.contains("changed"), "{status}");
+    home.run(["down", "-f", &file]).ok();
+}
+
+#[test]
 fn a_project_says_which_job_reads_another() {
     let home = Home::new();
     let dir = home.make_dir("app");

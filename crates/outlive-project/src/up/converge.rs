@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive::{
-    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Restarted, SessionName, Status, StdinFrom,
-    Store, WaitFor,
+    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Request, Restarted, SessionName, Status,
+    StdinFrom, Store, WaitFor,
 };
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
@@ -292,20 +292,13 @@ impl Board<'_> {
         }
         let failed = |failure: Failure| Stopped::Failed(failure.text());
         let request = job.request(&self.project, &self.ports);
-        let newest = |name: &str| {
-            last_run(self.store, &self.session, name).map_err(|error| failed(Failure::other("", &error)))
-        };
-        let request = match &job.stdin_from {
-            None => request,
+        let unread = |error| failed(Failure::other("", &error));
+        let request = match reading(self.store, &self.session, job, request).map_err(unread)? {
+            Ok(request) => request,
             // It comes after that job, which therefore is there.
-            Some((name, stream)) => match newest(name)? {
-                Some(source) => {
-                    request.stdin_from(StdinFrom { job: source.id().clone(), stream: *stream, from: 0 })
-                }
-                None => return Err(Stopped::Failed(format!("{name}, which it reads, is not there"))),
-            },
+            Err(name) => return Err(Stopped::Failed(format!("{name}, which it reads, is not there"))),
         };
-        let last = newest(&job.name)?;
+        let last = last_run(self.store, &self.session, &job.name).map_err(unread)?;
         let is_live = last.as_ref().is_some_and(|last| last.state(self.store).is_live());
         if let Some(port) = self.ports.get(&job.name).filter(|_| !is_live)
             && let Some(holder) = ports::holder(self.store, *port)
@@ -350,6 +343,18 @@ impl Board<'_> {
         }
         Ok(())
     }
+}
+
+/// Lets a job read what the newest run of another prints, if it is to; the name of that one, if it is not there.
+pub(crate) fn reading<'j>(
+    store: &Store,
+    session: &SessionName,
+    job: &'j ProjectJob,
+    request: Request,
+) -> std::io::Result<Result<Request, &'j str>> {
+    let Some((name, stream)) = &job.stdin_from else { return Ok(Ok(request)) };
+    let Some(source) = last_run(store, session, name)? else { return Ok(Err(name)) };
+    Ok(Ok(request.stdin_from(StdinFrom { job: source.id().clone(), stream: *stream, from: 0 })))
 }
 
 /// Finds the newest job of a name in a session: a live one, else the last that ended.

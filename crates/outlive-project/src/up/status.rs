@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::ports;
 use crate::project::{Project, ProjectError, ProjectJob};
-use crate::up::converge::last_run;
+use crate::up::converge::{last_run, reading};
 use crate::up::record::{self, Progress, Record, Step, StepState};
 
 /// How many lines of the end of a job's output explain it.
@@ -133,9 +133,11 @@ impl<'a> Look<'a> {
             record.as_ref().is_some_and(|record| record.generation == progress.generation)
         };
         let step = progress.filter(is_current).and_then(|progress| progress.jobs.get(&job.name).cloned());
-        let request = job.request(project, ports);
+        let request =
+            reading(store, &session, job, job.request(project, ports)).map_err(ProjectError::Store)?;
         let live = last.as_ref().filter(|last| last.state(store).is_live());
-        let changed = live.and_then(|live| store.differences(live, &request).ok()).unwrap_or_default();
+        let differences = |live| store.differences(live, &request.ok()?).ok();
+        let changed = live.and_then(differences).unwrap_or_default();
         let is_rising = record::is_locked(store, &session);
         Ok(Self { job, last, step, is_rising, is_up: record.is_some(), changed })
     }

@@ -107,7 +107,7 @@ impl Store {
     /// the keeper does not answer or is too old to know.
     pub fn look_for_input_wait(&self, job: &Job, state: &mut State) {
         let is_kept = state.status == Status::Running && state.custody == Custody::Keeper;
-        if !is_kept || !job.spec().options.takes_input() {
+        if !is_kept || !job.spec().options.takes_input() || job.spec().stdin_from.is_some() {
             return;
         }
         let ask = || Connection::greet(job, None, SNAPSHOT_LIMIT)?.ask(&Request::Awaits, SNAPSHOT_LIMIT);

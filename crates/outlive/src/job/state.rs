@@ -288,8 +288,12 @@ impl Job {
         self.running_with(self.meta())
     }
 
-    fn running_with(&self, meta: Option<Arc<Meta>>) -> State {
+    fn running_with(&self, mut meta: Option<Arc<Meta>>) -> State {
         let spec = self.spec();
+        // What another job prints comes by itself: nobody is asked for it.
+        if let Some(meta) = meta.as_mut().filter(|meta| spec.stdin_from.is_some() && meta.awaits.is_some()) {
+            Arc::make_mut(meta).awaits = None;
+        }
         let has_command = meta.as_ref().is_some_and(|meta| meta.command.is_some());
         let status = match &meta {
             _ if spec.waits() && !has_command => Status::Queued,
