@@ -174,7 +174,7 @@ fn hostile_patterns_and_hostile_output_harm_nobody() {
     // The empty pattern matches any line.
     assert_eq!(wait(&home, &[&job, "--match", ""]).ok().json()["outcome"], "match");
     for options in [
-        &["--http", "https://localhost"][..],
+        &["--http", "ftp://localhost"][..],
         &["--http", "localhost:80"],
         &["--http", "http://a b/"],
         &["--port", "0"],

@@ -99,20 +99,6 @@ fn kill(client: &mut Mcp, id: &str, mut arguments: Value) -> Value {
     call(client, "kill_process", arguments)
 }
 
-/// Pauses a process. On a busy machine the answer may be that it has not stopped yet; then it is asked for again.
-fn stop(client: &mut Mcp, id: &str) -> Value {
-    let mut stopped = None;
-    until("it has stopped", || {
-        let answer = client.plain_call("kill_process", json!({"processId": id, "signal": "SIGSTOP"}));
-        if answer.text.contains("not all processes have stopped yet") {
-            return false;
-        }
-        stopped = serde_json::from_str(&answer.ok().text).ok();
-        true
-    });
-    stopped.expect("an answer")
-}
-
 /// Every tool, field, default and error.
 #[test]
 fn the_dialogue_is_as_the_design_has_it() {
@@ -321,7 +307,7 @@ fn signals_pause_and_resume() {
     let mut client = server(&home);
     let id = start(&mut client, json!({"command": "while :; do echo tick; sleep 0.01; done"}));
     next_output(&mut client, &id, 0);
-    assert_eq!(stop(&mut client, &id)["newStatus"], "running");
+    assert_eq!(kill(&mut client, &id, json!({"signal": "SIGSTOP"}))["newStatus"], "running");
     assert_eq!(home.show(&id)["paused"], true);
     let still = output(&mut client, &id, json!({}))["totalLines"].as_u64().unwrap();
     let quiet = json!({"processId": id, "afterLine": still + 2, "timeout": 300});
@@ -329,7 +315,7 @@ fn signals_pause_and_resume() {
     assert_eq!(kill(&mut client, &id, json!({"signal": "CONT"}))["killed"], false);
     assert_eq!(home.show(&id)["paused"], false);
     next_output(&mut client, &id, still + 2);
-    assert_eq!(stop(&mut client, &id)["killed"], false);
+    assert_eq!(kill(&mut client, &id, json!({"signal": "SIGSTOP"}))["killed"], false);
     let answer = kill(&mut client, &id, json!({}));
     assert_eq!(answer["newStatus"], "killed", "one that is paused hears it, too");
     proves!("S0-5");

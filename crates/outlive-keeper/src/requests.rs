@@ -1,6 +1,6 @@
 //! Requests of clients, carried out.
 
-use outlive_core::control::{Reply, Request};
+use outlive_core::control::{Reply, Request, STILL_STOPPING};
 use outlive_core::outcome::Cause;
 use outlive_core::terminal::size::TerminalSize;
 use outlive_core::timestamp::Timestamp;
@@ -104,7 +104,8 @@ impl Keeper {
                 let paused = self.containment.pause();
                 self.note_pause();
                 match paused {
-                    Ok(()) => Reply::Accepted,
+                    Ok(true) => Reply::Accepted,
+                    Ok(false) => Reply::refused(STILL_STOPPING.0, STILL_STOPPING.1),
                     Err(why) => Reply::refused("not_paused", why),
                 }
             }

@@ -283,6 +283,10 @@ pub enum Reply {
     },
 }
 
+/// Why a pause is refused if a process has not stopped in time. It may stop later, and asking again changes nothing else.
+pub const STILL_STOPPING: (&str, &str) =
+    ("still_stopping", "not all processes have stopped yet; they will when the kernel lets them");
+
 impl Reply {
     /// Refuses a request.
     pub fn refused(code: &str, message: impl Into<String>) -> Self {

@@ -129,21 +129,19 @@ impl Containment {
         !matches!(member.state, 'T' | 't') && self.reaches(member.id.pid)
     }
 
-    /// Stops every process where it is.
+    /// Stops every process where it is; `false` if one has not stopped in the moment that a keeper has for it.
     ///
     /// # Errors
     ///
-    /// In words, if a process has not stopped in time; it may stop later.
-    pub(crate) fn pause(&mut self) -> Result<(), String> {
+    /// In words, if a process cannot be stopped.
+    pub(crate) fn pause(&mut self) -> Result<bool, String> {
         self.is_paused = true;
-        let late =
-            || Err("not all processes have stopped yet; they will when the kernel lets them".to_owned());
         if let Some(group) = &self.group {
             group.freeze(true).map_err(|error| format!("the control group cannot be frozen: {error}"))?;
             let is_frozen = group.wait_frozen();
             // A process that was moved out of the group is still below the keeper.
             self.signal_strays(Signal::STOP);
-            return if is_frozen { Ok(()) } else { late() };
+            return Ok(is_frozen);
         }
         let until = Instant::now() + STOP_LIMIT;
         let mut still = 0;
@@ -161,13 +159,13 @@ impl Containment {
                 signalled.push(member.id);
             }
             if Instant::now() >= until {
-                return late();
+                return Ok(false);
             }
         }
         if self.members().iter().any(|member| !self.reaches(member.id.pid)) {
             return Err("some have left the process group, which is all that holds it, and go on".to_owned());
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Sends a signal to those of the job that are not in its group.

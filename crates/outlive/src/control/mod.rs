@@ -14,7 +14,7 @@ pub(crate) mod viewer;
 use std::io;
 use std::time::{Duration, Instant};
 
-use outlive_core::control::{Reply, Request, SPOKEN, Survivor};
+use outlive_core::control::{Reply, Request, SPOKEN, STILL_STOPPING, Survivor};
 use outlive_core::file;
 use outlive_core::id::JobId;
 use outlive_sys::identity::ProcessId;
@@ -33,6 +33,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a list or an answer is held up by a keeper that is asked for what a missing or damaged `meta.json` does not say.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long the processes of a job may take to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// How many deaths of keepers one request outlasts.
 const REPLACEMENTS: usize = 10;
@@ -298,7 +301,15 @@ impl Store {
     pub fn pause(&self, job: &Job) -> Result<(), ControlError> {
         // It would stop the caller, too, which could not resume it.
         self.refuse_own(job, &job.state(self))?;
-        self.ask_of_live(job, &Request::Pause)
+        let until = Instant::now() + STOP_LIMIT;
+        loop {
+            match self.ask_of_live(job, &Request::Pause) {
+                // A keeper has other things to do than to wait, and on a busy machine a process stops when its turn comes.
+                Err(ControlError::Refused { code, .. })
+                    if code == STILL_STOPPING.0 && Instant::now() < until => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Lets a paused job go on. Does nothing if it is not paused.

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use outlive_core::control::Survivor;
+use outlive_core::control::{STILL_STOPPING, Survivor};
 use outlive_core::file;
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, NeverStarted, WaitStatus};
@@ -23,7 +23,7 @@ use outlive_sys::{durable, exit, lock, spawn};
 use serde::{Deserialize, Serialize};
 
 use crate::control::tree::identity;
-use crate::control::{ControlError, Kill, Killed};
+use crate::control::{ControlError, Kill, Killed, STOP_LIMIT};
 use crate::job::Job;
 use crate::job::state::{Found, State};
 use crate::store::Store;
@@ -37,14 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Longest wait between two rounds: new processes may have been forked.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// How long processes may take to stop.
-const STOP_LIMIT: Duration = Duration::from_secs(2);
-
 /// How long to wait for a process that holds the main process, and so may know the exit status.
 const HOLDER_LIMIT: Duration = Duration::from_secs(1);
-
-/// Warning after `STOP_LIMIT`.
-const LATE: &str = "not all processes have stopped yet; they will when the kernel lets them";
 
 /// Warning for an orphan without a control group.
 const UNTRACED: &str = "its keeper is gone and no control group holds it: a process of it that left its parent and \
@@ -234,16 +228,18 @@ impl Store {
         is_paused: bool,
     ) -> Result<(), ControlError> {
         let remnants = self.traced(job, state.meta.as_deref())?;
-        let refused = |message: String| Err(ControlError::Refused { code: "not_paused".to_owned(), message });
+        let refused = |(code, message): (&str, &str)| {
+            Err(ControlError::Refused { code: code.to_owned(), message: message.to_owned() })
+        };
         match &remnants.group {
             Some(group) => {
                 if let Err(error) = group.freeze(is_paused) {
-                    return refused(format!("the control group cannot be frozen: {error}"));
+                    return refused(("not_paused", &format!("the control group cannot be frozen: {error}")));
                 }
                 let until = Instant::now() + STOP_LIMIT;
                 while is_paused && !group.wait_frozen() {
                     if Instant::now() >= until {
-                        return refused(LATE.to_owned());
+                        return refused(STILL_STOPPING);
                     }
                 }
             }
@@ -263,7 +259,7 @@ impl Store {
                     remnants.send(Signal::STOP);
                     stopped.extend(remnants.members.iter().map(|member| member.id));
                     if Instant::now() >= until {
-                        return refused(LATE.to_owned());
+                        return refused(STILL_STOPPING);
                     }
                 }
             }
