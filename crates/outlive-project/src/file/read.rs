@@ -242,19 +242,7 @@ pub(super) fn read_job<'a>(
     dir: &Path,
     names: &[&str],
 ) -> Read<(ProjectJob, Places<'a>)> {
-    let mut job = ProjectJob {
-        name: written.head.name().to_owned(),
-        run: Command::Argv(Vec::new()),
-        dir: dir.to_owned(),
-        env: BTreeMap::new(),
-        labels: BTreeMap::new(),
-        choices: JobChoices::default(),
-        after: Vec::new(),
-        port: None,
-        stop: None,
-        watch: Vec::new(),
-        stdin_from: None,
-    };
+    let mut job = ProjectJob::new(written.head.name(), Command::Argv(Vec::new()), dir, BTreeMap::new());
     let mut places = Vec::new();
     let (mut has_command, mut from_files) = (false, Vec::new());
     for entry in written.keys.values().flatten() {
