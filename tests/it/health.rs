@@ -49,6 +49,7 @@ fn a_command_makes_a_job_ready() {
     assert_eq!((&home.show(&job)["ready"], events(&home, &job, "ready")), (&json!(true), 1));
 }
 
+/// tilt#3109: a service whose port is not known beforehand.
 #[test]
 fn any_port_makes_a_job_ready_until_it_is_closed() {
     let home = Home::new();
