@@ -67,7 +67,7 @@ impl Play {
             Self::Queues
         } else if is_of(&["reader.fed.", "reader.change-event"]) {
             Self::Companions
-        } else if is_of(&["reader.health", "keeper.prober."]) {
+        } else if is_of(&["reader.health", "keeper.prober.", "keeper.notice."]) {
             Self::Health
         } else if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
             Self::Reruns

@@ -225,6 +225,9 @@ pub enum RequestError {
     /// A schedule that makes no sense.
     #[error("{0}")]
     Schedule(String),
+    /// The path of the store is too long for a socket that the command can send to.
+    #[error("it cannot say that it is ready: the path of a socket in {0} is longer than the kernel takes")]
+    SocketPath(PathBuf),
     /// No readiness condition.
     #[error("there is nothing by which it would count as ready")]
     NothingReady,

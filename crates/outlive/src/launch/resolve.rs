@@ -138,9 +138,9 @@ impl Request {
     }
 
     /// Returns the job's whole environment as `NAME=value`.
-    pub(crate) fn environment(&self, own: [(&str, &str); 2], has_terminal: bool) -> Vec<Vec<u8>> {
+    pub(crate) fn environment(&self, own: &[(&str, &OsStr)], has_terminal: bool) -> Vec<Vec<u8>> {
         // What the caller's terminal is like says nothing about the job's.
-        let of_terminal: &[(&str, &str)] = if has_terminal { &[("TERM", "xterm-256color")] } else { &[] };
+        let of_terminal = has_terminal.then_some(("TERM", OsStr::new("xterm-256color")));
         let is_changed = |name: &OsStr| {
             let name = name.to_str().unwrap_or_default();
             self.env_set.contains_key(name)
@@ -162,8 +162,8 @@ impl Request {
         let is_left = |name: &str| {
             !self.env_set.contains_key(name) && !self.env_unset.iter().any(|unset| unset == name)
         };
-        let own = of_terminal.iter().filter(|(name, _)| is_left(name)).chain(&own);
-        let own = own.map(|(name, value)| join(OsStr::new(name), OsStr::new(value)));
+        let own = of_terminal.iter().filter(|(name, _)| is_left(name)).chain(own);
+        let own = own.map(|(name, value)| join(OsStr::new(name), value));
         inherited.chain(added).chain(own).collect()
     }
 
