@@ -145,16 +145,17 @@ impl FileChanges {
         Ok(Self { inotify: init()?, directories: HashMap::new() })
     }
 
-    /// Watches a directory, without those in it.
+    /// Watches a directory, without those in it; one that is a link only where links are followed.
     ///
     /// # Errors
     ///
     /// If it is not there, or the user's allowance of watches is used up.
-    pub fn add(&mut self, directory: &Path) -> io::Result<()> {
+    pub fn add(&mut self, directory: &Path, follows: bool) -> io::Result<()> {
         use inotify::WatchFlags as Flags;
         let files = Flags::CLOSE_WRITE | Flags::CREATE | Flags::DELETE | Flags::MOVED_FROM | Flags::MOVED_TO;
-        let number =
-            inotify::add_watch(&self.inotify, directory, files | Flags::ONLYDIR | Flags::DONT_FOLLOW)?;
+        let mut flags = files | Flags::ONLYDIR;
+        flags.set(Flags::DONT_FOLLOW, !follows);
+        let number = inotify::add_watch(&self.inotify, directory, flags)?;
         self.directories.insert(number, directory.to_owned());
         Ok(())
     }
@@ -201,7 +202,7 @@ mod tests {
     fn changed_files_are_named() {
         let home = tempfile::tempdir().unwrap();
         let mut changes = FileChanges::new().unwrap();
-        changes.add(home.path()).unwrap();
+        changes.add(home.path(), false).unwrap();
         std::fs::write(home.path().join("a"), "x").unwrap();
         std::fs::create_dir(home.path().join("d")).unwrap();
         std::fs::rename(home.path().join("a"), home.path().join("b")).unwrap();
@@ -214,7 +215,7 @@ mod tests {
             .collect();
         assert_eq!(named, [("a", false, false), ("d", true, true), ("a", false, false), ("b", false, true)]);
         assert!(!is_cut && changes.read().0.is_empty());
-        assert!(changes.add(&home.path().join("b")).is_err(), "only directories");
+        assert!(changes.add(&home.path().join("b"), false).is_err(), "only directories");
     }
 
     #[test]

@@ -362,6 +362,22 @@ fn sessions_that_are_not_used_are_forgotten() {
 }
 
 #[test]
+fn a_token_for_a_session_does_not_see_a_project_of_another() {
+    let home = Home::new();
+    let place = home.make_dir("shop");
+    std::fs::write(place.join("outlive.toml"), "[jobs.web]\nrun = 'echo hidden; exec sleep 300'\n")
+        .expect("a file");
+    let server = Server::start(&home);
+    let token = server.token("other", &["--scope", "drive", "--session", "other"]);
+    let address = format!("?directory={}", place.display());
+    let refused = Client::new(&server, &address).with_token(&token).call("list_jobs", json!({ "why": "*" }));
+    assert!(refused.contains("belongs to another session"), "{refused}");
+    let token = server.token("any", &["--scope", "drive"]);
+    let seen = Client::new(&server, &address).with_token(&token).call("list_jobs", json!({ "why": "*" }));
+    assert!(seen.contains("web: "), "{seen}");
+}
+
+#[test]
 fn jobs_start_in_the_directory_that_the_address_names() {
     let home = Home::new();
     let server = Server::start_with(&home, &[]);

@@ -46,6 +46,15 @@ const NO_END: u64 = 366 * 86_400_000;
 /// A keeper's code for a request that only later versions know.
 const UNKNOWN_REQUEST: &str = "unknown_request";
 
+/// Which program asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// One that may run inside the job, and would end with it.
+    FrontEnd,
+    /// The process beside the job. It may be a child of the job's keeper, and is no part of the job all the same.
+    Companion,
+}
+
 /// How to kill a job.
 #[derive(Debug, Clone, Default)]
 pub struct Kill {
@@ -158,23 +167,34 @@ impl Store {
     ///
     /// If the caller runs inside the job, or its keeper cannot be reached.
     pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
-        let killed = self.kill_run(job, kill)?;
-        // A run that outlive made by itself is the same job to whoever stops it.
+        let killed = self.kill_by(Caller::FrontEnd, job, kill)?;
+        match self.run_made_anew(job) {
+            Some(next) => self.kill_by(Caller::FrontEnd, &next, kill),
+            None => Ok(killed),
+        }
+    }
+
+    /// As [`Store::kill`].
+    pub(crate) fn kill_by(&self, caller: Caller, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
+        let killed = self.kill_run(caller, job, kill)?;
+        // A run that outlive made by itself is the same job to the one that stops it.
         match self.run_made_after(job) {
             Some(next) => {
-                let next = self.kill(&next, kill)?;
+                let next = self.kill_by(caller, &next, kill)?;
                 Ok(Killed { signalled: killed.signalled + next.signalled, ..next })
             }
             None => Ok(killed),
         }
     }
 
-    fn kill_run(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
+    fn kill_run(&self, caller: Caller, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
         let state = job.state(self);
         if !state.is_live() {
             return Ok(Killed::was_over());
         }
-        self.refuse_own(job, &state)?;
+        if caller == Caller::FrontEnd {
+            self.refuse_own(job, &state)?;
+        }
         if state.is_orphaned() {
             return self.kill_orphan(job, &state, kill);
         }
@@ -204,7 +224,7 @@ impl Store {
                         silent::end(job, keeper)
                     }) =>
             {
-                self.kill_run(job, kill)
+                self.kill_run(caller, job, kill)
             }
             answer => answer,
         }

@@ -348,7 +348,11 @@ impl Store {
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
             parent: match &request.rerun {
                 Some((_, parent)) => parent.clone(),
-                None => std::env::var("OUTLIVE_JOB").ok().and_then(|id| JobId::parse(&id).ok()),
+                None => std::env::var("OUTLIVE_JOB")
+                    .ok()
+                    .and_then(|id| JobId::parse(&id).ok())
+                    // The process beside a job may have its environment, and is no part of it.
+                    .filter(|id| request.previous.as_ref() != Some(id)),
             },
             previous: request.previous.clone(),
             rerun: request.rerun.as_ref().map(|(rerun, _)| rerun.clone()),
