@@ -89,7 +89,9 @@ impl Screen {
         let Emulator { term, is_all_changed, .. } = &mut self.emulator;
         self.changed.resize(term.screen_lines(), now);
         match term.damage() {
-            TermDamage::Partial(rows) if !*is_all_changed => rows.for_each(|row| self.changed[row.line] = now),
+            TermDamage::Partial(rows) if !*is_all_changed => {
+                rows.for_each(|row| self.changed[row.line] = now)
+            }
             _ => self.changed.fill(now),
         }
         *is_all_changed = false;

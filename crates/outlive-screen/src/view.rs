@@ -217,7 +217,8 @@ impl Screen {
     /// screen may be another one than then, if that was made later.
     pub fn unseen_rows(&self, seen: &mut SeenRows) -> Vec<usize> {
         let grid = self.emulator.term.grid();
-        let seen_change = std::mem::replace(&mut seen.change, self.changed.iter().copied().max().unwrap_or(0));
+        let seen_change =
+            std::mem::replace(&mut seen.change, self.changed.iter().copied().max().unwrap_or(0));
         seen.rows.resize(self.changed.len(), Vec::new());
         let mut unseen = Vec::new();
         // To compare all cells would take longer than all else that is done for a key.
