@@ -98,32 +98,8 @@ struct Received {
     /// The program that `outlive` is, where the job needs it later.
     helper: Option<OwnedFd>,
     preparation: Preparation,
-    /// An error comes with what could not be made.
-    own: Result<Own, (&'static str, io::Error)>,
     umask: u32,
     limits: Limits,
-}
-
-/// What a keeper needs whatever its job is, and has before it knows it.
-struct Own {
-    buffer: Region,
-    custody: Custody,
-    transit: Transit,
-    child_ends: ChildEnds,
-}
-
-impl Own {
-    fn make() -> Result<Self, (&'static str, io::Error)> {
-        // Now: without it the command would run, and nothing would read what it prints.
-        let buffer = fault::step(Point::BufferMap, || Region::new(BUFFER));
-        Ok(Self {
-            buffer: buffer.map_err(|error| ("memory for its output", error))?,
-            custody: Custody::new().map_err(|error| ("memory for its guard", error))?,
-            transit: Transit::new().map_err(|error| ("a pipe", error))?,
-            child_ends: fault::step(Point::SignalFd, ChildEnds::new)
-                .map_err(|error| ("the signal descriptor", error))?,
-        })
-    }
 }
 
 impl Received {
@@ -170,7 +146,7 @@ fn receive_job() -> Result<(Option<Region>, Box<Received>), u8> {
         wake(&mut starter).ok_or(4)?;
     }
     // While the starter prepares the job.
-    let (preparation, own) = (Preparation::prepare(hierarchies, me), Own::make());
+    let preparation = Preparation::prepare(hierarchies, me);
     // A starter that sends no request leaves nothing to keep.
     let received =
         fault::step(Point::LaunchReceive, || receive(&mut starter).ok_or(io::ErrorKind::Other.into()));
@@ -184,7 +160,7 @@ fn receive_job() -> Result<(Option<Region>, Box<Received>), u8> {
     let lock = lock_place.fill(lock).map_err(|_| 4)?;
     let (outcome, index, log) = (outcome.into(), index.into(), Some(log.into()));
     let handed = Handed { lock, done: Some(done), dir, outcome, index, log, starter: Some(starter) };
-    Ok((contents, Box::new(Received { handed, helper, preparation, own, umask, limits })))
+    Ok((contents, Box::new(Received { handed, helper, preparation, umask, limits })))
 }
 
 #[inline(never)]
@@ -299,7 +275,7 @@ fn prepare(
     launch: &Launch<'_>,
     on_exit: Option<&OnExit>,
 ) -> Result<Box<Prepared>, Refused> {
-    let Received { handed, helper, preparation, own, umask, limits } = *received;
+    let Received { handed, helper, preparation, umask, limits } = *received;
     macro_rules! attempt {
         ($what:expr, $result:expr) => {
             match $result {
@@ -312,11 +288,12 @@ fn prepare(
         };
     }
     spawn::adopt_orphans();
-    let Own { buffer, custody, transit, child_ends } = match own {
-        Ok(own) => own,
-        Err((what, error)) => attempt!(what, Err(error)),
-    };
+    // Now: without it the command would run, and nothing would read what it prints.
+    let buffer = attempt!("memory for its output", fault::step(Point::BufferMap, || Region::new(BUFFER)));
+    let custody = attempt!("memory for its guard", Custody::new());
+    let transit = attempt!("a pipe", Transit::new());
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
+    let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
     let mut ends = match endpoint::open(launch.options.endpoint(), custody) {
         Ok(ends) => ends,
         Err((what, error)) => attempt!(what, Err(error)),
