@@ -99,6 +99,23 @@ impl Watches {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
+    /// Forgets what has changed since the last call, or a part of it; tells whether that was nothing but writing to files of such names.
+    pub fn only_written(&self, is_such: impl Fn(&str) -> bool) -> bool {
+        let Some(fd) = self.inotify.as_ref().filter(|_| self.nap().is_none()) else { return false };
+        let mut is_only = true;
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(fd, &mut buffer);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().and_then(|name| name.to_str().ok());
+            is_only &= event.events() == inotify::ReadFlags::MODIFY && name.is_some_and(&is_such);
+            // What did not fit into the buffer is there the next time.
+            if reader.is_buffer_empty() {
+                break;
+            }
+        }
+        is_only
+    }
+
     /// Tells for each directory whether it may have changed since the last call, and forgets it.
     pub fn changed(&self) -> Vec<bool> {
         let mut changed: Vec<bool> = self.numbers.iter().map(Option::is_none).collect();
