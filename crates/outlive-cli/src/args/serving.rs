@@ -22,7 +22,7 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 #[command(after_help = "Examples:\n  \
 outlive serve                          # programs: curl --unix-socket ~/.local/state/outlive/serve/socket http://localhost/v1/jobs\n  \
 outlive serve --tcp                    # browsers, too; every request needs a token\n  \
-outlive serve --tcp=8080 --idle 30m    # on this port, until nobody has asked for half an hour\n  \
+outlive serve --tcp=8080 --idle 30m    # on this port, until no request has come for half an hour\n  \
 outlive serve --ssh me@build           # and what to type on another machine to see the page there\n  \
 outlive serve --tcp=0.0.0.0:8443 --tls cert.pem key.pem    # for all who reach this machine and have a token")]
 pub(crate) struct Serve {
