@@ -1,6 +1,8 @@
 // What people do with the page, in a real browser.
 
 import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { World } from './world.mjs'
@@ -268,6 +270,36 @@ async function isAccessible() {
   say('axe finds nothing: light and dark, 1280, 640 and 320 px, every view')
 }
 
+// The same over TLS, as for a phone: the page, its events and a terminal.
+async function travels() {
+  const other = new World()
+  other.browser = world.browser
+  const files = ['cert.pem', 'key.pem'].map((name) => join(other.home, name))
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=outlive', '-addext', 'subjectAltName=DNS:localhost', '-out', files[0], '-keyout', files[1]], { stdio: 'ignore' })
+  const server = spawn(process.env.OUTLIVE_TEST_PROGRAM, ['--json', 'serve', '--tcp=127.0.0.1', '--tls', ...files], { env: other.environment, stdio: ['ignore', 'pipe', 'inherit'] })
+  const over = once(server, 'exit')
+  try {
+    await once(server.stdout, 'data')
+    other.run('far', 'read a; echo "got $a"; exec sleep 600', '--pty')
+    const page = await other.page({ ignoreHTTPSErrors: true })
+    assert.match(page.url(), /^https:\/\/localhost:/)
+    await until(page, () => document.getElementById('link').dataset.state === 'live')
+    await other.go(page, 'far')
+    await page.click('.terminal')
+    await page.keyboard.type('hello')
+    await page.keyboard.press('Enter')
+    await until(page, () => document.querySelector('.screen')?.textContent.includes('got hello'))
+    assert.ok((await page.context().cookies()).every((cookie) => cookie.secure && cookie.httpOnly))
+    await page.context().close()
+  } finally {
+    other.browser = null
+    await other.end()
+    await over
+  }
+  assert.deepEqual(other.problems, [])
+  say('the page over TLS')
+}
+
 // Prints 10 MB a second, a line of this length after the other.
 const printer = (length, seconds) => `exec python3 -c 'import sys, time
 many, rest, out, begun, count = ${Math.round(500000 / length)}, b"x" * ${length - 8} + b"\\n", sys.stdout.buffer, time.monotonic(), 0
@@ -334,7 +366,7 @@ try {
   await world.start()
   await fill()
   if (pictures) await takePictures()
-  for (const step of [looks, acts, survives, resists, belongs, repeats, leads, rewinds, isAccessible, holdsMuch]) await step()
+  for (const step of [looks, acts, survives, resists, belongs, repeats, leads, rewinds, travels, isAccessible, holdsMuch]) await step()
   assert.deepEqual(world.problems, [], 'the console is quiet')
 } finally {
   await world.end()
