@@ -190,6 +190,7 @@ impl JobObject {
             // A closed record of a later format has no totals that are understood here.
             (Some(closed), _) if closed.closed.0 > 0 => closed.totals,
             (None, Some(outcome)) if !state.is_lingering() && !outcome.is_newer() => outcome.totals,
+            (None, None) => job.live_totals(),
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
         };
         let meta = state.meta.as_ref();
