@@ -81,6 +81,11 @@ impl Client {
         Self { token: Some(token.into()), ..self }
     }
 
+    /// Returns where it is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// Uses SSH in this way.
     pub fn with_ssh(self, ssh: Ssh) -> Self {
         Self { ssh, ..self }
@@ -363,7 +368,7 @@ fn of(job: &str, what: &str) -> String {
     format!("/v1/jobs/{}{what}", encoded(job))
 }
 
-fn with_query(path: &str, query: &[(&str, String)]) -> String {
+pub(crate) fn with_query(path: &str, query: &[(&str, String)]) -> String {
     let pairs: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }

@@ -21,8 +21,10 @@ mod client;
 mod connection;
 mod error;
 mod http;
+mod named;
 mod objects;
 mod ssh;
+mod tools;
 mod websocket;
 
 pub use address::{Address, AddressError};
@@ -30,5 +32,7 @@ pub use channel::{Call, Channel, End, Said, Sender};
 pub use client::{Client, EventStream, Filter, Follow, Followed, Start};
 pub use connection::Connection;
 pub use error::RemoteError;
+pub use named::token_of_environment;
 pub use objects::{Event, Inbox, Job, Jobs, Killed, Session, Waited};
 pub use ssh::{Ssh, runtime_dir};
+pub use tools::{ToolAnswer, ToolCaller};

@@ -19,9 +19,6 @@ use crate::served;
 /// The variable that names a machine where no option does.
 pub(crate) const HOST: &str = "OUTLIVE_HOST";
 
-/// The variable with the token for a server on TCP.
-const TOKEN: &str = "OUTLIVE_TOKEN";
-
 /// Every machine that the configuration names, and this one.
 const ALL: &str = "all";
 
@@ -105,7 +102,12 @@ fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
         let address = name.parse().map_err(|error: outlive_remote::AddressError| {
             Failure::usage(format!("--host: {error}"), "`outlive help hosts` has examples")
         })?;
-        return Ok(Machine::new(name, is_understood, address, true, token()));
+        let client = Client::new(address).with_ssh(Ssh { copies: true, tell: note });
+        let client = match outlive_remote::token_of_environment() {
+            Some(token) => client.with_token(token),
+            None => client,
+        };
+        return Ok(Machine::of(name, is_understood, client));
     }
     let store = Store::open()?;
     match store.config().hosts.get(name) {
@@ -130,36 +132,12 @@ fn machines() -> Result<Vec<Machine>, Failure> {
 }
 
 fn configured(name: &str, is_understood: bool, rules: &HostRules) -> Result<Machine, Failure> {
-    let address = rules.address.parse().map_err(|error: outlive_remote::AddressError| {
-        Failure::new(Code::Config, format!("hosts.{name}.address: {error}"))
-            .hint("write it as address = \"ssh://HOST\" in config.toml")
-    })?;
-    let token = match &rules.token_file {
-        Some(file) => {
-            let read = std::fs::read_to_string(file);
-            Some(
-                read.map_err(|error| Failure::other(&format!("hosts.{name}.token_file"), &error))?
-                    .trim()
-                    .to_owned(),
-            )
-        }
-        None => token(),
-    };
-    Ok(Machine::new(name, is_understood, address, rules.copies, token))
-}
-
-fn token() -> Option<String> {
-    std::env::var(TOKEN).ok().filter(|token| !token.is_empty())
+    Ok(Machine::of(name, is_understood, Client::named(name, rules, note)?))
 }
 
 impl Machine {
-    fn new(name: &str, is_understood: bool, address: Address, copies: bool, token: Option<String>) -> Self {
-        let client = Client::new(address.clone()).with_ssh(Ssh { copies, tell: note });
-        let client = match token {
-            Some(token) => client.with_token(token),
-            None => client,
-        };
-        Self { name: name.to_owned(), is_understood, address, client }
+    fn of(name: &str, is_understood: bool, client: Client) -> Self {
+        Self { name: name.to_owned(), is_understood, address: client.address().clone(), client }
     }
 }
 

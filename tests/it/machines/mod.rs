@@ -3,6 +3,8 @@
 //! Proves: nothing has to be installed there; `HOST/ID` works as an id does here; a connection that is cut loses no byte and repeats none;
 //! a machine that cannot be reached is shown as such, with what was known of it.
 
+mod agent;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
