@@ -91,6 +91,7 @@ impl Work {
             longest_ms,
             since,
             notices,
+            engine: None,
             due,
         }
     }

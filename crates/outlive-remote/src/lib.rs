@@ -24,6 +24,7 @@ mod http;
 mod named;
 mod objects;
 mod ssh;
+mod sync;
 mod tools;
 mod websocket;
 

@@ -3,6 +3,7 @@
 mod all;
 mod call;
 mod marks;
+mod node;
 mod window;
 
 use std::ffi::OsString;
@@ -65,7 +66,24 @@ pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
     };
     let inherited = || std::env::var(HOST).ok().filter(|host| !host.is_empty());
     let is_understood = named.is_none();
-    let Some(name) = named.or_else(inherited).filter(|name| name != LOCAL) else { return Ok(None) };
+    let Some(name) = named.or_else(inherited).filter(|name| name != LOCAL) else {
+        return Ok(node::of(arguments).map(Host::One));
+    };
+    let rules = Store::open().ok().and_then(|store| store.config().hosts.get(&name).cloned());
+    if let Some(engine) = rules.as_ref().and_then(|rules| rules.engine) {
+        let is_here = rules.is_some_and(|rules| rules.address.is_empty());
+        if is_here {
+            // Its jobs are in this store; the engine alone is elsewhere.
+            arguments.leave_host(Some(&name));
+            arguments.common.host = None;
+        }
+        if let Some(Verb::Run(run)) = &mut arguments.verb {
+            run.engine = Some(engine);
+        }
+        if is_here {
+            return Ok(node::of(arguments).map(Host::One));
+        }
+    }
     if name == ALL {
         return match arguments.verb {
             Some(Verb::List(_)) => Ok(Some(Host::All(machines()?))),
@@ -128,7 +146,8 @@ fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
 /// Returns all machines of the configuration.
 fn machines() -> Result<Vec<Machine>, Failure> {
     let store = Store::open()?;
-    store.config().hosts.iter().map(|(name, rules)| configured(name, false, rules)).collect()
+    let hosts = store.config().hosts.iter().filter(|(_, rules)| !rules.address.is_empty());
+    hosts.map(|(name, rules)| configured(name, false, rules)).collect()
 }
 
 fn configured(name: &str, is_understood: bool, rules: &HostRules) -> Result<Machine, Failure> {

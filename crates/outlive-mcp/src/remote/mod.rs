@@ -89,7 +89,8 @@ pub(crate) fn target(call: &mut Call<'_>, on: Option<&str>) -> Result<Option<Hos
             Failure::new(format!("there is no machine {:?}", shown(on)))
                 .next(format!("on may be {}; without it the command runs here", known.join(", ")))
         };
-        return Host::find(call, on).map(Some).ok_or_else(unknown);
+        let host = Host::find(call, on).ok_or_else(unknown)?;
+        return Ok(elsewhere(call, host));
     }
     let mut named: Vec<Option<String>> = Vec::new();
     let mut rest: Vec<(&str, Vec<String>)> = Vec::new();
@@ -116,7 +117,16 @@ pub(crate) fn target(call: &mut Call<'_>, on: Option<&str>) -> Result<Option<Hos
         let value = if name == "job" { json!(left.first()) } else { json!(left) };
         call.arguments.set(name, value);
     }
-    Ok(Host::find(call, &host))
+    Ok(Host::find(call, &host).and_then(|host| elsewhere(call, host)))
+}
+
+/// Returns a machine that is reached over a connection. One that is only an engine is this machine: its jobs are in this store.
+fn elsewhere(call: &mut Call<'_>, host: Host) -> Option<Host> {
+    if host.rules.address.is_empty() {
+        call.engine = host.rules.engine;
+        return None;
+    }
+    Some(host)
 }
 
 /// Calls a tool on another machine.

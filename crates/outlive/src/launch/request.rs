@@ -13,6 +13,7 @@ use outlive_core::job_option_setters;
 use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::options::kinds::*;
 use outlive_core::options::{JobChoices, JobOptions, Ready};
+use outlive_core::placement::Placement;
 use outlive_core::rawtext::RawText;
 use outlive_core::restart::{Rerun, RestartWhen};
 use outlive_core::schedule::{Missed, Overlap, Planned};
@@ -62,6 +63,8 @@ pub struct Request {
     pub(crate) reader: Option<SessionName>,
     pub(crate) labels: Labels,
     pub(crate) own_labels: Labels,
+    /// What an engine is asked for, if one places the job.
+    pub(crate) placement: Option<Placement>,
 }
 
 impl Request {
@@ -168,7 +171,8 @@ impl Request {
 
     /// Tells whether the job waits before its command is executed.
     pub(crate) fn waits(&self, resolved: &Resolved) -> bool {
-        self.rerun.is_some()
+        self.placement.is_some()
+            || self.rerun.is_some()
             || resolved.options.schedule.is_set()
             || resolved.options.queue.is_some()
             || !self.after.is_empty()

@@ -102,7 +102,7 @@ impl Store {
         let schedule = &job.spec().options.schedule;
         let times = schedule.times().ok()??;
         let planned = match job.planned() {
-            Some(planned) if self.host().boot != job.spec().host.boot => planned.after_boot(now()),
+            Some(planned) if self.host().boot != job.host().boot => planned.after_boot(now()),
             Some(planned) => planned,
             None => return Planned::first(&times, now(), &Local),
         };
@@ -175,11 +175,11 @@ impl Store {
         for job in jobs.iter().filter(|job| job.spec().options.restart.when == RestartWhen::Always) {
             let state = job.state(self);
             let is_lost = state.outcome.as_ref().is_some_and(|outcome| match outcome.cause {
-                Cause::Lost { .. } | Cause::NeverStarted(_) => self.host().boot != job.spec().host.boot,
+                Cause::Lost { .. } | Cause::NeverStarted(_) => self.host().boot != job.host().boot,
                 _ => false,
             });
             if is_lost
-                && self.host().machine == job.spec().host.machine
+                && self.host().machine == job.host().machine
                 && self.latest_run(job)?.is_none()
                 && let Ok(Restarted::Started(started)) = self.restart(job, None, "outlive boot")
             {
