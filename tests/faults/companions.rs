@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use outlive_tests::LIMIT;
-
 use crate::scenario::Scenario;
 use crate::world;
+
+/// How long no file changes after one has: several times what a job waits for before its restart.
+const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) fn play(run: &mut Scenario<'_>) {
     if run.fault.point.name().starts_with("reader.fed.") {
@@ -33,7 +34,7 @@ fn read(run: &mut Scenario<'_>) {
         run.home.run(["logs", "sink"]).stdout == b"one\ntwo\n"
             && run.home.run(["--json", "show", "sink"]).json()["status"] == "completed"
     };
-    if !comes(run, is_over) {
+    if !run.comes(is_over) {
         let logs = run.home.run(["logs", "sink"]).text();
         run.violation(format!("it has not read all of it once: {logs:?}"));
     }
@@ -60,34 +61,19 @@ fn change(run: &mut Scenario<'_>) {
         return run.violation(format!("it is not started: {}", done.error()));
     }
     let first = done.text().trim().to_owned();
-    let mut number = 0;
+    let mut written: Option<Instant> = None;
     let is_restarted = |run: &Scenario<'_>| {
-        number += 1;
-        std::fs::write(dir.join("a.txt"), format!("{number}")).ok();
-        drop(run.home.run(["show", "watching"]));
-        // No write while nothing may change for a moment.
-        std::thread::sleep(Duration::from_millis(500));
+        // A change while no process watches is not seen. The restart waits until nothing has changed for a moment, so a change is not
+        // followed by another at once.
+        if written.is_none_or(|written| written.elapsed() > QUIET) {
+            std::fs::write(dir.join("a.txt"), b"changed").ok();
+            written = Some(Instant::now());
+        }
         let shown = run.home.run(["--json", "show", "watching"]);
         shown.code == 0 && shown.json()["previous"] == first.as_str()
     };
-    if !comes(run, is_restarted) {
+    if !run.comes(is_restarted) {
         run.violation("it is not restarted");
     }
     run.must(&["kill", "watching"]);
-}
-
-/// Waits until something is so. Whichever process is stopped in it goes on after a look.
-fn comes(run: &mut Scenario<'_>, mut is_so: impl FnMut(&Scenario<'_>) -> bool) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < LIMIT {
-        if run.paused().exists() && !run.released().exists() {
-            run.look_while_paused();
-            std::fs::write(run.released(), b"").unwrap();
-        }
-        if is_so(run) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
 }

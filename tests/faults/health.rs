@@ -1,18 +1,22 @@
 //! A job whose health is lost and regained: whatever becomes of the process that checks it, both are told, and a look mends it.
 
-use std::time::{Duration, Instant};
-
-use outlive_tests::{LIMIT, signal};
+use outlive_tests::signal;
 use serde_json::Value;
 
 use crate::scenario::Scenario;
 use crate::world;
 
+/// Says that it is ready, as services of systemd do.
+const READY: &str = "import os, socket, time
+to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+to.sendto(b'READY=1', os.environ['NOTIFY_SOCKET'])
+time.sleep(300)";
+
 pub(crate) fn play(run: &mut Scenario<'_>) {
     let file = run.home.path().join("well");
     let check = format!("test -e {}", file.display());
     let options = ["run", "--name", "ill", "--health-command", &check, "--health-interval", "30ms"];
-    let more = ["--health-failures", "1", "--ready-on", "up", "--", "sh", "-c", "echo up; exec sleep 300"];
+    let more = ["--health-failures", "1", "--ready-notify", "--", "python3", "-c", READY];
     // The process that checks has the fault from the front end that starts the job.
     let done = run.front_end("reader", &[&options[..], &more].concat());
     if done.code != 0 {
@@ -36,36 +40,21 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
 fn is_seen_to(run: &mut Scenario<'_>) -> bool {
     let words = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let is_prober = |pid: &i32| words(pid).split(|byte| *byte == 0).nth(1) == Some(b"probe");
-    let begun = Instant::now();
-    while begun.elapsed() < LIMIT {
+    run.comes(|run| {
         run.home.processes().iter().filter(|pid| is_prober(pid)).for_each(|pid| signal(*pid, "KILL"));
-        let reached = std::fs::read_to_string(run.log()).unwrap_or_default();
-        if reached.contains(run.fault.point.name()) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
+        std::fs::read_to_string(run.log()).is_ok_and(|reached| reached.contains(run.fault.point.name()))
+    })
 }
 
-/// Waits until its health is seen and told so. Whichever process is stopped in it goes on after a look.
+/// Waits until its health is seen and told so.
 fn comes(run: &mut Scenario<'_>, healthy: Option<bool>, event: &str) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < LIMIT {
-        if run.paused().exists() && !run.released().exists() {
-            run.look_while_paused();
-            std::fs::write(run.released(), b"").unwrap();
-        }
+    let event = format!("\"{event}\"");
+    run.comes(|run| {
         let jobs: Vec<Value> =
             serde_json::from_slice(&run.home.run(["--json", "list"]).stdout).unwrap_or_default();
         // A look starts another process that checks, if that was killed.
         drop(run.home.run(["show", "ill"]));
         let is_seen = jobs.iter().any(|job| job["healthy"].as_bool() == healthy);
-        let told = run.home.run(["--json", "events"]).text();
-        if is_seen && told.contains(&format!("\"{event}\"")) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
+        is_seen && run.home.run(["--json", "events"]).text().contains(&event)
+    })
 }

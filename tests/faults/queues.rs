@@ -1,8 +1,5 @@
 //! Jobs of a queue: whatever process is killed, stopped or fails, each runs once, one at a time, and none waits for ever.
 
-use std::time::{Duration, Instant};
-
-use outlive_tests::LIMIT;
 use serde_json::Value;
 
 use crate::scenario::Scenario;
@@ -24,18 +21,9 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
             return run.violation(format!("it is not started: {}", done.error()));
         }
     }
-    // Whichever process is stopped in it goes on after a look.
-    let begun = Instant::now();
-    while is_live(run) {
-        if run.paused().exists() && !run.released().exists() {
-            run.look_while_paused();
-            std::fs::write(run.released(), b"").unwrap();
-        }
-        if begun.elapsed() > LIMIT {
-            let listed = run.home.run(["list"]).text();
-            return run.violation(format!("the queue stands still: {listed}"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
+    if !run.comes(|run| !is_live(run)) {
+        let listed = run.home.run(["list"]).text();
+        return run.violation(format!("the queue stands still: {listed}"));
     }
     check(run, started);
     world::check_store(run, None);

@@ -1,8 +1,5 @@
 //! A job that is started again by itself: whatever process is killed, stopped or fails, its next run comes, once, and then it gives up.
 
-use std::time::{Duration, Instant};
-
-use outlive_tests::LIMIT;
 use serde_json::Value;
 
 use crate::scenario::Scenario;
@@ -16,21 +13,9 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     if done.code != 0 && !run.fault.is_of_keeper() {
         return run.violation(format!("it is not started: {}", done.error()));
     }
-    // Whichever process is stopped in it goes on after a look.
-    let begun = Instant::now();
-    loop {
-        if run.paused().exists() && !run.released().exists() {
-            run.look_while_paused();
-            std::fs::write(run.released(), b"").unwrap();
-        }
-        if is_over(run) {
-            break;
-        }
-        if begun.elapsed() > LIMIT {
-            let listed = run.home.run(["list"]).text();
-            return run.violation(format!("it does not come to its end: {listed}"));
-        }
-        std::thread::sleep(Duration::from_millis(10));
+    if !run.comes(is_over) {
+        let listed = run.home.run(["list"]).text();
+        return run.violation(format!("it does not come to its end: {listed}"));
     }
     check(run, done.code == 0);
     world::check_store(run, None);

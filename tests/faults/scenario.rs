@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outlive_sys::fault::Point;
-use outlive_tests::{Done, Home, binary, finish, signal};
+use outlive_tests::{Done, Home, LIMIT, binary, finish, signal};
 use serde_json::Value;
 
 use crate::world;
@@ -67,7 +67,7 @@ impl Play {
             Self::Queues
         } else if is_of(&["reader.fed.", "reader.change-event"]) {
             Self::Companions
-        } else if is_of(&["reader.health", "keeper.prober."]) {
+        } else if is_of(&["reader.health", "keeper.prober.", "keeper.notice."]) {
             Self::Health
         } else if is_of(&["keeper.queued.", "keeper.turn.", "keeper.next-run.", "parting.gave-up"]) {
             Self::Reruns
@@ -242,6 +242,22 @@ impl<'a> Scenario<'a> {
         self.home.path().join("fault.release")
     }
 
+    /// Waits until something is so; `false` if it does not come. A process that the fault has stopped goes on after a look at the store.
+    pub(crate) fn comes(&mut self, mut is_so: impl FnMut(&Self) -> bool) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < LIMIT {
+            if self.paused().exists() && !self.released().exists() {
+                self.look_while_paused();
+                std::fs::write(self.released(), b"").unwrap();
+            }
+            if is_so(self) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
     pub(crate) fn look_while_paused(&mut self) {
         for arguments in [&["--json", "list"][..], &["--json", "doctor"]] {
             let begun = Instant::now();
@@ -409,7 +425,7 @@ impl<'a> Scenario<'a> {
 
     /// Finds the job of a start that failed, once it is clear whether it runs.
     fn started_all_the_same(&mut self, name: &str) -> Option<String> {
-        let deadline = Instant::now() + outlive_tests::LIMIT;
+        let deadline = Instant::now() + LIMIT;
         loop {
             let listed = self.home.run(["--json", "list"]);
             let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
@@ -465,22 +481,20 @@ impl<'a> Scenario<'a> {
     }
 
     fn until_ledger(&mut self, line: &str) {
-        if !self.until_ledger_within(line, outlive_tests::LIMIT) {
+        if !self.until_ledger_within(line, LIMIT) {
             self.violation(format!("the command does not come to {line}"));
         }
     }
 
     fn until_ledger_within(&self, line: &str, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
-        loop {
-            let text = std::fs::read_to_string(self.ledger()).unwrap_or_default();
-            if text.contains(line) {
-                return true;
-            }
+        let is_there = || std::fs::read_to_string(self.ledger()).is_ok_and(|text| text.contains(line));
+        while !is_there() {
             if Instant::now() > deadline {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(3));
         }
+        true
     }
 }

@@ -2,9 +2,8 @@
 //! the next one comes at its time, once, and a job that is stopped is not run again.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
-use outlive_tests::LIMIT;
 use serde_json::Value;
 
 use crate::scenario::Scenario;
@@ -20,13 +19,13 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     if !start(run) {
         return;
     }
-    if !comes(run, is_waiting) {
+    if !run.comes(is_waiting) {
         return run.violation("it does not wait for its time");
     }
     // The machine sleeps over two of its times.
     ahead_us += 120 * MINUTE_US;
     set_clock(run, ahead_us);
-    if !comes(run, |run| count(run) == 1 && is_waiting(run)) {
+    if !run.comes(|run| count(run) == 1 && is_waiting(run)) {
         return violation(run, "it does not make up for what was missed");
     }
     let events = run.home.run(["--json", "events"]).text();
@@ -37,11 +36,11 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     // And is awake at the next.
     ahead_us += 50 * MINUTE_US;
     set_clock(run, ahead_us);
-    if !comes(run, |run| count(run) == 2 && is_waiting(run)) {
+    if !run.comes(|run| count(run) == 2 && is_waiting(run)) {
         return violation(run, "the next run does not come");
     }
     run.must(&["kill", "planned"]);
-    if !comes(run, |run| run.home.keepers().is_empty()) {
+    if !run.comes(|run| run.home.keepers().is_empty()) {
         return violation(run, "it does not come to its end");
     }
     let (mut jobs, ran) = (runs(run), count(run));
@@ -104,20 +103,4 @@ fn is_waiting(run: &Scenario<'_>) -> bool {
 
 fn count(run: &Scenario<'_>) -> usize {
     std::fs::read_to_string(run.ledger()).unwrap_or_default().lines().count()
-}
-
-/// Waits until something holds. Whichever process is stopped in it goes on after a look.
-fn comes(run: &mut Scenario<'_>, is_so: impl Fn(&Scenario<'_>) -> bool) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < LIMIT {
-        if run.paused().exists() && !run.released().exists() {
-            run.look_while_paused();
-            std::fs::write(run.released(), b"").unwrap();
-        }
-        if is_so(run) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
 }

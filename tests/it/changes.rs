@@ -107,7 +107,7 @@ fn what_cannot_be_watched_is_refused() {
     assert_eq!(home.json(["list"]), serde_json::json!([]));
 }
 
-/// tilt#2079: "no space left on device" was read as a full disk.
+/// tilt#2079, tilt#2487: "no space left on device" was read as a full disk.
 #[test]
 fn the_limit_of_the_kernel_is_explained() {
     let home = Home::new();

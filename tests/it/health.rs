@@ -49,6 +49,7 @@ fn a_command_makes_a_job_ready() {
     assert_eq!((&home.show(&job)["ready"], events(&home, &job, "ready")), (&json!(true), 1));
 }
 
+/// tilt#3109: a service whose port is not known beforehand.
 #[test]
 fn any_port_makes_a_job_ready_until_it_is_closed() {
     let home = Home::new();
@@ -210,7 +211,7 @@ fn lines_keep_a_job_healthy() {
     until("it is healthy again", || home.show(&job)["healthy"] == true);
 }
 
-/// A server with a certificate that nobody signed; prints its port.
+/// A server with a certificate that it signed itself; prints its port.
 const ENCRYPTED: &str = "import http.server, ssl\n\
     server = http.server.HTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n\
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); context.load_cert_chain('cert.pem', 'key.pem')\n\

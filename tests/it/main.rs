@@ -56,6 +56,7 @@ mod memory;
 mod names;
 mod newer;
 mod not_run;
+mod notify;
 mod on_exit;
 mod options;
 mod orphans;

@@ -115,9 +115,9 @@ impl Server {
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
         }
         for name in ["host", "user"] {
-            let made =
-                Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(dir.join(name));
-            if !made.status()?.success() {
+            let mut command = Command::new("ssh-keygen");
+            command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(dir.join(name));
+            if !command.status()?.success() {
                 return Err("ssh-keygen does not work".into());
             }
         }

@@ -106,6 +106,9 @@ names! {
 }
 
 impl JobId {
+    /// The longest that [`JobId::generate`] makes.
+    pub const GENERATED_MAX: usize = SLUG + 5;
+
     /// Makes an id from what people call the thing (its name, or its program) and random bits.
     pub fn generate(hint: &str, random: u32) -> Self {
         let tail: String =

@@ -57,6 +57,8 @@ pub mod file {
     pub const DONE: &str = "done";
     /// The keeper's socket.
     pub const CONTROL: &str = "ctl";
+    /// The socket on which the command says that it is ready.
+    pub const NOTIFY: &str = "notify";
     /// There once a front end has shown the outcome; its time is the last look.
     pub const SEEN: &str = "seen";
     /// There once the event was written that the keeper died and the command goes on.

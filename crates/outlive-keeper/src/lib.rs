@@ -27,6 +27,7 @@ mod killing;
 mod lifetime;
 mod limits;
 mod next_run;
+mod notices;
 mod on_exit;
 mod prober;
 mod recorder;

@@ -42,6 +42,8 @@ struct ReadState {
 struct Readiness {
     child_ended: bool,
     connection: bool,
+    /// The command says something on its socket.
+    notice: bool,
     /// Their places in the list.
     outputs: Vec<usize>,
     input: bool,
@@ -68,6 +70,9 @@ impl Keeper {
             if ready.cursor {
                 let found = self.terminal.as_mut().and_then(|terminal| terminal.answers.read());
                 self.answer(found);
+            }
+            if ready.notice {
+                self.hear_notices();
             }
             if ready.input {
                 self.input.flush();
@@ -118,6 +123,7 @@ impl Keeper {
         let may_accept = self.clients.len() <= MAX_CLIENTS && self.accept_us.is_none();
         let listener = self.listener.as_ref().filter(|_| may_accept);
         let listener = listener.map(|listener| add(listener.as_fd(), PollFlags::IN));
+        let notices = self.notices.as_ref().map(|notices| add(notices.as_fd(), PollFlags::IN));
         let outputs: Vec<Option<usize>> =
             self.outputs.iter().map(|output| output.fd().map(|fd| add(fd, PollFlags::IN))).collect();
         let input = self.input.waiting().map(|fd| add(fd.as_fd(), PollFlags::OUT));
@@ -147,6 +153,7 @@ impl Keeper {
         Readiness {
             child_ended: (0..own_fds).any(|at| is_ready(Some(at))),
             connection: is_ready(listener),
+            notice: is_ready(notices),
             outputs: (0..outputs.len()).filter(|&index| is_ready(outputs[index])).collect(),
             input: is_ready(input),
             synced: is_ready(syncing),

@@ -62,6 +62,25 @@ pub struct ProjectJob {
     pub stdin_from: Option<(String, Stream)>,
 }
 
+impl ProjectJob {
+    /// Returns a job of which no more is known than this.
+    pub(crate) fn new(name: &str, run: Command, dir: &Path, env: BTreeMap<String, String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            run,
+            dir: dir.to_owned(),
+            env,
+            labels: Labels::default(),
+            choices: JobChoices::default(),
+            after: Vec::new(),
+            port: None,
+            stop: None,
+            watch: Vec::new(),
+            stdin_from: None,
+        }
+    }
+}
+
 /// What a job runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {

@@ -13,13 +13,16 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recvmsg, sendmsg, socket_with, socketpair,
+    listen, recv, recvmsg, sendmsg, socket_with, socketpair,
 };
 
 use crate::fault::{self, Point};
 
 /// Waiting connections that the kernel holds for a keeper that is busy.
 const BACKLOG: i32 = 128;
+
+/// The longest path that is an address of a socket.
+pub const LONGEST_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// Listens on `name` in `dir`, without blocking.
 ///
@@ -29,14 +32,47 @@ const BACKLOG: i32 = 128;
 ///
 /// If the name is taken or the file system does not take sockets.
 pub fn listen_in(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    let socket = bind_in(dir, name, SocketType::STREAM)?;
+    fault::step(Point::SocketListen, || Ok(listen(&socket, BACKLOG)?))?;
+    Ok(socket)
+}
+
+/// Makes a socket that receives messages at `name` in `dir`, without blocking. As [`listen_in`] in everything else.
+///
+/// # Errors
+///
+/// If the name is taken or the file system does not take sockets.
+pub fn receive_in(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+    bind_in(dir, name, SocketType::DGRAM)
+}
+
+fn bind_in(dir: impl AsFd, name: &str, kind: SocketType) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
     rustix::process::fchdir(dir)?;
     let bound = fault::step(Point::SocketBind, || Ok(bind(&socket, &SocketAddrUnix::new(name)?)?));
     crate::spawn::leave_directory();
     bound?;
-    fault::step(Point::SocketListen, || Ok(listen(&socket, BACKLOG)?))?;
     Ok(socket)
+}
+
+/// Returns the next message, as much of it as the buffer holds, and leaves it in the queue; `None` if there is none. Descriptors that came
+/// with it are not taken.
+///
+/// # Errors
+///
+/// If the kernel is out of memory.
+pub fn look_at_message(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match retry_on_intr(|| recv(&socket, &mut *buffer, RecvFlags::PEEK)) {
+        Ok((count, _)) => Ok(Some(count)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the next message out of the queue.
+pub fn drop_message(socket: impl AsFd) {
+    recv(socket, &mut [0u8; 1], RecvFlags::empty()).ok();
 }
 
 /// Takes a waiting connection, non-blocking; `None` if there is none or it is already gone.

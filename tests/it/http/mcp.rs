@@ -372,7 +372,7 @@ fn jobs_start_in_the_directory_that_the_address_names() {
     assert!(answer.contains(&format!("\n{}", place.display())), "{answer}");
     let session = home.show(&job_in(&answer))["session"].as_str().unwrap_or_default().to_owned();
     assert!(session.starts_with("shop-"), "{session}");
-    // Without one: the user's home, and the session that everybody has.
+    // Without one: the user's home, and the default session.
     let answer = Client::new(&server, "").call("run", json!({ "command": "pwd" }));
     assert!(answer.contains(&format!("\n{}", home.path().display())), "{answer}");
     assert_eq!(home.show(&job_in(&answer))["session"], "default");

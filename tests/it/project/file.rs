@@ -32,11 +32,7 @@ fn a_mistake_is_told_with_its_place() {
             "3:1",
             "`profile` is not there yet in this version of outlive",
         ),
-        (
-            "[jobs.web]\nrun = \"true\"\nready = { notify = true }",
-            "3:11",
-            "`notify` is not there yet in this version of outlive",
-        ),
+        ("[jobs.web]\nrun = \"true\"\nhealth = { notify = true }", "3:12", "`health` has no key `notify`"),
         ("[jobs.web]\nrun = \"true\"\nstop = \"NO\"", "3:8", "no such signal"),
         (
             "[jobs.web]\nrun = \"true\"\nport = 70000",

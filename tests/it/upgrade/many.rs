@@ -10,6 +10,7 @@ use outlive_tests::{Home, LIMIT, end_within, finish, report, until};
 
 use super::{PRINTING, assert_ends_whole};
 
+/// overmind#58: no output after an upgrade.
 #[test]
 fn jobs_under_output_lose_nothing() {
     let count = std::env::var("OUTLIVE_TEST_UPGRADE").ok().and_then(|text| text.parse().ok()).unwrap_or(6);

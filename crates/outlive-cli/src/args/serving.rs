@@ -21,7 +21,7 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 #[command(after_help = "Examples:\n  \
 outlive serve                          # programs: curl --unix-socket ~/.local/state/outlive/serve/socket http://localhost/v1/jobs\n  \
 outlive serve --tcp                    # browsers, too; every request needs a token\n  \
-outlive serve --tcp=8080 --idle 30m    # on this port, until nobody has asked for half an hour\n  \
+outlive serve --tcp=8080 --idle 30m    # on this port, until no request has come for half an hour\n  \
 outlive serve --ssh me@build           # and what to type on another machine to see the page there")]
 pub(crate) struct Serve {
     /// Listen on TCP, too: an address of this machine, a port, or without a value the port of last time

@@ -205,7 +205,7 @@ structures! {
     Starter { pid, start_time, uid }
     Meta {
         format, job, nonce, status, keeper, guard, owner, command, started, started_boot_us, protocol, outlive, command_line, containment, kept, paused,
-        awaits, untimed, near, out_of_memory, outcome, closed, newer,
+        awaits, notified, untimed, near, out_of_memory, outcome, closed, newer,
     }
     Versions { min, max }
     Containment { level, group, memory_group, pids_group, cpu_group }
@@ -350,7 +350,7 @@ mod tests {
             "command": { "pid": 3, "start_time": 4 }, "started_us": 5, "started_boot_us": 6,
             "protocol": { "min": 1, "max": 1 }, "containment": { "level": "sweep", "group": "g", "pids_group": "h" },
             "kept": { "memory": "polled" }, "paused": true, "awaits": { "kind": "line", "known": "kernel", "since_us": 7 },
-            "untimed": true, "near": { "limit": "memory", "at_us": 8 }, "out_of_memory_us": 9, "outcome": null, "closed": null,
+            "notified": true, "untimed": true, "near": { "limit": "memory", "at_us": 8 }, "out_of_memory_us": 9, "outcome": null, "closed": null,
         });
         for (file, changed) in [(&mut spec, &changes["spec"]), (&mut meta, &changes["meta"])] {
             for (field, value) in changed.as_object().into_iter().flatten() {

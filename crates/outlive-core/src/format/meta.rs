@@ -60,6 +60,9 @@ pub struct Meta {
     /// The line or password that it waits for, while it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaits: Option<OrNewer<Awaited>>,
+    /// It has said on its socket that it is ready.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notified: bool,
     /// Its timeout was lifted: that of the spec no longer counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untimed: bool,

@@ -110,6 +110,9 @@ job_options! {
         /// It is ready when this line exits with 0; a shell runs it in the job's directory until it does
         ready_command: Maybe<Line> as command, "LINE", RUN.under("Readiness");
 
+        /// It is ready when it says so on the socket NOTIFY_SOCKET, as sd_notify(3) does
+        ready_notify: bool as notify, "true|false", RUN.under("Readiness");
+
         /// Give up on readiness after this time; without it, at its end
         ready_timeout: Maybe<Millis> as timeout_ms, "DURATION", RUN.under("Readiness");
     }

@@ -2,7 +2,7 @@
 //!
 //! At a change of the clocks: a line that names hours holds them. Of an hour that comes twice only the first counts, and a time in an
 //! hour that is left out comes when it would have come. A line for every hour (`*`) goes on without a gap or a repeat that
-//! anybody would notice: it holds the minutes of every hour that there is.
+//! a user would notice: it holds the minutes of every hour that there is.
 
 use std::fmt;
 use std::str::FromStr;

@@ -93,6 +93,8 @@ pub(crate) enum Word {
     Slot,
     /// Which number the slot had when keeper and guard parted, and 1.
     SplitSlot,
+    /// The socket on which the command says that it is ready; it is open until the end.
+    Notices,
     /// Processes that work for the keeper, and are no part of the job.
     Workers = 120,
     /// Clients of whom input was taken, and up to which offset each: so many pairs.
@@ -288,6 +290,7 @@ impl Custody {
         let words = [
             Word::Done,
             Word::Listener,
+            Word::Notices,
             Word::Starter,
             Word::Stdout,
             Word::Stderr,

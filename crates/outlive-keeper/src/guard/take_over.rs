@@ -50,7 +50,7 @@ pub(crate) fn take_over(
     let custody = common.custody;
     let Handed { lock, done, dir, outcome, index, log, starter } = handed;
     // The dead keeper may have closed these since, and their numbers may mean other files.
-    std::mem::forget((done, log, starter, common.listener.take()));
+    std::mem::forget((done, log, starter, common.listener.take(), common.notices.take()));
     preparation.forget_dir();
     shared::close_all_but(&[&custody.lent(), needed].concat());
     // Not before: what this opens must stay open.
@@ -58,6 +58,7 @@ pub(crate) fn take_over(
         preparation.take_up(ProcessId::current());
     }
     common.listener = custody.inherit(Word::Listener);
+    common.notices = custody.inherit(Word::Notices);
     let (done, starter) = (custody.inherit(Word::Done), custody.inherit(Word::Starter).map(UnixStream::from));
 
     let Some(id) = custody.main().or_else(find_main) else {
@@ -131,7 +132,7 @@ impl Keeper {
     pub(crate) fn take_over(&mut self, buffer: &mut [u8]) {
         let custody = self.custody;
         // What the dead keeper may have closed or replaced since.
-        std::mem::forget((self.done.take(), self.listener.take(), self.alarm.take()));
+        std::mem::forget((self.done.take(), self.listener.take(), self.notices.take(), self.alarm.take()));
         std::mem::forget((std::mem::take(&mut self.outputs), std::mem::take(&mut self.clients)));
         let survivors = self.ending.survivors;
         std::mem::forget(std::mem::replace(&mut self.ending, Ending::new(0, survivors)));
@@ -141,6 +142,7 @@ impl Keeper {
             std::process::exit(1)
         };
         (self.done, self.listener) = (custody.inherit(Word::Done), custody.inherit(Word::Listener));
+        self.notices = custody.inherit(Word::Notices);
         self.outputs = Output::inherit(custody, self.terminal.is_some());
         self.input = Input::inherit(custody);
         self.ending = Ending::new(main.pid, survivors);

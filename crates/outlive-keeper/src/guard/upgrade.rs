@@ -276,6 +276,7 @@ fn revive(
         custody,
         transit,
         listener: custody.inherit(Word::Listener),
+        notices: custody.inherit(Word::Notices),
         child_ends: ChildEnds::new().ok()?,
         buffer: Region::new(BUFFER).ok()?,
     };

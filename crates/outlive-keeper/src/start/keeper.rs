@@ -60,6 +60,8 @@ pub(crate) struct Keeper {
     pub(crate) input_wait: InputWait,
     /// None once no request can be carried out any more.
     pub(crate) listener: Option<OwnedFd>,
+    /// Where the command says that it is ready, if that is asked for.
+    pub(crate) notices: Option<OwnedFd>,
     pub(crate) clients: Vec<Client>,
     /// When connections are accepted again; none: now.
     pub(crate) accept_us: Option<u64>,
@@ -93,6 +95,7 @@ pub(crate) struct Common {
     pub(crate) custody: Custody,
     pub(crate) transit: Transit,
     pub(crate) listener: Option<OwnedFd>,
+    pub(crate) notices: Option<OwnedFd>,
     pub(crate) child_ends: ChildEnds,
     pub(crate) buffer: Region,
 }
@@ -164,6 +167,7 @@ impl Keeper {
             input,
             terminal,
             listener: common.listener,
+            notices: common.notices,
             clients: Vec::new(),
             accept_us: None,
             child_ends: common.child_ends,
@@ -230,6 +234,7 @@ pub(crate) fn snapshot(launch: &Launch<'_>, guard: Option<ProcessId>) -> Meta {
         kept: Default::default(),
         paused: false,
         awaits: None,
+        notified: false,
         untimed: false,
         near: None,
         out_of_memory: None,

@@ -293,6 +293,8 @@ fn prepare(
     let custody = attempt!("memory for its guard", Custody::new());
     let transit = attempt!("a pipe", Transit::new());
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
+    let notices = launch.options.ready.notify.then(|| socket::receive_in(&handed.dir, file::NOTIFY));
+    let notices = attempt!(file::NOTIFY, notices.transpose());
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
     let mut ends = match endpoint::open(launch.options.endpoint(), custody) {
         Ok(ends) => ends,
@@ -304,11 +306,12 @@ fn prepare(
     for (word, fd) in [
         (Word::Done, handed.done.as_ref().map(AsFd::as_fd)),
         (Word::Listener, Some(listener.as_fd())),
+        (Word::Notices, notices.as_ref().map(AsFd::as_fd)),
         (Word::Starter, handed.starter.as_ref().map(AsFd::as_fd)),
     ] {
         fd.into_iter().for_each(|fd| custody.lend(word, fd));
     }
-    let common = Common { custody, transit, listener: Some(listener), child_ends, buffer };
+    let common = Common { custody, transit, listener: Some(listener), notices, child_ends, buffer };
     let needed = needed(&handed, &common, ends.terminal.as_ref(), on_exit);
     Ok(Box::new(Prepared { handed, preparation, common, ends, needed, umask, limits }))
 }

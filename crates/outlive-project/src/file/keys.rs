@@ -85,9 +85,6 @@ const OWN: &[Key] = &[
 /// What is planned and not there: said in a sentence, so that it is not taken for a mistake.
 pub(crate) const NOT_YET: &[&str] = &["profile"];
 
-/// The same, for a key of a table: another key of a job has its name.
-pub(crate) const NOT_YET_IN_TABLES: &[&str] = &["notify"];
-
 /// Options that are no keys: the name of a job is that of its table, and `watch` means files here, not lines.
 const NO_KEYS: [&str; 2] = ["name", "watch"];
 

@@ -235,19 +235,7 @@ impl Reader<'_> {
             self.warnings.push(format!("`{head}` is disabled, and left out"));
             return Ok(None);
         }
-        let mut job = ProjectJob {
-            name: name.to_owned(),
-            run: Command::Argv(Vec::new()),
-            dir: dir.to_owned(),
-            env: common.clone(),
-            labels: BTreeMap::new(),
-            choices: JobChoices::default(),
-            after: Vec::new(),
-            port: None,
-            stop: None,
-            watch: Vec::new(),
-            stdin_from: None,
-        };
+        let mut job = ProjectJob::new(name, Command::Argv(Vec::new()), dir, common.clone());
         let mut vars = self.vars.clone();
         if let Some(own) = table.get("vars") {
             vars.extend(self.scalars(&format!("{head}.vars"), own)?);

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use outlive::JobChoices;
-
 use crate::file::env;
 use crate::file::fault::{Fault, Source};
 use crate::project::{Command, Project, ProjectJob};
@@ -52,19 +50,8 @@ pub(crate) fn project(
         let port = first.saturating_add(PORTS.1.saturating_mul(place));
         let mut env = env.clone();
         env.insert("PORT".to_owned(), port.to_string());
-        project.jobs.push(ProjectJob {
-            name: name.to_owned(),
-            run: Command::Line(command.to_owned()),
-            dir: project.dir.clone(),
-            env,
-            labels: BTreeMap::new(),
-            choices: JobChoices::default(),
-            after: Vec::new(),
-            port: None,
-            stop: None,
-            watch: Vec::new(),
-            stdin_from: None,
-        });
+        let run = Command::Line(command.to_owned());
+        project.jobs.push(ProjectJob::new(name, run, &project.dir, env));
     }
     Ok(project)
 }

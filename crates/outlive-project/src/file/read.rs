@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::file::fault::{Fault, Source, nearest};
-use crate::file::keys::{self, Form, Key, NOT_YET, NOT_YET_IN_TABLES};
+use crate::file::keys::{self, Form, Key, NOT_YET};
 use crate::file::{env, templates};
 use crate::project::{After, Command, Milestone, Port, Project, ProjectError, ProjectJob};
 
@@ -75,8 +75,7 @@ impl<'a> Entry<'a> {
 
     pub(super) fn unknown<'k>(&self, of: &str, known: impl Iterator<Item = &'k str>) -> Box<Fault> {
         let name = self.name();
-        let is_in_table = of.starts_with('`') && NOT_YET_IN_TABLES.contains(&name);
-        if NOT_YET.contains(&name) || is_in_table {
+        if NOT_YET.contains(&name) {
             return self
                 .wrong_key(format!("`{name}` is not there yet in this version of outlive: leave it out"));
         }
@@ -242,19 +241,7 @@ pub(super) fn read_job<'a>(
     dir: &Path,
     names: &[&str],
 ) -> Read<(ProjectJob, Places<'a>)> {
-    let mut job = ProjectJob {
-        name: written.head.name().to_owned(),
-        run: Command::Argv(Vec::new()),
-        dir: dir.to_owned(),
-        env: BTreeMap::new(),
-        labels: BTreeMap::new(),
-        choices: JobChoices::default(),
-        after: Vec::new(),
-        port: None,
-        stop: None,
-        watch: Vec::new(),
-        stdin_from: None,
-    };
+    let mut job = ProjectJob::new(written.head.name(), Command::Argv(Vec::new()), dir, BTreeMap::new());
     let mut places = Vec::new();
     let (mut has_command, mut from_files) = (false, Vec::new());
     for entry in written.keys.values().flatten() {

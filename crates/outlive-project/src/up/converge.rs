@@ -8,8 +8,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use outlive::{
-    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Request, Restarted, SessionName, Status,
-    StdinFrom, Store, WaitFor,
+    Cancel, Conditions, Ensured, Failure, Job, JobObject, Kill, Request, Restarted, SessionName, State,
+    Status, StdinFrom, Store, WaitFor,
 };
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
@@ -156,29 +156,39 @@ impl Board<'_> {
         }
     }
 
-    /// Waits until the command of a job runs that may have to wait for its turn in a queue.
-    fn wait_begun(&self, other: &Job, after: &After, waits: impl Fn()) -> Result<(), Stopped> {
+    /// Looks at another job each time something of it changes, until that gives an answer.
+    fn look_until<T>(
+        &self,
+        other: &Job,
+        waits: impl Fn(),
+        look: impl Fn(&State) -> Option<T>,
+    ) -> Result<T, Stopped> {
         let watch = Watch::for_replaced(other.path());
         let pause = (!watch.is_pushed()).then_some(LOOK);
         loop {
             watch.clear();
-            let state = other.state(self.store);
+            let answer = look(&other.state(self.store));
             if self.replaced.is_cancelled() {
                 return Err(Stopped::Replaced);
             }
-            if state.status != Status::Queued {
-                let is_begun = state.meta.as_ref().is_none_or(|meta| meta.command.is_some());
-                return match is_begun {
-                    true => Ok(()),
-                    false => {
-                        Err(Stopped::Failed(format!("{after} can no longer come: it is {}", state.words())))
-                    }
-                };
+            if let Some(answer) = answer {
+                return Ok(answer);
             }
             waits();
             let fds = watch.fd().into_iter().chain([self.replaced.as_fd()]);
             poll::any_readable(fds, pause).map_err(|error| Stopped::Failed(outlive::chain(&error)))?;
         }
+    }
+
+    /// Waits until the command of a job runs that may have to wait for its turn in a queue.
+    fn wait_begun(&self, other: &Job, after: &After, waits: impl Fn()) -> Result<(), Stopped> {
+        let never = |state: &State| format!("{after} can no longer come: it is {}", state.words());
+        let begun = self.look_until(other, waits, |state| {
+            let is_begun = || state.meta.as_ref().is_none_or(|meta| meta.command.is_some());
+            let is_waiting = state.status == Status::Queued;
+            (!is_waiting).then(|| if is_begun() { Ok(()) } else { Err(never(state)) })
+        })?;
+        begun.map_err(Stopped::Failed)
     }
 
     /// Waits until something holds of one run of another job; the inner error is the reason why it can no longer hold.
@@ -229,25 +239,13 @@ impl Board<'_> {
 
     /// Waits until a check of the health of another job has succeeded; the inner error is the reason why it can no longer.
     fn wait_healthy(&self, other: &Job, waits: impl Fn()) -> Result<Result<(), String>, Stopped> {
-        let watch = Watch::for_replaced(other.path());
-        let pause = (!watch.is_pushed()).then_some(LOOK);
-        loop {
-            watch.clear();
-            let state = other.state(self.store);
-            if self.replaced.is_cancelled() {
-                return Err(Stopped::Replaced);
-            }
+        self.look_until(other, waits, |state| {
             if state.status.has_ended() {
-                let reason = JobObject::new(other, &state).reason;
-                return Ok(Err(reason.unwrap_or_else(|| state.words())));
+                let reason = JobObject::new(other, state).reason;
+                return Some(Err(reason.unwrap_or_else(|| state.words())));
             }
-            if other.is_healthy() {
-                return Ok(Ok(()));
-            }
-            waits();
-            let fds = watch.fd().into_iter().chain([self.replaced.as_fd()]);
-            poll::any_readable(fds, pause).map_err(|error| Stopped::Failed(outlive::chain(&error)))?;
-        }
+            other.is_healthy().then_some(Ok(()))
+        })
     }
 
     /// Waits until another job is started; `waits` is called if it waits itself.

@@ -126,6 +126,8 @@ points! {
         BufferMap = "keeper.buffer.map", Call;
         SocketBind = "keeper.socket.bind", Call;
         SocketListen = "keeper.socket.listen", Call;
+        /// Receiving what a command says on its socket.
+        NoticeReceive = "keeper.notice.receive", Call;
         /// Making the process that goes on if this one dies.
         GuardFork = "keeper.guard.fork", Call;
         /// Ending it, because the job is over.

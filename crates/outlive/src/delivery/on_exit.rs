@@ -28,7 +28,7 @@ use crate::delivery::webhook;
 use crate::job::Job;
 use crate::job::object::signal_name;
 use crate::job::state::State;
-use crate::launch::request::find_shell;
+use crate::launch::resolve::find_shell;
 use crate::notify::notice::Notice;
 use crate::store::Store;
 

@@ -27,7 +27,7 @@ use outlive_sys::stamp::Stamp;
 
 use crate::control;
 use crate::job::known::{Dir, Kept, Known};
-use crate::launch::request::is_showable;
+use crate::launch::resolve::is_showable;
 use crate::output::{Output, cursor};
 use crate::store::Store;
 

@@ -312,7 +312,7 @@ impl Job {
 
     fn running_with(&self, mut meta: Option<Arc<Meta>>) -> State {
         let spec = self.spec();
-        // What another job prints comes by itself: nobody is asked for it.
+        // What another job prints comes by itself; no client has to answer.
         if let Some(meta) = meta.as_mut().filter(|meta| spec.stdin_from.is_some() && meta.awaits.is_some()) {
             Arc::make_mut(meta).awaits = None;
         }

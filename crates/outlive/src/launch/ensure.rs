@@ -14,7 +14,8 @@ use outlive_core::spec::{Lifetime, Spec};
 use outlive_sys::{durable, lock};
 
 use crate::job::Job;
-use crate::launch::request::{Request, RequestError, Resolved};
+use crate::launch::request::{Request, RequestError};
+use crate::launch::resolve::Resolved;
 use crate::launch::start::{StartError, Started};
 use crate::store::Store;
 

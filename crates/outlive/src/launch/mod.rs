@@ -8,6 +8,7 @@ pub(crate) mod prepared;
 pub(crate) mod programs;
 pub(crate) mod queue;
 pub(crate) mod request;
+pub(crate) mod resolve;
 pub(crate) mod restart;
 pub(crate) mod schedule;
 pub(crate) mod start;

@@ -170,7 +170,7 @@ impl Store {
         if let Some(next) = self.next_run_of(job) {
             return Some(next);
         }
-        // Whoever restarts it has this until the next run is there.
+        // The process that restarts it has this until the next run is there.
         let _held = self.lock_name(job.session(), job.name()?).ok()?;
         let latest = self.latest_run(job).ok()?;
         latest.filter(|latest| latest.state(self).is_live())

@@ -152,7 +152,7 @@ impl SpareKeeper {
         Self::execute(program, &[PROGRAM])
     }
 
-    /// As [`SpareKeeper::of`], in a thread: whoever makes a process waits until it has executed its program.
+    /// As [`SpareKeeper::of`], in a thread: the thread that makes a process waits until it has executed its program.
     fn begin(program: &Path) -> io::Result<Self> {
         let (ours, execute) = Self::prepare(program, &[PROGRAM])?;
         let execution = std::thread::Builder::new().stack_size(STACK).spawn(execute)?;

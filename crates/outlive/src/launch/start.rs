@@ -2,6 +2,7 @@
 //!
 //! The order of steps is that of `docs/on-disk-format.md`: a crash at any step leaves nothing, or a whole intent.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::net::Shutdown;
@@ -36,7 +37,8 @@ use crate::launch::engine::EngineError;
 use crate::launch::prepared::Prepared;
 use crate::launch::programs::SpareKeeper;
 use crate::launch::queue::QueueError;
-use crate::launch::request::{Request, RequestError, Resolved};
+use crate::launch::request::{Request, RequestError};
+use crate::launch::resolve::Resolved;
 use crate::store::Store;
 use crate::store::limits::LimitError;
 use crate::store::remove;
@@ -122,6 +124,9 @@ impl Store {
         let path = request.path();
         let resolved = request.resolve(self.config(), path.as_deref())?;
         files::check(&resolved.cwd, &request.restart_on_change)?;
+        if resolved.options.ready.notify {
+            self.check_socket_path(request.id.as_ref())?;
+        }
         if request.planned.is_none() {
             request.planned = crate::launch::schedule::first(&resolved.options.schedule)?;
         }
@@ -161,6 +166,16 @@ impl Store {
         // A failed collection is not the caller's failure.
         self.collect_in_passing().ok();
         Ok(Started { job, pid, warning })
+    }
+
+    /// Checks that a command can send to a socket in the directory of a job: the kernel takes no longer address.
+    fn check_socket_path(&self, id: Option<&JobId>) -> Result<(), RequestError> {
+        let longest = id.map_or(JobId::GENERATED_MAX, |id| id.as_str().len());
+        let path = self.jobs().as_os_str().len() + "/".len() + longest + "/".len() + file::NOTIFY.len();
+        match path <= socket::LONGEST_PATH {
+            true => Ok(()),
+            false => Err(RequestError::SocketPath(self.root().to_owned())),
+        }
     }
 
     /// Writes a whole intent into the store. `gone` is what has made way for it.
@@ -358,8 +373,11 @@ impl Store {
         mut spare: Option<SpareKeeper>,
     ) -> Result<Option<i32>, StartError> {
         let (job, spec) = (&prepared.job, prepared.job.spec());
+        let socket = spec.options.ready.notify.then(|| job.path().join(file::NOTIFY));
         let own = [("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())];
-        let environment = request.environment(own, spec.options.pty);
+        let mut own = Vec::from(own.map(|(name, value)| (name, OsStr::new(value))));
+        own.extend(socket.as_ref().map(|socket| ("NOTIFY_SOCKET", socket.as_os_str())));
+        let environment = request.environment(&own, spec.options.pty);
         let completion = match spec.options.completion.is_empty() {
             true => Vec::new(),
             false => self.helper_arguments("on-exit", spec),

@@ -10,7 +10,7 @@ use outlive_core::rawtext::RawText;
 use outlive_sys::signal;
 
 use crate::job::Job;
-use crate::launch::request::find_shell;
+use crate::launch::resolve::find_shell;
 
 /// How often to look whether it has ended.
 const LOOK: Duration = Duration::from_millis(10);

@@ -104,7 +104,7 @@ impl HttpAddress {
         Err(failure)
     }
 
-    /// Asks a server that speaks TLS. Its certificate is not looked at: a server under development has one that nobody signed, and nothing
+    /// Asks a server that speaks TLS. Its certificate is not looked at: a server under development has one that it signed itself, and nothing
     /// is told to it.
     fn ask_encrypted(&self) -> io::Result<u16> {
         let config = Agent::config_builder()

@@ -1,4 +1,4 @@
-//! Readiness of a job: by a line of its output, a port that it listens on, an address that answers.
+//! Readiness of a job: by a line of its output, a port that it listens on, an address that answers, a command, its own word.
 //!
 //! The condition is stored with the job. The first process that finds it met writes the event and the job's file `ready`. A
 //! prober in the background checks from the start on. If it is killed, the next front end that reads the job starts another,
@@ -63,7 +63,9 @@ pub(crate) fn check(ready: &Ready) -> Result<(), RequestError> {
         url.parse::<HttpAddress>()?;
     }
     match ready {
-        Ready { on: None, port: None, http: None, command: None, .. } => Err(RequestError::NothingReady),
+        Ready { on: None, port: None, http: None, command: None, notify: false, .. } => {
+            Err(RequestError::NothingReady)
+        }
         _ => Ok(()),
     }
 }
@@ -222,6 +224,8 @@ fn url_in(line: &[u8]) -> Option<String> {
 #[derive(Debug)]
 pub(crate) struct Readiness {
     pattern: Option<(Regex, Scanner)>,
+    /// It has to say so itself.
+    is_told: bool,
     port: Option<PortProbe>,
     http: Option<HttpAddress>,
     asking: Option<HttpProbe>,
@@ -248,6 +252,7 @@ impl Readiness {
         let http = ready.http.as_ref().map(|url| url.parse()).transpose()?;
         Ok(Self {
             pattern: pattern.transpose()?,
+            is_told: ready.notify,
             port: ready.port.map(PortProbe::new),
             http,
             asking: None,
@@ -280,6 +285,9 @@ impl Readiness {
             self.url = url;
             self.line = Some(line);
             self.pattern = None;
+        }
+        if self.is_told && !state.meta.as_ref().is_some_and(|meta| meta.notified) {
+            return Ok(None);
         }
         // A job that has ended does not listen: another program answers at the address.
         if has_ended && (self.port.is_some() || self.http.is_some() || self.command.is_some()) {
