@@ -33,6 +33,8 @@ pub(crate) struct McpParams {
     directory: Option<String>,
     /// Tools see the jobs of all sessions
     all_sessions: Option<bool>,
+    /// What the caller calls this machine: ids of jobs begin with it
+    host: Option<String>,
 }
 
 /// Takes a message of MCP, in either era of the protocol.
@@ -146,6 +148,7 @@ fn asked(caller: Caller, params: McpParams) -> Result<Asked, Failure> {
         all_sessions,
         reader: params.reader.as_deref().map(outlive::reader_name),
         directory,
+        host: params.host,
         caller: caller.name,
     })
 }

@@ -90,13 +90,15 @@ pub struct Asked {
     pub reader: Option<SessionName>,
     /// The project's directory.
     pub directory: Option<PathBuf>,
+    /// What the caller calls this machine.
+    pub host: Option<String>,
 }
 
 impl Asked {
     /// Returns a text that differs wherever something of it differs.
     fn owner(&self) -> String {
-        let Self { caller, profile, session, all_sessions, reader, directory } = self;
-        format!("{caller:?} {} {session:?} {all_sessions} {reader:?} {directory:?}", profile.name)
+        let Self { caller, profile, session, all_sessions, reader, directory, host } = self;
+        format!("{caller:?} {} {session:?} {all_sessions} {reader:?} {directory:?} {host:?}", profile.name)
     }
 }
 
@@ -210,8 +212,8 @@ impl Servers {
     }
 
     fn new_server(&self, asked: &Asked) -> Server {
-        let Asked { caller, profile, session, all_sessions, reader, directory } = asked.clone();
-        let options = Options { session, all_sessions, reader, profile, environment: None };
+        let Asked { caller, profile, session, all_sessions, reader, directory, host } = asked.clone();
+        let options = Options { session, all_sessions, reader, profile, environment: None, host };
         let origin = Origin::Remote { directory, caller, living: Arc::clone(&self.living) };
         let answers = Answers::Http(Deliveries::default());
         Server::new(Arc::clone(&self.store), options, origin, answers, self.turns.clone())

@@ -198,6 +198,9 @@ impl Store {
         if state.is_orphaned() {
             return self.kill_orphan(job, &state, kill);
         }
+        if let Some(killed) = self.kill_placed(job, &state, kill) {
+            return Ok(killed);
+        }
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
         let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
         let request = Request::Kill {

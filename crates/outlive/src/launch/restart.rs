@@ -68,6 +68,7 @@ impl Request {
         request.restart_on_change = spec.restart_on_change.clone();
         request.choices = JobChoices::from(&spec.options);
         request.choices.name = Some(job.name().map(str::to_owned));
+        request.placement = spec.placement.clone();
         request.session = job.session().clone();
         request.reader = spec.reader.clone();
         request.cwd = Some(PathBuf::from(text(&spec.cwd)));

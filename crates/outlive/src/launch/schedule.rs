@@ -110,7 +110,7 @@ impl Store {
     pub(crate) fn plan_next(&self, job: &Job) -> Option<Planned> {
         let schedule = &job.spec().options.schedule;
         let times = schedule.times().ok()??;
-        let is_after_boot = self.host().boot != job.spec().host.boot;
+        let is_after_boot = self.host().boot != job.host().boot;
         let planned = match job.planned() {
             Some(planned) if is_after_boot => planned.after_boot(now()),
             Some(planned) => planned,
@@ -186,8 +186,8 @@ impl Store {
         for job in jobs.iter().filter(|job| job.spec().options.restart.when == RestartWhen::Always) {
             let state = job.state(self);
             if is_lost(&state)
-                && self.host().boot != job.spec().host.boot
-                && self.host().machine == job.spec().host.machine
+                && self.host().boot != job.host().boot
+                && self.host().machine == job.host().machine
                 && self.latest_run(job)?.is_none()
                 && let Ok(Restarted::Started(started)) = self.restart(job, None, "outlive boot")
             {
