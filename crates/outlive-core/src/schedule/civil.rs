@@ -69,7 +69,8 @@ pub(super) fn micros(seconds: i64) -> Option<u64> {
     u64::try_from(seconds).ok()?.checked_mul(1_000_000)
 }
 
-/// Returns the first moment after another at which the clocks show this minute of the day; `days` days later at most one of a day.
+/// Returns the first moment after another at which the clocks show this minute of the day: of every day, or of each `days`th, counted from
+/// the day of `after`.
 pub(super) fn time_of_day_after(after_us: u64, minute: u16, days: u64, zone: &dyn Zone) -> Option<u64> {
     let after = seconds(after_us);
     let today = Shown::at(after, zone).day();

@@ -44,7 +44,7 @@ export class Job {
   build() {
     const { job } = this;
     this.id = job.job;
-    const tabs = [['log', 'Log'], ...(job.pty ? [['terminal', 'Terminal'], ['recording', 'Recording']] : []), ['events', 'Events'], ['facts', 'Facts']];
+    const tabs = [['log', 'Log'], ...(job.pty ? [['terminal', 'Terminal']] : []), ...(job.pty && job.started_at ? [['recording', 'Recording']] : []), ['events', 'Events'], ['facts', 'Facts']];
     this.icon = el('span', { class: 'icon' });
     this.word = el('span', { class: 'word' });
     this.status = el('span', { class: 'status pill' }, this.icon, this.word);

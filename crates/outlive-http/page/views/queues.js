@@ -16,7 +16,7 @@ export class Queues extends Cards {
   card({ queue, parallel, paused, running, queued }) {
     const link = (job) => el('li', {}, el('a', { href: `#/job/${encodeURIComponent(job)}` }, job));
     const change = (body, done) => attempt(() => ask(`queues/${encodeURIComponent(queue)}`, { method: 'POST', body }), done).then(() => this.refresh());
-    const many = el('input', { type: 'number', min: '1', max: '1000', value: String(parallel), data: { key: `${queue} parallel` }, 'aria-label': `Jobs of ${queue} that run at once`, disabled: !this.canDrive, on: { change: () => { many.defaultValue = many.value; change({ parallel: Number(many.value) }, `${queue}: ${many.value} at once`); } } });
+    const many = el('input', { type: 'number', min: '1', max: '500', value: String(parallel), data: { key: `${queue} parallel` }, 'aria-label': `Jobs of ${queue} that run at once`, disabled: !this.canDrive, on: { change: () => { many.defaultValue = many.value; change({ parallel: Number(many.value) }, `${queue}: ${many.value} at once`); } } });
     return el('section', { class: 'card', 'aria-label': `Queue ${queue}` },
       el('div', { class: 'title' }, el('h2', {}, queue), paused && el('span', { class: 'status pill' }, 'paused'), el('span', { class: 'grow' }),
         el('label', { class: 'many' }, 'at once ', many),

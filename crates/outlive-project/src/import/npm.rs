@@ -48,7 +48,7 @@ pub(super) fn read(dir: &Path, source: &Source) -> Result<Draft, ProjectError> {
             (true, _) => None,
             (false, true) if !is_for_developing => None,
             (false, true) => {
-                Some("For the finished thing, in place of the one above that is for developing.".to_owned())
+                Some("Serves what was built; while developing, the one above is used instead.".to_owned())
             }
             (false, false) => Some(format!("Not a server, by its name: {line}")),
         };

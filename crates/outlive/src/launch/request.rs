@@ -211,7 +211,7 @@ pub enum RequestError {
     #[error(transparent)]
     Pattern(#[from] PatternError),
     /// Not an HTTP address.
-    #[error("{0:?} is no address: write http://HOST[:PORT][/PATH]")]
+    #[error("{0:?} is no address: write http://HOST[:PORT][/PATH], or https://")]
     Address(String),
     /// A pattern of files that cannot be watched.
     #[error("cannot watch {0:?}: {1}")]
