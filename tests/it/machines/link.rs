@@ -1,4 +1,6 @@
 //! A network of a machine's own: a namespace that one link leads to, which the test can cut.
+//!
+//! Proves nothing itself: `cut` uses it.
 
 use std::net::Ipv4Addr;
 use std::process::Command;

@@ -1,4 +1,6 @@
 //! What Slurm loses, starts again or gives out twice.
+//!
+//! Proves: one copy of a job, no exit code that nobody saw, and no stranger cancelled.
 
 use std::fs;
 
