@@ -66,3 +66,35 @@ fn verbs_say_what_they_did_and_refuse_what_makes_no_sense() {
     let ended = home.run(["wait", "slow"]).code(7).text();
     assert!(ended.contains(" timed out: its time was over"), "{ended}");
 }
+
+#[test]
+fn a_job_where_none_is_taken_is_answered_with_the_verb_that_takes_one() {
+    let home = Home::new();
+    for (line, hint) in [
+        (&["down", "worker"][..], "outlive kill worker"),
+        (&["status", "worker"], "outlive why worker"),
+        (&["list", "web"], "outlive show web"),
+        (&["show", "a", "b"], "one job at a time: outlive show b"),
+        (&["serve", "--tcp", "127.0.0.1:8777"], "write it with =: outlive serve --tcp=127.0.0.1:8777"),
+    ] {
+        let told = home.run(line).code(2).error();
+        assert!(told.lines().any(|line| line.starts_with("hint: ") && line.contains(hint)), "{told}");
+    }
+}
+
+#[test]
+fn what_is_long_is_not_repeated_in_an_error() {
+    let home = Home::new();
+    let long = "x".repeat(100_000);
+    for line in [
+        &["list", "--session", &long][..],
+        &["list", &long],
+        &["show", &long],
+        &["run", "--session", &long, "true"],
+        &["logs", "--since", &long, "a"],
+        &["wait", "--match", &format!("({long}"), "a"],
+    ] {
+        let done = home.run(line);
+        assert!(done.code != 0 && done.error().len() < 1000, "{:.300}", done.error());
+    }
+}

@@ -19,5 +19,5 @@ pub use schema::schema;
 pub use up::converge::converge;
 pub use up::down::{Down, down};
 pub use up::record::{Progress, Record, Step, StepState};
-pub use up::status::{Cause, JobStatus, status, why};
+pub use up::status::{Cause, JobStatus, status, unready, why};
 pub use up::{Rising, bring_up};

@@ -60,6 +60,9 @@ pub struct ProjectJob {
     pub watch: Vec<String>,
     /// The job whose output it reads, and which of its streams.
     pub stdin_from: Option<(String, Stream)>,
+    /// Where it says a directory that is not there. Only to start it is a mistake then: a job before it may make the directory, and what
+    /// runs is ended all the same.
+    pub(crate) missing_dir: Option<Box<Fault>>,
 }
 
 impl ProjectJob {
@@ -77,6 +80,7 @@ impl ProjectJob {
             stop: None,
             watch: Vec::new(),
             stdin_from: None,
+            missing_dir: None,
         }
     }
 }
@@ -364,8 +368,12 @@ impl ProjectJob {
 
     /// Tells whether it says when it is ready in another way than by its port.
     fn is_ready_otherwise(&self) -> bool {
-        let JobChoices { ready_on, ready_port, ready_http, ready_command, .. } = &self.choices;
-        ready_on.is_some() || ready_port.is_some() || ready_http.is_some() || ready_command.is_some()
+        let JobChoices { ready_on, ready_port, ready_http, ready_command, ready_notify, .. } = &self.choices;
+        ready_on.is_some()
+            || ready_port.is_some()
+            || ready_http.is_some()
+            || ready_command.is_some()
+            || *ready_notify == Some(true)
     }
 
     /// Returns the request to start it; `ports` are those of all jobs. It gets its own as `$PORT`, and that of a job that it waits for

@@ -74,6 +74,7 @@ pub use launch::next_run::{NextRun, NextRunError};
 pub use launch::programs::SpareKeeper;
 pub use launch::queue::{QueueChange, QueueError, QueueObject};
 pub use launch::request::{Request, RequestError};
+pub use launch::resolve::check_options;
 pub use launch::restart::{RestartError, Restarted};
 pub use launch::start::{StartError, Started};
 pub use notify::changes::Changes;

@@ -26,6 +26,8 @@ struct Answer {
     survivors: Vec<outlive::Survivor>,
     /// Of a job without keeper: what cannot be said for certain.
     untraced: Option<String>,
+    /// The run after it, which was ended with it or in its place.
+    next_run: Option<outlive::JobId>,
 }
 
 /// The results so far.
@@ -168,8 +170,16 @@ fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) -> 
 }
 
 fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &mut Tally) {
+    let status = job.state(&context.store).status;
     if !context.is_json {
-        print(&format!("{} {}\n", job.id(), words(&killed, arguments)));
+        let words = words(&killed, arguments);
+        print(&match &killed.next_run {
+            None => format!("{} {words}\n", job.id()),
+            Some(next) if status == outlive::Status::Killed => {
+                format!("{} and its next run {next} {words}\n", job.id())
+            }
+            Some(next) => format!("{} had already ended; its next run {next} {words}\n", job.id()),
+        });
     }
     for survivor in &killed.survivors {
         let command = one_line(&survivor.command);
@@ -180,11 +190,12 @@ fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &
     }
     tally.answers.push(Answer {
         job: job.id().clone(),
-        status: job.state(&context.store).status,
+        status,
         already_ended: killed.was_over,
         signalled: killed.signalled,
         survivors: killed.survivors,
         untraced: killed.untraced,
+        next_run: killed.next_run,
     });
 }
 

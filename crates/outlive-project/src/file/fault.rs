@@ -4,6 +4,12 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+/// More of a line is not shown, in characters: two lines of a terminal.
+const LONGEST_LINE: usize = 160;
+
+/// How much of a longer line is shown before the place.
+const BEFORE: usize = 40;
+
 /// A file and its text.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -59,14 +65,22 @@ impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, line, column, message, excerpt, width } = self;
         let name = path.file_name().map_or(path.as_path(), Path::new).display();
+        // Of a long line, what stands around the place: all of it would push the message off the screen.
+        let skipped = if excerpt.chars().count() > LONGEST_LINE { (column - 1).saturating_sub(BEFORE) } else { 0 };
+        let mut shown: String = excerpt.chars().skip(skipped).take(LONGEST_LINE).collect();
+        if excerpt.chars().count() > skipped + LONGEST_LINE {
+            shown.push('…');
+        }
+        let mark = column - 1 - skipped;
+        let (excerpt, width) = (shown, (*width).min(LONGEST_LINE.saturating_sub(mark)).max(1));
         // A tab is as wide as the terminal likes: the mark stands below the text only if it has the same ones.
         let indent: String =
-            excerpt.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+            excerpt.chars().take(mark).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let margin = " ".repeat(line.to_string().len());
         write!(
             formatter,
             "{name}:{line}:{column}: {message}\n{margin} |\n{line} | {excerpt}\n{margin} | {indent}{}",
-            "^".repeat(*width)
+            "^".repeat(width)
         )
     }
 }
@@ -112,6 +126,20 @@ mod tests {
         assert_eq!((fault.line, fault.column), (2, 6));
         assert_eq!(fault.to_string(), "outlive.toml:2:6: no\n  |\n2 | \té = 22\n  | \t    ^^");
         assert_eq!(source.fault(99..100, "end").line, 3);
+    }
+
+    #[test]
+    fn of_a_long_line_the_place_is_shown() {
+        let text = format!("a = \"{}\" x = \"{}\"", "b".repeat(500_000), "c".repeat(500_000));
+        let source = Source { path: "/x/outlive.toml".into(), text };
+        let at = source.text.find('x').unwrap();
+        for place in [0..1, at..at + 1, 4..400_000, at..source.text.len()] {
+            let drawn = source.fault(place, "no").to_string();
+            assert!(drawn.lines().all(|line| line.chars().count() < 180), "{}", drawn.len());
+        }
+        let drawn = source.fault(at..at + 1, "no").to_string();
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert_eq!(lines[2].chars().nth(lines[3].find('^').unwrap()), Some('x'), "{drawn}");
     }
 
     #[test]

@@ -69,6 +69,24 @@ pub fn status(store: &Store, project: &Project) -> Result<Vec<JobStatus>, Projec
     project.jobs.iter().map(|job| Ok(Look::new(&scope, job)?.status(store))).collect()
 }
 
+/// Names the jobs that run and are not ready, each with what is missing, in the order of the file.
+///
+/// # Errors
+///
+/// If the store cannot be read.
+pub fn unready(store: &Store, project: &Project) -> Result<Vec<(String, String)>, ProjectError> {
+    let mut unready = Vec::new();
+    for job in &project.jobs {
+        let last = last_run(store, &project.session(), &job.name).map_err(ProjectError::Store)?;
+        let Some(last) = last.filter(|last| last.spec().can_be_ready()) else { continue };
+        let state = last.state(store);
+        if state.status == Status::Running && last.ready_now(&state).is_none() {
+            unready.push((job.name.clone(), missing(store, &last, &state)));
+        }
+    }
+    Ok(unready)
+}
+
 /// Explains how one job is doing: what it waits for, what that waits for, and what waits for it.
 ///
 /// # Errors
@@ -281,7 +299,7 @@ impl<'a> Look<'a> {
 
 /// Says what is waited for until a job is ready.
 fn missing(store: &Store, job: &Job, state: &State) -> String {
-    let Ready { on, port, http, command, .. } = &job.spec().options.ready;
+    let Ready { on, port, http, command, notify, .. } = &job.spec().options.ready;
     let conditions = [
         on.as_ref().map(|pattern| format!("no line that matches /{pattern}/")),
         port.map(|port| {
@@ -298,6 +316,7 @@ fn missing(store: &Store, job: &Job, state: &State) -> String {
         }),
         http.as_ref().map(|url| format!("{url} does not answer")),
         command.as_ref().map(|line| format!("{} does not exit with 0", line.to_lossy())),
+        notify.then(|| "it has not said READY=1 on $NOTIFY_SOCKET".to_owned()),
     ];
     conditions.into_iter().flatten().collect::<Vec<_>>().join(", or ")
 }

@@ -70,6 +70,8 @@ pub struct Killed {
     pub survivors: Vec<Survivor>,
     /// For a job without a keeper: which processes may have been missed.
     pub untraced: Option<String>,
+    /// A run after it that outlive had made by itself, and that was ended with it or in its place.
+    pub next_run: Option<JobId>,
 }
 
 impl Killed {
@@ -162,8 +164,12 @@ impl Store {
         // A run that outlive made by itself is the same job to whoever stops it.
         match self.run_made_after(job) {
             Some(next) => {
-                let next = self.kill(&next, kill)?;
-                Ok(Killed { signalled: killed.signalled + next.signalled, ..next })
+                let next_killed = self.kill(&next, kill)?;
+                if next_killed.was_over {
+                    return Ok(killed);
+                }
+                let next_run = next_killed.next_run.or_else(|| Some(next.id().clone()));
+                Ok(Killed { signalled: killed.signalled + next_killed.signalled, next_run, ..next_killed })
             }
             None => Ok(killed),
         }
