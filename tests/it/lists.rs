@@ -101,7 +101,7 @@ fn the_last_that_ended_is_shown_however_long_ago_it_was_started() {
     short.iter().for_each(|job| drop(home.wait(job)));
     home.run(["send", &long, "--eof"]).ok();
     home.wait(&long);
-    assert_eq!(ids(&home, &["-n", "1"]), [long.clone()]);
+    assert_eq!(ids(&home, &["-n", "1"]), std::slice::from_ref(&long));
     let shown = ids(&home, &[]);
     assert_eq!((shown.len(), shown.first()), (10, Some(&long)), "{shown:?}");
 }

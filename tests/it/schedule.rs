@@ -238,7 +238,10 @@ fn a_kill_names_the_run_that_it_has_ended() {
     // As where the run has ended while it was looked for.
     let said = home.run(["kill", &first]).ok().text();
     assert_eq!(said, format!("{first} had already ended; its next run {next} ended, 0 processes\n"));
-    assert_eq!((home.show(&first)["status"].clone(), home.show(&next)["status"].clone()), ("completed".into(), "killed".into()));
+    assert_eq!(
+        (home.show(&first)["status"].clone(), home.show(&next)["status"].clone()),
+        ("completed".into(), "killed".into())
+    );
     let again = &home.json(["kill", &first])[0];
     assert_eq!((&again["already_ended"], &again["next_run"]), (&Value::Bool(true), &Value::Null));
     until("no process is left", || home.processes().is_empty());

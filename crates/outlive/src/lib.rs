@@ -135,6 +135,7 @@ pub use outlive_core::index::Stream;
 pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
 pub use outlive_core::launch::SyncOrder;
 pub use outlive_core::lines::Line;
+pub use outlive_core::nearest::nearest;
 pub use outlive_core::newer::OrNewer;
 pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
 pub use outlive_core::options::{

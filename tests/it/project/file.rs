@@ -66,6 +66,7 @@ fn a_mistake_is_told_with_its_place() {
             "3:9",
             "a would wait for itself: a → b → a",
         ),
+        ("[jobs.web]\nrun = \"true\"\nafter = [\"db\"]", "3:10: there is no job `db`\n", ""),
         ("[jobs.a]\nrun = \"true\"\nafter = [\"a\"]", "3:10", "a would wait for itself: a → a"),
         ("[jobs.a]\nrun = \"true\"\nready = { http = \"foo\" }", "3:18", "`http`: \"foo\" is no address"),
         ("[jobs.a]\nrun = \"true\"\nhealth.http = \"foo\"", "3:15", "`http`: \"foo\" is no address"),
@@ -121,7 +122,8 @@ fn a_directory_that_is_not_there_is_told_before_anything_is_started() {
 #[test]
 fn a_job_that_says_itself_when_it_is_ready_can_be_waited_for() {
     let home = Home::new();
-    let toml = "[jobs.a]\nrun = \"sleep 300\"\nready = { notify = true }\n[jobs.b]\nrun = \"true\"\nafter = \"a\"\n";
+    let toml =
+        "[jobs.a]\nrun = \"sleep 300\"\nready = { notify = true }\n[jobs.b]\nrun = \"true\"\nafter = \"a\"\n";
     let project = Project::new(&home, "shop", toml);
     project.run(&["up"]).ok();
     project.until("b", "waits for a@ready");

@@ -178,7 +178,9 @@ fn up_says_what_it_waits_for_and_gives_up_when_asked_to() {
     project.run(&["up"]).ok();
     project.until("web", "running, not ready");
     let why = "outlive: web is not ready: no line that matches /listening/\n";
-    for arguments in [&["up", "--wait", "--timeout", "100ms"][..], &["up", "web", "--wait", "--timeout", "100ms"]] {
+    for arguments in
+        [&["up", "--wait", "--timeout", "100ms"][..], &["up", "web", "--wait", "--timeout", "100ms"]]
+    {
         let failed = project.run(arguments).code(4).error();
         assert!(failed.contains(why) && failed.contains("not ready in that time: web"), "{failed}");
         assert!(failed.contains("outlive why web"), "{failed}");

@@ -65,7 +65,7 @@ pub(crate) struct Status {
     pub(crate) project: OfProject,
 }
 
-/// Explain how a job of this project is doing, and what it waits for
+/// Explain how a job of this project is doing, and what it waits for; outside a project, any job
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     /// The job

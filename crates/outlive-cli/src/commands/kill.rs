@@ -66,6 +66,12 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
             jobs.extend(nested(context, &jobs, &tally)?);
         }
     }
+    if !arguments.nested && !arguments.all && arguments.signal.is_none() {
+        for left in nested(context, &jobs, &tally)? {
+            let id = left.id();
+            note(&format!("outlive: {id} was started from inside and goes on; --nested ends such jobs, too"));
+        }
+    }
     let has_survivors = tally.answers.iter().any(|answer| !answer.survivors.is_empty());
     // Where no job was found, the failures are the whole answer.
     if context.is_json && !(jobs.is_empty() && tally.failed.is_some()) {

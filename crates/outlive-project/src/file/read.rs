@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Stream, Timestamp};
+use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Stream, Timestamp, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::file::check::{check_job, check_value};
-use crate::file::fault::{Fault, Source, nearest};
+use crate::file::fault::{Fault, Source};
 use crate::file::keys::{self, Form, Key, NOT_YET};
 use crate::file::{env, templates};
 use crate::project::{After, Command, Milestone, Port, Project, ProjectError, ProjectJob};
@@ -257,7 +257,8 @@ pub(super) fn read_job<'a>(
             ("dir", _) => {
                 job.dir = dir.join(entry.text()?);
                 if !job.dir.is_dir() {
-                    job.missing_dir = Some(entry.wrong("there is no such directory: make it, or write another"));
+                    job.missing_dir =
+                        Some(entry.wrong("there is no such directory: make it, or write another"));
                 }
             }
             ("env", _) => job.env.extend(named(entry)?),

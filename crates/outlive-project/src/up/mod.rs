@@ -51,7 +51,9 @@ pub fn bring_up<'a>(
     let session = project.session();
     let wanted = project.with_dependencies(names)?;
     // One that waits for others may have its directory from them.
-    if let Some(fault) = wanted.iter().filter(|job| job.after.is_empty()).find_map(|job| job.missing_dir.clone()) {
+    if let Some(fault) =
+        wanted.iter().filter(|job| job.after.is_empty()).find_map(|job| job.missing_dir.clone())
+    {
         return Err(fault.into());
     }
     let mut wanted: Vec<String> = wanted.iter().map(|job| job.name.clone()).collect();

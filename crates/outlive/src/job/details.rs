@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use outlive_core::containment::Survivors;
-use outlive_core::options::{JobOptions, OPTIONS};
 use outlive_core::options::kinds::Kind as _;
+use outlive_core::options::{JobOptions, OPTIONS};
 use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::ports::Listeners;
 use serde::Serialize;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use outlive_core::duration::{parse_duration, parse_size};
 use outlive_core::id::QueueName;
 use outlive_core::launch::SyncOrder;
+use outlive_core::nearest::nearest;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
 use outlive_core::queue::MOST_PARALLEL;
 use outlive_core::timestamp::Timestamp;
@@ -296,6 +297,20 @@ struct FileRetention {
     max_bytes: Option<String>,
 }
 
+/// Adds what was most likely meant to the message about a key that is not known.
+fn with_suggestion(message: &str) -> String {
+    let words = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let parts = message.split_once("unknown field `").and_then(|(_, rest)| rest.split_once("`, expected"));
+    let meant = parts.and_then(|(word, known)| {
+        let known = words(known);
+        nearest(word, known.iter().map(String::as_str)).map(str::to_owned)
+    });
+    match meant {
+        Some(meant) => format!("{message}; did you mean `{meant}`?"),
+        None => message.to_owned(),
+    }
+}
+
 impl Config {
     /// Reads a file; a missing file gives the defaults.
     ///
@@ -323,7 +338,8 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let file: File =
+            toml::from_str(text).map_err(|error| with_suggestion(error.to_string().trim_end()))?;
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
@@ -391,7 +407,12 @@ impl JobDefaults {
                 (_, Some(option)) => option
                     .set(&mut choices, text.as_bytes(), Timestamp(clock::wall_us()))
                     .map_err(|error| format!("job.{key} = {text:?}: {error}"))?,
-                (_, None) => return Err(format!("job.{key} is not known")),
+                (_, None) => {
+                    let known = OPTIONS.iter().filter(|option| option.surfaces.in_config);
+                    let meant = nearest(&key, known.map(|option| option.name));
+                    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+                    return Err(format!("job.{key} is not known{meant}"));
+                }
             }
         }
         self.options.apply(&choices);

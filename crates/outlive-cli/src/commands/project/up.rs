@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{Conditions, Job, JobObject, WaitFor};
-use outlive_project::{Progress, Project, Rising, Step, StepState, bring_up};
+use outlive_project::{FILE, Progress, Project, Rising, Step, StepState, bring_up};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use serde::Serialize;
 
@@ -29,7 +29,10 @@ struct Answer<'a> {
 pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure> {
     let project = load(&arguments.project)?;
     if project.jobs.is_empty() {
-        let hint = "add one: [jobs.web] and below it run = \"npm run dev\"";
+        let hint = match project.file.ends_with(FILE) {
+            true => "add one: [jobs.web] and below it run = \"npm run dev\"",
+            false => "add one, such as a line web: npm run dev in a Procfile",
+        };
         return Err(Failure::usage(format!("up: {} has no jobs", project.file.display()), hint));
     }
     project.warnings.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
@@ -128,7 +131,11 @@ impl<'a> Patience<'a> {
 }
 
 /// Tells of each job as something becomes of it, until there is something to tell of all; with `--wait`, until nothing more will be started.
-fn follow(patience: &mut Patience<'_>, wanted: &[&str], rising: &mut Rising<'_>) -> Result<Progress, Failure> {
+fn follow(
+    patience: &mut Patience<'_>,
+    wanted: &[&str],
+    rising: &mut Rising<'_>,
+) -> Result<Progress, Failure> {
     let mut told = BTreeMap::new();
     loop {
         let progress = rising.next(patience.step(), interrupt_fd())?.clone();
