@@ -47,8 +47,10 @@ fn without_systemd_a_line_of_the_crontab_does_it() {
     let bin = home.make_dir("bin");
     let (program, tab) = (bin.join("crontab"), home.path().join("tab"));
     // As crontab(1) speaks: -l prints it, - replaces it.
-    let script =
-        format!("#!/bin/sh\nif [ \"$1\" = -l ]; then cat {0} || exit 1; else cat > {0}; fi\n", tab.display());
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = -l ]; then cat {0} || {{ echo no crontab for me >&2; exit 1; }}; else cat > {0}; fi\n",
+        tab.display()
+    );
     std::fs::write(&program, script).expect("it can be written");
     Command::new("chmod").arg("755").arg(&program).status().expect("chmod runs");
     std::fs::write(&tab, "0 5 * * * mine\n").expect("it can be written");
@@ -58,6 +60,12 @@ fn without_systemd_a_line_of_the_crontab_does_it() {
     assert!(text.starts_with("0 5 * * * mine\n@reboot ") && text.contains("outlive boot"), "{text}");
     assert!(setup(&home, &path, &["--write"]).ok().text().contains("nothing to do"));
     setup(&home, &path, &["--remove", "--write"]).ok();
+    assert_eq!(std::fs::read_to_string(&tab).expect("it is there"), "0 5 * * * mine\n");
+    // One that cannot be read is not replaced.
+    let script =
+        format!("#!/bin/sh\n[ \"$1\" = -l ] && {{ echo broken >&2; exit 1; }}\ncat > {}\n", tab.display());
+    std::fs::write(&program, script).expect("it can be written");
+    assert!(setup(&home, &path, &["--write"]).code(1).error().contains("crontab -l fails: broken"));
     assert_eq!(std::fs::read_to_string(&tab).expect("it is there"), "0 5 * * * mine\n");
     let refused = setup(&home, "/nowhere", &[]).error();
     assert!(refused.contains("neither systemd nor crontab"), "{refused}");

@@ -88,6 +88,72 @@ fn a_change_restarts_the_job_and_is_named() {
     until("nothing is left", || home.processes().is_empty());
 }
 
+/// Before this, what changed before the process beside the job watched was not seen.
+#[test]
+fn a_change_right_after_the_start_counts() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    let first = start(&home, &dir, &["src/**"]);
+    write(&dir, "src/main.py");
+    until("it was restarted", || newest(&home)["previous"] == first.as_str());
+    // What changed before it was started is no change, nor is what is of the future.
+    until_watched(&home);
+    home.run(["kill", "web"]).ok();
+    let future = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+    let file = std::fs::File::options().write(true).open(dir.join("src/main.py")).expect("it is there");
+    file.set_modified(future).expect("its time can be set");
+    let second = start(&home, &dir, &["src/**"]);
+    until_watched(&home);
+    assert_eq!(newest(&home)["job"], second.as_str());
+    home.run(["kill", "web"]).ok();
+}
+
+#[test]
+fn only_what_belongs_to_the_files_is_left_out_and_a_link_is_followed() {
+    let home = Home::new();
+    // As people keep their settings: all of it is ignored, and it is no repository.
+    std::fs::write(home.path().join(".gitignore"), "*\n").expect("a file");
+    let (dir, elsewhere) = (home.make_dir("app"), home.make_dir("elsewhere"));
+    write(&elsewhere, "main.py");
+    std::os::unix::fs::symlink(&elsewhere, dir.join("src")).expect("a link");
+    let first = start(&home, &dir, &["src/**"]);
+    until_watched(&home);
+    write(&elsewhere, "main.py");
+    until("it was restarted", || newest(&home)["previous"] == first.as_str());
+    assert_eq!(newest(&home)["because"], "src/main.py changed");
+    home.run(["kill", "web"]).ok();
+}
+
+#[test]
+fn a_watcher_that_the_keeper_started_restarts_the_job() {
+    let home = Home::new();
+    let dir = home.make_dir("app");
+    write(&dir, "src/main.py");
+    // The keeper looks after processes that check the job's health.
+    let cwd = dir.to_str().expect("text");
+    let options =
+        ["run", "--name", "web", "--cwd", cwd, "--restart-on-change", "src/**", "--health-command", "true"];
+    let first = home.run([&options[..], &["--", "sleep", "300"]].concat()).ok().text().trim().to_owned();
+    until_watched(&home);
+    let of_outlive = |verb: &str| {
+        let is_one = |pid: &i32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).nth(1) == Some(verb.as_bytes())
+        };
+        home.processes().into_iter().filter(is_one).collect::<Vec<i32>>()
+    };
+    of_outlive("probe").into_iter().for_each(|pid| outlive_tests::signal(pid, "KILL"));
+    until("the keeper has started another", || !of_outlive("next-run").is_empty());
+    write(&dir, "src/main.py");
+    let runs = || home.json(["list", "--all"]).as_array().map_or(0, Vec::len);
+    until("it was restarted", || runs() == 2);
+    let second = newest(&home);
+    assert_eq!((&second["previous"], &second["parent"]), (&first.as_str().into(), &Value::Null));
+    home.run(["kill", "web"]).ok();
+    until("nothing is left", || home.processes().is_empty());
+}
+
 #[test]
 fn what_cannot_be_watched_is_refused() {
     let home = Home::new();

@@ -35,6 +35,26 @@ fn text_arrives_with_a_newline_or_without() {
     assert_eq!(home.logs(&job), b"one\ntwo --three\n-four\n");
 }
 
+/// The keeper keeps what it needs for the next key, and gives it back to a job that nobody types to.
+#[test]
+fn a_keeper_that_is_not_written_to_needs_nothing_for_it() {
+    let home = Home::new();
+    let job = start_open(&home, &["cat"]);
+    let keeper = home.keepers()[0];
+    let pipes = || {
+        let fds = std::fs::read_dir(format!("/proc/{keeper}/fd")).expect("the keeper is there").flatten();
+        let files = fds.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        files.filter(|file| file.to_string_lossy().starts_with("pipe:")).count()
+    };
+    let before = pipes();
+    for word in ["one", "two"] {
+        home.run(["send", &job, word]).ok();
+        home.wait_for_output(&job, word);
+        until("all is given back", || pipes() == before);
+    }
+    home.run(["kill", &job]).ok();
+}
+
 #[test]
 fn a_question_is_answered() {
     let home = Home::new();

@@ -136,6 +136,13 @@ fn one_that_reads_another_job_asks_nobody_and_has_not_changed() {
     assert_eq!(home.show("sink")["awaits"], serde_json::Value::Null);
     let status = home.run(["status", "-f", &file]).ok().text();
     assert!(!status.contains("asks") && !status.contains("changed"), "{status}");
+    // The same job, anew, is the same source; another stream of it is not.
+    home.run(["restart", "source"]).ok();
+    let status = home.run(["status", "-f", &file]).ok().text();
+    assert!(!status.contains("changed"), "{status}");
+    std::fs::write(dir.join("outlive.toml"), toml.replace("'source'", "'source:stderr'")).expect("a file");
+    let status = home.run(["status", "-f", &file]).ok().text();
+    assert!(status.contains("running, changed"), "{status}");
     home.run(["down", "-f", &file]).ok();
 }
 

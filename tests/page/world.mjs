@@ -64,6 +64,15 @@ export class World {
     return page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => `${node.target.join(' ')} (${node.any[0]?.message ?? ''})`).slice(0, 3).join('; ')}`)))
   }
 
+  // What the largest process of a page holds, in MB; what several share counts in parts.
+  async memory() {
+    const session = await this.browser.newBrowserCDPSession()
+    const { processInfo } = await session.send('SystemInfo.getProcessInfo')
+    await session.detach()
+    const held = (pid) => { try { return Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))[1]) } catch { return 0 } }
+    return Math.max(...processInfo.filter((one) => one.type === 'renderer').map((one) => held(one.id))) * 1.024 / 1000
+  }
+
   async end() {
     await this.browser?.close()
     let pid

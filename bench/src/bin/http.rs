@@ -247,7 +247,7 @@ impl Client {
             if self.0.read_line(&mut line)? == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }
-            let is_end = line.contains("\"ended\"") || line.contains("job.ended");
+            let is_end = line.contains("\"event\":\"exited\"");
             if line.starts_with("data:") && is_end && line.contains(job.id().as_str()) {
                 return Ok(());
             }

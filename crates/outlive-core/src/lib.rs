@@ -24,8 +24,8 @@ mod format;
 mod protocol;
 mod text;
 pub use format::{
-    after, awaits, cache, checksum, containment, event, index, meta, newer, outcome, queue, segment, session,
-    spec,
+    after, awaits, cache, checksum, containment, event, index, meta, newer, outcome, placement, queue,
+    segment, session, spec,
 };
 pub use protocol::{control, launch, wire};
 pub use text::{budget, characters, context, cursor, display, lines, plain, rendered};
@@ -76,6 +76,18 @@ pub mod file {
     pub const PLANNED: &str = "planned";
     /// There once its standard input has had all that another job printed.
     pub const FED: &str = "fed";
+    /// Of a job that an engine places: it was not begun. One process gives it the next name or the one after, and that decides.
+    pub const SUBMITTED: &str = "submitted";
+    /// A node begins it.
+    pub const CLAIMED: &str = "claimed";
+    /// It was ended before any node began it.
+    pub const CANCELLED: &str = "cancelled";
+    /// Where it was placed.
+    pub const PLACED: &str = "placed";
+    /// What the engine calls it.
+    pub const ENGINE_JOB: &str = "engine_job";
+    /// What the engine's side printed beside the job.
+    pub const ENGINE_LOG: &str = "engine.log";
     /// There once it is decided that no run follows by itself any more: why.
     pub const GAVE_UP: &str = "gave_up";
     /// The name of a job that was renamed.

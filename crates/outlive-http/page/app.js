@@ -3,13 +3,15 @@
 import { ask, follow } from './api.js';
 import { help, startJob, toast } from './actions.js';
 import { el, setText, words } from './dom.js';
-import { Job } from './job.js';
-import { List } from './list.js';
-import { Projects } from './projects.js';
-import { Queues } from './queues.js';
+import { Job } from './views/job.js';
+import { List } from './views/list.js';
+import { Projects } from './views/projects.js';
+import { Queues } from './views/queues.js';
+import { Schedules } from './views/schedules.js';
 
 const main = document.getElementById('main');
 const access = { canDrive: false };
+const views = new Map([['projects', ['Projects', Projects]], ['queues', ['Queues', Queues]], ['schedules', ['Schedules', Schedules]]]);
 let view;
 
 function route() {
@@ -20,11 +22,11 @@ function route() {
   if (kind === 'job' && id) {
     view = new Job(main, decodeURIComponent(id), access);
   } else {
-    const names = { projects: 'Projects', queues: 'Queues' };
-    document.title = names[kind] ? `${names[kind]} · outlive` : 'outlive';
-    view = new ({ projects: Projects, queues: Queues }[kind] ?? List)(main, access);
+    const [name, View] = views.get(kind) ?? ['', List];
+    document.title = name ? `${name} · outlive` : 'outlive';
+    view = new View(main, access);
   }
-  main.dataset.view = view instanceof Job ? 'job' : kind === 'projects' || kind === 'queues' ? kind : 'list';
+  main.dataset.view = view instanceof Job ? 'job' : view instanceof List ? 'list' : kind;
   for (const link of document.querySelectorAll('.bar nav a')) {
     const isOn = link.getAttribute('href') === (view instanceof List ? '#/' : `#/${kind}`);
     if (isOn) link.setAttribute('aria-current', 'page'); else link.removeAttribute('aria-current');

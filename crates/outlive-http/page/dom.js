@@ -58,6 +58,8 @@ export function clock(time) {
   return time ? new Date(time).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' }) : '';
 }
 
+export const isLive = (job) => ['queued', 'starting', 'running'].includes(job.status) || job.lingering || job.orphaned;
+
 // How a job is doing: a word, and a shape that does not depend on colour.
 export function mood(job) {
   if (job.awaits && job.awaits.kind !== 'keys') return 'asks';

@@ -15,6 +15,7 @@ mod server;
 mod work;
 
 pub use access::scope::Scope;
+pub use access::site::{Tls, TlsError};
 pub use access::tokens::{Token, TokenError, TokenObject, Tokens};
 pub use api::openapi;
 pub use rpc::serve_pipes;

@@ -26,14 +26,16 @@ files! {
     "/ansi.js" "ansi.js" SCRIPT;
     "/api.js" "api.js" SCRIPT;
     "/dom.js" "dom.js" SCRIPT;
-    "/job.js" "job.js" SCRIPT;
-    "/list.js" "list.js" SCRIPT;
-    "/log.js" "log.js" SCRIPT;
-    "/projects.js" "projects.js" SCRIPT;
-    "/queues.js" "queues.js" SCRIPT;
-    "/recording.js" "recording.js" SCRIPT;
-    "/terminal.js" "terminal.js" SCRIPT;
     "/width.js" "width.js" SCRIPT;
+    "/views/cards.js" "views/cards.js" SCRIPT;
+    "/views/job.js" "views/job.js" SCRIPT;
+    "/views/list.js" "views/list.js" SCRIPT;
+    "/views/log.js" "views/log.js" SCRIPT;
+    "/views/projects.js" "views/projects.js" SCRIPT;
+    "/views/queues.js" "views/queues.js" SCRIPT;
+    "/views/recording.js" "views/recording.js" SCRIPT;
+    "/views/schedules.js" "views/schedules.js" SCRIPT;
+    "/views/terminal.js" "views/terminal.js" SCRIPT;
 }
 
 /// Returns the routes of the page; anybody may have its files, which hold no data.

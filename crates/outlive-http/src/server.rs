@@ -26,6 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, Semaphore};
 use tower::ServiceExt;
 
+use crate::access::site::{Certificate, Site, Tls, TlsError};
 use crate::access::tokens::Tokens;
 use crate::access::{Failures, Needs};
 use crate::api;
@@ -49,6 +50,8 @@ const HEADERS: usize = 64;
 pub struct Options {
     /// Listen on TCP, too.
     pub tcp: Option<Address>,
+    /// Speak TLS on TCP.
+    pub tls: Option<Tls>,
     /// End when no connection was open for so long; none: never.
     pub idle: Option<Duration>,
 }
@@ -56,7 +59,7 @@ pub struct Options {
 /// Where to listen on TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// The address, which is of this machine alone.
+    /// The address; one that other machines reach only with TLS.
     pub ip: IpAddr,
     /// The port; none: the one of last time, or any that is free.
     pub port: Option<u16>,
@@ -67,27 +70,18 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// If it is no address of this machine alone.
+    /// If it is no address.
     pub fn parse(text: &str) -> Result<Self, String> {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let text = text.replace("localhost", "127.0.0.1");
-        let address =
-            match (text.as_str(), text.parse::<SocketAddr>(), text.parse::<u16>(), text.parse::<IpAddr>()) {
-                ("", ..) => Self { ip: local, port: None },
-                (_, Ok(address), ..) => {
-                    Self { ip: address.ip(), port: Some(address.port()).filter(|&port| port > 0) }
-                }
-                (_, _, Ok(port), _) => Self { ip: local, port: Some(port).filter(|&port| port > 0) },
-                (_, _, _, Ok(ip)) => Self { ip, port: None },
-                _ => return Err("an address is such as 8080 or 127.0.0.1:8080".to_owned()),
-            };
-        match address.ip.is_loopback() {
-            true => Ok(address),
-            false => {
-                Err("only addresses of this machine, such as 127.0.0.1: what goes over a network must be \
-                          encrypted, so use a tunnel: ssh -L 8080:127.0.0.1:8080 HOST"
-                    .to_owned())
+        match (text.as_str(), text.parse::<SocketAddr>(), text.parse::<u16>(), text.parse::<IpAddr>()) {
+            ("", ..) => Ok(Self { ip: local, port: None }),
+            (_, Ok(address), ..) => {
+                Ok(Self { ip: address.ip(), port: Some(address.port()).filter(|&port| port > 0) })
             }
+            (_, _, Ok(port), _) => Ok(Self { ip: local, port: Some(port).filter(|&port| port > 0) }),
+            (_, _, _, Ok(ip)) => Ok(Self { ip, port: None }),
+            _ => Err("an address is such as 8080 or 127.0.0.1:8080".to_owned()),
         }
     }
 }
@@ -99,6 +93,9 @@ pub struct Running {
     pub pid: u32,
     /// Where it listens.
     pub address: SocketAddr,
+    /// The name in its certificate; none: it does not speak TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// When it began, in microseconds.
     since_us: u64,
 }
@@ -106,7 +103,10 @@ pub struct Running {
 impl Running {
     /// Returns the address of its page.
     pub fn url(&self) -> String {
-        format!("http://{}/", self.address)
+        match &self.name {
+            Some(name) => format!("https://{name}:{}/", self.address.port()),
+            None => format!("http://{}/", self.address),
+        }
     }
 }
 
@@ -116,6 +116,14 @@ pub enum ServeError {
     /// Another one listens there.
     #[error("a server of this store runs already{}", .0.as_ref().map(|running| format!(" at {}", running.url())).unwrap_or_default())]
     Runs(Option<Running>),
+    /// Other machines reach the address, and what is said there could be read.
+    #[error(
+        "{0} is an address that other machines reach, and without TLS everybody between can read what is said"
+    )]
+    Open(IpAddr),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The address cannot be used.
     #[error("cannot listen on {0}")]
     Listen(SocketAddr, #[source] io::Error),
@@ -131,6 +139,14 @@ impl From<ServeError> for Failure {
             ServeError::Runs(None) => {
                 (Code::Exists, "programs can use its socket; for a browser: outlive open")
             }
+            ServeError::Open(_) => (
+                Code::Usage,
+                "use a tunnel: ssh -L 8080:127.0.0.1:8080 HOST; or with a certificate: --tls CERT KEY",
+            ),
+            ServeError::Tls(TlsError::Nameless(..)) => {
+                (Code::Usage, "give it a subjectAltName with the name or the address by which browsers ask")
+            }
+            ServeError::Tls(_) => (Code::Usage, "--tls CERT KEY takes two files in PEM"),
             ServeError::Listen(..) => {
                 (Code::Failed, "another program has the port: leave it out to get a free one")
             }
@@ -145,7 +161,7 @@ impl From<ServeError> for Failure {
 pub(crate) enum Peer {
     /// The socket in the store; the kernel says that it is this user.
     Unix,
-    /// Anybody on this machine.
+    /// Anybody on this machine, and with TLS on others.
     Tcp,
 }
 
@@ -159,7 +175,7 @@ pub(crate) struct State {
     pub(crate) pools: Pools,
     pub(crate) hub: Hub,
     pub(crate) mcp: outlive_mcp::Http,
-    pub(crate) port: Option<u16>,
+    pub(crate) site: Option<Site>,
     pub(crate) openapi: serde_json::Value,
     pub(crate) connections: AtomicUsize,
     /// The last connection was closed.
@@ -190,6 +206,11 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     // A server that was started in the background has all of them blocked.
     outlive_sys::signal::unblock_all();
+    if let Some(Address { ip, .. }) = options.tcp.filter(|address| !address.ip.is_loopback())
+        && options.tls.is_none()
+    {
+        return Err(ServeError::Open(ip));
+    }
     let dir = store.serve_dir()?;
     let tokens = Tokens::of(&store)?;
     let tcp = match options.tcp {
@@ -207,20 +228,19 @@ pub fn serve(
         None if tcp.is_some() => None,
         None => return Err(ServeError::Runs(None)),
     };
-    let running = match &tcp {
-        None => None,
+    let (running, site) = match &tcp {
+        None => (None, None),
         Some((listener, _)) => {
-            let running = Running {
-                pid: std::process::id(),
-                address: listener.local_addr()?,
-                since_us: clock::wall_us(),
-            };
+            let address = listener.local_addr()?;
+            let read = |files| Certificate::read(files, address);
+            let certificate = options.tls.as_ref().map(read).transpose()?;
+            let name = certificate.as_ref().map(|certificate| certificate.name().to_owned());
+            let running = Running { pid: std::process::id(), address, name, since_us: clock::wall_us() };
             write(&dir, "server.json", &serde_json::to_vec(&running).map_err(io::Error::from)?)?;
-            Some(running)
+            (Some(running), Some(Site { port: address.port(), certificate }))
         }
     };
-    let port = running.as_ref().map(|running| running.address.port());
-    let (router, shared, runtime) = prepare(store, tokens, port)?;
+    let (router, shared, runtime) = prepare(store, tokens, site)?;
     let socket = dir.join("socket");
     let has_socket = unix.is_some();
     let served = runtime.block_on(async {
@@ -247,7 +267,7 @@ pub fn serve(
 pub(crate) fn prepare(
     store: Store,
     tokens: Tokens,
-    port: Option<u16>,
+    site: Option<Site>,
 ) -> io::Result<(Router, Shared, tokio::runtime::Runtime)> {
     let (router, openapi) = api::router();
     let store = Arc::new(store);
@@ -259,7 +279,7 @@ pub(crate) fn prepare(
         failures: Failures::default(),
         pools: Pools::default(),
         hub: Hub::default(),
-        port,
+        site,
         openapi,
         connections: AtomicUsize::new(0),
         quiet: Notify::new(),
@@ -359,6 +379,8 @@ async fn accept_unix(listener: UnixListener, router: Router, shared: Shared) {
 }
 
 async fn accept_tcp(listener: TcpListener, router: Router, shared: Shared) {
+    let certificate = shared.site.as_ref().and_then(|site| site.certificate.as_ref());
+    let acceptor = certificate.map(Certificate::acceptor);
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
@@ -366,7 +388,17 @@ async fn accept_tcp(listener: TcpListener, router: Router, shared: Shared) {
             Ok((stream, _)) => {
                 // Small answers must not wait for more; that it fails costs only time.
                 stream.set_nodelay(true).ok();
-                tokio::spawn(connection(stream, router.clone(), Arc::clone(&shared), Peer::Tcp, permit));
+                let (router, shared) = (router.clone(), Arc::clone(&shared));
+                match acceptor.clone() {
+                    None => drop(tokio::spawn(connection(stream, router, shared, Peer::Tcp, permit))),
+                    Some(acceptor) => drop(tokio::spawn(async move {
+                        let private = tokio::time::timeout(HEAD_LIMIT, acceptor.accept(stream)).await;
+                        // A client that speaks no TLS, or does not trust the certificate, is gone.
+                        if let Ok(Ok(stream)) = private {
+                            connection(stream, router, shared, Peer::Tcp, permit).await;
+                        }
+                    })),
+                }
             }
             // No descriptors are left: those who are connected go on.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,

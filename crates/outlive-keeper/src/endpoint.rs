@@ -27,6 +27,9 @@ const HOT_AFTER: u32 = 4;
 /// What one read of a terminal gives at most.
 const TERMINAL_READ: usize = 4096;
 
+/// A terminal that gives less at once had no more a moment ago: the echo of a key is recorded without asking for another.
+const SHORT_READ: usize = 64;
+
 /// How long a size is kept for viewers whose keeper died; they are told at once.
 const VIEWERS_RETURN_US: u64 = 2_000_000;
 
@@ -215,9 +218,10 @@ impl Output {
         // Recorded together, so that a flood costs a write for many pages and not for each.
         let mut count = 0;
         while count < most.min(pty::HELD) {
-            match self.read_once(transit, TERMINAL_READ) {
-                0 => break,
-                more => count += more,
+            let more = self.read_once(transit, TERMINAL_READ);
+            count += more;
+            if more < SHORT_READ {
+                break;
             }
         }
         count

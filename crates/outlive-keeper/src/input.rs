@@ -21,7 +21,7 @@ const SMALL: usize = pipe::DEFAULT_CAPACITY / 2;
 
 pub(crate) struct Input {
     pipe: Option<OwnedFd>,
-    /// Holds what the command's pipe does not take; none while there is nothing.
+    /// Holds what the command's pipe does not take; none after a while without input.
     queue: Option<Queue>,
     /// The pipe is to be closed when the queue is empty.
     is_ending: bool,
@@ -31,11 +31,18 @@ pub(crate) struct Input {
 struct Queue {
     reading: OwnedFd,
     writing: OwnedFd,
+    /// How many bytes are in it: nobody else moves any.
+    held: usize,
     /// It holds as much as it may.
     is_grown: bool,
 }
 
 impl Queue {
+    fn new(reading: OwnedFd, writing: OwnedFd) -> Self {
+        let held = pipe::held(&reading);
+        Self { reading, writing, held, is_grown: false }
+    }
+
     /// Lets it hold as much as it may. A key that is passed on at once needs no room.
     fn grow(&mut self) {
         if !self.is_grown {
@@ -62,15 +69,15 @@ impl Input {
 
     /// Tells whether something waits to be written.
     fn holds(&self) -> bool {
-        self.queue.as_ref().is_some_and(|queue| pipe::held(&queue.reading) > 0)
+        self.queue.as_ref().is_some_and(|queue| queue.held > 0)
     }
 
     /// Takes over the pipes that a keeper which died has left.
     pub(crate) fn inherit(custody: Custody) -> Self {
         let queue = custody.inherit(Word::QueueReading).zip(custody.inherit(Word::QueueWriting));
-        let queue = queue.map(|(reading, writing)| Queue { reading, writing, is_grown: false });
+        let queue = queue.map(|(reading, writing)| Queue::new(reading, writing));
         if custody.get(Word::IsPushing) == 1 {
-            let held = queue.as_ref().map_or(0, |queue| pipe::held(&queue.reading) as u64);
+            let held = queue.as_ref().map_or(0, |queue| queue.held as u64);
             let pushed = held.saturating_sub(custody.get(Word::PushedUpon));
             custody.note_taken(custody.get(Word::PushedBy), custody.get(Word::PushedAt) + pushed);
             custody.set(Word::IsPushing, 0);
@@ -93,7 +100,7 @@ impl Input {
 
     /// Tells whether so many bytes are sure to have room.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.queue.as_ref().is_none_or(|queue| pipe::held(&queue.reading) + bytes <= SMALL)
+        self.queue.as_ref().is_none_or(|queue| queue.held + bytes <= SMALL)
     }
 
     /// Takes as much of a client's input as there is room for; returns how much. What was taken of the same place before, by this
@@ -108,11 +115,10 @@ impl Input {
         let custody = self.custody;
         let offset = place.offset + taken as u64;
         let Some(queue) = self.queue() else { return taken + self.push_on(rest, place.client, offset) };
-        let held = pipe::held(&queue.reading);
-        if held + rest.len() > SMALL {
+        if queue.held + rest.len() > SMALL {
             queue.grow();
         }
-        custody.set(Word::PushedUpon, held as u64);
+        custody.set(Word::PushedUpon, queue.held as u64);
         custody.set(Word::PushedBy, place.client);
         custody.set(Word::PushedAt, offset);
         custody.set(Word::IsPushing, 1);
@@ -120,6 +126,7 @@ impl Input {
             Attempt::Moved(count) => count,
             _ => 0,
         };
+        queue.held += pushed;
         custody.note_taken(place.client, offset + pushed as u64);
         custody.set(Word::IsPushing, 0);
         self.flush();
@@ -147,7 +154,7 @@ impl Input {
             let (reading, writing) = pipe::own().ok()?;
             self.custody.lend(Word::QueueReading, &reading);
             self.custody.lend(Word::QueueWriting, &writing);
-            self.queue = Some(Queue { reading, writing, is_grown: false });
+            self.queue = Some(Queue::new(reading, writing));
         }
         self.queue.as_mut()
     }
@@ -172,22 +179,31 @@ impl Input {
     /// Moves on what the command's pipe takes now.
     pub(crate) fn flush(&mut self) {
         while let Some(pipe) = &self.pipe {
-            let Some(queue) = self.queue.as_ref().filter(|queue| pipe::held(&queue.reading) > 0) else {
+            let Some(queue) = self.queue.as_mut().filter(|queue| queue.held > 0) else {
                 if self.is_ending {
                     self.close();
-                }
-                // What was queued is gone for good; so is the memory. A guard that has another table could not have the next one.
-                if !self.custody.is_split() {
-                    self.close_queue();
                 }
                 return;
             };
             match fault::attempt(Point::InputWrite, || try_move(&queue.reading, pipe, QUEUE)) {
-                Attempt::Moved(_) => {}
+                Attempt::Moved(count) => queue.held -= count,
                 Attempt::WouldBlock => return,
                 // The command has closed its end.
                 Attempt::Closed | Attempt::Failed(_) => self.close(),
             }
+        }
+    }
+
+    /// Tells whether there is a queue that holds nothing, and could be given back.
+    pub(crate) fn has_idle_queue(&self) -> bool {
+        // A guard that has another table could not have the next one.
+        self.queue.is_some() && !self.holds() && !self.custody.is_split()
+    }
+
+    /// Gives the memory of a queue back that holds nothing. A person who types would have one made and closed for each key.
+    pub(crate) fn release(&mut self) {
+        if self.has_idle_queue() {
+            self.close_queue();
         }
     }
 

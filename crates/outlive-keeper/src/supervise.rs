@@ -210,6 +210,20 @@ impl Keeper {
         }
     }
 
+    /// Gives back what a job takes while it prints or is typed to, once it was quiet for a while.
+    fn release(&mut self, reading: &mut ReadState, now_us: u64) {
+        if reading.release_us.is_none() && self.input.has_idle_queue() {
+            reading.release_us = Some(now_us + QUIET_US);
+        }
+        if reading.release_us.is_some_and(|release| now_us >= release) {
+            reading.release_us = None;
+            reading.buffer.release();
+            self.outputs.iter_mut().for_each(Output::shrink);
+            self.transit.resize(outlive_sys::pipe::DEFAULT_CAPACITY);
+            self.input.release();
+        }
+    }
+
     /// Reads once from an output and records it; returns how much it was.
     pub(crate) fn read_output(&mut self, index: usize, buffer: &mut [u8]) -> usize {
         let output = &mut self.outputs[index];
@@ -333,12 +347,7 @@ impl Keeper {
                 self.answer_killed(&survivors);
             }
         }
-        if reading.release_us.is_some_and(|release| now_us >= release) {
-            reading.release_us = None;
-            reading.buffer.release();
-            self.outputs.iter_mut().for_each(Output::shrink);
-            self.transit.resize(outlive_sys::pipe::DEFAULT_CAPACITY);
-        }
+        self.release(reading, now_us);
     }
 
     /// Answers the clients that wait for the end of the tree.

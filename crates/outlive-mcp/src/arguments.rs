@@ -59,6 +59,16 @@ impl Arguments {
         self.values
     }
 
+    /// Returns all values, as they are.
+    pub(crate) fn values(&self) -> &Map<String, Value> {
+        &self.values
+    }
+
+    /// Puts another value in the place of one.
+    pub(crate) fn set(&mut self, name: &str, value: Value) {
+        self.values.insert(name.to_owned(), value);
+    }
+
     /// Returns the notes for the answer.
     pub(crate) fn take_notes(&mut self) -> Vec<String> {
         self.notes.drain(..).map(|note| format!("note: {note}")).collect()

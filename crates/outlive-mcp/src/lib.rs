@@ -12,6 +12,7 @@ mod notices;
 mod profiles;
 mod reading;
 mod reference;
+mod remote;
 mod reply;
 mod resources;
 mod scope;
@@ -57,6 +58,8 @@ pub struct Options {
     pub profile: &'static Profile,
     /// The environment that jobs start from; `None` for the configured one.
     pub environment: Option<JobEnvironment>,
+    /// What a client on another machine calls this one: ids of jobs begin with it.
+    pub host: Option<String>,
 }
 
 /// Serves a client on standard input and output until its end.

@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use outlive::duration::format_duration;
 use outlive::{AwaitedObject, Inbox, JobId, MatchedLine, Nonce, Notice, Started, Status, Store};
+use serde_json::Value;
 
 use crate::jobs::exit_words;
 use crate::profiles::NoticeStyle;
-use crate::reply::{After, MARK, Reply, push_line};
+use crate::reply::{After, MARK, Reply, push_line, quoted};
 use crate::scope::Scope;
 
 /// The most bytes of an answer that endings take.
@@ -198,16 +200,49 @@ fn lines(notice: &Notice) -> String {
         push_line(&mut text, &format!("  | {}", matched.text));
         return text;
     }
-    let words = exit_words(notice);
-    let tail = notice.output.as_ref().map(|output| output.tail.trim_end()).unwrap_or_default();
-    let head = format!("{MARK} since your last call: {}{name} {words}", notice.job);
-    const LEAD: &str = "; last lines:";
-    // Each line of output has a mark and a newline.
-    let room = match notice.status {
-        Status::Completed => SUCCEEDED.saturating_sub(head.len() + LEAD.len() + 6),
-        _ => FAILED,
+    let tail = notice.output.as_ref().map(|output| output.tail.as_str()).unwrap_or_default();
+    let subject = format!("{}{name}", notice.job);
+    ending(&subject, &exit_words(notice), notice.status == Status::Completed, tail)
+}
+
+/// Formats an ending, or a question, on another machine, as its inbox tells it.
+pub(crate) fn lines_of(host: &str, notice: &Value) -> String {
+    let text = |name: &str| notice[name].as_str();
+    let job = text("job").unwrap_or_default();
+    let name = text("name").filter(|name| !job.starts_with(*name));
+    let name = name.map(|name| format!(" ({})", crate::arguments::shown(name))).unwrap_or_default();
+    let subject = format!("{host}/{job}{name}");
+    if let Some(prompt) = notice["awaits"].as_object().map(|awaited| awaited.get("prompt")) {
+        let prompt = prompt.and_then(Value::as_str).map(|prompt| format!(": {}", quoted(prompt)));
+        let hint = format!("; answer with send_input job={host}/{job}");
+        return format!("{MARK} since your last call: {subject} asks{}{hint}\n", prompt.unwrap_or_default());
+    }
+    let status = text("status").unwrap_or("ended");
+    let how = match (text("cause"), notice["exit_code"].as_i64(), text("reason")) {
+        (None | Some("natural"), Some(code), _) => Some(format!("exit {code}")),
+        (_, _, Some(reason)) => Some(outlive::one_line(reason)),
+        (_, _, None) => text("signal").map(|signal| format!("ended by {signal}")),
     };
-    let shown = last_lines(tail, room);
+    let how = how.map(|how| format!(", {how}")).unwrap_or_default();
+    let after = notice["runtime_ms"].as_u64().map(|millis| format!(", after {}", format_duration(millis)));
+    let words = format!("{status}{how}{}", after.unwrap_or_default());
+    ending(
+        &subject,
+        &words,
+        status == Status::Completed.word(),
+        notice["output"]["tail"].as_str().unwrap_or_default(),
+    )
+}
+
+fn ending(subject: &str, words: &str, is_success: bool, tail: &str) -> String {
+    const LEAD: &str = "; last lines:";
+    let head = format!("{MARK} since your last call: {subject} {words}");
+    // Each line of output has a mark and a newline.
+    let room = match is_success {
+        true => SUCCEEDED.saturating_sub(head.len() + LEAD.len() + 6),
+        false => FAILED,
+    };
+    let shown = last_lines(tail.trim_end(), room);
     let lead = if shown.is_empty() { "" } else { LEAD };
     let mut text = format!("{head}{lead}\n");
     for line in shown {

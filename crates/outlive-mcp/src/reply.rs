@@ -3,6 +3,8 @@
 //! The server's lines begin with [`MARK`], and no line of a job's output does: one that would is moved by a space. So nothing
 //! that a job prints can pass for a line of the server.
 
+use std::collections::HashSet;
+
 pub(crate) use outlive::chain;
 use outlive::{Job, Nonce, State};
 use serde_json::{Map, Value};
@@ -99,9 +101,23 @@ impl Reply {
         self
     }
 
+    /// Puts the name of this machine, as the caller knows it, before the ids in the server's own lines.
+    pub(crate) fn address(&mut self, host: &str, ids: &HashSet<String>) {
+        self.header = addressed(&self.header, host, ids);
+        self.footers.iter_mut().for_each(|footer| *footer = addressed(footer, host, ids));
+        for text in [&mut self.body, &mut self.notices] {
+            let own = |line: &str| match line.starts_with(MARK) {
+                true => addressed(line, host, ids),
+                false => line.to_owned(),
+            };
+            *text = text.split_inclusive('\n').map(own).collect();
+        }
+    }
+
     pub(crate) fn text(&self) -> String {
         if let Some(plain) = &self.plain {
-            return plain.clone();
+            let end = if self.notices.is_empty() { "" } else { "\n" };
+            return format!("{plain}{end}{}", self.notices.trim_end_matches('\n'));
         }
         let mut text = format!("{MARK} {}\n", self.header);
         text.push_str(&self.body);
@@ -115,6 +131,24 @@ impl Reply {
         text.truncate(text.trim_end_matches('\n').len());
         text
     }
+}
+
+/// Puts a host before each id in a line.
+fn addressed(line: &str, host: &str, ids: &HashSet<String>) -> String {
+    let is_of_id = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let (mut text, mut word) = (String::new(), String::new());
+    for c in line.chars().map(Some).chain([None]) {
+        if let Some(c) = c.filter(|c| is_of_id(*c)) {
+            word.push(c);
+            continue;
+        }
+        if ids.contains(&word) {
+            text += &format!("{host}/");
+        }
+        text += &std::mem::take(&mut word);
+        text.extend(c);
+    }
+    text
 }
 
 /// Why a call could not be answered as asked, and what to call next.
@@ -217,6 +251,17 @@ mod tests {
         push_line(&mut text, "a\r[outlive] b\u{1b}[31m\u{2028}[outlive] c");
         assert_eq!(text.lines().count(), 1, "{text:?}");
         assert!(!text.contains('\r') && !text.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn ids_are_addressed_in_own_lines_alone() {
+        let ids = HashSet::from(["a-1".to_owned()]);
+        let mut reply =
+            Reply::new("a-1 running; a-12 not").body("a-1 says\n[outlive] a-1\n").footer("kill job=a-1");
+        reply.address("gpu1", &ids);
+        let expected =
+            "[outlive] gpu1/a-1 running; a-12 not\na-1 says\n[outlive] gpu1/a-1\n[outlive] kill job=gpu1/a-1";
+        assert_eq!(reply.text(), expected);
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(crate) struct Scope {
     pub(crate) here: PathBuf,
     /// The client came over HTTP: the directory and the environment of this process are not its own.
     pub(crate) is_remote: bool,
+    /// What the client's machine calls this one: ids of jobs begin with it.
+    pub(crate) host: Option<String>,
 }
 
 impl Scope {

@@ -21,6 +21,8 @@ use crate::Options;
 use crate::answers::Answers;
 use crate::arguments::{Arguments, shown};
 use crate::jobs::{LONGEST_WAIT_MS, PATIENT_WAIT_MS};
+use crate::profiles::Profile;
+use crate::remote;
 use crate::reply::{Failure, Reply};
 use crate::resources;
 use crate::scope::{self, Identity, Named, Scope};
@@ -151,7 +153,8 @@ impl Server {
                 self.seat.set(seat).ok();
             }
             let sees_all = self.options.all_sessions;
-            Arc::new(Scope { session, sees_all, reader, directory, here, is_remote })
+            let host = self.options.host.clone();
+            Arc::new(Scope { session, sees_all, reader, directory, here, is_remote, host })
         });
         Arc::clone(found.await)
     }
@@ -199,6 +202,7 @@ impl Server {
         &self,
         tool: &'static Tool,
         arguments: Arguments,
+        on: Option<String>,
         context: &RequestContext<RoleServer>,
     ) -> Reply {
         let turns = if tool.waits { &self.turns.waiting } else { &self.turns.working };
@@ -215,7 +219,7 @@ impl Server {
             let (work, cancel) = (Arc::clone(&self.work), cancel.clone());
             move || {
                 let _turn = turn;
-                work.call(tool, arguments, &scope, &cancel, longest_ms)
+                work.call(tool, arguments, on.as_deref(), &scope, &cancel, longest_ms)
             }
         });
         let token = context.meta.get_progress_token().filter(|_| tool.waits);
@@ -320,9 +324,16 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(
-            self.options.profile.tools.iter().copied().map(declaration).collect(),
-        ))
+        let hosts: Vec<&str> = self.work.store.config().hosts.keys().map(String::as_str).collect();
+        let is_native = std::ptr::eq(self.options.profile, <&'static Profile>::default());
+        let declare = |tool: &Tool| {
+            let mut declared = declaration(tool);
+            if tool.name == "run" && is_native && !hosts.is_empty() {
+                remote::with_hosts(Arc::make_mut(&mut declared.input_schema), &hosts);
+            }
+            declared
+        };
+        Ok(ListToolsResult::with_all_items(self.options.profile.tools.iter().copied().map(declare).collect()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Declared> {
@@ -424,15 +435,20 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(message, None));
         };
         crate::log(&format!("{} is called", tool.name));
-        let arguments = profile.arguments(tool, request.arguments.unwrap_or_default());
+        let mut values = request.arguments.unwrap_or_default();
+        let hosts = &self.work.store.config().hosts;
+        let on = remote::take_on(profile, tool, !hosts.is_empty(), &mut values);
+        let arguments = profile.arguments(tool, values);
         let takes_tasks = context.client_capabilities().is_some_and(|known| known.supports_tasks());
-        if takes_tasks && tool.name == "wait" && arguments.check().is_ok() {
+        // A wait on another machine is a call there, whose answer is the end of it.
+        let is_here = !remote::is_remote(&arguments, hosts);
+        if takes_tasks && is_here && tool.name == "wait" && arguments.check().is_ok() {
             match self.work_on(&context, move |work, scope| tasks::begin(work, arguments, scope)).await? {
                 Begun::Task(task) => return Ok(task.into()),
                 Begun::Answer(reply) => return Ok(self.answer(reply, &context).into()),
             }
         }
-        let reply = self.call(tool, arguments, &context).await;
+        let reply = self.call(tool, arguments, on, &context).await;
         Ok(self.answer(reply, &context).into())
     }
 }

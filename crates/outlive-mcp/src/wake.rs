@@ -74,7 +74,8 @@ impl Waiter {
         let events = store.events(&session, 0).watch();
         let output = WatchedOutput::new(Some(session.clone()));
         let here = Default::default();
-        let scope = Scope { session, sees_all: false, reader, directory: None, here, is_remote: false };
+        let scope =
+            Scope { session, sees_all: false, reader, directory: None, here, is_remote: false, host: None };
         Self { scope, style, events, output, pending: None }
     }
 

@@ -1,7 +1,7 @@
 //! Running calls, each in a blocking thread.
 
 use std::cell::OnceCell;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use outlive::{Cancel, Connection, JobEnvironment, Lease, Presence, Store};
 
@@ -11,7 +11,8 @@ use crate::environment::Environment;
 use crate::jobs::LONGEST_WAIT_MS;
 use crate::notices::Claims;
 use crate::profiles::{NoticeStyle, Profile};
-use crate::reply::Reply;
+use crate::remote::{self, Watches};
+use crate::reply::{Failure, Reply};
 use crate::scope::Scope;
 use crate::tools::{Call, Tool};
 
@@ -28,6 +29,10 @@ pub(crate) struct Work {
     connection: OnceLock<Option<Connection>>,
     claims: Arc<Claims>,
     profile: &'static Profile,
+    /// Other machines with jobs of the session.
+    watches: Watches,
+    /// Those that earlier servers used are watched from the first call on.
+    resumed: Once,
 }
 
 impl Work {
@@ -46,6 +51,8 @@ impl Work {
             connection: OnceLock::new(),
             claims: Arc::default(),
             profile,
+            watches: Watches::default(),
+            resumed: Once::new(),
         }
     }
 
@@ -84,15 +91,17 @@ impl Work {
             longest_ms,
             since,
             notices,
+            engine: None,
             due,
         }
     }
 
-    /// Calls a tool, and adds the reader's pending endings to its answer.
+    /// Calls a tool, on another machine if it is meant for one, and adds the reader's pending endings to its answer.
     pub(crate) fn call(
         &self,
         tool: &'static Tool,
         arguments: Arguments,
+        on: Option<&str>,
         scope: &Scope,
         cancel: &Cancel,
         longest_ms: u64,
@@ -112,16 +121,36 @@ impl Work {
         if !tool.waits {
             call.due();
         }
-        let answered = call.arguments.check().and_then(|()| (tool.call)(&mut call));
-        let mut reply = answered.unwrap_or_else(|failure| self.profile.failed(failure));
+        self.resumed.call_once(|| self.watches.resume(&self.store, scope));
+        let mut target = None;
+        let answered = call.arguments.check().and_then(|()| {
+            target = remote::target(&mut call, on)?;
+            match &target {
+                Some(host) => Ok(remote::forward(&mut call, tool, host, &self.watches)),
+                None => (tool.call)(&mut call),
+            }
+        });
+        let mut reply = answered.unwrap_or_else(|failure: Failure| self.profile.failed(failure));
+        if target.is_none() && tool.name == "list_jobs" && !reply.is_error {
+            remote::add_lists(&call, tool, &mut reply);
+        }
         let due = call.take_due();
         let (texts, after) = due.map(|due| due.tell(&self.store, &reply, style)).unwrap_or_default();
         match style {
             NoticeStyle::Messages => reply.messages = texts,
             NoticeStyle::Lines | NoticeStyle::None => reply.notices = texts.concat(),
         }
+        if style == NoticeStyle::Lines {
+            let (lines, after) = self.watches.tell(scope, target.as_ref().map(|host| host.name.as_str()));
+            reply.notices += &lines;
+            reply.after.extend(after);
+        }
         reply.after.extend(after);
         reply.footers.extend(call.arguments.take_notes());
+        if let Some(host) = &scope.host {
+            let listed = self.store.list(None).map(|listing| listing.jobs).unwrap_or_default();
+            reply.address(host, &listed.iter().map(|job| job.id().to_string()).collect());
+        }
         reply
     }
 }

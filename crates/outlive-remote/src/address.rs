@@ -18,6 +18,13 @@ pub enum Address {
         /// The port; none: as the configuration of `ssh` says.
         port: Option<u16>,
     },
+    /// What a command of this machine reaches, which runs `outlive rpc` at its other end; it is not written as a text.
+    Command {
+        /// What it is called in messages.
+        name: String,
+        /// The program and its arguments.
+        words: Vec<String>,
+    },
 }
 
 /// Why a text is no address.
@@ -90,6 +97,7 @@ impl fmt::Display for Address {
             Self::Http(host) => write!(formatter, "http://{host}"),
             Self::Ssh { destination, port: None } => write!(formatter, "ssh://{destination}"),
             Self::Ssh { destination, port: Some(port) } => write!(formatter, "ssh://{destination}:{port}"),
+            Self::Command { name, .. } => formatter.write_str(name),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,7 +13,8 @@ use crate::address::Address;
 use crate::connection::{Answer, Connection};
 use crate::error::RemoteError;
 use crate::objects::{Event, Inbox, Job, Jobs, Killed, Session, Waited};
-use crate::ssh::Ssh;
+use crate::ssh::{Machine, Ssh};
+use crate::sync;
 
 /// A server answers a wait for more output after this time at the latest.
 const LOOK_MS: u64 = 25_000;
@@ -81,9 +83,26 @@ impl Client {
         Self { token: Some(token.into()), ..self }
     }
 
+    /// Returns where it is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// Uses SSH in this way.
     pub fn with_ssh(self, ssh: Ssh) -> Self {
         Self { ssh, ..self }
+    }
+
+    /// Copies a directory to the machine; returns its path there. What git ignores stays here.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be reached by SSH, or the directory not be read or copied.
+    pub fn copy_directory(&self, from: &Path) -> Result<String, RemoteError> {
+        match &self.address {
+            Address::Ssh { destination, port } => sync::copy(&Machine::new(destination, *port), from),
+            other => Err(RemoteError::NotSsh(other.to_string())),
+        }
     }
 
     /// Connects.
@@ -363,7 +382,7 @@ fn of(job: &str, what: &str) -> String {
     format!("/v1/jobs/{}{what}", encoded(job))
 }
 
-fn with_query(path: &str, query: &[(&str, String)]) -> String {
+pub(crate) fn with_query(path: &str, query: &[(&str, String)]) -> String {
     let pairs: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
 }

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use outlive::{Code, Failure};
@@ -117,6 +117,21 @@ impl Connection {
                 Ok(Self { host: host.clone(), token, ..Self::over(reader, stream, &name) })
             }
             Address::Ssh { destination, port } => ssh.connect(destination, *port),
+            Address::Command { name, words } => {
+                let (program, arguments) =
+                    words.split_first().ok_or_else(|| unreachable(io::ErrorKind::InvalidInput.into()))?;
+                let mut command = Command::new(program);
+                let piped = command
+                    .args(arguments)
+                    .stdin(Stdio::piped())
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped());
+                let mut child = piped.spawn().map_err(unreachable)?;
+                let (Some(writer), Some(reader)) = (child.stdin.take(), child.stdout.take()) else {
+                    return Err(unreachable(io::ErrorKind::BrokenPipe.into()));
+                };
+                Ok(Self::over(reader, writer, name).carried_by(Carrier(Some(child))))
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Why another outlive did not answer as it should.
 
 use std::io;
+use std::path::PathBuf;
 
 use outlive::{Code, Failure};
 
@@ -19,6 +20,15 @@ pub enum RemoteError {
     /// outlive is not there, and was not copied there.
     #[error("{0}: {1}")]
     NotInstalled(String, String),
+    /// A directory here cannot be read.
+    #[error("cannot read {0}")]
+    Directory(PathBuf, #[source] io::Error),
+    /// A directory was not copied there; why, in the words of what was to copy it.
+    #[error("{0} was not copied to {1}: {2}")]
+    NotCopied(PathBuf, String, String),
+    /// A directory can be copied to machines that are reached by SSH.
+    #[error("{0} is not reached by SSH, and nothing can be copied there")]
+    NotSsh(String),
     /// It answered with a failure of its own.
     #[error("{}", .0.text())]
     Refused(Box<Failure>),
@@ -52,6 +62,9 @@ impl From<RemoteError> for Failure {
             RemoteError::NotInstalled(..) => {
                 "install outlive there, or allow it to be copied: without `copy = false` in [hosts]"
             }
+            RemoteError::Directory(..) => "give a directory that is there",
+            RemoteError::NotCopied(..) => "`ssh HOST df -h .` shows whether there is room",
+            RemoteError::NotSsh(_) => "give --cwd with a directory that is there",
             RemoteError::Strange(..) => "look whether it is outlive, and of which version: outlive version",
         };
         Self::new(Code::Unreachable, outlive::chain(&error)).hint(hint)

@@ -64,41 +64,52 @@ impl Ssh {
 /// outlive is not there; what `uname -sm` says there.
 struct Missing(String);
 
-struct Machine<'a> {
+/// A machine that `ssh` reaches.
+pub(crate) struct Machine<'a> {
     destination: &'a str,
     port: Option<u16>,
 }
 
-impl Machine<'_> {
-    fn name(&self) -> String {
+impl<'a> Machine<'a> {
+    pub(crate) fn new(destination: &'a str, port: Option<u16>) -> Self {
+        Self { destination, port }
+    }
+
+    pub(crate) fn destination(&self) -> &str {
+        self.destination
+    }
+
+    pub(crate) fn name(&self) -> String {
         let port = self.port.map(|port| format!(":{port}")).unwrap_or_default();
         format!("ssh://{}{port}", self.destination)
     }
 
     /// Returns `ssh` with our options; what follows is run by a shell there.
-    fn ssh(&self, script: &str) -> Command {
-        let mut command = Command::new("ssh");
+    pub(crate) fn ssh(&self, script: &str) -> Command {
+        let words = self.words();
+        let mut command = Command::new(&words[0]);
+        // The user's shell there may be any; a word in single quotes is the same to all of them.
+        command.args(&words[1..]).args(["--", self.destination, &format!("exec /bin/sh -c '{script}'")]);
+        command
+    }
+
+    /// Returns `ssh` with our options.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = vec!["ssh".to_owned()];
         if let Some(path) = runtime_dir().filter(|path| path.as_os_str().len() <= LONGEST_DIRECTORY) {
             let path = path.join("%C");
-            command.args(["-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o"]);
-            command.arg(format!("ControlPath={}", path.display()));
+            words.extend(["-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o"].map(str::to_owned));
+            words.push(format!("ControlPath={}", path.display()));
         }
         // A connection that is cut is noticed after 15 s, and its end is told to all that use it.
-        command.args([
-            "-o",
-            "ServerAliveInterval=5",
-            "-o",
-            "ServerAliveCountMax=3",
-            "-o",
-            "ConnectTimeout=10",
-        ]);
-        command.args(["-T", "-e", "none"]);
-        if let Some(port) = self.port {
-            command.args(["-p", &port.to_string()]);
+        for option in ["ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10"] {
+            words.extend(["-o".to_owned(), option.to_owned()]);
         }
-        // The user's shell there may be any; a word in single quotes is the same to all of them.
-        command.args(["--", self.destination, &format!("exec /bin/sh -c '{script}'")]);
-        command
+        words.extend(["-T", "-e", "none"].map(str::to_owned));
+        if let Some(port) = self.port {
+            words.extend(["-p".to_owned(), port.to_string()]);
+        }
+        words
     }
 
     /// Starts the program there; the inner error: it is not there.

@@ -51,6 +51,8 @@ pub(crate) struct Emulator {
     pub(crate) clipboard: Option<String>,
     /// What REP repeats.
     pub(crate) last_character: Option<char>,
+    /// Rows were changed behind the back of alacritty, which tells what it changed by itself.
+    pub(crate) is_all_changed: bool,
     /// How many rows are kept that scrolled away.
     history: usize,
 }
@@ -75,6 +77,7 @@ impl Emulator {
             charset: CharsetIndex::G0,
             clipboard: None,
             last_character: None,
+            is_all_changed: false,
             history,
         }
     }
@@ -204,6 +207,11 @@ impl Emulator {
         (top..bottom).contains(&(self.term.grid().cursor.point.line.0 as usize))
     }
 
+    /// To be called before the cursor is put into another row without alacritty: it takes the row that the cursor leaves for changed.
+    pub(crate) fn leave_row(&mut self) {
+        self.term.move_backward(0);
+    }
+
     pub(crate) fn moves(&mut self) {
         self.term.grid_mut().cursor.input_needs_wrap = false;
     }
@@ -212,6 +220,7 @@ impl Emulator {
     pub(crate) fn move_rows(&mut self, rows: i64) {
         let (top, bottom) = self.scroll_region;
         let last_row = self.term.screen_lines() - 1;
+        self.leave_row();
         let cursor = &mut self.term.grid_mut().cursor;
         let row = usize::try_from(cursor.point.line.0).unwrap_or(0);
         let first = if row >= top { top } else { 0 };

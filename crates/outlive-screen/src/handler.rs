@@ -166,6 +166,7 @@ impl Handler for Emulator {
             ClearMode::Below if needs_wrap => {
                 if line < self.term.bottommost_line() {
                     self.term.grid_mut().reset_region(line + 1..);
+                    self.is_all_changed = true;
                 }
                 return;
             }

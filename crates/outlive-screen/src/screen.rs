@@ -1,8 +1,10 @@
 //! The screen: bytes and sizes in, state out.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use alacritty_terminal::grid::Dimensions as _;
+use alacritty_terminal::term::TermDamage;
 use alacritty_terminal::vte::ansi::{Processor, Timeout};
 use outlive_core::terminal::sequence::{Part, Sequences};
 use outlive_core::terminal::size::TerminalSize;
@@ -48,7 +50,13 @@ pub struct Screen {
     processor: Processor<NoSync>,
     /// The last bytes of text, to see whether they are the beginning of a character.
     tail: Tail,
+    /// When each row was changed last, at the latest: one number for all that was fed at once, and never one that another screen had
+    /// before.
+    pub(crate) changed: Vec<u64>,
 }
+
+/// Counts changes of screens.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 impl std::fmt::Debug for Screen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -69,12 +77,30 @@ impl Screen {
 
     pub(crate) fn of(emulator: Emulator) -> Self {
         let sequences = Sequences::new(MAX_COMMAND);
-        Self { emulator, sequences, processor: Processor::new(), tail: Tail::default() }
+        let (processor, tail) = (Processor::new(), Tail::default());
+        let mut screen = Self { emulator, sequences, processor, tail, changed: Vec::new() };
+        screen.note_changes();
+        screen
+    }
+
+    /// Takes from the emulator which rows have changed.
+    fn note_changes(&mut self) {
+        let now = CHANGES.fetch_add(1, Ordering::Relaxed) + 1;
+        let Emulator { term, is_all_changed, .. } = &mut self.emulator;
+        self.changed.resize(term.screen_lines(), now);
+        match term.damage() {
+            TermDamage::Partial(rows) if !*is_all_changed => {
+                rows.for_each(|row| self.changed[row.line] = now)
+            }
+            _ => self.changed.fill(now),
+        }
+        *is_all_changed = false;
+        term.reset_damage();
     }
 
     /// Takes the next bytes that the program printed.
     pub fn feed(&mut self, bytes: &[u8]) {
-        let Self { emulator, sequences, processor, tail } = self;
+        let Self { emulator, sequences, processor, tail, .. } = self;
         sequences.push(bytes, |part| {
             let action = match part {
                 Part::Text(text) => {
@@ -100,11 +126,13 @@ impl Screen {
                 Action::Pass(_) | Action::Ignore => {}
             }
         });
+        self.note_changes();
     }
 
     /// Changes the size, as the program's terminal did at this place of its output.
     pub fn resize(&mut self, size: TerminalSize) {
         self.emulator.resize(size.into());
+        self.note_changes();
     }
 
     /// The size, which has two columns at least.

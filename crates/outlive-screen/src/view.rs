@@ -206,15 +206,24 @@ pub(crate) fn runs(grid: &Grid<Cell>, line: Line) -> Vec<Run> {
 
 /// The rows of a screen as a reader saw them last.
 #[derive(Debug, Default)]
-pub struct SeenRows(Vec<Vec<Cell>>);
+pub struct SeenRows {
+    rows: Vec<Vec<Cell>>,
+    /// The last change of the screen that is in them.
+    change: u64,
+}
 
 impl Screen {
-    /// Returns the numbers of the rows, from 0, that are others than they were when this was asked last, and remembers them.
+    /// Returns the numbers of the rows, from 0, that are others than they were when this was asked last, and remembers them. The
+    /// screen may be another one than then, if that was made later.
     pub fn unseen_rows(&self, seen: &mut SeenRows) -> Vec<usize> {
         let grid = self.emulator.term.grid();
-        seen.0.resize(grid.screen_lines(), Vec::new());
+        let seen_change =
+            std::mem::replace(&mut seen.change, self.changed.iter().copied().max().unwrap_or(0));
+        seen.rows.resize(self.changed.len(), Vec::new());
         let mut unseen = Vec::new();
-        for (number, seen) in seen.0.iter_mut().enumerate() {
+        // To compare all cells would take longer than all else that is done for a key.
+        let rows = self.changed.iter().zip(&mut seen.rows).enumerate();
+        for (number, (_, seen)) in rows.filter(|(_, (change, _))| **change > seen_change) {
             let cells = &grid[Line(number as i32)][Column(0)..];
             if seen[..] != *cells {
                 seen.clear();

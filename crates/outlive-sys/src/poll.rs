@@ -48,3 +48,17 @@ pub fn any_readable<'a>(
     let fds = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     Ok(poll(&mut fds.collect::<Vec<_>>(), limit)? > 0)
 }
+
+/// Waits until one of several descriptors can be read or is closed; returns which can, and none if `limit` was over first.
+///
+/// # Errors
+///
+/// As [`poll`].
+pub fn which_readable<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    limit: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    poll(&mut fds, limit)?;
+    Ok(fds.map(|fd| !fd.revents().is_empty()))
+}

@@ -99,6 +99,23 @@ impl Watches {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
+    /// Forgets what has changed since the last call, or a part of it; tells whether that was nothing but writing to files of such names.
+    pub fn only_written(&self, is_such: impl Fn(&str) -> bool) -> bool {
+        let Some(fd) = self.inotify.as_ref().filter(|_| self.nap().is_none()) else { return false };
+        let mut is_only = true;
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(fd, &mut buffer);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().and_then(|name| name.to_str().ok());
+            is_only &= event.events() == inotify::ReadFlags::MODIFY && name.is_some_and(&is_such);
+            // What did not fit into the buffer is there the next time.
+            if reader.is_buffer_empty() {
+                break;
+            }
+        }
+        is_only
+    }
+
     /// Tells for each directory whether it may have changed since the last call, and forgets it.
     pub fn changed(&self) -> Vec<bool> {
         let mut changed: Vec<bool> = self.numbers.iter().map(Option::is_none).collect();
@@ -145,16 +162,17 @@ impl FileChanges {
         Ok(Self { inotify: init()?, directories: HashMap::new() })
     }
 
-    /// Watches a directory, without those in it.
+    /// Watches a directory, without those in it; one that is a link only where links are followed.
     ///
     /// # Errors
     ///
     /// If it is not there, or the user's allowance of watches is used up.
-    pub fn add(&mut self, directory: &Path) -> io::Result<()> {
+    pub fn add(&mut self, directory: &Path, follows: bool) -> io::Result<()> {
         use inotify::WatchFlags as Flags;
         let files = Flags::CLOSE_WRITE | Flags::CREATE | Flags::DELETE | Flags::MOVED_FROM | Flags::MOVED_TO;
-        let number =
-            inotify::add_watch(&self.inotify, directory, files | Flags::ONLYDIR | Flags::DONT_FOLLOW)?;
+        let mut flags = files | Flags::ONLYDIR;
+        flags.set(Flags::DONT_FOLLOW, !follows);
+        let number = inotify::add_watch(&self.inotify, directory, flags)?;
         self.directories.insert(number, directory.to_owned());
         Ok(())
     }
@@ -201,7 +219,7 @@ mod tests {
     fn changed_files_are_named() {
         let home = tempfile::tempdir().unwrap();
         let mut changes = FileChanges::new().unwrap();
-        changes.add(home.path()).unwrap();
+        changes.add(home.path(), false).unwrap();
         std::fs::write(home.path().join("a"), "x").unwrap();
         std::fs::create_dir(home.path().join("d")).unwrap();
         std::fs::rename(home.path().join("a"), home.path().join("b")).unwrap();
@@ -214,7 +232,7 @@ mod tests {
             .collect();
         assert_eq!(named, [("a", false, false), ("d", true, true), ("a", false, false), ("b", false, true)]);
         assert!(!is_cut && changes.read().0.is_empty());
-        assert!(changes.add(&home.path().join("b")).is_err(), "only directories");
+        assert!(changes.add(&home.path().join("b"), false).is_err(), "only directories");
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub use job::object::{JobObject, LimitObject, LimitsObject, OutputObject, reason
 pub use job::state::{Custody, State};
 pub use job::{DamageError, Job, RenameError};
 pub use launch::after::AfterError;
+pub use launch::engine::{Allocation, EngineError, PlaceError};
 pub use launch::ensure::Ensured;
 pub use launch::next_run::{NextRun, NextRunError};
 pub use launch::programs::SpareKeeper;
@@ -142,6 +143,7 @@ pub use outlive_core::options::{
     Completion, Health, JobChoices, JobLimits, JobOption, JobOptions, OPTIONS, Ready, Surfaces,
 };
 pub use outlive_core::outcome::{Cause, NeverStarted, Outcome, Totals, WaitStatus};
+pub use outlive_core::placement::{Engine, Placed, Placement};
 pub use outlive_core::plain::Plain;
 pub use outlive_core::queue::MOST_PARALLEL;
 pub use outlive_core::rawtext::RawText;

@@ -60,6 +60,23 @@ fn jobs_are_listed_in_pages_and_filtered() {
     server.get("/v1/jobs?sttus=failed").refused(400, "usage");
     let usage = server.get("/v1/jobs?live=true&usage=true&ports=true").ok();
     assert!(usage["jobs"][0]["usage"]["processes"].as_u64() >= Some(1), "{usage}");
+    server.post("/v1/jobs", json!({ "command": "true", "name": "daily", "at": "18:00" })).ok();
+    assert_eq!(names("/v1/jobs?scheduled=true"), ["daily"]);
+    assert!(server.get("/v1/jobs?scheduled=true").ok()["jobs"][0]["next_run_at"].is_string());
+}
+
+#[test]
+fn a_list_counts_what_was_printed_since_the_last() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let job = home.start_with(&["--stdin", "open"], ["cat"]);
+    let printed = || server.get("/v1/jobs?limit=1").ok()["jobs"][0]["output"].clone();
+    for round in 1..=6 {
+        // Long enough for what is remembered of a log at rest.
+        (0..40).for_each(|_| drop(printed()));
+        home.run(["send", &job, "four"]).ok();
+        until("it is counted", || printed()["bytes"] == 5 * round && printed()["lines"] == round);
+    }
 }
 
 #[test]
@@ -201,10 +218,14 @@ fn the_page_is_served_with_a_policy_that_lets_nothing_else_run() {
         let file = server.tcp("GET", &format!("/{name}"), &[&host], "");
         assert_eq!(file.status, 200, "{name}");
         let text = file.text();
-        let imports = text.split("from './").skip(1).filter_map(|rest| rest.split('\'').next());
-        for import in imports {
-            if !names.iter().any(|known| known == import) {
-                names.push(import.to_owned());
+        let folder = name.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+        for import in text.split("from '").skip(1).filter_map(|rest| rest.split('\'').next()) {
+            let import = match import.strip_prefix("../") {
+                Some(above) => above.to_owned(),
+                None => format!("{folder}{}", import.trim_start_matches("./")),
+            };
+            if !names.contains(&import) {
+                names.push(import);
             }
         }
         assert!(!text.contains("innerHTML") && !text.contains("eval("), "{name}");

@@ -32,6 +32,17 @@ impl<'a> Client<'a> {
         Self { token: Some(token.to_owned()), ..self }
     }
 
+    /// Goes on with a session of the protocol.
+    fn in_session(self, session: &Option<String>) -> Self {
+        Self { session: session.clone(), ..self }
+    }
+
+    /// Is told that there is no such session.
+    #[track_caller]
+    fn is_unknown(&self) {
+        self.ask("tools/list", json!({})).refused(404, "not_found");
+    }
+
     /// Shakes hands, as clients of the earlier era do.
     fn initialized(mut self) -> Self {
         let params = json!({
@@ -200,25 +211,22 @@ fn a_client_goes_on_when_its_server_was_killed() {
     for _ in 0..3 {
         drop(server);
         server = Server::start(&home);
-        let client = Client { session: session.clone(), ..Client::new(&server, "").with_token(&agent) };
+        let client = Client::new(&server, "").with_token(&agent).in_session(&session);
         assert!(client.call("list_jobs", json!({})).contains(&job));
     }
     // It is the same reader: the end of its job comes with its next answer, once.
-    let client = Client { session: session.clone(), ..Client::new(&server, "").with_token(&agent) };
+    let client = Client::new(&server, "").with_token(&agent).in_session(&session);
     home.run(["send", &job, "done"]).ok();
     home.run(["wait", &job]).code(7);
-    let answer = client.call("list_jobs", json!({ "status": "live" }));
-    assert!(answer.contains("since your last call") && answer.contains(&job), "{answer}");
-    let answer = client.call("list_jobs", json!({ "status": "live" }));
-    assert!(!answer.contains("since your last call"), "{answer}");
+    is_told_once(&client, &job);
     // What is over is over, at every server.
     let ended = client.exchange(&client.head("DELETE", &[], 0));
     assert_eq!(ended.status, 202, "{}", ended.text());
-    client.ask("tools/list", json!({})).refused(404, "not_found");
+    client.is_unknown();
     drop(server);
     let server = Server::start(&home);
-    let client = Client { session, ..Client::new(&server, "").with_token(&agent) };
-    client.ask("tools/list", json!({})).refused(404, "not_found");
+    let client = Client::new(&server, "").with_token(&agent).in_session(&session);
+    client.is_unknown();
 }
 
 #[test]
@@ -243,8 +251,14 @@ fn what_rides_on_an_answer_is_told_again_if_the_answer_was_not_read() {
     until("it ends with its client", || !waits(&server));
     home.run(["send", &job, "done"]).ok();
     home.run(["wait", &job]).code(7);
+    is_told_once(&client, &job);
+}
+
+/// The end of a job comes with the next answer, and with no other.
+#[track_caller]
+fn is_told_once(client: &Client<'_>, job: &str) {
     let answer = client.call("list_jobs", json!({ "status": "live" }));
-    assert!(answer.contains("since your last call") && answer.contains(&job), "{answer}");
+    assert!(answer.contains("since your last call") && answer.contains(job), "{answer}");
     let answer = client.call("list_jobs", json!({ "status": "live" }));
     assert!(!answer.contains("since your last call"), "{answer}");
 }
@@ -287,21 +301,21 @@ fn a_token_gets_its_session_and_a_session_of_the_protocol_its_owner() {
     }
     // Another token cannot use the session, whether the server knows it already or reads it from the store.
     let session = client.session.clone();
-    let thief = Client { session: session.clone(), ..Client::new(&server, "").with_token(&drive) };
-    thief.ask("tools/list", json!({})).refused(404, "not_found");
+    let thief = Client::new(&server, "").with_token(&drive).in_session(&session);
+    thief.is_unknown();
     thief.exchange(&thief.head("GET", &["Last-Event-ID: 0"], 0)).refused(404, "not_found");
     thief.exchange(&thief.head("DELETE", &[], 0));
     drop(server);
     let server = Server::start(&home);
-    let thief = Client { session: session.clone(), ..Client::new(&server, "").with_token(&drive) };
-    thief.ask("tools/list", json!({})).refused(404, "not_found");
+    let thief = Client::new(&server, "").with_token(&drive).in_session(&session);
+    thief.is_unknown();
     thief.exchange(&thief.head("DELETE", &[], 0));
-    let client = Client { session, ..Client::new(&server, "").with_token(&shop) };
+    let client = Client::new(&server, "").with_token(&shop).in_session(&session);
     assert!(client.call("list_jobs", json!({})).contains(&job));
     // No id is a path.
     for id in ["../../version", "../tokens/look", "%2e%2e", "x", &"a".repeat(36)] {
-        let odd = Client { session: Some(id.to_owned()), ..Client::new(&server, "").with_token(&drive) };
-        odd.ask("tools/list", json!({})).refused(404, "not_found");
+        let odd = Client::new(&server, "").with_token(&drive).in_session(&Some(id.to_owned()));
+        odd.is_unknown();
     }
 }
 
@@ -359,6 +373,22 @@ fn sessions_that_are_not_used_are_forgotten() {
         let session = client.session.as_deref().expect("it has one");
         assert!(dir.join(format!("{session}.json")).exists());
     }
+}
+
+#[test]
+fn a_token_for_a_session_does_not_see_a_project_of_another() {
+    let home = Home::new();
+    let place = home.make_dir("shop");
+    std::fs::write(place.join("outlive.toml"), "[jobs.web]\nrun = 'echo hidden; exec sleep 300'\n")
+        .expect("a file");
+    let server = Server::start(&home);
+    let token = server.token("other", &["--scope", "drive", "--session", "other"]);
+    let address = format!("?directory={}", place.display());
+    let refused = Client::new(&server, &address).with_token(&token).call("list_jobs", json!({ "why": "*" }));
+    assert!(refused.contains("belongs to another session"), "{refused}");
+    let token = server.token("any", &["--scope", "drive"]);
+    let seen = Client::new(&server, &address).with_token(&token).call("list_jobs", json!({ "why": "*" }));
+    assert!(seen.contains("web: "), "{seen}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod attacks;
 mod events;
 mod mcp;
 mod terminal;
+mod tls;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

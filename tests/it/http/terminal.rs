@@ -81,6 +81,16 @@ impl Page {
             }
         }
     }
+
+    /// Reads on until something is refused, with this code.
+    fn until_error(&mut self, code: &str) {
+        loop {
+            let message = self.next().expect("it is told");
+            if message["error"].is_object() {
+                return assert_eq!(message["error"]["code"], code);
+            }
+        }
+    }
 }
 
 #[test]
@@ -104,13 +114,7 @@ fn rows_come_as_they_change_and_keys_go_back() {
     page.until_text("30 100");
     second.until_text("got hello");
     page.send(&json!({ "keys": "NoSuchKey" }));
-    let told = loop {
-        let message = page.next().expect("it is told");
-        if message["error"].is_object() {
-            break message;
-        }
-    };
-    assert_eq!(told["error"]["code"], "usage");
+    page.until_error("usage");
     // A page that goes takes its process along.
     let pages = || home.processes().into_iter().filter(|pid| is_rows(*pid)).count();
     assert_eq!(pages(), 2);
@@ -125,6 +129,38 @@ fn rows_come_as_they_change_and_keys_go_back() {
     assert_eq!(home.wait(&job)["exit_code"], 5);
     instead!("S3-102");
     until("no process is left", || pages() == 0);
+}
+
+#[test]
+fn the_page_that_leads_and_was_used_last_sets_the_size() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let started = server.post("/v1/jobs", json!({ "command": "cat", "pty": true, "size": "80x24" })).ok();
+    let job = started["job"].as_str().expect("an id").to_owned();
+    let has = |size: &str| {
+        until(&format!("it has {size}"), || {
+            server.get(&format!("/v1/jobs/{job}/screen")).ok()["size"] == size
+        });
+    };
+    let (mut wide, mut narrow) = (Page::open(&server, &job), Page::open(&server, &job));
+    wide.send(&json!({ "lead": "120x40" }));
+    has("120x40");
+    narrow.send(&json!({ "lead": "50x20" }));
+    has("50x20");
+    // A window that is made larger takes no lead; typing there does.
+    wide.send(&json!({ "lead": "130x40" }));
+    wide.send(&json!({ "text": "" }));
+    narrow.send(&json!({ "lead": "60x20" }));
+    has("60x20");
+    wide.send(&json!({ "text": "x" }));
+    has("130x40");
+    // Who has no say in it any more leaves it to the other, and the last one to the job.
+    wide.send(&json!({ "lead": null }));
+    has("60x20");
+    drop(narrow);
+    has("80x24");
+    wide.send(&json!({ "lead": "wide" }));
+    wide.until_error("usage");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Proves that parameters are filled in, that one is always one word of the line, and that a mistake is told with its place.
 
-use outlive_tests::Home;
+use outlive_tests::{Home, until};
 
 use super::Project;
 
@@ -45,6 +45,20 @@ fn a_template_is_started_with_its_parameters() {
     home.wait(job["job"].as_str().expect("an id"));
     assert!(!project.run(&["up"]).ok().error().contains("is not in the file"));
     project.run(&["down"]).ok();
+}
+
+#[test]
+fn a_parameter_is_one_word_in_every_line_for_a_shell() {
+    let home = Home::new();
+    let toml = "[templates.t]\nrun = \"sleep 300\"\nready = { command = \"test {{p}} = 'a; touch evil'\" }\n\
+                on_exit = \"echo {{p}} > told\"\nparams = { p = 1 }\n";
+    let project = Project::new(&home, "shop", toml);
+    let job =
+        project.run(&["template", "run", "t", "--set", "p=a; touch evil"]).ok().text().trim().to_owned();
+    home.run(["wait", &job, "--ready"]).ok();
+    home.run(["kill", &job]).ok();
+    until("its end was told", || project.dir.join("told").exists());
+    assert!(!project.dir.join("evil").exists());
 }
 
 #[test]

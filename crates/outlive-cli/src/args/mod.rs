@@ -196,6 +196,9 @@ pub(crate) enum Verb {
     /// Make the next run of a job that is started again by itself: its keeper starts this
     #[command(hide = true)]
     NextRun(OnExit),
+    /// Begin a job that an engine has placed on this node, and wait for its end: the engine starts this
+    #[command(hide = true)]
+    Placed(OnExit),
     /// Let jobs come back after a restart of the machine; `outlive setup boot` lets this run then
     #[command(hide = true)]
     Boot,

@@ -166,6 +166,7 @@ impl Arguments {
             | Verb::Cursor(_)
             | Verb::OnExit(_)
             | Verb::NextRun(_)
+            | Verb::Placed(_)
             | Verb::Boot
             | Verb::Probe(_)
             | Verb::Rows(_)

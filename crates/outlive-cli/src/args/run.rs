@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use outlive::Engine;
 use outlive::duration::parse_duration;
 
 use super::options::OptionArguments;
@@ -32,6 +33,34 @@ pub(crate) struct Run {
     /// Start it on this machine, a name from `[hosts]` of config.toml; the id is then HOST/ID
     #[arg(long, value_name = "HOST")]
     pub(crate) on: Option<String>,
+
+    /// With --on: copy this directory there first, but for what git ignores, and start in the copy
+    #[arg(long, value_name = "DIR", conflicts_with = "cwd")]
+    pub(crate) sync: Option<PathBuf>,
+
+    /// Let this engine decide where and when it is started: slurm, by its own commands
+    #[arg(long, value_name = "ENGINE", value_parser = parse_engine)]
+    pub(crate) engine: Option<Engine>,
+
+    /// With an engine: ask for so many processors; --memory asks it for memory
+    #[arg(long, value_name = "N")]
+    pub(crate) cpus: Option<u64>,
+
+    /// With an engine: ask for so many graphics processors
+    #[arg(long, value_name = "N")]
+    pub(crate) gpus: Option<u64>,
+
+    /// With an engine: the part of the cluster
+    #[arg(long, value_name = "NAME")]
+    pub(crate) partition: Option<String>,
+
+    /// With an engine: it ends the job after so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) time: Option<Duration>,
+
+    /// With an engine: a node that cannot reach the engine for so long ends the job
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) cutoff: Option<Duration>,
 
     /// The directory to start in
     #[arg(long, value_name = "DIR")]
@@ -95,6 +124,10 @@ pub(crate) struct Run {
     /// With --wait: Ctrl-C ends the job, and not only the waiting
     #[arg(long, requires = "wait")]
     pub(crate) kill_on_interrupt: bool,
+}
+
+fn parse_engine(word: &str) -> Result<Engine, String> {
+    Engine::parse(word).ok_or_else(|| "there is slurm".to_owned())
 }
 
 impl Run {

@@ -1,5 +1,6 @@
 //! Serving browsers and other programs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -22,15 +23,20 @@ fn scopes() -> impl TypedValueParser<Value = Scope> {
 outlive serve                          # programs: curl --unix-socket ~/.local/state/outlive/serve/socket http://localhost/v1/jobs\n  \
 outlive serve --tcp                    # browsers, too; every request needs a token\n  \
 outlive serve --tcp=8080 --idle 30m    # on this port, until no request has come for half an hour\n  \
-outlive serve --ssh me@build           # and what to type on another machine to see the page there")]
+outlive serve --ssh me@build           # and what to type on another machine to see the page there\n  \
+outlive serve --tcp=0.0.0.0:8443 --tls cert.pem key.pem    # for all who reach this machine and have a token")]
 pub(crate) struct Serve {
-    /// Listen on TCP, too: an address of this machine, a port, or without a value the port of last time
+    /// Listen on TCP, too: an address, a port, or without a value the port of last time; one that other machines reach only with --tls
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = Address::parse)]
     pub(crate) tcp: Option<Address>,
 
     /// End when no connection was open for this time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) idle: Option<Duration>,
+
+    /// Speak TLS on TCP, with a certificate and its key, two files in PEM: then other machines may reach it, too
+    #[arg(long, value_names = ["CERT", "KEY"], num_args = 2, requires = "tcp", conflicts_with = "ssh")]
+    pub(crate) tls: Vec<PathBuf>,
 
     /// Listen on TCP, and print what to type on another machine that reaches this one by `ssh HOST`
     #[arg(long, value_name = "HOST", value_parser = ssh_host)]
@@ -64,6 +70,10 @@ pub(crate) struct Open {
     /// Only print the link
     #[arg(long)]
     pub(crate) print: bool,
+
+    /// Draw the link for the camera of a phone, in place of opening it here
+    #[arg(long, conflicts_with = "print")]
+    pub(crate) qr: bool,
 }
 
 /// Make, list and revoke the tokens of programs that ask over TCP

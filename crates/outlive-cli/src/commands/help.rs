@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::render::{is_coloured, print, table, width, wrapped};
 
 /// The guides that can be read here, each with its name.
-pub(super) const GUIDES: [(&str, &str); 17] = [
+pub(super) const GUIDES: [(&str, &str); 18] = [
     ("agents", include_str!("../../guide/agents/mcp.md")),
     ("clients", include_str!("../../guide/agents/others.md")),
     ("configuration", include_str!("../../guide/configuration.md")),
@@ -25,6 +25,7 @@ pub(super) const GUIDES: [(&str, &str); 17] = [
     ("scripts", include_str!("../../guide/scripts.md")),
     ("serve", include_str!("../../guide/serve.md")),
     ("sessions", include_str!("../../guide/sessions.md")),
+    ("slurm", include_str!("../../guide/slurm.md")),
     ("terminals", include_str!("../../guide/terminals.md")),
     ("top", include_str!("../../guide/top.md")),
     ("waking-agents", include_str!("../../guide/waking-agents.md")),

@@ -134,9 +134,11 @@ fn listed(context: &Context, arguments: &List) -> Result<Vec<Listed>, Failure> {
             format!("outlive: warning: {name} could not be read: {}", chain(&damaged.error))
         });
     }
+    let mut states = listing.jobs;
+    context.store.ask_engine(&mut states.iter_mut().map(|(job, state)| (&*job, state)).collect::<Vec<_>>());
     let mut listeners = Listeners::new();
-    let mut jobs = Vec::with_capacity(listing.jobs.len());
-    for (job, mut state) in listing.jobs {
+    let mut jobs = Vec::with_capacity(states.len());
+    for (job, mut state) in states {
         context.store.probe_in_passing(&job, &state);
         context.store.look_at_question(&job, &mut state);
         let is_listed = !state.is_removed()

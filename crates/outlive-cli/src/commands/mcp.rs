@@ -20,6 +20,7 @@ pub(crate) fn run(
         reader,
         profile: arguments.profile,
         environment: arguments.env,
+        host: None,
     };
     outlive_mcp::serve(store, options).map_err(|error| Failure::other("mcp", &error))?;
     Ok(ExitCode::SUCCESS)

@@ -24,6 +24,7 @@ mod on_exit;
 mod open;
 mod overview;
 mod pause;
+mod placed;
 mod play;
 mod probe;
 mod project;
@@ -156,6 +157,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         Some(Verb::Cursor(asked)) => return cursor::run(&asked),
         Some(Verb::OnExit(asked)) => return on_exit::run(&asked),
         Some(Verb::NextRun(asked)) => return next_run::run(&asked),
+        Some(Verb::Placed(asked)) => return placed::run(&asked),
         Some(Verb::Reference { page }) => {
             render::print(&reference::page(page));
             return Ok(ExitCode::SUCCESS);
@@ -239,6 +241,7 @@ pub(crate) fn run(arguments: Arguments, spare: Option<SpareKeeper>) -> Result<Ex
         | Verb::Cursor(_)
         | Verb::OnExit(_)
         | Verb::NextRun(_)
+        | Verb::Placed(_)
         | Verb::Reference { .. }
         | Verb::Setup(_)
         | Verb::Version => Ok(ExitCode::SUCCESS),

@@ -5,6 +5,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use outlive_http::{Running, TokenError, Tokens};
+use qrcode::render::unicode::Dense1x2;
+use qrcode::{EcLevel, QrCode};
 use serde::Serialize;
 
 use crate::args::Open;
@@ -17,6 +19,10 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// How often to look whether it does.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Colours of the 256 that no theme changes.
+const DARK_ON_LIGHT: &str = "\x1b[38;5;16;48;5;231m";
+const PLAIN: &str = "\x1b[0m";
 
 #[derive(Serialize)]
 struct Opened {
@@ -36,6 +42,17 @@ pub(crate) fn run(context: &Context, arguments: &Open) -> Result<ExitCode, Failu
     if context.is_json {
         return print_json(&Opened { link, url: running.url(), pid: running.pid });
     }
+    if arguments.qr {
+        print(&drawn(&link)?);
+        note(match running.address.ip().is_loopback() {
+            true => {
+                "outlive: the link is for this machine alone, and for those with a tunnel to it; \
+                      for a phone: outlive serve --tcp=ADDR:PORT --tls CERT KEY"
+            }
+            false => "outlive: the link signs one browser in, once, within ten minutes",
+        });
+        return Ok(ExitCode::SUCCESS);
+    }
     let has_browser = !arguments.print && io::stdout().is_terminal() && browse(&link);
     print(&format!("{link}\n"));
     note(match has_browser {
@@ -43,6 +60,16 @@ pub(crate) fn run(context: &Context, arguments: &Open) -> Result<ExitCode, Failu
         false => "outlive: the link signs one browser in, once, within ten minutes",
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Draws a link for a camera, and writes it below. Dark on light whatever the colours of the terminal are: many cameras read nothing else.
+fn drawn(link: &str) -> Result<String, Failure> {
+    let code = QrCode::with_error_correction_level(link, EcLevel::L)
+        .map_err(|error| Failure::other("open", &io::Error::other(error.to_string())))?;
+    let image = code.render::<Dense1x2>().build();
+    let (on, off) = if io::stdout().is_terminal() { (DARK_ON_LIGHT, PLAIN) } else { ("", "") };
+    let lines: String = image.lines().map(|line| format!("{on}{line}{off}\n")).collect();
+    Ok(format!("{lines}{link}\n"))
 }
 
 /// Starts a server in the background, and waits until it listens.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::Store;
-use outlive_http::{Address, Options, Running};
+use outlive_http::{Address, Options, Running, Tls};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::poll;
 use outlive_sys::signal::Signal;
@@ -46,7 +46,11 @@ pub(crate) fn run(store: Store, arguments: &Serve, is_json: bool) -> Result<Exit
         }
         (tcp, _) => tcp,
     };
-    let options = Options { tcp, idle: arguments.idle };
+    let tls = match arguments.tls.as_slice() {
+        [certificate, key] => Some(Tls { certificate: certificate.clone(), key: key.clone() }),
+        _ => None,
+    };
+    let options = Options { tcp, tls, idle: arguments.idle };
     let ssh = arguments.ssh.as_deref();
     outlive_http::serve(store, &options, |socket, running| tell(socket, running, ssh, is_json))?;
     Ok(ExitCode::SUCCESS)
@@ -89,6 +93,12 @@ fn tell(socket: &Path, running: Option<&Running>, ssh: Option<&str>, is_json: bo
         return;
     }
     print(&format!("socket  {socket}\n"));
+    if let Some(running) = running.filter(|running| !running.address.ip().is_loopback()) {
+        note(&format!(
+            "outlive: other machines reach {}: whoever has a token of scope drive can run any command as you",
+            running.address
+        ));
+    }
     if let Some(url) = url {
         print(&format!("page    {url}\n"));
         if let Some((tunnel, host)) = tunnel.zip(ssh) {

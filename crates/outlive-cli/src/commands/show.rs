@@ -22,6 +22,7 @@ use crate::render::{
 pub(crate) fn run(context: &Context, arguments: &Show) -> Result<ExitCode, Failure> {
     let job = context.store.find(&arguments.job, context.session.as_ref())?;
     let mut state = job.state(&context.store);
+    context.store.ask_engine(&mut [(&job, &mut state)]);
     context.store.look_for_input_wait(&job, &mut state);
     context.store.probe_in_passing(&job, &state);
     let mut shown = JobDetails::new(&context.store, &job, &state, arguments.show_env);
@@ -72,6 +73,8 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("because", &shown.because);
     rows.add("after", job.after.iter());
     rows.add("queue", &job.queue);
+    rows.add("placed by", &job.placed_by);
+    rows.add("waits for", &job.waits_for);
     rows.add("schedule", &job.schedule);
     rows.add("next run", job.next_run_at.as_deref().map(local_time::of_object));
     rows.add("pid", job.pid.map(|pid| pid.to_string()));

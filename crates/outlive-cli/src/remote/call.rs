@@ -16,7 +16,7 @@ use outlive_sys::random;
 use super::Machine;
 use super::marks::Marks;
 use super::window::{self, Line};
-use crate::args::{Arguments, Resumes, There};
+use crate::args::{Arguments, Resumes, There, Verb};
 use crate::failure::Failure;
 use crate::render::{note, print_bytes};
 
@@ -38,6 +38,7 @@ pub(super) fn run(
     arguments: &Arguments,
     words: &[OsString],
 ) -> Result<ExitCode, Failure> {
+    let words = &copied(machine, arguments, words)?;
     let mut call = call(machine, there, arguments, words);
     let secret: String = random::bytes16().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut marks = Marks::new(&secret);
@@ -90,11 +91,33 @@ pub(super) fn run(
     ended
 }
 
+/// Copies the directory that `run --sync` names, and lets the job start in the copy.
+fn copied(machine: &Machine, arguments: &Arguments, words: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    let mut words = words.to_vec();
+    let Some(Verb::Run(run)) = &arguments.verb else { return Ok(words) };
+    let Some(from) = &run.sync else { return Ok(words) };
+    let to = machine.client.copy_directory(from)?;
+    let is_option = |word: &OsString| word == "--sync" || word.as_bytes().starts_with(b"--sync=");
+    if let Some(place) = words.iter().position(is_option) {
+        let count = if words[place] == "--sync" { 2 } else { 1 };
+        words.splice(place..place + count, [OsString::from(format!("--cwd={to}"))]);
+    }
+    Ok(words)
+}
+
 /// Describes the call, and what there is here.
 fn call(machine: &Machine, there: There, arguments: &Arguments, words: &[OsString]) -> Call {
     let is_here = matches!(machine.address, Address::Unix(_));
     let directory = std::env::current_dir().ok().filter(|_| is_here);
     let reader = arguments.common.reader.clone().unwrap_or_else(outlive::reader_of_environment);
+    let mut words = words.to_vec();
+    // The other machine does not know by this machine's name for it that an engine is meant.
+    if let Some(Verb::Run(run)) = &arguments.verb
+        && let (Some(engine), Some(_)) = (run.engine, &run.on)
+        && let Some(place) = words.iter().position(|word| word == "run")
+    {
+        words.insert(place + 1, format!("--engine={}", engine.word()).into());
+    }
     Call {
         arguments: words.iter().skip(1).map(|word| RawText::from(word.as_bytes())).collect(),
         directory: directory.map(|path| RawText::from(path.as_os_str().as_bytes())),

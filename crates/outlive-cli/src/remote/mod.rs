@@ -3,6 +3,7 @@
 mod all;
 mod call;
 mod marks;
+mod node;
 mod window;
 
 use std::ffi::OsString;
@@ -18,9 +19,6 @@ use crate::served;
 
 /// The variable that names a machine where no option does.
 pub(crate) const HOST: &str = "OUTLIVE_HOST";
-
-/// The variable with the token for a server on TCP.
-const TOKEN: &str = "OUTLIVE_TOKEN";
 
 /// Every machine that the configuration names, and this one.
 const ALL: &str = "all";
@@ -68,7 +66,24 @@ pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
     };
     let inherited = || std::env::var(HOST).ok().filter(|host| !host.is_empty());
     let is_understood = named.is_none();
-    let Some(name) = named.or_else(inherited).filter(|name| name != LOCAL) else { return Ok(None) };
+    let Some(name) = named.or_else(inherited).filter(|name| name != LOCAL) else {
+        return Ok(node::of(arguments).map(Host::One));
+    };
+    let rules = Store::open().ok().and_then(|store| store.config().hosts.get(&name).cloned());
+    if let Some(engine) = rules.as_ref().and_then(|rules| rules.engine) {
+        let is_here = rules.is_some_and(|rules| rules.address.is_empty());
+        if is_here {
+            // Its jobs are in this store; the engine alone is elsewhere.
+            arguments.leave_host(Some(&name));
+            arguments.common.host = None;
+        }
+        if let Some(Verb::Run(run)) = &mut arguments.verb {
+            run.engine = Some(engine);
+        }
+        if is_here {
+            return Ok(node::of(arguments).map(Host::One));
+        }
+    }
     if name == ALL {
         return match arguments.verb {
             Some(Verb::List(_)) => Ok(Some(Host::All(machines()?))),
@@ -105,7 +120,12 @@ fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
         let address = name.parse().map_err(|error: outlive_remote::AddressError| {
             Failure::usage(format!("--host: {error}"), "`outlive help hosts` has examples")
         })?;
-        return Ok(Machine::new(name, is_understood, address, true, token()));
+        let client = Client::new(address).with_ssh(Ssh { copies: true, tell: note });
+        let client = match outlive_remote::token_of_environment() {
+            Some(token) => client.with_token(token),
+            None => client,
+        };
+        return Ok(Machine::of(name, is_understood, client));
     }
     let store = Store::open()?;
     match store.config().hosts.get(name) {
@@ -126,40 +146,17 @@ fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
 /// Returns all machines of the configuration.
 fn machines() -> Result<Vec<Machine>, Failure> {
     let store = Store::open()?;
-    store.config().hosts.iter().map(|(name, rules)| configured(name, false, rules)).collect()
+    let hosts = store.config().hosts.iter().filter(|(_, rules)| !rules.address.is_empty());
+    hosts.map(|(name, rules)| configured(name, false, rules)).collect()
 }
 
 fn configured(name: &str, is_understood: bool, rules: &HostRules) -> Result<Machine, Failure> {
-    let address = rules.address.parse().map_err(|error: outlive_remote::AddressError| {
-        Failure::new(Code::Config, format!("hosts.{name}.address: {error}"))
-            .hint("write it as address = \"ssh://HOST\" in config.toml")
-    })?;
-    let token = match &rules.token_file {
-        Some(file) => {
-            let read = std::fs::read_to_string(file);
-            Some(
-                read.map_err(|error| Failure::other(&format!("hosts.{name}.token_file"), &error))?
-                    .trim()
-                    .to_owned(),
-            )
-        }
-        None => token(),
-    };
-    Ok(Machine::new(name, is_understood, address, rules.copies, token))
-}
-
-fn token() -> Option<String> {
-    std::env::var(TOKEN).ok().filter(|token| !token.is_empty())
+    Ok(Machine::of(name, is_understood, Client::named(name, rules, note)?))
 }
 
 impl Machine {
-    fn new(name: &str, is_understood: bool, address: Address, copies: bool, token: Option<String>) -> Self {
-        let client = Client::new(address.clone()).with_ssh(Ssh { copies, tell: note });
-        let client = match token {
-            Some(token) => client.with_token(token),
-            None => client,
-        };
-        Self { name: name.to_owned(), is_understood, address, client }
+    fn of(name: &str, is_understood: bool, client: Client) -> Self {
+        Self { name: name.to_owned(), is_understood, address: client.address().clone(), client }
     }
 }
 

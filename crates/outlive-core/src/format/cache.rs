@@ -18,6 +18,7 @@ use crate::meta::{Meta, Near};
 use crate::newer::OrNewer;
 use crate::options::{Field, fields};
 use crate::outcome::{Cause, Closed, NeverStarted, Outcome, Totals, Usage, WaitStatus};
+use crate::placement::{Engine, Placement};
 use crate::restart::Rerun;
 use crate::spec::{Host, Mode, Process, Spec, Starter, StdinFrom};
 use crate::status::Status;
@@ -193,9 +194,10 @@ structures! {
     Entry { spec, given_to, renamed, snapshot, records }
     Spec {
         format, job, nonce, session, reader, labels, argv, shell_line, words, window_lines, cwd, env_set, env_unset, mode, options,
-        newer, created, host, starter, parent, previous, rerun, after, stdin_from, restart_on_change, because, outlive,
+        newer, created, host, starter, parent, previous, rerun, after, stdin_from, restart_on_change, because, placement, outlive,
     }
     Rerun { due_boot_us, ends_boot_us, in_a_row }
+    Placement { engine, cpus, memory_bytes, gpus, partition, time_ms, cutoff_ms }
     After { job, milestone }
     StdinFrom { job, stream, from }
     Host { machine, boot, pid_namespace }
@@ -225,7 +227,7 @@ macro_rules! enumerations {
     )* } };
 }
 
-enumerations!(Status, Enforcement, AwaitedKind, KnownBy, Milestone, Stream);
+enumerations!(Engine, Status, Enforcement, AwaitedKind, KnownBy, Milestone, Stream);
 
 fields! {
     u32, |number, writer| writer.u32(*number), |reader| reader.u32();

@@ -10,6 +10,7 @@ pub mod index;
 pub mod meta;
 pub mod newer;
 pub mod outcome;
+pub mod placement;
 pub mod queue;
 pub mod segment;
 pub mod session;

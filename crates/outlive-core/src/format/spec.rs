@@ -11,6 +11,7 @@ use crate::index::Stream;
 use crate::label::{Labels, OwnLabel};
 use crate::newer::{self, OrNewer};
 use crate::options::{JobOptions, OPTIONS, Ready};
+use crate::placement::Placement;
 use crate::rawtext::RawText;
 use crate::restart::Rerun;
 use crate::timestamp::Timestamp;
@@ -181,6 +182,9 @@ pub struct Spec {
     /// Why it was started in place of the run before it, where outlive decided that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
+    /// Of a job that an engine places: what it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
     /// The version that wrote this.
     pub outlive: String,
 }

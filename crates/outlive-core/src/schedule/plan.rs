@@ -159,7 +159,7 @@ struct Counted {
     count: u64,
     first: u64,
     last: u64,
-    /// The first of the last hundred.
+    /// The first of the last ones that may be made up for.
     recent: u64,
 }
 
@@ -221,6 +221,12 @@ impl Planned {
             Overlap::Skip => (maker.plan(passed.last, maker.after(passed.last, now_us)?), Some(told(0))),
             Overlap::Queue | Overlap::Kill => (maker.plan_at_once(base_us, passed.last), Some(told(1))),
         })
+    }
+
+    /// Plans the time after this one, whether or not it has passed; `None` if there is none.
+    pub fn following(&self, times: &Times, now: Now, zone: &dyn Zone) -> Option<Self> {
+        let maker = Maker { times, zone, now };
+        Some(maker.plan(self.due_us, maker.after(self.due_us, self.due_us)?))
     }
 
     /// Looks again at what is planned, because its time is over or the clock was set. The result is the same if all is as it was.

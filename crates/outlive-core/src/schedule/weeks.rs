@@ -261,6 +261,25 @@ fn after_a_restart_of_the_machine_an_interval_goes_by_the_wall_clock() {
 }
 
 #[test]
+fn what_came_while_the_machine_was_off_was_missed_by_a_run_that_ended_with_it() {
+    for (schedule, count) in
+        [(Schedule { every_ms: Some(3_600_000), ..Schedule::default() }, 5), (cron("0 * * * *"), 5)]
+    {
+        let mut world = World::new(schedule, week_of(BACK));
+        world.awake(3 * HOUR / 2, 1_000_000);
+        let ran = world.planned.clone();
+        // Off for five hours; it is up for six, as the boot clock counts.
+        let now = Now { wall_us: ran.wall_us + 5 * HOUR + HOUR / 2, boot_us: 6 * HOUR };
+        let times = world.schedule.times().unwrap().unwrap();
+        let next = ran.after_boot(now).following(&times, now, &Berlin).unwrap();
+        let (next, told) = next.again(&world.schedule, &times, now, &Berlin).unwrap();
+        let told = told.unwrap();
+        assert_eq!((told.is_overlap, told.count, told.made_up), (false, count, 1));
+        assert_eq!(next.left_us(now), 0);
+    }
+}
+
+#[test]
 fn lines_are_read_as_crontab_reads_them() {
     let first = |line: &str| {
         let cron: Cron = line.parse().unwrap();

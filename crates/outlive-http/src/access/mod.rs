@@ -6,6 +6,7 @@
 //! a tunnel to the socket must not make a browser that user.
 
 pub(crate) mod scope;
+pub(crate) mod site;
 pub(crate) mod tokens;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use serde_json::Value;
 use crate::problem::Problem;
 use crate::server::{Peer, Shared};
 use scope::Scope;
+use site::Site;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -108,7 +110,10 @@ pub(crate) async fn same_site(State(shared): State<Shared>, request: Request, ne
     let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp);
     let checked = match peer {
         Peer::Unix => check_local(&request),
-        Peer::Tcp => check_site(&request, shared.port.unwrap_or(0)),
+        Peer::Tcp => match &shared.site {
+            Some(site) => check_site(&request, site),
+            None => Err(Failure::new(Code::Forbidden, "this server is on no port")),
+        },
     };
     match checked {
         Ok(()) => next.run(request).await,
@@ -171,18 +176,16 @@ fn check_local(request: &Request) -> Result<(), Failure> {
 }
 
 /// On TCP: our own name, and our own page or none.
-fn check_site(request: &Request, port: u16) -> Result<(), Failure> {
+fn check_site(request: &Request, site: &Site) -> Result<(), Failure> {
     let headers = request.headers();
-    let names = [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}")];
-    let is_ours = |host: &str| names.iter().any(|name| name == host);
     let host = only(headers, &HOST)?.unwrap_or_default();
     let is_named =
-        is_ours(host) && request.uri().authority().is_none_or(|authority| authority.as_str() == host);
+        site.is_ours(host) && request.uri().authority().is_none_or(|authority| authority.as_str() == host);
     if !is_named {
         return Err(Failure::new(Code::Forbidden, format!("this server is not {host:?}"))
-            .hint(format!("it answers as http://{}", names[0])));
+            .hint(format!("it answers as {}", site.url())));
     }
-    if only(headers, &ORIGIN)?.is_some_and(|origin| origin.strip_prefix("http://") != Some(host)) {
+    if only(headers, &ORIGIN)?.is_some_and(|origin| origin.strip_prefix(site.scheme()) != Some(host)) {
         return Err(Failure::new(Code::Forbidden, "another site may not ask here")
             .hint("use the page of this server"));
     }
@@ -203,7 +206,7 @@ fn identify(shared: &Shared, request: &Request) -> Result<Caller, Failure> {
     let bearer = only(headers, &AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
     let secret = match bearer {
         Some(secret) => Some(secret.trim()),
-        None => cookie(headers, &cookie_name(shared.port.unwrap_or(0))),
+        None => shared.site.as_ref().and_then(|site| cookie(headers, &site.cookie())),
     };
     let hint = "outlive open signs a browser in; for a program: outlive token create NAME --scope view";
     let Some(secret) = secret else {
@@ -218,11 +221,6 @@ fn identify(shared: &Shared, request: &Request) -> Result<Caller, Failure> {
         }
         None => Err(Failure::new(Code::LimitReached, "too many wrong tokens").hint("wait ten seconds")),
     }
-}
-
-/// Returns the name of our cookie: a browser sends the cookies of a host to all its ports.
-pub(crate) fn cookie_name(port: u16) -> String {
-    format!("outlive-{port}")
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

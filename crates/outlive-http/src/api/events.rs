@@ -12,10 +12,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use outlive::{EventObject, Events, Failure, SessionName, Store, Timestamp, WatchedOutput};
+use outlive::{EventObject, Events, Failure, JobId, SessionName, Store, Timestamp, WatchedOutput};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::broadcast;
 use utoipa::{IntoParams, ToSchema};
 
 use super::session;
@@ -33,6 +33,9 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// How often to look for keepers that were killed, for which no event is written, and whether a reader is left.
 const RECONCILE_EVERY: Duration = Duration::from_secs(5);
+
+/// So much news may wait for a stream; one that is further behind reads the store itself.
+const NEWS: usize = 256;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -58,22 +61,45 @@ pub(crate) struct Gap<'a> {
     to: u64,
 }
 
-/// Wakes all readers when something may have happened; a thread watches the store for as long as there is one.
+/// What a thread that watches the store tells all streams.
+#[derive(Debug, Clone)]
+enum News {
+    /// Something may have happened.
+    Look,
+    /// This has happened; it is read and written out once for all.
+    Events(Arc<[Fresh]>),
+}
+
+/// An event that has just been read.
+#[derive(Debug)]
+struct Fresh {
+    session: SessionName,
+    /// The place of the event before it in its session.
+    after: u64,
+    seq: u64,
+    job: JobId,
+    text: String,
+}
+
+/// Tells all streams what happens; a thread watches the store for as long as there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Hub(Mutex<Weak<watch::Sender<u64>>>);
+pub(crate) struct Hub(Mutex<Weak<broadcast::Sender<News>>>);
 
 impl Hub {
-    /// Joins the readers. The sender keeps the thread alive.
-    fn join(&self, store: &Arc<Store>) -> Result<(Arc<watch::Sender<u64>>, watch::Receiver<u64>), Failure> {
+    /// Joins the streams. The sender keeps the thread alive.
+    fn join(
+        &self,
+        store: &Arc<Store>,
+    ) -> Result<(Arc<broadcast::Sender<News>>, broadcast::Receiver<News>), Failure> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = known.upgrade() {
             let receiver = sender.subscribe();
             return Ok((sender, receiver));
         }
-        let (sender, receiver) = watch::channel(0);
+        let (sender, receiver) = broadcast::channel(NEWS);
         let sender = Arc::new(sender);
         let (weak, store) = (Arc::downgrade(&sender), Arc::clone(store));
-        // Watching begins before the first reader looks, so that nothing is missed between the two.
+        // Watching begins before the first stream looks, so that nothing is missed between the two.
         let changes = store.changes();
         std::thread::Builder::new()
             .name("events".to_owned())
@@ -85,10 +111,19 @@ impl Hub {
     }
 }
 
-fn observe(store: &Store, mut changes: outlive::Changes, readers: &Weak<watch::Sender<u64>>) {
+fn observe(store: &Store, mut changes: outlive::Changes, streams: &Weak<broadcast::Sender<News>>) {
     let mut reconciled: Option<Instant> = None;
     let mut watched = WatchedOutput::new(None);
+    let mut reader = Reader::new(None, None, After::Now);
+    // What happened before this is news to nobody, though a stream may have looked earlier.
+    let mut news = reader.find_sessions(store).ok().map(|()| News::Look);
     loop {
+        let Some(streams) = streams.upgrade() else { return };
+        if let Some(news) = news.take() {
+            // Nobody listens: the next who comes looks first.
+            streams.send(news).ok();
+        }
+        drop(streams);
         if reconciled.is_none_or(|reconciled| reconciled.elapsed() >= RECONCILE_EVERY) {
             store.reconcile(None);
             reconciled = Some(Instant::now());
@@ -102,10 +137,8 @@ fn observe(store: &Store, mut changes: outlive::Changes, readers: &Weak<watch::S
         if poll(&mut fds, Some(nap)).is_err() {
             std::thread::sleep(Duration::from_millis(100));
         }
-        let is_changed = changes.take(store);
-        let Some(readers) = readers.upgrade() else { return };
-        if is_changed {
-            readers.send_modify(|count| *count += 1);
+        if changes.take(store) {
+            news = reader.fresh(store);
         }
     }
 }
@@ -116,8 +149,23 @@ struct Reader {
     job: Option<String>,
     /// The place from which a session is read that was not seen before; none: at its end.
     after: After,
-    sessions: BTreeMap<SessionName, (Events, u64)>,
+    sessions: BTreeMap<SessionName, Place>,
     is_first: bool,
+}
+
+/// A place in a session.
+struct Place {
+    /// Of the last event.
+    seq: u64,
+    /// What reads on from there; none after events that came as news.
+    events: Option<Events>,
+}
+
+/// An event, or the bounds of a gap.
+struct Unread {
+    session: SessionName,
+    seq: u64,
+    what: Result<outlive::Numbered, (u64, u64)>,
 }
 
 enum After {
@@ -156,6 +204,10 @@ impl After {
 type Sent = (&'static str, String, String);
 
 impl Reader {
+    fn new(session: Option<SessionName>, job: Option<String>, after: After) -> Self {
+        Self { session, job, after, sessions: BTreeMap::new(), is_first: true }
+    }
+
     /// Finds the place to begin at in each session that was not seen before.
     fn find_sessions(&mut self, store: &Store) -> Result<(), Failure> {
         let failed = |error: std::io::Error| Failure::other("events", &error);
@@ -165,74 +217,143 @@ impl Reader {
         };
         for session in sessions {
             if !self.sessions.contains_key(&session) {
-                let since = match &self.after {
-                    After::Beginning => Some(0),
-                    // The id named every session that there was: any other is new since.
-                    After::Places(places) => Some(places.get(&session).copied().unwrap_or(0)),
-                    // A session that appears later is new from its first event on.
-                    After::Now => (!self.is_first).then_some(0),
-                };
+                let since = self.begin(&session);
                 let mut events = store.events(&session, since.unwrap_or(0));
-                let mut place = since.unwrap_or(0);
+                let mut seq = since.unwrap_or(0);
                 if since.is_none() {
-                    place = events.read().map_err(failed)?.last().map_or(0, |last| last.seq);
+                    seq = events.read().map_err(failed)?.last().map_or(0, |last| last.seq);
                     while events.take_gap().is_some() {}
                 }
-                self.sessions.insert(session, (events, place));
+                self.sessions.insert(session, Place { seq, events: Some(events) });
             }
         }
         self.is_first = false;
         Ok(())
     }
 
-    /// Reads what is new.
-    fn read(&mut self, store: &Store) -> Result<VecDeque<Sent>, Failure> {
+    /// Returns the place to begin at in a session that was not seen before; none: at its end.
+    fn begin(&self, session: &SessionName) -> Option<u64> {
+        match &self.after {
+            After::Beginning => Some(0),
+            // The id named every session that there was: any other is new since.
+            After::Places(places) => Some(places.get(session).copied().unwrap_or(0)),
+            // A session that appears later is new from its first event on.
+            After::Now => (!self.is_first).then_some(0),
+        }
+    }
+
+    /// Reads what is new, in the order in which it happened.
+    fn unread(&mut self, store: &Store) -> Result<Vec<Unread>, Failure> {
         let failed = |error: std::io::Error| Failure::other("events", &error);
         self.find_sessions(store)?;
-        let (mut sent, mut unread) = (VecDeque::new(), Vec::new());
-        for (session, (events, place)) in &mut self.sessions {
+        let mut unread = Vec::new();
+        for (session, place) in &mut self.sessions {
+            let seq = place.seq;
+            let events = place.events.get_or_insert_with(|| store.events(session, seq));
             let read = events.read().map_err(failed)?;
             while let Some((from, to)) = events.take_gap() {
-                if from > 0 || *place > 0 {
-                    unread.push((Timestamp(0), session.clone(), to, Err((from, to))));
+                if from > 0 || seq > 0 {
+                    let what = Err((from, to));
+                    unread.push((Timestamp(0), Unread { session: session.clone(), seq: to, what }));
                 }
             }
             // Within a session the sequence decides: an event counts as no earlier than those before it.
             let mut latest = Timestamp(0);
             for numbered in read {
                 latest = latest.max(numbered.event.at);
-                unread.push((latest, session.clone(), numbered.seq, Ok(numbered)));
+                let (session, seq) = (session.clone(), numbered.seq);
+                unread.push((latest, Unread { session, seq, what: Ok(numbered) }));
             }
         }
-        unread.sort_by_key(|(latest, ..)| *latest);
-        for (_, session, seq, item) in unread {
-            if let Some((_, place)) = self.sessions.get_mut(&session) {
-                *place = (*place).max(seq);
-            }
-            let id = self.id();
-            match item {
-                Ok(numbered) if self.job.as_deref().is_some_and(|job| job != numbered.event.job.as_str()) => {
-                }
+        unread.sort_by_key(|(latest, _)| *latest);
+        Ok(unread.into_iter().map(|(_, unread)| unread).collect())
+    }
+
+    /// Goes on to a place, and returns the one before.
+    fn pass(&mut self, session: &SessionName, seq: u64) -> u64 {
+        let Some(place) = self.sessions.get_mut(session) else { return 0 };
+        let before = place.seq;
+        place.seq = before.max(seq);
+        before
+    }
+
+    /// Reads what is new, to be sent.
+    fn read(&mut self, store: &Store) -> Result<VecDeque<Sent>, Failure> {
+        let mut sent = VecDeque::new();
+        for Unread { session, seq, what } in self.unread(store)? {
+            self.pass(&session, seq);
+            match what {
                 Ok(numbered) => {
-                    let object = EventObject::new(store, &session, &numbered);
-                    sent.push_back(("event", id, serde_json::to_string(&object).unwrap_or_default()));
+                    if self.is_wanted(&numbered.event.job) {
+                        sent.push_back(("event", self.id(), text_of(store, &session, &numbered)));
+                    }
                 }
                 Err((from, to)) => {
                     let gap = Gap { session: &session, from, to };
-                    sent.push_back(("gap", id, serde_json::to_string(&gap).unwrap_or_default()));
+                    sent.push_back(("gap", self.id(), serde_json::to_string(&gap).unwrap_or_default()));
                 }
             }
         }
         Ok(sent)
     }
 
+    fn is_wanted(&self, job: &JobId) -> bool {
+        self.job.as_deref().is_none_or(|wanted| wanted == job.as_str())
+    }
+
+    /// Reads what is new, for all streams; none if that is nothing.
+    fn fresh(&mut self, store: &Store) -> Option<News> {
+        // Each stream finds out by itself what cannot be read, or is gone.
+        let Ok(unread) = self.unread(store) else { return Some(News::Look) };
+        let (mut all, mut is_whole) = (Vec::with_capacity(unread.len()), true);
+        for Unread { session, seq, what } in unread {
+            let after = self.pass(&session, seq);
+            match what {
+                Ok(numbered) => {
+                    let text = text_of(store, &session, &numbered);
+                    all.push(Fresh { session, after, seq, job: numbered.event.job, text });
+                }
+                Err(_) => is_whole = false,
+            }
+        }
+        match is_whole {
+            true => (!all.is_empty()).then(|| News::Events(all.into())),
+            false => Some(News::Look),
+        }
+    }
+
+    /// Takes what others have read; false if something before it is missing here.
+    fn hear(&mut self, all: &[Fresh], sent: &mut VecDeque<Sent>) -> bool {
+        for Fresh { session, after, seq, job, text } in all {
+            if self.session.as_ref().is_some_and(|own| own != session) {
+                continue;
+            }
+            let begin = self.begin(session).unwrap_or(0);
+            let place = self.sessions.entry(session.clone()).or_insert(Place { seq: begin, events: None });
+            match place.seq {
+                // It was read from the store already.
+                known if known >= *seq => continue,
+                known if known == *after => *place = Place { seq: *seq, events: None },
+                _ => return false,
+            }
+            if self.is_wanted(job) {
+                sent.push_back(("event", self.id(), text.clone()));
+            }
+        }
+        true
+    }
+
     /// Names the place in every session.
     fn id(&self) -> String {
-        let places = self.sessions.iter().map(|(session, (_, place))| format!("{session}:{place}"));
+        let places = self.sessions.iter().map(|(session, place)| format!("{session}:{}", place.seq));
         let places: Vec<String> = places.collect();
         // Where there is no session yet, all that comes is new.
         if places.is_empty() { "0".to_owned() } else { places.join(",") }
     }
+}
+
+fn text_of(store: &Store, session: &SessionName, numbered: &outlive::Numbered) -> String {
+    serde_json::to_string(&EventObject::new(store, session, numbered)).unwrap_or_default()
 }
 
 /// Follows what happens to jobs, as server-sent events: `event` with an event, `gap` where some are no longer kept.
@@ -246,16 +367,13 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
-    let mut reader = Reader {
-        session: caller.session(session(scope.session.as_deref())?)?,
-        job: scope.job,
-        after: After::parse(last.or(scope.after.as_deref()))?,
-        sessions: BTreeMap::new(),
-        is_first: true,
-    };
-    let (sender, mut changed) = shared.hub.join(&shared.store)?;
+    let mut reader = Reader::new(
+        caller.session(session(scope.session.as_deref())?)?,
+        scope.job,
+        After::parse(last.or(scope.after.as_deref()))?,
+    );
     // Before the first look.
-    changed.mark_unchanged();
+    let (sender, news) = shared.hub.join(&shared.store)?;
     let first = work::quick(&shared, move |store| {
         reader.find_sessions(store)?;
         // Says where the stream begins, so that a client that sees no event can come back to here.
@@ -265,7 +383,7 @@ pub(crate) async fn events(
         Ok((reader, read))
     });
     let (reader, waiting) = first.await?;
-    let stream = Stream { shared, reader: Some(reader), changed, waiting, _sender: sender };
+    let stream = Stream { shared, reader: Some(reader), news, waiting, _sender: sender };
     let stream = futures_util::stream::unfold(stream, |mut stream| async move {
         stream.next().await.map(|event| (Ok::<_, Infallible>(event), stream))
     });
@@ -279,9 +397,9 @@ pub(crate) async fn events(
 struct Stream {
     shared: Shared,
     reader: Option<Reader>,
-    changed: watch::Receiver<u64>,
+    news: broadcast::Receiver<News>,
     waiting: VecDeque<Sent>,
-    _sender: Arc<watch::Sender<u64>>,
+    _sender: Arc<broadcast::Sender<News>>,
 }
 
 impl Stream {
@@ -291,8 +409,19 @@ impl Stream {
             if let Some((name, id, text)) = self.waiting.pop_front() {
                 return Some(Event::default().event(name).id(id).retry(RETRY).data(text));
             }
-            self.changed.changed().await.ok()?;
+            let news = match self.news.recv().await {
+                Ok(news) => news,
+                // It was slow, and catches up from the store.
+                Err(broadcast::error::RecvError::Lagged(_)) => News::Look,
+                Err(broadcast::error::RecvError::Closed) => return None,
+            };
             let mut reader = self.reader.take()?;
+            if let News::Events(all) = news
+                && reader.hear(&all, &mut self.waiting)
+            {
+                self.reader = Some(reader);
+                continue;
+            }
             let read = work::quick(&self.shared, move |store| {
                 let read = reader.read(store);
                 Ok((reader, read))
@@ -300,7 +429,7 @@ impl Stream {
             let (reader, read) = read.await.ok()?;
             self.reader = Some(reader);
             // A store that cannot be read ends the stream; the client comes back and is told why.
-            self.waiting = read.ok()?;
+            self.waiting.extend(read.ok()?);
         }
     }
 }

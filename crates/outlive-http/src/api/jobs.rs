@@ -35,6 +35,9 @@ pub(crate) struct Filter {
     /// Only jobs of which something runs
     #[serde(default)]
     live: bool,
+    /// Only runs of jobs with a schedule
+    #[serde(default)]
+    scheduled: bool,
     /// Only jobs whose id, name or command has this text
     search: Option<String>,
     /// Only jobs that are older than this one, as `next` of the page before says
@@ -105,7 +108,8 @@ fn listed(store: &Store, caller: &Caller, filter: &Filter) -> Result<Jobs, Failu
     let has = |text: &str| text.to_lowercase().contains(&wanted);
     let fits = |job: &Job| {
         let spec = job.spec();
-        (filter.group.is_none() || spec.options.group == filter.group)
+        (!filter.scheduled || spec.options.schedule.is_set())
+            && (filter.group.is_none() || spec.options.group == filter.group)
             && label.as_ref().is_none_or(|label| label.matches(spec.labels.as_ref().unwrap_or(&none)))
             && (wanted.is_empty()
                 || has(job.id().as_str())

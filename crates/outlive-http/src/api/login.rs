@@ -9,7 +9,7 @@ use outlive::{Code, Failure};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::access::{Caller, cookie_name};
+use crate::access::Caller;
 use crate::extract::Body;
 use crate::problem::Problem;
 use crate::server::Shared;
@@ -44,7 +44,7 @@ pub(crate) async fn login(
     State(shared): State<Shared>,
     Body(body): Body<LoginRequest>,
 ) -> Result<Response, Problem> {
-    let Some(port) = shared.port else {
+    let Some(site) = &shared.site else {
         return Err(Failure::usage("no browser can sign in on this socket", "outlive open").into());
     };
     let tokens = shared.tokens.clone();
@@ -56,8 +56,7 @@ pub(crate) async fn login(
             .hint("get another: outlive open")
             .into());
     };
-    let cookie =
-        format!("{}={secret}; Path=/; Max-Age={SECONDS}; HttpOnly; SameSite=Strict", cookie_name(port));
+    let cookie = format!("{}={secret}; Max-Age={SECONDS}; {}", site.cookie(), site.cookie_rules());
     let cookie = HeaderValue::try_from(cookie).map_err(|error| Failure::other("login", &error))?;
     let access = Access {
         scope: token.scope.word(),

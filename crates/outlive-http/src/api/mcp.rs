@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -33,6 +33,8 @@ pub(crate) struct McpParams {
     directory: Option<String>,
     /// Tools see the jobs of all sessions
     all_sessions: Option<bool>,
+    /// What the caller calls this machine: ids of jobs begin with it
+    host: Option<String>,
 }
 
 /// Takes a message of MCP, in either era of the protocol.
@@ -43,66 +45,69 @@ pub(crate) struct McpParams {
         (status = 202, description = "A message that has no answer was taken"),
         (status = 400, description = "What is wrong with the message", content((Object = "application/json"), (crate::problem::ProblemObject = "application/problem+json"))),
         (status = 404, description = "There is no such session or method", content((Object = "application/json"), (crate::problem::ProblemObject = "application/problem+json")))))]
-pub(crate) async fn post(
-    State(shared): State<Shared>,
-    caller: Caller,
-    Params(params): Params<McpParams>,
-    request: Request,
-) -> Result<Response, Problem> {
-    handle(shared, caller, params, request).await
+pub(crate) async fn post(call: Call) -> Result<Response, Problem> {
+    call.answer().await
 }
 
 /// Opens the stream of a session of the protocol, or goes on with one (`Last-Event-ID`); for clients of the handshake era.
 #[utoipa::path(get, path = "/mcp", tag = "mcp", params(McpParams), security(("token" = ["drive"])),
     responses((status = 200, description = "Messages of the server, as events", body = String, content_type = "text/event-stream")))]
-pub(crate) async fn get(
-    State(shared): State<Shared>,
-    caller: Caller,
-    Params(params): Params<McpParams>,
-    request: Request,
-) -> Result<Response, Problem> {
-    handle(shared, caller, params, request).await
+pub(crate) async fn get(call: Call) -> Result<Response, Problem> {
+    call.answer().await
 }
 
 /// Ends a session of the protocol; its jobs go on.
 #[utoipa::path(delete, path = "/mcp", tag = "mcp", params(McpParams), security(("token" = ["drive"])),
     responses((status = 202, description = "The session is over")))]
-pub(crate) async fn delete(
-    State(shared): State<Shared>,
-    caller: Caller,
-    Params(params): Params<McpParams>,
-    request: Request,
-) -> Result<Response, Problem> {
-    handle(shared, caller, params, request).await
+pub(crate) async fn delete(call: Call) -> Result<Response, Problem> {
+    call.answer().await
 }
 
-async fn handle(
+/// A request of a client, by whatever method.
+pub(crate) struct Call {
     shared: Shared,
-    caller: Caller,
-    params: McpParams,
+    asked: Asked,
     request: Request,
-) -> Result<Response, Problem> {
-    let asked = asked(caller, params)?;
-    let (parts, body) = request.into_parts();
-    // The limit of bodies is among the extensions.
-    let mut reading = Request::new(body);
-    *reading.extensions_mut() = parts.extensions.clone();
-    let bytes = read_body(reading, &()).await?;
-    let answer = shared.mcp.handle(Request::from_parts(parts, bytes), asked).await;
-    let (parts, body) = answer.into_parts();
-    let is_json =
-        parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = Body::new(body);
-    if is_json || !(parts.status.is_client_error() || parts.status.is_server_error()) {
-        return Ok(Response::from_parts(parts, body));
+}
+
+impl FromRequest<Shared> for Call {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, shared).await?;
+        let Params(params) = Params::<McpParams>::from_request_parts(&mut parts, shared).await?;
+        let request = Request::from_parts(parts, body);
+        Ok(Self { shared: shared.clone(), asked: asked(caller, params)?, request })
     }
-    // What is wrong with the request as such is told as everywhere else here.
-    let words = to_bytes(body, 4096).await.unwrap_or_default();
-    let mut answer = problem(parts.status, String::from_utf8_lossy(&words).into_owned()).into_response();
-    for (name, value) in &parts.headers {
-        answer.headers_mut().entry(name).or_insert_with(|| value.clone());
+}
+
+impl Call {
+    async fn answer(self) -> Result<Response, Problem> {
+        let Self { shared, asked, request } = self;
+        let (parts, body) = request.into_parts();
+        // The limit of bodies is among the extensions.
+        let mut reading = Request::new(body);
+        *reading.extensions_mut() = parts.extensions.clone();
+        let bytes = read_body(reading, &()).await?;
+        let answer = shared.mcp.handle(Request::from_parts(parts, bytes), asked).await;
+        let (parts, body) = answer.into_parts();
+        let is_json = parts
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        let body = Body::new(body);
+        if is_json || !(parts.status.is_client_error() || parts.status.is_server_error()) {
+            return Ok(Response::from_parts(parts, body));
+        }
+        // What is wrong with the request as such is told as everywhere else here.
+        let words = to_bytes(body, 4096).await.unwrap_or_default();
+        let mut answer = problem(parts.status, String::from_utf8_lossy(&words).into_owned()).into_response();
+        for (name, value) in &parts.headers {
+            answer.headers_mut().entry(name).or_insert_with(|| value.clone());
+        }
+        Ok(answer)
     }
-    Ok(answer)
 }
 
 fn problem(status: StatusCode, words: String) -> Problem {
@@ -143,6 +148,7 @@ fn asked(caller: Caller, params: McpParams) -> Result<Asked, Failure> {
         all_sessions,
         reader: params.reader.as_deref().map(outlive::reader_name),
         directory,
+        host: params.host,
         caller: caller.name,
     })
 }

@@ -7,16 +7,13 @@ pub(crate) mod events;
 mod inbox;
 mod input;
 mod jobs;
-mod log;
 mod login;
 mod mcp;
 mod metrics;
 mod output;
 mod queues;
-mod screen;
 mod sessions;
 mod start;
-mod terminal;
 mod wait;
 
 use axum::extract::DefaultBodyLimit;
@@ -67,9 +64,9 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(jobs::list, start::start))
         .routes(routes!(jobs::show, control::remove))
         .routes(routes!(output::output))
-        .routes(routes!(log::log))
-        .routes(routes!(screen::screen))
-        .routes(routes!(terminal::terminal))
+        .routes(routes!(output::log::log))
+        .routes(routes!(output::screen::screen))
+        .routes(routes!(output::terminal::terminal))
         .routes(routes!(wait::wait))
         .routes(routes!(input::send))
         .routes(routes!(control::kill))

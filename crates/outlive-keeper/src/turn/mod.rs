@@ -273,25 +273,33 @@ impl<'a> Waiting<'a> {
     fn look(&mut self) {
         let looked = self.try_to_look();
         self.failures = if looked.is_err() { self.failures + 1 } else { 0 };
-        self.found = looked.unwrap_or_else(|error| match self.failures < MOST_FAILURES {
+        self.found = looked.unwrap_or_else(|(step, error)| match self.failures < MOST_FAILURES {
             true => Found::Failed,
             false => {
-                let what = if self.place.is_some() { "queue" } else { "schedule" };
-                let detail = Some(format!("its {what} cannot be used: {error}"));
-                Found::Never(NeverStarted { step: what.into(), detail, ..NeverStarted::default() })
+                let detail = Some(match step {
+                    "after" => format!("the job that it comes after cannot be looked at: {error}"),
+                    _ => format!("its {step} cannot be used: {error}"),
+                });
+                Found::Never(NeverStarted { step: step.into(), detail, ..NeverStarted::default() })
             }
         });
     }
 
-    fn try_to_look(&mut self) -> io::Result<Found> {
+    /// An error comes with the step that it belongs to.
+    fn try_to_look(&mut self) -> Result<Found, (&'static str, io::Error)> {
         if clock::boot_us() < self.due_us {
             return Ok(Found::Wait);
         }
         self.alarm = None;
-        if !self.timetable.as_mut().map_or(Ok(true), |timetable| timetable.look(self.dir))? {
+        if !self
+            .timetable
+            .as_mut()
+            .map_or(Ok(true), |timetable| timetable.look(self.dir))
+            .map_err(|error| ("schedule", error))?
+        {
             return Ok(Found::Wait);
         }
-        match self.after.look(self.dir)? {
+        match self.after.look(self.dir).map_err(|error| ("after", error))? {
             Ok(true) => {}
             Ok(false) => return Ok(Found::Wait),
             Err(why) => {
@@ -300,7 +308,8 @@ impl<'a> Waiting<'a> {
                 return Ok(Found::Never(never));
             }
         }
-        let has_turn = self.place.as_mut().map_or(Ok(true), |place| place.look(self.dir))?;
+        let has_turn = self.place.as_mut().map_or(Ok(true), |place| place.look(self.dir));
+        let has_turn = has_turn.map_err(|error| ("queue", error))?;
         Ok(if has_turn { Found::Due } else { Found::Wait })
     }
 

@@ -90,13 +90,15 @@ pub struct Asked {
     pub reader: Option<SessionName>,
     /// The project's directory.
     pub directory: Option<PathBuf>,
+    /// What the caller calls this machine.
+    pub host: Option<String>,
 }
 
 impl Asked {
     /// Returns a text that differs wherever something of it differs.
     fn owner(&self) -> String {
-        let Self { caller, profile, session, all_sessions, reader, directory } = self;
-        format!("{caller:?} {} {session:?} {all_sessions} {reader:?} {directory:?}", profile.name)
+        let Self { caller, profile, session, all_sessions, reader, directory, host } = self;
+        format!("{caller:?} {} {session:?} {all_sessions} {reader:?} {directory:?} {host:?}", profile.name)
     }
 }
 
@@ -151,11 +153,14 @@ impl Http {
     pub async fn handle(&self, request: Request<Bytes>, asked: Asked) -> Response<HttpBody> {
         let exchange = Exchange::default();
         let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
+        let is_modern = request.headers().get(VERSION).is_some_and(|version| version == MODERN);
+        // One without a session has a server from its first request on.
+        let is_new = if is_modern { !self.servers.has(&asked.owner()) } else { session.is_none() };
         let refused = match session {
             Some(id) if self.sessions.is_foreign(id, &asked.owner()) => {
                 Some((StatusCode::NOT_FOUND, "Not Found: Session not found"))
             }
-            None if self.servers.count() >= MOST_CLIENTS => {
+            _ if is_new && self.servers.count() >= MOST_CLIENTS => {
                 Some((StatusCode::TOO_MANY_REQUESTS, "too many clients at once: try again later"))
             }
             _ => None,
@@ -163,7 +168,6 @@ impl Http {
         if let Some((status, words)) = refused {
             return refusal(status, words).map(|body| HttpBody::new(body, exchange));
         }
-        let is_modern = request.headers().get(VERSION).is_some_and(|version| version == MODERN);
         let mut request = request.map(Full::new);
         request.extensions_mut().insert(exchange.clone());
         let handled = ASKING.scope(Asking { asked, is_modern }, self.service.handle(request)).await;
@@ -175,6 +179,11 @@ impl Http {
 impl Servers {
     fn by_owner(&self) -> MutexGuard<'_, HashMap<String, (Arc<Server>, Instant)>> {
         self.by_owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether a caller without sessions has a server.
+    fn has(&self, owner: &str) -> bool {
+        self.by_owner().contains_key(owner)
     }
 
     /// Returns how many clients there are.
@@ -203,8 +212,8 @@ impl Servers {
     }
 
     fn new_server(&self, asked: &Asked) -> Server {
-        let Asked { caller, profile, session, all_sessions, reader, directory } = asked.clone();
-        let options = Options { session, all_sessions, reader, profile, environment: None };
+        let Asked { caller, profile, session, all_sessions, reader, directory, host } = asked.clone();
+        let options = Options { session, all_sessions, reader, profile, environment: None, host };
         let origin = Origin::Remote { directory, caller, living: Arc::clone(&self.living) };
         let answers = Answers::Http(Deliveries::default());
         Server::new(Arc::clone(&self.store), options, origin, answers, self.turns.clone())

@@ -3,7 +3,7 @@
 //! Only clients of the handshake era have one. Its id is as good as a key to the answers of that session, so it counts only for the
 //! caller that began it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -94,11 +94,15 @@ impl Sessions {
         let mut files: Vec<_> = files.filter_map(|file| Some((used(&file)?, file.path()))).collect();
         files.sort();
         let excess = (files.len() + 1).saturating_sub(MOST);
+        let mut kept = HashSet::new();
         for (place, (used, path)) in files.into_iter().enumerate() {
             if place < excess || used.elapsed().is_ok_and(|age| age > KEPT) {
                 fs::remove_file(path).ok();
+            } else {
+                kept.extend(path.file_stem().map(|id| id.to_string_lossy().into_owned()));
             }
         }
+        self.owners().retain(|id, _| kept.contains(id));
     }
 
     /// Does something with files in a thread of its own.
@@ -125,9 +129,13 @@ impl SessionStore for Sessions {
 
     async fn store(&self, id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
         let (key, owner) = (id.to_owned(), ASKING.with(|asking| asking.asked.owner()));
-        self.owners().insert(key.clone(), owner.clone());
         let initialize = state.initialize_params.clone();
-        self.with_files(move |sessions| sessions.write(&key, &owner, &initialize)).await
+        self.with_files(move |sessions| {
+            let written = sessions.write(&key, &owner, &initialize);
+            sessions.owners().insert(key, owner);
+            written
+        })
+        .await
     }
 
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {

@@ -8,6 +8,7 @@ use super::{Call, Hints, Kind, Parameter, Tool};
 use crate::arguments::shown;
 use crate::jobs::{self, summary};
 use crate::reply::{Failure, Reply, push_own_line};
+use crate::scope::session_of;
 
 pub(crate) static TOOL: Tool = Tool {
     name: "list_jobs",
@@ -97,8 +98,15 @@ fn project(call: &Call<'_>, name: &str) -> Result<Reply, Failure> {
         };
         Failure::of("no project", &error).next(next)
     };
-    let file = Project::find(call.scope.directory.as_deref().unwrap_or(&call.scope.here)).map_err(failed)?;
+    let directory = call.scope.directory.as_deref().unwrap_or(&call.scope.here);
+    let file = Project::find(directory).map_err(failed)?;
     let project = Project::load(&file).map_err(failed)?;
+    // A client from elsewhere names the directory: it sees the project if its session is that of it.
+    let own = [project.session(), session_of(directory)];
+    if call.scope.is_remote && call.scope.seen().is_some_and(|session| !own.contains(session)) {
+        let failure = Failure::new("the project belongs to another session");
+        return Err(failure.next("list_jobs without why lists the jobs of this one"));
+    }
     let mut body = String::new();
     if name == "*" {
         for job in outlive_project::status(call.store, &project).map_err(failed)? {

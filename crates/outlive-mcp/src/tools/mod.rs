@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use outlive::{Cancel, State, Store};
+use outlive::{Cancel, Engine, State, Store};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::Arguments;
@@ -203,6 +203,8 @@ pub(crate) struct Call<'a> {
     pub(crate) since: Option<u64>,
     /// How its answer reports pending endings.
     pub(crate) notices: NoticeStyle,
+    /// The engine that places a job which it starts.
+    pub(crate) engine: Option<Engine>,
     /// The pending endings, once they were looked up.
     pub(crate) due: OnceCell<Option<Due>>,
 }

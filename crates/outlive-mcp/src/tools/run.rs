@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outlive::{Job, JobChoices, Kill, OPTIONS, OptionForm, Request, Status, Timestamp};
+use outlive::{Job, JobChoices, Kill, OPTIONS, OptionForm, Placement, Request, Status, Timestamp};
 use serde_json::Value;
 
 use super::read_output::answer;
@@ -172,6 +172,9 @@ fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     let mut request = starting::fill(call, Request::shell(line));
     if let Some(cwd) = call.arguments.text("cwd")? {
         request = request.cwd(starting::directory(call, &cwd));
+    }
+    if let Some(engine) = call.engine {
+        request = request.placed_by(Placement::by(engine));
     }
     let arguments = &mut call.arguments;
     for (name, value) in FOR_AGENTS {

@@ -97,6 +97,19 @@ pub(crate) fn of_job() -> impl Iterator<Item = Key> {
     OWN.iter().copied().chain(options)
 }
 
+/// Tells whether the text of a key is a line for a shell; `table` is the one that the key is in.
+pub(crate) fn is_line(table: Option<&str>, name: &str) -> bool {
+    let is_line = |key: Key| {
+        key.name == name && matches!(key.form, Form::Option(option) if option.placeholder == "LINE")
+    };
+    match table {
+        None => name == "run" || of_job().any(is_line),
+        Some("ready") => of_table("ready").any(is_line),
+        Some("health") => of_table("health").any(is_line),
+        Some(_) => false,
+    }
+}
+
 /// Lists the keys of a table of options.
 pub(crate) fn of_table(table: &'static str) -> impl Iterator<Item = Key> {
     let options = OPTIONS.iter().filter(move |option| table_of(option) == Some(table));

@@ -49,18 +49,19 @@ pub(crate) fn project(
     };
     let mut reader = Reader { file: &file, vars: BTreeMap::new(), warnings: Vec::new() };
     let variable = |name: &str| common.get(name).cloned().or_else(|| std::env::var(name).ok());
-    let (text, unset) = expand::variables(&source.text, variable).map_err(|(line, message)| {
-        let fault = source.fault_of_line(line, &message);
-        ProjectError::Fault(fault)
-    })?;
-    let mut yaml = parse(&text)?;
-    if yaml.get("disable_env_expansion").and_then(Value::as_bool) == Some(true) {
-        yaml = parse(&source.text)?;
-    } else {
-        reader.warnings.extend(unset.into_iter().map(|name| {
-            format!("`${{{name}}}` is not set, and stands for nothing; write $${{{name}}} for a variable of the process")
-        }));
-    }
+    let is_as_it_stands =
+        |yaml: &Value| yaml.get("disable_env_expansion").and_then(Value::as_bool) == Some(true);
+    let yaml = match parse(&source.text).ok().filter(is_as_it_stands) {
+        Some(yaml) => yaml,
+        None => {
+            let (text, unset) = expand::variables(&source.text, variable)
+                .map_err(|(line, message)| ProjectError::Fault(source.fault_of_line(line, &message)))?;
+            reader.warnings.extend(unset.into_iter().map(|name| {
+                format!("`${{{name}}}` is not set, and stands for nothing; write $${{{name}}} for a variable of the process")
+            }));
+            parse(&text)?
+        }
+    };
     let top = yaml.as_object().ok_or_else(|| wrong(&file, "the file", "it has no `processes`"))?;
     for (key, value) in top {
         match key.as_str() {
@@ -77,7 +78,9 @@ pub(crate) fn project(
     let processes = processes.ok_or_else(|| wrong(&file, "processes", "there are none"))?;
     let mut read = Vec::new();
     for (name, process) in processes {
-        read.extend(reader.job(name, process, &dir, &common)?.map(|job| (job, replicas(process))));
+        if let Some(job) = reader.job(name, process, &dir, &common)? {
+            read.push((job, reader.replicas(name, process)?));
+        }
     }
     let warnings = std::mem::take(&mut reader.warnings);
     check(&file, &mut read)?;
@@ -120,12 +123,6 @@ fn check(file: &Path, jobs: &mut [(ProjectJob, u16)]) -> Result<(), ProjectError
         }
     }
     Ok(())
-}
-
-/// Returns how many of a process there are to be.
-fn replicas(process: &Value) -> u16 {
-    let count = process.get("replicas").and_then(Value::as_u64).unwrap_or(1);
-    u16::try_from(count).unwrap_or(u16::MAX).clamp(1, MOST_REPLICAS)
 }
 
 /// Makes a job for each replica: `web-0`, `web-1`. What waits for a process waits for all of them.
@@ -342,15 +339,10 @@ impl Reader<'_> {
                         let text = value.get(key).map_or(default.to_owned(), scalar);
                         expand::vars(&text, vars).unwrap_or(text)
                     };
-                    let (scheme, host) = (get("scheme", "http"), get("host", "127.0.0.1"));
-                    if scheme.eq_ignore_ascii_case("https") {
-                        return Err(
-                            self.wrong(&inner, "an address with TLS cannot be asked: use exec, with curl")
-                        );
-                    }
-                    let (port, path) = (get("port", "80"), get("path", "/"));
-                    let path = path.trim_start_matches('/');
-                    let url = format!("http://{host}:{port}/{path}");
+                    let scheme = get("scheme", "http").to_ascii_lowercase();
+                    let (host, path) = (get("host", "127.0.0.1"), get("path", "/"));
+                    let port = get("port", if scheme == "https" { "443" } else { "80" });
+                    let url = format!("{scheme}://{host}:{port}/{}", path.trim_start_matches('/'));
                     self.set(&inner, choices, &format!("{kind}_http"), &url)?;
                     let known = ["scheme", "host", "port", "path"];
                     for key in value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
@@ -371,6 +363,16 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Returns how many of a process there are to be.
+    fn replicas(&self, name: &str, process: &Value) -> Result<u16, ProjectError> {
+        let Some(written) = process.get("replicas") else { return Ok(1) };
+        let count = scalar(written).parse().ok().filter(|count| (1..=MOST_REPLICAS).contains(count));
+        count.ok_or_else(|| {
+            let message = format!("write a number from 1 to {MOST_REPLICAS}");
+            self.wrong(&format!("processes.{name}.replicas"), &message)
+        })
     }
 
     fn availability(

@@ -94,8 +94,7 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
     }
     let mut used = BTreeSet::new();
     for entry in written.keys.values().flatten().filter(|entry| !OWN.contains(&entry.name())) {
-        let is_line = entry.name() == "run" && entry.value.get_ref().is_str();
-        check(entry, entry.value, is_line, &mut used)?;
+        check(entry, entry.value, keys::is_line(None, entry.name()), &mut used)?;
     }
     for entry in written.keys.get("params").into_iter().flatten() {
         if let Some(param) = entry.table()?.iter().find(|param| !used.contains(param.name())) {
@@ -144,7 +143,9 @@ fn check(
             Ok(())
         }
         DeValue::Array(values) => values.iter().try_for_each(|value| check(entry, value, false, used)),
-        DeValue::Table(table) => table.values().try_for_each(|value| check(entry, value, false, used)),
+        DeValue::Table(table) => table.iter().try_for_each(|(key, value)| {
+            check(entry, value, keys::is_line(Some(entry.name()), key.get_ref()), used)
+        }),
         _ => Ok(()),
     }
 }
@@ -204,9 +205,9 @@ pub(super) fn fill(
     };
     let mut tables = Vec::new();
     for entry in written.keys.values().flatten().filter(|entry| !OWN.contains(&entry.name())) {
-        let is_line = entry.name() == "run" && entry.value.get_ref().is_str();
         let mut table = DeTable::new();
-        table.insert(entry.key.clone(), filled(entry.value, is_line, &value_of));
+        let new = filled(entry.name(), entry.value, keys::is_line(None, entry.name()), &value_of);
+        table.insert(entry.key.clone(), new);
         tables.push((entry.source, table));
     }
     let mut keys: BTreeMap<&str, Vec<Entry<'_>>> = BTreeMap::new();
@@ -225,6 +226,7 @@ pub(super) fn fill(
 }
 
 fn filled<'a>(
+    name: &str,
     value: &Spanned<DeValue<'a>>,
     is_line: bool,
     value_of: &impl Fn(&str) -> String,
@@ -243,13 +245,14 @@ fn filled<'a>(
         }
         DeValue::Array(values) => {
             let mut array = DeArray::new();
-            values.iter().for_each(|value| array.push(filled(value, false, value_of)));
+            values.iter().for_each(|value| array.push(filled(name, value, false, value_of)));
             DeValue::Array(array)
         }
         DeValue::Table(table) => {
             let mut new = DeTable::new();
             for (key, value) in table {
-                new.insert(key.clone(), filled(value, false, value_of));
+                let is_line = keys::is_line(Some(name), key.get_ref());
+                new.insert(key.clone(), filled(name, value, is_line, value_of));
             }
             DeValue::Table(new)
         }

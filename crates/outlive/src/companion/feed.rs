@@ -24,7 +24,7 @@ use crate::store::Store;
 /// A command may leave its input unread for as long as it lives; no clock overflows by so much.
 const NO_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// How often to look whether the reading job has ended, where the kernel does not tell.
+/// How often to look whether the reading job has ended, where the kernel does not tell; and how long to leave alone what failed.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Why no more is passed on.
@@ -33,7 +33,7 @@ enum Over {
     Passed,
     /// The job does not read any more.
     Unread,
-    /// The keeper cannot be asked: the next process beside the job may.
+    /// The keeper cannot be asked, or the source not read; perhaps the next time.
     Failed,
 }
 
@@ -48,29 +48,38 @@ impl Store {
     /// Passes on what another job prints until that has ended, and then the end of it.
     pub(crate) fn feed(&self, job: &Job, from: &StdinFrom) {
         self.wait_begun(job);
-        if job.is_fed() || job.state(self).status.has_ended() {
-            return;
-        }
         let number = u64::from_le_bytes(job.spec().nonce.0[..8].try_into().unwrap_or_default());
         // As every writer's, without the first bit, and not 0.
         let place = Place { client: (number >> 1).max(1), offset: from.from };
-        let Ok(mut writer) = InputWriter::new(self, job, place) else { return };
-        let over = self.pass_on(job, from, &mut writer);
-        if matches!(over, Over::Passed) {
-            writer.end().ok();
-        }
-        if !matches!(over, Over::Failed) {
-            fault::step(Point::FedMake, || durable::create_new(job.dir()?, file::FED)).ok();
+        while !job.is_fed() && !job.state(self).status.has_ended() {
+            let over = InputWriter::new(self, job, place).map_or(Over::Failed, |mut writer| {
+                match self.pass_on(job, from, &mut writer) {
+                    // Without its end the job would wait for more.
+                    Over::Passed if writer.end().is_err() => Over::Failed,
+                    over => over,
+                }
+            });
+            match over {
+                Over::Failed => std::thread::sleep(LOOK),
+                Over::Passed | Over::Unread => {
+                    fault::step(Point::FedMake, || durable::create_new(job.dir()?, file::FED)).ok();
+                    return;
+                }
+            }
         }
     }
 
     fn pass_on(&self, job: &Job, from: &StdinFrom, writer: &mut InputWriter<'_>) -> Over {
         // What is removed prints nothing more.
-        let Ok(Some(source)) = self.open_job(&from.job) else { return Over::Passed };
+        let source = match self.open_job(&from.job) {
+            Ok(Some(source)) => source,
+            Ok(None) => return Over::Passed,
+            Err(_) => return Over::Failed,
+        };
         // Wakes up when the reading job ends while the source is silent.
         let watch = Watch::for_replaced(job.path());
         let limit = (!watch.is_pushed()).then_some(LOOK);
-        let Ok(follower) = Follower::new(self, &source, from.from) else { return Over::Passed };
+        let Ok(follower) = Follower::new(self, &source, from.from) else { return Over::Failed };
         let mut follower = follower.stopped_by(watch.fd());
         loop {
             match follower.next(limit) {
@@ -87,7 +96,9 @@ impl Store {
                     }
                 }
                 Ok(Followed::Piece(_)) => {}
-                Ok(Followed::End) | Err(_) => return Over::Passed,
+                Ok(Followed::End) => return Over::Passed,
+                // What could not be read is no end.
+                Err(_) => return Over::Failed,
                 Ok(Followed::Nothing) => {
                     watch.clear();
                     if job.state(self).status.has_ended() {

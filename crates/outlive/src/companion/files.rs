@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::Match;
@@ -40,6 +40,8 @@ struct Patterns {
     left_out: GlobSet,
     /// Directories to begin at.
     roots: Vec<PathBuf>,
+    /// The highest directory whose `.gitignore` counts: that of the repository, else the job's own.
+    top: PathBuf,
 }
 
 impl Patterns {
@@ -78,13 +80,14 @@ impl Patterns {
         }
         roots.sort();
         roots.dedup();
-        Ok(Self { base: base.to_owned(), meant, left_out, roots })
+        let top = base.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(base).to_owned();
+        Ok(Self { base: base.to_owned(), meant, left_out, roots, top })
     }
 
     /// Tells whether a change of this file counts.
     fn is_meant(&self, path: &Path, is_directory: bool) -> bool {
         let Ok(inside) = path.strip_prefix(&self.base) else { return false };
-        self.meant.is_match(inside) && !self.left_out.is_match(inside) && !is_ignored(path, is_directory)
+        self.meant.is_match(inside) && !self.left_out.is_match(inside) && !self.is_ignored(path, is_directory)
     }
 
     /// Tells whether something that is meant may be in this directory.
@@ -92,7 +95,26 @@ impl Patterns {
         let inside = directory.strip_prefix(&self.base).unwrap_or(directory);
         directory.file_name().is_none_or(|name| name != ".git")
             && (inside.as_os_str().is_empty() || !self.left_out.is_match(inside))
-            && !is_ignored(directory, true)
+            && !self.is_ignored(directory, true)
+    }
+
+    /// Tells whether a `.gitignore` beside it or above it, within its repository, names it or a directory that it is in.
+    fn is_ignored(&self, path: &Path, is_directory: bool) -> bool {
+        for dir in path.ancestors().skip(1) {
+            let file = dir.join(".gitignore");
+            if file.is_file() {
+                match Gitignore::new(&file).0.matched_path_or_any_parents(path, is_directory) {
+                    Match::Ignore(_) => return true,
+                    Match::Whitelist(_) => return false,
+                    Match::None => {}
+                }
+            }
+            // Another repository may be below.
+            if dir == self.top || dir.join(".git").exists() {
+                return false;
+            }
+        }
+        false
     }
 }
 
@@ -109,43 +131,44 @@ fn root(base: &Path, pattern: &str) -> PathBuf {
     }
 }
 
-/// Tells whether a `.gitignore` beside it or above it, up to the repository's own directory, names it or a directory that it is in.
-fn is_ignored(path: &Path, is_directory: bool) -> bool {
-    for dir in path.ancestors().skip(1) {
-        let file = dir.join(".gitignore");
-        if file.is_file() {
-            match Gitignore::new(&file).0.matched_path_or_any_parents(path, is_directory) {
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-                Match::None => {}
-            }
-        }
-        if dir.join(".git").exists() {
-            return false;
-        }
-    }
-    false
-}
-
 /// Watches the directories in which something may be meant.
 struct FileWatch {
     patterns: Patterns,
     changes: FileChanges,
+    /// What changed before it was watched, and was not yet told.
+    earlier: Vec<PathBuf>,
 }
 
 impl FileWatch {
-    fn new(patterns: Patterns) -> io::Result<Self> {
-        let mut watch = Self { patterns, changes: FileChanges::new()? };
+    /// Begins to watch; what has changed since this time counts as well.
+    fn new(patterns: Patterns, begun: SystemTime) -> io::Result<Self> {
+        let mut watch = Self { patterns, changes: FileChanges::new()?, earlier: Vec::new() };
+        let mut found = Vec::new();
         for root in watch.patterns.roots.clone() {
-            watch.add(&root, &mut Vec::new())?;
+            watch.add(&root, &mut found)?;
         }
+        watch.earlier.extend(watch.changed_since(begun, &found));
         Ok(watch)
+    }
+
+    /// Returns a file that has changed since this time, before it was watched. One that is of the future tells nothing.
+    fn changed_since(&self, begun: SystemTime, found: &[PathBuf]) -> Option<PathBuf> {
+        let now = SystemTime::now();
+        let is_changed = |path: &&PathBuf| {
+            self.patterns.is_meant(path, false)
+                && std::fs::metadata(path)
+                    .and_then(|data| data.modified())
+                    .is_ok_and(|changed| changed > begun && changed <= now)
+        };
+        found.iter().find(is_changed).cloned()
     }
 
     /// Watches a directory and those in it, and adds what else is there to `found`.
     fn add(&mut self, directory: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
         // Before the look: what is made after it is told.
-        match self.changes.add(directory) {
+        // A directory that was named is followed, should it be a link.
+        let is_root = self.patterns.roots.iter().any(|root| root == directory);
+        match self.changes.add(directory, is_root) {
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) =>
             {
@@ -168,7 +191,7 @@ impl FileWatch {
     /// Returns what has changed that is meant.
     fn take(&mut self) -> io::Result<Vec<PathBuf>> {
         let (mut changed, is_cut) = self.changes.read();
-        let mut meant = Vec::new();
+        let mut meant = std::mem::take(&mut self.earlier);
         // More than the kernel kept: anything may have changed.
         meant.extend(is_cut.then(|| self.patterns.roots.first().cloned()).flatten());
         for change in changed.drain(..) {
@@ -223,7 +246,9 @@ pub(crate) fn check(base: &Path, patterns: &[String]) -> Result<(), RequestError
         return Ok(());
     }
     let patterns = Patterns::new(base, patterns)?;
-    FileWatch::new(patterns).map(drop).map_err(|error| RequestError::Unwatched(explained(&error)))
+    FileWatch::new(patterns, SystemTime::now())
+        .map(drop)
+        .map_err(|error| RequestError::Unwatched(explained(&error)))
 }
 
 /// Says what the kernel means where it has no more watches: its own words are those of a full disk.
@@ -258,8 +283,9 @@ impl Store {
     pub(crate) fn restart_on_change(&self, job: &Job) {
         let base = PathBuf::from(std::ffi::OsStr::from_bytes(&job.spec().cwd.0));
         let watched = Patterns::new(&base, &job.spec().restart_on_change).map_err(|error| error.to_string());
+        let begun = SystemTime::UNIX_EPOCH + Duration::from_micros(job.spec().created.0);
         let watched =
-            watched.and_then(|patterns| FileWatch::new(patterns).map_err(|error| explained(&error)));
+            watched.and_then(|patterns| FileWatch::new(patterns, begun).map_err(|error| explained(&error)));
         let stop = Watch::for_replaced(job.path());
         let failed = match watched {
             Err(why) => why,
@@ -292,7 +318,7 @@ impl Store {
         let mut request = Request::again(job);
         request.because = Some(format!("{name} changed"));
         let kill = Kill { by: format!("a change of {name}"), ..Kill::default() };
-        self.replace(job, request, &kill).is_ok() || job.state(self).status.has_ended()
+        self.replace_by_itself(job, request, &kill)
     }
 
     fn tell_change(&self, job: &Job, kind: Kind, text: String) {

@@ -55,8 +55,12 @@ impl<'a> Connection<'a> {
         state: &State,
         patience: Duration,
     ) -> Result<Self, ControlError> {
-        if state.is_elsewhere() || store.host().pid_namespace != job.spec().host.pid_namespace {
+        if state.is_elsewhere() || store.host().pid_namespace != job.host().pid_namespace {
             return Err(ControlError::Elsewhere(job.id().clone()));
+        }
+        if job.unplaced().is_some() {
+            let error = io::Error::new(io::ErrorKind::NotConnected, "no node has begun it yet");
+            return Err(unreachable(job, error));
         }
         if state.is_orphaned() {
             return Err(ControlError::Orphaned(job.id().clone()));

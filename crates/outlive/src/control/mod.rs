@@ -46,6 +46,15 @@ const NO_END: u64 = 366 * 86_400_000;
 /// A keeper's code for a request that only later versions know.
 const UNKNOWN_REQUEST: &str = "unknown_request";
 
+/// Which program asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// One that may run inside the job, and would end with it.
+    FrontEnd,
+    /// The process beside the job. It may be a child of the job's keeper, and is no part of the job all the same.
+    Companion,
+}
+
 /// How to kill a job.
 #[derive(Debug, Clone, Default)]
 pub struct Kill {
@@ -75,6 +84,15 @@ pub struct Killed {
 }
 
 impl Killed {
+    /// Adds what became of the run after it.
+    fn followed_by(self, next: &Job, next_killed: Self) -> Self {
+        if next_killed.was_over {
+            return self;
+        }
+        let next_run = next_killed.next_run.or_else(|| Some(next.id().clone()));
+        Self { signalled: self.signalled + next_killed.signalled, next_run, ..next_killed }
+    }
+
     /// Makes the result for a job that had ended before.
     pub fn was_over() -> Self {
         Self { was_over: true, ..Self::default() }
@@ -160,29 +178,42 @@ impl Store {
     ///
     /// If the caller runs inside the job, or its keeper cannot be reached.
     pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
-        let killed = self.kill_run(job, kill)?;
-        // A run that outlive made by itself is the same job to whoever stops it.
-        match self.run_made_after(job) {
+        let killed = self.kill_by(Caller::FrontEnd, job, kill)?;
+        match self.run_made_anew(job) {
             Some(next) => {
-                let next_killed = self.kill(&next, kill)?;
-                if next_killed.was_over {
-                    return Ok(killed);
-                }
-                let next_run = next_killed.next_run.or_else(|| Some(next.id().clone()));
-                Ok(Killed { signalled: killed.signalled + next_killed.signalled, next_run, ..next_killed })
+                let next_killed = self.kill_by(Caller::FrontEnd, &next, kill)?;
+                Ok(killed.followed_by(&next, next_killed))
             }
             None => Ok(killed),
         }
     }
 
-    fn kill_run(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
+    /// As [`Store::kill`].
+    pub(crate) fn kill_by(&self, caller: Caller, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
+        let killed = self.kill_run(caller, job, kill)?;
+        // A run that outlive made by itself is the same job to the one that stops it.
+        match self.run_made_after(job) {
+            Some(next) => {
+                let next_killed = self.kill_by(caller, &next, kill)?;
+                Ok(killed.followed_by(&next, next_killed))
+            }
+            None => Ok(killed),
+        }
+    }
+
+    fn kill_run(&self, caller: Caller, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
         let state = job.state(self);
         if !state.is_live() {
             return Ok(Killed::was_over());
         }
-        self.refuse_own(job, &state)?;
+        if caller == Caller::FrontEnd {
+            self.refuse_own(job, &state)?;
+        }
         if state.is_orphaned() {
             return self.kill_orphan(job, &state, kill);
+        }
+        if let Some(killed) = self.kill_placed(job, &state, kill) {
+            return Ok(killed);
         }
         let signal = if kill.force { Signal::KILL } else { kill.signal.unwrap_or(Signal::TERM) };
         let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
@@ -210,7 +241,7 @@ impl Store {
                         silent::end(job, keeper)
                     }) =>
             {
-                self.kill_run(job, kill)
+                self.kill_run(caller, job, kill)
             }
             answer => answer,
         }

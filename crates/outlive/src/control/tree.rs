@@ -9,7 +9,7 @@ use std::path::Path;
 use outlive_core::file;
 use outlive_core::meta::Meta;
 use outlive_core::outcome::{Cause, Outcome};
-use outlive_core::spec::{self, Spec, quote};
+use outlive_core::spec::{self, quote};
 use outlive_sys::cgroup::Group;
 use outlive_sys::durable;
 use outlive_sys::figures::Figures;
@@ -89,7 +89,7 @@ impl Job {
             let is_over = state.closed.is_some() && !state.outcome.as_ref().is_some_and(is_lost);
             return is_over.then(|| Tree { members: Vec::new(), keeper: None });
         }
-        if !is_here(store, self.spec(), state) {
+        if !is_here(store, self, state) {
             return None;
         }
         if state.is_orphaned() {
@@ -155,7 +155,7 @@ impl Tree {
 ///
 /// A job that was started from inside another is not inside it: killing the outer job does not reach it.
 pub(crate) fn is_inside(store: &Store, job: &Job, state: &State) -> bool {
-    if !is_here(store, job.spec(), state) {
+    if !is_here(store, job, state) {
         return false;
     }
     let me = ProcessId::current();
@@ -187,8 +187,8 @@ fn keeps(keeper: i32, job: &Job) -> bool {
 }
 
 /// Tells whether the job's pids are valid in this pid namespace.
-fn is_here(store: &Store, spec: &Spec, state: &State) -> bool {
-    !state.is_elsewhere() && *store.host() == spec.host
+fn is_here(store: &Store, job: &Job, state: &State) -> bool {
+    !state.is_elsewhere() && *store.host() == *job.host()
 }
 
 pub(crate) fn identity(process: spec::Process) -> ProcessId {

@@ -160,7 +160,7 @@ impl Store {
         installed: &InstalledKeeper,
     ) -> Result<KeeperVersion, ControlError> {
         let state = self.live_state(job)?;
-        if state.is_elsewhere() {
+        if state.is_elsewhere() || job.unplaced().is_some() {
             return Err(ControlError::Elsewhere(job.id().clone()));
         }
         if state.is_orphaned() {

@@ -101,6 +101,16 @@ impl Viewer<'_> {
         self.ask(&Request::Keys(Vec::new(), self.place))
     }
 
+    /// Has no say in the size of the job's terminal any more.
+    ///
+    /// # Errors
+    ///
+    /// If the keeper cannot be reached any more.
+    pub fn let_go(&mut self) -> Result<(), ControlError> {
+        self.sizing = Sizing::Fixed;
+        self.resize(self.size)
+    }
+
     /// Tells whether a person typed last at this viewer, or there is no other. A keeper of an earlier version says no.
     ///
     /// # Errors

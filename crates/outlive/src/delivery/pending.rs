@@ -141,7 +141,7 @@ impl Store {
                     continue;
                 }
             };
-            if job.is_kept() || self.host().machine != job.spec().host.machine {
+            if job.is_kept() || self.host().machine != job.host().machine {
                 continue;
             }
             let state = job.state(self);

@@ -116,6 +116,9 @@ impl From<StartError> for Failure {
                 })
                 .tool_hint("start it without waiting for that job"),
             StartError::Queue(_) => failure.broken().hint(EXAMINE),
+            StartError::Engine(_) => failure
+                .code_is(Code::NotStarted)
+                .hint("nothing was started; `sinfo` and `sbatch` must work where this was called"),
             StartError::Limit(_) => failure
                 .code_is(Code::LimitReached)
                 .hint("end one with `outlive kill JOB`, or raise [limits] in config.toml; `outlive list` shows them")

@@ -304,8 +304,14 @@ impl Store {
             if live.iter().any(|job| job.name() == Some(name)) {
                 live.retain(|job| job.name() == Some(name));
             }
-            // A run that has ended is live until the run that follows it is there.
-            let followed: Vec<JobId> = live.iter().filter_map(|job| job.spec().previous.clone()).collect();
+            // A run that has ended is live until the run that follows it is there; one between them may never have begun.
+            let mut followed: Vec<JobId> =
+                live.iter().filter_map(|job| job.spec().previous.clone()).collect();
+            for job in ended.iter().rev().filter(|job| job.spec().previous.is_some()) {
+                if followed.contains(job.id()) {
+                    followed.extend(job.spec().previous.clone());
+                }
+            }
             live.retain(|job| !followed.contains(job.id()));
             jobs = if live.is_empty() { ended.pop().into_iter().collect() } else { live };
         }

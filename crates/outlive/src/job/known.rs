@@ -25,6 +25,8 @@ use outlive_sys::durable::{self, CWD};
 use outlive_sys::stamp::Stamp;
 use outlive_sys::{lock, spawn};
 
+use super::totals::Counted;
+
 /// How many jobs are remembered; one takes some 2 KiB.
 const MOST_JOBS: usize = 10_000;
 
@@ -126,6 +128,7 @@ pub(crate) struct Known {
     /// Of the file `outcome`, when it was seen without a record; asked once, because a file that stays open is read as quickly.
     unwritten: Mutex<Option<StampBytes>>,
     lock: KeptFile,
+    pub(super) counted: Counted,
 }
 
 impl Known {
@@ -142,6 +145,7 @@ impl Known {
             outcome: KeptFile::default(),
             unwritten: Mutex::default(),
             lock: KeptFile::default(),
+            counted: Counted::default(),
         }
     }
 
@@ -343,6 +347,6 @@ impl KnownJobs {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

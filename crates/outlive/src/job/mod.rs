@@ -6,6 +6,7 @@ pub(crate) mod find;
 pub(crate) mod known;
 pub(crate) mod object;
 pub(crate) mod state;
+mod totals;
 
 use std::fs::{self, File};
 use std::io;

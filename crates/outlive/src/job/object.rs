@@ -101,6 +101,12 @@ pub struct JobObject {
     pub next_run_at: Option<String>,
     /// The queue that it was started in.
     pub queue: Option<String>,
+    /// The engine that places it, with its number there and the node that it runs on: `slurm 17 on n1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placed_by: Option<String>,
+    /// What a job waits for that is not started yet, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// What had to hold of other jobs before it was started: `db-3f9c@ready`.
     pub after: Vec<String>,
     /// Why it is not started again by itself, though it was to be.
@@ -188,6 +194,7 @@ impl JobObject {
             // A closed record of a later format has no totals that are understood here.
             (Some(closed), _) if closed.closed.0 > 0 => closed.totals,
             (None, Some(outcome)) if !state.is_lingering() && !outcome.is_newer() => outcome.totals,
+            (None, None) => job.live_totals(),
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
         };
         let meta = state.meta.as_ref();
@@ -238,6 +245,8 @@ impl JobObject {
             schedule: spec.options.schedule.words(),
             next_run_at: job.next_run_at(state).map(|at| at.to_string()),
             queue: spec.options.queue.as_ref().map(ToString::to_string),
+            placed_by: job.placed_by(),
+            waits_for: state.waits_for.clone().filter(|_| !state.status.has_ended()),
             after: spec.after.iter().map(ToString::to_string).collect(),
             gave_up: state.gave_up.clone(),
             containment: meta
@@ -271,7 +280,7 @@ fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
 
 /// Tells whether a job was ended while it waited for its time.
 fn is_unstarted(state: &State) -> bool {
-    state.meta.as_ref().is_some_and(|meta| meta.command.is_none())
+    state.meta.as_ref().is_none_or(|meta| meta.command.is_none())
         && state.outcome.as_ref().is_some_and(|outcome| outcome.runtime_ms.is_none())
 }
 

@@ -234,7 +234,11 @@ impl Job {
             }
             return self.ended(store, outcome, closed);
         }
-        let (here, there) = (store.host(), &self.spec().host);
+        if let Some(status) = self.unplaced() {
+            return self.submitted(store, status);
+        }
+        let placed = self.host();
+        let (here, there) = (store.host(), &*placed);
         let is_other_namespace = here.boot == there.boot && here.pid_namespace != there.pid_namespace;
         // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
         if here.machine != there.machine || (is_other_namespace && self.is_kept()) {
@@ -275,6 +279,24 @@ impl Job {
             return State { status: Status::Running, custody: Custody::Orphaned, ..self.running() };
         }
         self.end_unkept(store, meta.as_deref(), None)
+    }
+
+    /// Returns the state of a job that an engine has, and no keeper yet.
+    fn submitted(&self, store: &Store, status: Status) -> State {
+        // Between the two looks it may have ended.
+        if let (Some(outcome), closed) = self.records() {
+            return self.ended(store, outcome, closed);
+        }
+        if self.is_removed() {
+            return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
+        }
+        if status != Status::Queued && self.is_cancelled() {
+            // The front end that cancelled it died before it could say so.
+            let cause = Cause::Kill { by: "a program that was killed then".to_owned() };
+            return self.recover(store, Found { cause, ..Found::lost("") });
+        }
+        let engine = self.spec().placement.as_ref().map(|placement| placement.engine.word().to_owned());
+        State { waits_for: engine, ..self.state_of(status, None, None) }
     }
 
     /// Writes down, once, that the keeper of a job that goes on is gone.
@@ -348,12 +370,12 @@ impl Job {
     /// Tells how a job is doing whose outcome is known.
     pub(crate) fn ended(&self, store: &Store, outcome: Outcome, closed: Option<Closed>) -> State {
         // Looked at again after the lock: the keeper may close the job and go between the two looks.
-        let is_lingering = closed.is_none() && store.host().boot == self.spec().host.boot && self.is_kept();
+        let is_lingering = closed.is_none() && store.host().boot == self.host().boot && self.is_kept();
         let closed = closed.or_else(|| self.records().1);
         let meta = self.meta();
         let is_orphaned = closed.is_none()
             && !is_lingering
-            && *store.host() == self.spec().host
+            && *store.host() == *self.host()
             && !self.is_removed()
             && !Remnants::of(store, self, meta.as_deref()).is_empty();
         if is_orphaned {
@@ -423,7 +445,7 @@ impl Job {
     /// Writes the closed record of a job whose keeper died before it could; nothing is left of it.
     fn close(&self, store: &Store) -> Option<Closed> {
         // Of another boot or machine it is known without a record.
-        if *store.host() != self.spec().host || self.is_removed() {
+        if *store.host() != *self.host() || self.is_removed() {
             return None;
         }
         let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();

@@ -10,7 +10,7 @@ use outlive_core::file;
 use outlive_core::id::{SessionName, hash};
 use outlive_core::label;
 use outlive_core::options::OPTIONS;
-use outlive_core::spec::{Lifetime, Spec};
+use outlive_core::spec::{Lifetime, Spec, StdinFrom};
 use outlive_sys::{durable, lock};
 
 use crate::job::Job;
@@ -62,7 +62,23 @@ impl Store {
     pub fn differences(&self, job: &Job, request: &Request) -> Result<Vec<&'static str>, StartError> {
         let request = self.in_session(request);
         let resolved = request.resolve(self.config(), request.path().as_deref())?;
-        Ok(differences(job.spec(), &request, &resolved))
+        let mut changed = differences(job.spec(), &request, &resolved);
+        changed.extend((!self.is_same_source(job.spec(), &request)).then_some("stdin_from"));
+        Ok(changed)
+    }
+
+    /// Tells whether a job reads what the request says: the same stream of the job of the same name, which may have been restarted since.
+    fn is_same_source(&self, spec: &Spec, request: &Request) -> bool {
+        let name = |from: &StdinFrom| {
+            let source = self.open_job(&from.job).ok().flatten();
+            source.and_then(|source| source.name().map(str::to_owned)).unwrap_or_else(|| from.job.to_string())
+        };
+        match (&spec.stdin_from, &request.stdin_from) {
+            (Some(old), Some(new)) => {
+                old.stream == new.stream && (old.job == new.job || name(old) == name(new))
+            }
+            (old, new) => old.is_none() && new.is_none(),
+        }
     }
 
     /// Waits until no other program starts or restarts the job of this name. The lock is held until the file is dropped.

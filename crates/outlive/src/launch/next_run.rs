@@ -16,6 +16,7 @@ use outlive_sys::fault::{Appending, Replacing};
 use outlive_sys::{clock, durable, random};
 use serde::{Deserialize, Serialize};
 
+use crate::control::{Caller, Kill};
 use crate::failure::chain;
 use crate::job::Job;
 use crate::launch::request::Request;
@@ -90,7 +91,8 @@ impl Store {
         let _held = self.try_lock_name(job.session(), job.name().unwrap_or(id.as_str()))?;
         let failed = |error| StartError::Store(self.jobs(), error);
         let latest = self.latest_run(&job).map_err(failed)?;
-        if latest.as_ref().is_some_and(|latest| !self.was_cut_short(latest)) {
+        let is_followed = latest.as_ref().is_some_and(|latest| !self.was_cut_short(latest));
+        if is_followed || latest.as_ref().unwrap_or(&job).gave_up().is_some() {
             return Ok(NextRun::Already);
         }
         let (rerun, planned) = match options.schedule.is_set() {
@@ -185,10 +187,42 @@ impl Store {
         latest.spec().rerun.is_some().then_some(latest).filter(|latest| latest.state(self).is_live())
     }
 
+    /// Lets no run follow one that was cut short while it was made, because the job is to be stopped; returns the one that has followed
+    /// meanwhile.
+    pub(crate) fn run_made_anew(&self, job: &Job) -> Option<Job> {
+        if !job.restarts_by_itself() {
+            return None;
+        }
+        let latest = self.latest_run(job).ok()?;
+        let latest = latest.as_ref().unwrap_or(job);
+        if !self.was_cut_short(latest) {
+            return None;
+        }
+        let _held = self.lock_name(job.session(), job.name().unwrap_or(job.id().as_str())).ok()?;
+        let next = self.run_made_after(latest);
+        if next.is_none() {
+            self.give_up(latest, "it was stopped".to_owned());
+        }
+        next
+    }
+
     /// Notes that so many restarts within the window were too many.
     pub(crate) fn give_up_after(&self, job: &Job, tries: u64, window_ms: u64) -> NextRun {
         let restarts = if tries == 1 { "restart" } else { "restarts" };
         self.give_up(job, format!("{tries} {restarts} within {}", format_duration(window_ms)))
+    }
+
+    /// Replaces a job with another run because the process beside it has seen a reason to; `false` if it could not be, and still runs: what
+    /// is left of it may be gone at the next try.
+    pub(crate) fn replace_by_itself(&self, job: &Job, request: Request, kill: &Kill) -> bool {
+        match self.replace_by(Caller::Companion, job, request, kill) {
+            Ok(_) => true,
+            Err(_) if !job.state(self).status.has_ended() => false,
+            Err(error) => {
+                self.give_up(job, format!("it cannot be started again: {}", chain(&error)));
+                true
+            }
+        }
     }
 
     fn give_up(&self, job: &Job, why: String) -> NextRun {

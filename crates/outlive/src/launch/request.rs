@@ -12,6 +12,7 @@ use outlive_core::job_option_setters;
 use outlive_core::label::{self, LabelError, Labels, OwnLabel};
 use outlive_core::options::JobChoices;
 use outlive_core::options::kinds::*;
+use outlive_core::placement::Placement;
 use outlive_core::restart::{Rerun, RestartWhen};
 use outlive_core::schedule::{Missed, Overlap, Planned};
 use outlive_core::spec::{Lifetime, Stdin, StdinFrom, quote};
@@ -54,6 +55,8 @@ pub struct Request {
     pub(crate) reader: Option<SessionName>,
     pub(crate) labels: Labels,
     pub(crate) own_labels: Labels,
+    /// What an engine is asked for, if one places the job.
+    pub(crate) placement: Option<Placement>,
 }
 
 impl Request {

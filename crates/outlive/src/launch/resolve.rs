@@ -34,7 +34,8 @@ pub(crate) struct Resolved {
 impl Request {
     /// Tells whether the job waits before its command is executed.
     pub(crate) fn waits(&self, resolved: &Resolved) -> bool {
-        self.rerun.is_some()
+        self.placement.is_some()
+            || self.rerun.is_some()
             || resolved.options.schedule.is_set()
             || resolved.options.queue.is_some()
             || !self.after.is_empty()

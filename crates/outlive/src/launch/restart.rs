@@ -12,7 +12,7 @@ use outlive_core::rawtext::RawText;
 use outlive_core::status::Status;
 
 use crate::companion::files;
-use crate::control::{ControlError, Kill};
+use crate::control::{Caller, ControlError, Kill};
 use crate::job::Job;
 use crate::job::state::State;
 use crate::launch::request::Request;
@@ -68,6 +68,7 @@ impl Request {
         request.restart_on_change = spec.restart_on_change.clone();
         request.choices = JobChoices::from(&spec.options);
         request.choices.name = Some(job.name().map(str::to_owned));
+        request.placement = spec.placement.clone();
         request.session = job.session().clone();
         request.reader = spec.reader.clone();
         request.cwd = Some(PathBuf::from(text(&spec.cwd)));
@@ -107,6 +108,17 @@ impl Store {
     ///
     /// As [`Store::restart`].
     pub fn replace(&self, job: &Job, request: Request, kill: &Kill) -> Result<Restarted, RestartError> {
+        self.replace_by(Caller::FrontEnd, job, request, kill)
+    }
+
+    /// As [`Store::replace`].
+    pub(crate) fn replace_by(
+        &self,
+        caller: Caller,
+        job: &Job,
+        request: Request,
+        kill: &Kill,
+    ) -> Result<Restarted, RestartError> {
         if !job.spec().newer().is_empty() {
             return Err(RestartError::Newer(job.id().clone()));
         }
@@ -128,7 +140,7 @@ impl Store {
         let resolved = request.resolve(self.config(), request.path().as_deref()).map_err(StartError::from)?;
         files::check(&resolved.cwd, &request.restart_on_change).map_err(StartError::from)?;
         if job.state(self).is_live() {
-            match self.kill(job, kill) {
+            match self.kill_by(caller, job, kill) {
                 Ok(killed) if killed.survivors.is_empty() => {}
                 Ok(_) => return Err(RestartError::Survivors(job.id().clone())),
                 Err(ControlError::Ended(_)) => {}

@@ -96,13 +96,23 @@ fn is_accepted(job: &Job, state: &State) -> bool {
     is_kept && job.spec().options.schedule.is_set() && state.newer.is_empty()
 }
 
+/// Tells whether a job ended only because its keeper and guard, or its machine, did.
+fn is_lost(state: &State) -> bool {
+    state.outcome.as_ref().is_some_and(|outcome| match &outcome.cause {
+        Cause::Lost { .. } => true,
+        Cause::NeverStarted(never) => never.step == "keeper",
+        _ => false,
+    })
+}
+
 impl Store {
     /// Plans the run that follows one that has ended, and tells what was left out; `None` if there is no time any more.
     pub(crate) fn plan_next(&self, job: &Job) -> Option<Planned> {
         let schedule = &job.spec().options.schedule;
         let times = schedule.times().ok()??;
+        let is_after_boot = self.host().boot != job.host().boot;
         let planned = match job.planned() {
-            Some(planned) if self.host().boot != job.spec().host.boot => planned.after_boot(now()),
+            Some(planned) if is_after_boot => planned.after_boot(now()),
             Some(planned) => planned,
             None => return Planned::first(&times, now(), &Local),
         };
@@ -115,8 +125,14 @@ impl Store {
         {
             return Some(planned);
         }
-        let ran = Ran { planned: &planned, began };
-        let (next, told) = Planned::next(schedule, &times, ran, now(), &Local)?;
+        let (next, told) = match is_after_boot {
+            // It ended with the machine: what came while that was off was missed, and came beside no run.
+            true => planned.following(&times, now(), &Local)?.again(schedule, &times, now(), &Local)?,
+            false => {
+                let ran = Ran { planned: &planned, began };
+                Planned::next(schedule, &times, ran, now(), &Local)?
+            }
+        };
         told.iter().for_each(|told| self.tell_planned(job, told));
         Some(next)
     }
@@ -153,12 +169,7 @@ impl Store {
 
     /// Starts the program that lets a schedule go on whose keeper and guard died, or whose machine was restarted.
     pub(crate) fn revive_schedule(&self, job: &Job, state: &State) {
-        let is_lost = state.outcome.as_ref().is_some_and(|outcome| match &outcome.cause {
-            Cause::Lost { .. } => true,
-            Cause::NeverStarted(never) => never.step == "keeper",
-            _ => false,
-        });
-        if is_lost && is_accepted(job, state) {
+        if is_lost(state) && is_accepted(job, state) {
             let nonce = job.spec().nonce.to_string();
             self.start_helper(&["next-run", job.id().as_str(), &nonce]).ok();
         }
@@ -174,12 +185,9 @@ impl Store {
         let jobs = self.list(None)?.jobs;
         for job in jobs.iter().filter(|job| job.spec().options.restart.when == RestartWhen::Always) {
             let state = job.state(self);
-            let is_lost = state.outcome.as_ref().is_some_and(|outcome| match outcome.cause {
-                Cause::Lost { .. } | Cause::NeverStarted(_) => self.host().boot != job.spec().host.boot,
-                _ => false,
-            });
-            if is_lost
-                && self.host().machine == job.spec().host.machine
+            if is_lost(&state)
+                && self.host().boot != job.host().boot
+                && self.host().machine == job.host().machine
                 && self.latest_run(job)?.is_none()
                 && let Ok(Restarted::Started(started)) = self.restart(job, None, "outlive boot")
             {
@@ -200,11 +208,7 @@ impl Store {
         let jobs = self.list(None)?.jobs;
         for job in jobs.iter().filter(|job| job.spec().options.schedule.is_set()) {
             let state = job.state(self);
-            let is_lost = state
-                .outcome
-                .as_ref()
-                .is_some_and(|outcome| matches!(outcome.cause, Cause::Lost { .. } | Cause::NeverStarted(_)));
-            if is_lost
+            if is_lost(&state)
                 && is_accepted(job, &state)
                 && let Ok(crate::NextRun::Made(next)) = self.make_next_run(job.id(), job.spec().nonce)
             {

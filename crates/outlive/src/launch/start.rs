@@ -33,6 +33,8 @@ use crate::companion::files;
 use crate::control::{is_over_now, receive_frame};
 use crate::job::Job;
 use crate::launch::after::AfterError;
+use crate::launch::engine::EngineError;
+use crate::launch::prepared::Prepared;
 use crate::launch::programs::SpareKeeper;
 use crate::launch::queue::QueueError;
 use crate::launch::request::{Request, RequestError};
@@ -97,19 +99,12 @@ pub enum StartError {
         /// The step that failed, and the error.
         why: NeverStarted,
     },
+    /// The engine that was to place it did not take it.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// The keeper does not answer; the job is in the store and may still start.
     #[error("the keeper of {0} has not answered")]
     Silent(JobId),
-}
-
-/// A job in the store whose locks this process holds.
-struct Prepared {
-    job: Job,
-    lock: File,
-    done: File,
-    outcome: File,
-    index: File,
-    log: File,
 }
 
 impl Store {
@@ -159,6 +154,9 @@ impl Store {
         // The lease of a job that lives with its session begins now.
         let is_leased = matches!(resolved.options.lifetime, Lifetime::Session { .. });
         let _lease = if is_leased { self.hold_lease_until_drop(&request.session) } else { None };
+        if request.placement.is_some() {
+            return self.submit(prepared, warning);
+        }
         let pid = self.launch(request, &resolved, &prepared, helper.as_ref(), spare)?;
         self.keeper.make_spare();
         let job = prepared.job;
@@ -283,7 +281,10 @@ impl Store {
             let mut file = create(Point::PlannedMake, file::PLANNED)?;
             fault::write_all(Point::PlannedWrite, &mut file, &planned.to_bytes())?;
         }
-        if spec.waits() {
+        if spec.placement.is_some() {
+            durable::create_new(&dir, file::SUBMITTED)?;
+        }
+        if spec.waits() || spec.placement.is_some() {
             self.mark_waiting(&spec.job)?;
         }
         let mark = self.live().join(format!("{}@{}", spec.job, spec.session));
@@ -348,7 +349,11 @@ impl Store {
             starter: Starter { pid: me.pid, start_time: me.start_time, uid: socket::own_uid() },
             parent: match &request.rerun {
                 Some((_, parent)) => parent.clone(),
-                None => std::env::var("OUTLIVE_JOB").ok().and_then(|id| JobId::parse(&id).ok()),
+                None => std::env::var("OUTLIVE_JOB")
+                    .ok()
+                    .and_then(|id| JobId::parse(&id).ok())
+                    // The process beside a job may have its environment, and is no part of it.
+                    .filter(|id| request.previous.as_ref() != Some(id)),
             },
             previous: request.previous.clone(),
             rerun: request.rerun.as_ref().map(|(rerun, _)| rerun.clone()),
@@ -356,13 +361,14 @@ impl Store {
             stdin_from: request.stdin_from.clone(),
             restart_on_change: request.restart_on_change.clone(),
             because: request.because.clone(),
+            placement: request.placement.clone(),
             outlive: VERSION.to_owned(),
         }
     }
 
     /// Executes a keeper and sends it the launch request; returns the pid of the command. `helper` is the program that the keeper
     /// executes at the end, if the job has an on-exit command or a webhook or may be started again, and to learn where the cursor of a terminal is.
-    fn launch(
+    pub(crate) fn launch(
         &self,
         request: &Request,
         resolved: &Resolved,
@@ -419,7 +425,16 @@ impl Store {
                 Err(error) => StartError::Keeper(program, error),
             };
         }
-        // Nothing was started: the intent is withdrawn in one step, so that no reader finds half of it and calls it damaged.
+        // One that an engine placed stays: whoever submitted it looks for it.
+        if spec.placement.is_none() {
+            self.withdraw(job);
+        }
+        Err(failure)
+    }
+
+    /// Takes an intent back of which nothing was started: in one step, so that no reader finds half of it and calls it damaged.
+    pub(crate) fn withdraw(&self, job: &Job) {
+        let spec = job.spec();
         self.remove_live_mark(Point::BackMark, job);
         self.unmark_pending(spec);
         self.unmark_watched(spec);
@@ -428,12 +443,11 @@ impl Store {
         if moved.is_ok_and(|is_moved| is_moved) {
             fault::step(Point::BackDelete, || fs::remove_dir_all(&gone)).ok();
         }
-        Err(failure)
     }
 }
 
 /// Tells whether a process checks whether the job is ready or healthy.
-fn is_probed(options: &JobOptions) -> bool {
+pub(crate) fn is_probed(options: &JobOptions) -> bool {
     options.ready != Ready::default() || options.health.is_checked()
 }
 

@@ -7,12 +7,14 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use outlive_sys::poll;
+use outlive_core::{file, segment};
+use outlive_sys::poll::{self, PollFd, PollFlags};
 use outlive_sys::watch::Watches;
 
 use crate::job::Job;
 use crate::job::state::State;
 use crate::output::{Output, Piece};
+use crate::screen::JobScreen;
 use crate::store::Store;
 use crate::wait::exits::ExitWatch;
 
@@ -23,6 +25,8 @@ pub struct Follower<'a> {
     job: &'a Job,
     output: Output,
     watches: Watches,
+    /// The job's state was looked at, and since then nothing has changed but its log.
+    is_state_known: bool,
     /// Offset of the next piece.
     position: u64,
     /// Ends with the main process, even if other processes of the job go on.
@@ -65,7 +69,8 @@ impl<'a> Follower<'a> {
         // The watch starts before the first look, so that nothing is missed in between.
         let mut watches = Watches::new();
         watches.add(job.path());
-        Ok(Self { store, job, output: Output::open(job)?, watches, position, exit: None, stop: None })
+        let (output, is_state_known) = (Output::open(job)?, false);
+        Ok(Self { store, job, output, watches, is_state_known, position, exit: None, stop: None })
     }
 
     /// Ends with the main process: later output of other processes is ignored.
@@ -108,6 +113,16 @@ impl<'a> Follower<'a> {
         })
     }
 
+    /// As [`Follower::wait_beyond`] for what a screen has read. What is found it reads with [`JobScreen::catch_up`], without looking
+    /// once more.
+    pub fn wait_for_screen(&mut self, screen: &mut JobScreen, limit: Option<Duration>) -> io::Result<Growth> {
+        let offset = screen.offset();
+        std::mem::swap(&mut self.output, screen.output_mut());
+        let growth = self.wait_beyond(offset, limit);
+        std::mem::swap(&mut self.output, screen.output_mut());
+        growth
+    }
+
     /// Waits until `read` finds something between the position, which it moves, and an end.
     fn step<T>(
         &mut self,
@@ -115,48 +130,72 @@ impl<'a> Follower<'a> {
         read: impl Fn(&mut Output, &mut u64, u64) -> io::Result<Option<T>>,
     ) -> io::Result<Step<T>> {
         let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut is_stopped = false;
         loop {
             if self.exit.is_none()
                 && let Some(found) = read(&mut self.output, &mut self.position, u64::MAX)?
             {
                 return Ok(Step::Read(found));
             }
-            if let Some(exit) = &mut self.exit {
-                exit.prepare(self.store, self.job, &mut self.watches);
-            }
-            // The state first, then the log again: nothing is written after the job is closed.
-            let state = self.job.state(self.store);
-            self.output.refresh()?;
-            let bytes = state.outcome.as_ref().filter(|_| self.exit.is_some());
-            let end = bytes.map(|outcome| outcome.totals.bytes);
-            if let Some(found) = read(&mut self.output, &mut self.position, end.unwrap_or(u64::MAX))? {
-                return Ok(Step::Read(found));
-            }
-            if end.is_some() {
-                return Ok(Step::End);
-            }
-            // An orphan's output is not recorded any more, but its exit status can still be known.
-            let is_awaited = state.is_orphaned() && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
-            if has_no_more(&state) && !is_awaited {
-                return Ok(Step::End);
+            if !self.is_state_known
+                && let Some(step) = self.look(&read)?
+            {
+                return Ok(step);
             }
             let now = Instant::now();
-            if let Some(exit) = &mut self.exit {
-                exit.note(self.store, self.job, &state, now);
-            }
-            let is_stopped =
-                self.stop.is_some_and(|stop| poll::readable(stop, Some(Duration::ZERO)).unwrap_or(false));
             if deadline.is_some_and(|deadline| deadline <= now) || is_stopped {
                 return Ok(Step::Nothing);
             }
             let due = [deadline, self.exit.as_ref().and_then(ExitWatch::due)].into_iter().flatten().min();
             let nap = [due.map(|due| due.saturating_duration_since(now)), self.watches.nap()];
             let fds = self.exit.iter().flat_map(ExitWatch::fds).chain(self.watches.fd()).chain(self.stop);
-            poll::any_readable(fds, nap.into_iter().flatten().min())?;
-            self.watches.changed();
-            self.output.refresh()?;
+            let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+            let is_woken = poll::poll(&mut fds, nap.into_iter().flatten().min())? > 0;
+            // It is the last of them.
+            is_stopped = self.stop.is_some() && fds.last().is_some_and(|stop| !stop.revents().is_empty());
+            // While a job prints, nothing else about it has to be found out.
+            let has_only_grown = self.watches.only_written(is_of_log) && is_woken && self.exit.is_none();
+            self.is_state_known &= has_only_grown;
+            if has_only_grown { self.output.refresh_grown()? } else { self.output.refresh()? }
         }
     }
+
+    /// Looks at the job's state, and then at its log; `None` if there is something to wait for.
+    fn look<T>(
+        &mut self,
+        read: impl Fn(&mut Output, &mut u64, u64) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<Step<T>>> {
+        if let Some(exit) = &mut self.exit {
+            exit.prepare(self.store, self.job, &mut self.watches);
+        }
+        // The state first, then the log again: nothing is written after the job is closed.
+        let state = self.job.state(self.store);
+        self.is_state_known = self.exit.is_none();
+        self.output.refresh()?;
+        let bytes = state.outcome.as_ref().filter(|_| self.exit.is_some());
+        let end = bytes.map(|outcome| outcome.totals.bytes);
+        if let Some(found) = read(&mut self.output, &mut self.position, end.unwrap_or(u64::MAX))? {
+            return Ok(Some(Step::Read(found)));
+        }
+        if end.is_some() {
+            return Ok(Some(Step::End));
+        }
+        // An orphan's output is not recorded any more, but its exit status can still be known.
+        let is_awaited = state.is_orphaned() && self.exit.as_ref().is_some_and(ExitWatch::holds_main);
+        if has_no_more(&state) && !is_awaited {
+            self.is_state_known = false;
+            return Ok(Some(Step::End));
+        }
+        if let Some(exit) = &mut self.exit {
+            exit.note(self.store, self.job, &state, Instant::now());
+        }
+        Ok(None)
+    }
+}
+
+/// Tells whether a file in a job's directory is a part of its log.
+fn is_of_log(name: &str) -> bool {
+    name == file::INDEX || segment::offset(name).is_some()
 }
 
 /// Follows the output of several jobs at once. One descriptor watches all of them: a user has few.

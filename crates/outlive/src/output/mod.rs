@@ -9,6 +9,7 @@ pub(crate) mod cursor;
 pub(crate) mod excerpt;
 pub(crate) mod follow;
 mod lines;
+mod loss;
 pub(crate) mod nonblank;
 pub(crate) mod object;
 pub(crate) mod scan;
@@ -19,9 +20,9 @@ pub(crate) mod view;
 
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::{fmt, io};
 
 use outlive_core::index::{Before, Kind, RECORD_BYTES, Record, Stream};
 use outlive_core::outcome::Totals;
@@ -30,6 +31,7 @@ use outlive_core::{file, segment};
 use outlive_sys::durable::{self, CWD};
 use outlive_sys::stamp::Stamp;
 
+pub use self::loss::Loss;
 use crate::job::Job;
 
 /// How much is read at a time.
@@ -87,23 +89,6 @@ pub enum Piece {
     },
 }
 
-/// Bytes that the keeper could not store, mostly because the disk was full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Loss {
-    /// How many they were.
-    pub bytes: u64,
-    /// When the first of them was read.
-    pub time: Option<Timestamp>,
-}
-
-impl fmt::Display for Loss {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = self.bytes;
-        write!(out, "{bytes} {} could not be kept", if bytes == 1 { "byte" } else { "bytes" })?;
-        self.time.map_or(Ok(()), |time| write!(out, " at {time}"))
-    }
-}
-
 impl Output {
     /// Opens a job's output.
     pub fn open(job: &Job) -> io::Result<Self> {
@@ -131,12 +116,7 @@ impl Output {
     /// Looks which segments there are, and how long they are.
     fn look_for_segments(&mut self) -> io::Result<()> {
         let stamp = Stamp::at(&self.path).ok();
-        // Where no file came or went, only the last one grows.
-        if let Some((start, length)) =
-            self.segments.last_mut().filter(|_| stamp.is_some() && stamp == self.listed)
-            && let Ok(data) = fs::metadata(self.path.join(segment::name(*start)))
-        {
-            *length = data.len();
+        if stamp.is_some() && stamp == self.listed && self.measure_last().is_some() {
             return Ok(());
         }
         self.listed = stamp.filter(|stamp| stamp.is_settled());
@@ -153,10 +133,35 @@ impl Output {
         Ok(())
     }
 
+    /// Looks how long the last segment is: where no file came or went, only that one grows.
+    fn measure_last(&mut self) -> Option<()> {
+        let (start, length) = self.segments.last_mut()?;
+        let data = match self.open.get_mut() {
+            Some((open, file)) if open == start => file.metadata(),
+            _ => fs::metadata(self.path.join(segment::name(*start))),
+        };
+        *length = data.ok()?.len();
+        Some(())
+    }
+
     /// Updates it to the current state of the log.
     pub fn refresh(&mut self) -> io::Result<()> {
         // The log first: an index record is written before its bytes, so every byte seen here has its record.
         self.look_for_segments()?;
+        self.look_at_index();
+        Ok(())
+    }
+
+    /// As [`Output::refresh`], where files of the log were written to, and none came or went.
+    pub(crate) fn refresh_grown(&mut self) -> io::Result<()> {
+        if self.measure_last().is_none() {
+            self.look_for_segments()?;
+        }
+        self.look_at_index();
+        Ok(())
+    }
+
+    fn look_at_index(&mut self) {
         if self.index.is_none() {
             self.index = durable::open_trusted(CWD, self.path.join(file::INDEX)).ok();
         }
@@ -174,7 +179,6 @@ impl Output {
             self.records.set(records - 1);
         }
         self.first_record = if self.start() > 0 { self.find_first_record() } else { 0 };
-        Ok(())
     }
 
     /// Finds the first record that is not punched out.
@@ -393,27 +397,6 @@ impl Output {
             }
             _ => (end, None, None, None),
         }
-    }
-
-    /// Returns what could not be stored right before a record's offset. On a full disk one offset may have many records: empty
-    /// chunks, and gaps.
-    fn lost_before(&self, record: &Record) -> Option<Loss> {
-        let number = self.last_record(|earlier| earlier.offset < record.offset);
-        let dropped_earlier = match number.and_then(|number| self.record(number)) {
-            Some(earlier) => earlier.before.dropped,
-            None if self.first_record == 0 => 0,
-            // What is left of the index has only the total.
-            None => return None,
-        };
-        let bytes = record.before.dropped.checked_sub(dropped_earlier).filter(|&bytes| bytes > 0)?;
-        let here = number.map_or(0, |number| number + 1)..self.records.get();
-        let mut gaps = here.map_while(|number| self.record(number)).filter(|record| record.kind == Kind::Gap);
-        Some(Loss { bytes, time: gaps.next().map(|gap| gap.time) })
-    }
-
-    /// Returns what could not be stored after the last byte.
-    pub fn lost_at_end(&self) -> Option<Loss> {
-        self.lost_before(&self.newest_record().filter(|newest| newest.offset >= self.end())?)
     }
 }
 

@@ -102,6 +102,20 @@ impl JobScreen {
         self.read(None, u64::MAX)
     }
 
+    /// Reads what the last look at the log has found, as [`Follower::wait_for_screen`](crate::Follower::wait_for_screen) does it; tells
+    /// whether there was anything.
+    ///
+    /// # Errors
+    ///
+    /// If the output cannot be read.
+    pub fn catch_up(&mut self) -> io::Result<bool> {
+        self.read(None, u64::MAX)
+    }
+
+    pub(crate) fn output_mut(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
     /// Reads what was printed up to a time; tells whether there was anything.
     ///
     /// # Errors

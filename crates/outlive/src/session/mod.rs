@@ -5,6 +5,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod connection;
+mod hosts;
 pub(crate) mod reader;
 pub(crate) mod seat;
 pub(crate) mod task;

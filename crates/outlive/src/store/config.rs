@@ -11,6 +11,7 @@ use outlive_core::id::QueueName;
 use outlive_core::launch::SyncOrder;
 use outlive_core::nearest::nearest;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
+use outlive_core::placement::Engine;
 use outlive_core::queue::MOST_PARALLEL;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::owner::Distrust;
@@ -53,8 +54,10 @@ pub struct QueueRules {
 /// Another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRules {
-    /// Where it is: `ssh://…`, `unix://…` or `http://…`.
+    /// Where it is: `ssh://…`, `unix://…` or `http://…`; empty: this machine, where an engine places jobs.
     pub address: String,
+    /// The engine that places jobs there.
+    pub engine: Option<Engine>,
     /// outlive is copied there if it is not there.
     pub copies: bool,
     /// The file with the token for `http://…`.
@@ -243,7 +246,9 @@ struct FileQueue {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileHost {
+    #[serde(default)]
     address: String,
+    engine: Option<String>,
     copy: Option<bool>,
     token_file: Option<PathBuf>,
 }
@@ -376,8 +381,17 @@ impl Config {
                     "hosts.{name}: a name has letters, digits, `.`, `_` and `-`, and is not all or local"
                 ));
             }
-            let FileHost { address, copy, token_file } = host;
-            config.hosts.insert(name, HostRules { address, copies: copy.unwrap_or(true), token_file });
+            let FileHost { address, engine, copy, token_file } = host;
+            let unknown =
+                |word: String| format!("hosts.{name}.engine: there is no engine {word:?}; there is slurm");
+            let engine = engine.map(|word| Engine::parse(&word).ok_or_else(|| unknown(word))).transpose()?;
+            if address.is_empty() && engine.is_none() {
+                return Err(format!(
+                    "hosts.{name}: address is missing, such as \"ssh://{name}\"; or engine = \"slurm\""
+                ));
+            }
+            let copies = copy.unwrap_or(true);
+            config.hosts.insert(name, HostRules { address, engine, copies, token_file });
         }
         config.limits.bytes = config.enough_bytes();
         set(&mut config.limits.bytes, "limits.bytes", file.limits.bytes, optional(parse_size))?;

@@ -99,7 +99,7 @@ impl Store {
     /// Removes the mark by which a job counts as live.
     pub(crate) fn remove_live_mark(&self, point: Point, job: &Job) {
         fault::step(point, || fs::remove_file(self.live().join(job.live_mark()))).ok();
-        if job.spec().waits() {
+        if job.spec().waits() || job.spec().placement.is_some() {
             fs::remove_file(self.waiting().join(job.id().as_str())).ok();
         }
     }

@@ -67,7 +67,7 @@ impl ExitWatch {
     }
 
     fn open(&mut self, store: &Store, job: &Job) {
-        let Some(meta) = job.meta().filter(|_| *store.host() == job.spec().host) else { return };
+        let Some(meta) = job.meta().filter(|_| *store.host() == *job.host()) else { return };
         self.is_known = meta.command.is_some();
         self.main = MainHandle::open(&meta);
         self.keeper = meta.keeper.map(identity).and_then(Handle::open);
@@ -82,7 +82,8 @@ impl ExitWatch {
         let is_running = self.main.as_ref().is_some_and(|main| !main.has_ended());
         let is_kept_or_held = self.keeper.is_some() || self.held.is_some();
         // Of a job elsewhere no file tells that its pid namespace has ended.
-        let is_here = !state.is_elsewhere();
+        // A node may begin one that an engine has, and this machine hears nothing of it.
+        let is_here = !state.is_elsewhere() && job.unplaced().is_none();
         let is_unknown = !self.is_known && is_here && !state.status.has_ended() && !state.is_orphaned();
         if (is_running && is_kept_or_held) || is_unknown {
             self.pause = None;

@@ -224,11 +224,7 @@ impl Store {
         request.rerun = Some((rerun, job.spec().parent.clone()));
         request.because = job.unhealthy().map(|why| format!("it was unhealthy: {why}"));
         let kill = Kill { by: "its health check".to_owned(), ..Kill::default() };
-        match self.replace(job, request, &kill) {
-            Ok(_) => true,
-            // What is left of it may be gone at the next check.
-            Err(_) => job.state(self).status.has_ended(),
-        }
+        self.replace_by_itself(job, request, &kill)
     }
 }
 
@@ -239,7 +235,14 @@ impl Job {
         options.restart.when != RestartWhen::No
             || options.schedule.is_set()
             || options.health.then == HealthThen::Restart
+            || !self.spec().restart_on_change.is_empty()
     }
+}
+
+/// Returns what reads the lines that a job prints from now on.
+fn new_lines(job: &Job) -> Option<Scanner> {
+    let printed = Output::open(job).ok()?.line_count();
+    Scanner::new(job, Some(printed)).ok()
 }
 
 /// What is checked.
@@ -248,7 +251,7 @@ struct Check {
     http: Option<HttpAddress>,
     command: Option<CommandCheck>,
     /// The pattern of a line, and what was printed since the last check.
-    line: Option<(Regex, Scanner)>,
+    line: Option<(Regex, Option<Scanner>)>,
     limit: Duration,
 }
 
@@ -258,10 +261,11 @@ impl Check {
             port: health.port,
             http: health.http.as_ref().and_then(|url| url.parse().ok()),
             command: health.command.as_ref().map(|line| CommandCheck::new(job, line)),
-            line: health.line.as_ref().and_then(|text| {
-                let printed = Output::open(job).ok()?.line_count();
-                Some((pattern(text, false).ok()?, Scanner::new(job, Some(printed)).ok()?))
-            }),
+            line: health
+                .line
+                .as_ref()
+                .and_then(|text| pattern(text, false).ok())
+                .map(|text| (text, new_lines(job))),
             limit,
         }
     }
@@ -282,6 +286,8 @@ impl Check {
             }
         }
         if let Some((pattern, scanner)) = &mut self.line {
+            *scanner = scanner.take().or_else(|| new_lines(job));
+            let Some(scanner) = scanner else { return Err("its output cannot be read".to_owned()) };
             let mut has_matched = false;
             // Each look ends with the first line that matches.
             while let Ok(Some(_)) =

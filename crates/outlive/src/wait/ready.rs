@@ -147,7 +147,7 @@ impl Store {
         };
         let is_wanted = !state.status.has_ended()
             && !state.is_elsewhere()
-            && *self.host() == job.spec().host
+            && *self.host() == *job.host()
             && (job.spec().options.health.is_checked() || job.needs_companion() || can_be_ready())
             && !job.is_probed();
         if is_wanted {
@@ -182,11 +182,13 @@ impl Store {
             return Ok(());
         }
         std::thread::scope(|scope| {
+            let thread = || std::thread::Builder::new();
+            // Where there is no thread, this process ends, and the keeper starts another.
             if let Some(from) = &job.spec().stdin_from {
-                scope.spawn(|| self.feed(&job, from));
+                thread().spawn_scoped(scope, || self.feed(&job, from))?;
             }
             if !job.spec().restart_on_change.is_empty() {
-                scope.spawn(|| self.restart_on_change(&job));
+                thread().spawn_scoped(scope, || self.restart_on_change(&job))?;
             }
             self.check(&job, has_health)
         })

@@ -220,6 +220,20 @@ fn liveness_and_what_is_not_taken_over() {
 }
 
 #[test]
+fn what_is_not_to_be_filled_in_stays_and_an_address_may_have_tls() {
+    let home = Home::new();
+    let yaml = "disable_env_expansion: true\nprocesses:\n  a:\n    command: 'echo ${A:?none}; sleep 300'\n    environment: ['A=b']\n    \
+                readiness_probe:\n      http_get:\n        scheme: HTTPS\n        port: 1\n";
+    let project = project(&home, "plain", yaml);
+    project.run(&["up", "-f", FILE]).ok();
+    let job = home.json(["list"])[0]["job"].as_str().expect("an id").to_owned();
+    home.wait_for_output(&job, "b\n");
+    let spec = std::fs::read_to_string(home.job_dir(&job).join("spec.json")).expect("it is there");
+    assert!(spec.contains("\"http\":\"https://127.0.0.1:1/\""), "{spec}");
+    down(&project);
+}
+
+#[test]
 fn mistakes_are_told_before_anything_is_started() {
     let home = Home::new();
     let project = project(&home, "wrong", "");
@@ -241,8 +255,12 @@ fn mistakes_are_told_before_anything_is_started() {
             "it would wait for itself",
         ),
         (
-            "processes:\n  a:\n    command: x\n    readiness_probe:\n      http_get:\n        scheme: https\n        host: h\n",
-            "TLS",
+            "processes:\n  a:\n    command: x\n    replicas: 0\n",
+            "processes.a.replicas: write a number from 1 to",
+        ),
+        (
+            "processes:\n  a:\n    command: x\n    replicas: many\n",
+            "processes.a.replicas: write a number from 1 to",
         ),
         ("processes:\n  a:\n    command: x\n    is_daemon: true\n", "stays in the foreground"),
         ("extends: other.yaml\nprocesses: {}\n", "write all processes into one file"),

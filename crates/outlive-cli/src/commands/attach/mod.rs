@@ -9,7 +9,7 @@ mod view;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -290,16 +290,20 @@ fn draw_on(store: &Store, job: &Job, shared: &Shared, woken: OwnedFd, mut tell: 
             drawn = Instant::now();
             stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?;
         }
-        let growth = follower.wait_beyond(screen.offset(), Some(LOOK))?;
+        let growth = follower.wait_for_screen(&mut screen, Some(LOOK))?;
+        // While there is output, a call by the other thread is answered with it, and taken when there is none.
         let mut buffer = [0; 64];
-        while let Attempt::Moved(_) = pipe::try_read(&woken, &mut buffer) {}
+        while growth != Growth::More && matches!(pipe::try_read(&woken, &mut buffer), Attempt::Moved(_)) {}
         if shared.is_detached.load(Ordering::SeqCst) {
             return Ok(());
         }
-        if growth == Growth::More {
-            std::thread::sleep(FRAME.saturating_sub(drawn.elapsed()));
+        let early = FRAME.saturating_sub(drawn.elapsed());
+        if growth == Growth::More && !early.is_zero() {
+            std::thread::sleep(early);
+            screen.advance()?;
+        } else {
+            screen.catch_up()?;
         }
-        screen.advance()?;
         if let Some(text) = screen.take_clipboard() {
             *shared.clipboard.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
             tell.write_all(b".")?;
@@ -324,19 +328,19 @@ fn type_on(
         shared.is_detached.store(true, Ordering::SeqCst);
         shared.wake();
     };
-    let is_ready = |fd: BorrowedFd<'_>| poll::readable(fd, Some(Duration::ZERO)).unwrap_or(true);
     let mut is_kept = true;
     loop {
         let limit = manner.prefix.is_pending().then_some(PREFIX_LIMIT);
         // A connection that the keeper of an ended job has closed is always readable.
         let keeper = if is_kept { viewer.as_fd() } else { told.as_fd() };
         let fds = [stdin.as_fd(), signals.as_fd(), told.as_fd(), keeper];
-        let is_any = poll::any_readable(fds, limit).unwrap_or(true);
+        let ready = poll::which_readable(fds, limit).unwrap_or([true; 4]);
+        let [has_typed, is_signalled, is_told, is_answered] = ready;
         let mut buffer = [0; 4096];
-        if let Attempt::Closed | Attempt::Failed(_) = pipe::try_read(&told, &mut buffer) {
+        if is_told && matches!(pipe::try_read(&told, &mut buffer), Attempt::Closed | Attempt::Failed(_)) {
             return Ok(());
         }
-        if is_kept && is_ready(viewer.as_fd()) {
+        if is_kept && is_answered {
             is_kept = viewer.reconnect()?;
         }
         let copied = shared.clipboard.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -346,7 +350,7 @@ fn type_on(
             print_bytes(format!("\x1b]52;{copied}\x1b\\").as_bytes());
         }
         let mut typed = Vec::new();
-        while let Some(signal) = signals.next() {
+        while is_signalled && let Some(signal) = signals.next() {
             if signal != Signal::WINCH {
                 shared.is_told.store(true, Ordering::SeqCst);
                 detach();
@@ -358,9 +362,9 @@ fn type_on(
                 shared.wake();
             }
         }
-        if !is_any {
+        if ready == [false; 4] {
             typed.extend(manner.prefix.give_up());
-        } else if is_ready(stdin.as_fd()) {
+        } else if has_typed {
             match pipe::try_read(&stdin, &mut buffer) {
                 Attempt::Moved(count) => typed = manner.prefix.push(&buffer[..count]),
                 Attempt::WouldBlock => {}

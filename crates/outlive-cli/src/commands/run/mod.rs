@@ -1,6 +1,7 @@
 //! `outlive run`: start a job, and wait for it where that was asked.
 
 mod following;
+mod placement;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -62,7 +63,15 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
         let limit = Timeout(limit.map(|limit| limit.saturating_sub(served::elapsed())));
         return if is_interactive { interact(context, &job) } else { follow(context, &job, limit, kills) };
     }
-    let request = request(context, arguments)?;
+    if arguments.sync.is_some() {
+        let hint = "say which: --on HOST, a name from [hosts] of config.toml";
+        return Err(Failure::usage("run: --sync copies to another machine", hint));
+    }
+    let placement = placement::take(&mut arguments)?;
+    let mut request = request(context, arguments)?;
+    if let Some(placement) = placement {
+        request = request.placed_by(placement);
+    }
     if wait.is_some() || yield_limit.is_some() || is_auto {
         outlive_sys::signal::catch_interrupt();
     }

@@ -128,12 +128,17 @@ impl Place {
                 let output = Command::new(program).arg("-l").stdin(Stdio::null()).output();
                 let output = output
                     .map_err(|error| failure(format!("crontab: {}", chain(&error)), "run crontab -l"))?;
-                // A user without a crontab has an empty one.
-                Ok(if output.status.success() {
-                    String::from_utf8_lossy(&output.stdout).into_owned()
-                } else {
-                    String::new()
-                })
+                let said = String::from_utf8_lossy(&output.stderr);
+                match String::from_utf8(output.stdout) {
+                    Ok(text) if output.status.success() => Ok(text),
+                    // A user without a crontab has an empty one. What fails otherwise may hold lines that must not be replaced.
+                    Ok(_) if said.contains("no crontab") => Ok(String::new()),
+                    Ok(_) => Err(failure(format!("crontab -l fails: {}", said.trim()), "run crontab -l")),
+                    Err(_) => Err(failure(
+                        "your crontab is not UTF-8".to_owned(),
+                        "add the line of --print yourself: crontab -e",
+                    )),
+                }
             }
         }
     }

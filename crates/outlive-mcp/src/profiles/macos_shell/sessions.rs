@@ -367,6 +367,7 @@ mod tests {
             directory: None,
             here: PathBuf::new(),
             is_remote: false,
+            host: None,
         }
     }
 

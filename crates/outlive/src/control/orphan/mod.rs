@@ -125,7 +125,7 @@ impl Store {
     /// Kills the remaining processes of an orphan, as its keeper would have done.
     pub(crate) fn kill_orphan(&self, job: &Job, state: &State, kill: &Kill) -> Result<Killed, ControlError> {
         let meta = state.meta.as_deref();
-        let own_meta = job.meta().filter(|_| *self.host() == job.spec().host);
+        let own_meta = job.meta().filter(|_| *self.host() == *job.host());
         let main = own_meta.as_deref().and_then(MainHandle::open);
         let held = hold(job);
         let remnants = self.traced(job, meta)?;

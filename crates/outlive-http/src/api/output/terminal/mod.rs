@@ -19,10 +19,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use self::mouse::Mouse;
-use super::find;
-use super::input::no_terminal;
 use crate::access::Caller;
 use crate::access::scope::Scope;
+use crate::api::find;
+use crate::api::input::no_terminal;
 use crate::problem::Problem;
 use crate::server::{Held, Shared};
 use crate::work;
@@ -54,6 +54,8 @@ enum Typed {
     Paste(String),
     /// The terminal is to have this size, as `120x40`.
     Size(String),
+    /// The page has room for this size, which the terminal gets whenever it was used last; none: it has no say in the size any more.
+    Lead(Option<String>),
     /// Something was done with the mouse.
     Mouse(Mouse),
 }
@@ -77,7 +79,7 @@ struct Modes {
 }
 
 /// Follows a job's screen over a WebSocket. Each message has the state of the terminal and the rows that have changed; the client sends
-/// `{"keys": "C-c"}`, `{"text": "…"}`, `{"paste": "…"}`, `{"size": "120x40"}` or
+/// `{"keys": "C-c"}`, `{"text": "…"}`, `{"paste": "…"}`, `{"size": "120x40"}`, `{"lead": "120x40"}` or
 /// `{"mouse": {"row": 1, "column": 1, "button": "left", "action": "press"}}`, for which scope `drive` is needed.
 #[utoipa::path(get, path = "/v1/jobs/{job}/terminal", tag = "output", security(("token" = ["view"])),
     params(("job" = String, Path, description = "Id, name, or the beginning of an id")),
@@ -199,6 +201,9 @@ impl Session {
                 .hint("outlive open --scope drive"));
         }
         let usage = |error: String, hint: &str| Failure::usage(error, hint);
+        let size = |text: &str| {
+            TerminalSize::parse(text).map_err(|error| usage(error.to_string(), "such as 120x40"))
+        };
         let typed = serde_json::from_str(text)
             .map_err(|error| usage(error.to_string(), r#"such as {"keys": "C-c"}"#))?;
         let modes = known.map(|known| known.modes);
@@ -216,9 +221,8 @@ impl Session {
             Typed::Paste(text) => Order::Type(keys::paste(&text, &modes)),
             // Of what the program does not want to know, nothing is typed.
             Typed::Mouse(mouse) => Order::Type(mouse.bytes(reporting.0, reporting.1).unwrap_or_default()),
-            Typed::Size(size) => Order::Fit(
-                TerminalSize::parse(&size).map_err(|error| usage(error.to_string(), "such as 120x40"))?,
-            ),
+            Typed::Size(text) => Order::Fit(size(&text)?),
+            Typed::Lead(text) => Order::Lead(text.as_deref().map(size).transpose()?),
         })
     }
 
@@ -263,6 +267,7 @@ impl Session {
 enum Order {
     Type(Vec<u8>),
     Fit(TerminalSize),
+    Lead(Option<TerminalSize>),
 }
 
 /// Is a viewer of the job's terminal until the page goes.
@@ -274,12 +279,24 @@ fn type_into(
 ) -> Result<(), Failure> {
     let failed = |error| Failure::from(error).during("terminal");
     let mut viewer = store.view(job, size, Sizing::Fixed).map_err(failed)?;
+    let mut is_lead = false;
     while let Ok(order) = orders.recv() {
         match order {
-            Order::Type(bytes) if bytes.is_empty() => {}
-            Order::Type(bytes) => viewer.keys(&bytes).map_err(failed)?,
-            Order::Fit(size) => viewer.fit(size).map_err(failed)?,
+            Order::Type(bytes) if bytes.is_empty() => Ok(()),
+            Order::Type(bytes) => viewer.keys(&bytes),
+            Order::Fit(size) => viewer.fit(size),
+            // A window that is made larger or smaller has not been used by that.
+            Order::Lead(Some(size)) if is_lead => viewer.resize(size),
+            Order::Lead(Some(size)) => {
+                is_lead = true;
+                viewer.fit(size)
+            }
+            Order::Lead(None) => {
+                is_lead = false;
+                viewer.let_go()
+            }
         }
+        .map_err(failed)?;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 // A job's terminal as real text: rows of styled runs that the server makes; keys go back by their names.
 
-import { job as path } from './api.js';
-import { paint } from './ansi.js';
-import { failed } from './actions.js';
-import { el, fill, setText } from './dom.js';
-import { boxes, columns } from './width.js';
+import { job as path } from '../api.js';
+import { paint } from '../ansi.js';
+import { failed } from '../actions.js';
+import { el, fill, setText } from '../dom.js';
+import { boxes, columns } from '../width.js';
 
 const NAMES = { ArrowUp: 'Up', ArrowDown: 'Down', ArrowLeft: 'Left', ArrowRight: 'Right', Enter: 'Enter', Backspace: 'Backspace', Escape: 'Escape', Tab: 'Tab', Home: 'Home', End: 'End', PageUp: 'PageUp', PageDown: 'PageDown', Delete: 'Delete', Insert: 'Insert', ' ': 'Space' };
 
@@ -28,9 +28,12 @@ export class Terminal {
       mouseup: (event) => { this.mouse(event, 'release'); if (!getSelection()?.toString()) this.input.focus({ preventScroll: true }); } } }, this.screen, this.cursor, this.input);
     this.title = el('span', { class: 'title' });
     this.state = el('span', { class: 'found', role: 'status' }, 'connecting');
+    this.leading = canDrive && el('button', { type: 'button', 'aria-pressed': 'false', on: { click: () => this.lead(!this.isLead) }, title: 'The terminal has the size of this window whenever it was used here last' }, 'Lead');
+    this.resized = () => { clearTimeout(this.sizing); this.sizing = setTimeout(() => this.offer(), 150); };
     this.plain = el('pre', { class: 'unseen', role: 'region', 'aria-label': 'Text of the screen', tabindex: '-1' });
     fill(root, el('div', { class: 'tools' }, this.title, this.state, el('span', { class: 'grow' }),
       canDrive && el('button', { type: 'button', on: { click: () => this.fit() }, title: 'Give the terminal the size of this window' }, 'Fit to window'),
+      this.leading,
       canDrive && el('button', { type: 'button', on: { click: () => this.send({ keys: 'C-c' }) } }, 'Ctrl-C')),
     this.frame, this.plain, el('p', { class: 'foot' }, canDrive ? 'Click to type. Shift+Tab leaves the terminal, Ctrl+Shift+C copies what is selected. A program that asks for the mouse gets it; with Shift you select.' : 'You may look, not type.'));
     this.connect();
@@ -38,6 +41,8 @@ export class Terminal {
 
   close() {
     this.isClosed = true;
+    removeEventListener('resize', this.resized);
+    clearTimeout(this.sizing);
     clearTimeout(this.retry);
     this.socket?.close();
   }
@@ -47,7 +52,7 @@ export class Terminal {
     url.protocol = url.protocol.replace('http', 'ws');
     this.socket = new WebSocket(url);
     this.socket.onmessage = (event) => this.took(JSON.parse(event.data));
-    this.socket.onopen = () => setText(this.state, '');
+    this.socket.onopen = () => { setText(this.state, ''); this.offer(); };
     this.socket.onclose = (event) => {
       if (this.isClosed || event.reason === 'ended' || this.hasEnded) { if (!this.isClosed) setText(this.state, 'ended'); return; }
       setText(this.state, 'reconnecting');
@@ -72,6 +77,7 @@ export class Terminal {
     this.screen.style.width = `${update.columns}ch`;
     this.screen.setAttribute('aria-label', 'Screen of the terminal');
     this.place(update.cursor);
+    if (this.isLead) setText(this.state, this.own === `${update.columns}x${update.rows}` ? 'this window leads' : 'another window leads');
     setText(this.title, update.title ?? `${update.columns}×${update.rows}`);
     // A screen reader reads the text where it comes to rest, not each stroke.
     clearTimeout(this.resting);
@@ -133,14 +139,40 @@ export class Terminal {
     if (text) this.send({ text: text.replace(/\n/g, '\r') });
   }
 
-  fit() {
+  // What fits into this window, as `120x40`.
+  room() {
     const cell = this.screen.getBoundingClientRect().width / (this.columns || 80);
     const row = this.screen.firstChild?.getBoundingClientRect().height || 18;
     const style = getComputedStyle(this.frame);
     const width = this.frame.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-    const height = innerHeight - this.frame.getBoundingClientRect().top - 80;
-    this.send({ size: `${Math.max(20, Math.floor(width / cell))}x${Math.max(6, Math.floor(height / row))}` });
+    const height = innerHeight - this.frame.getBoundingClientRect().top - scrollY - 80;
+    return `${Math.max(20, Math.floor(width / cell))}x${Math.max(6, Math.floor(height / row))}`;
+  }
+
+  fit() {
+    this.send({ size: this.room() });
     this.input.focus({ preventScroll: true });
+  }
+
+  // While it leads, this window has a say in the size as any window of `outlive attach` has: the one that was used last counts.
+  lead(isOn) {
+    this.isLead = isOn;
+    this.leading.setAttribute('aria-pressed', String(isOn));
+    if (isOn) {
+      addEventListener('resize', this.resized);
+      this.offer();
+      this.input.focus({ preventScroll: true });
+    } else {
+      removeEventListener('resize', this.resized);
+      setText(this.state, '');
+      this.send({ lead: null });
+    }
+  }
+
+  offer() {
+    if (!this.isLead) return;
+    this.own = this.room();
+    this.send({ lead: this.own });
   }
 }
 

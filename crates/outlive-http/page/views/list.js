@@ -1,7 +1,7 @@
 // All jobs, live.
 
-import { ask } from './api.js';
-import { ago, duration, el, fill, mood, setText, shape, size, sparkline, statusText } from './dom.js';
+import { ask } from '../api.js';
+import { ago, duration, el, fill, isLive, mood, setText, shape, size, sparkline, statusText } from '../dom.js';
 
 const VIEWS = [['all', 'All'], ['live', 'Live'], ['asks', 'Asking'], ['failed', 'Failed'], ['ended', 'Ended']];
 const HISTORY = 30;
@@ -10,7 +10,6 @@ const HISTORY = 30;
 const figures = new Map();
 const kept = { view: 'all', search: '', session: '' };
 
-const isLive = (job) => ['queued', 'starting', 'running'].includes(job.status) || job.lingering || job.orphaned;
 const isFailed = (job) => ['failed', 'timed_out', 'lost'].includes(job.status);
 const fits = {
   all: () => true,

@@ -1,4 +1,8 @@
-//! What a job printed, as lines.
+//! What a job printed: as lines here, beside it as bytes and as a screen.
+
+pub(super) mod log;
+pub(super) mod screen;
+pub(super) mod terminal;
 
 use std::io;
 use std::time::Duration;
@@ -13,8 +17,8 @@ use outlive::{
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::find;
 use crate::access::Caller;
+use crate::api::find;
 use crate::extract::Params;
 use crate::problem::Problem;
 use crate::server::Shared;
@@ -258,7 +262,7 @@ fn page(store: &Store, job: &Job, wanted: &Wanted, cancel: &Cancel) -> io::Resul
 }
 
 /// Another program may remove the job while it is read.
-pub(super) fn gone(job: &Job, error: &io::Error) -> Failure {
+fn gone(job: &Job, error: &io::Error) -> Failure {
     match job.is_removed() {
         true => outlive::FindError::Unknown(job.id().to_string(), Vec::new()).into(),
         false => Failure::other("output", error),

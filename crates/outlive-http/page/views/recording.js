@@ -1,7 +1,7 @@
 // The screen of a job at any time: a slider over what was recorded. The server derives each screen from the log.
 
-import { ask, job as path } from './api.js';
-import { duration, el, fill, setText } from './dom.js';
+import { ask, job as path } from '../api.js';
+import { duration, el, fill, setText } from '../dom.js';
 import { cells } from './terminal.js';
 
 const STEPS = 1000;

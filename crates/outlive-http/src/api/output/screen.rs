@@ -7,9 +7,9 @@ use outlive::{Failure, Timestamp};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::find;
-use super::input::no_terminal;
 use crate::access::Caller;
+use crate::api::find;
+use crate::api::input::no_terminal;
 use crate::extract::Params;
 use crate::problem::Problem;
 use crate::server::Shared;

@@ -1,43 +1,25 @@
 // Projects: what belongs together, what waits for what, and why.
 
-import { ask } from './api.js';
-import { attempt } from './actions.js';
-import { el, fill, mood, shape } from './dom.js';
+import { ask } from '../api.js';
+import { attempt } from '../actions.js';
+import { Cards, none } from './cards.js';
+import { el, mood, shape } from '../dom.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
 const [WIDE, HIGH, GAP, ROW] = [168, 44, 56, 60];
 
-export class Projects {
-  constructor(root, { canDrive }) {
-    this.canDrive = canDrive;
-    this.items = el('div', { class: 'cards' });
-    fill(root, el('h1', {}, 'Projects'), this.items);
-    this.reasons = new Map();
-    this.refresh();
-    this.timer = setInterval(() => { if (!document.hidden) this.refresh(); }, 3000);
-  }
+// Why each job is as it is, as far as that was asked for.
+const asked = new Map();
 
-  close() {
-    this.isClosed = true;
-    clearInterval(this.timer);
-  }
+const status = ({ session, file }) => ask(`projects/${encodeURIComponent(session)}`).catch((problem) => ({ session, project: file, jobs: [], after: [], problem: problem.message }));
 
-  changed() {
-    this.refresh();
-  }
-
-  async refresh() {
-    let all;
-    try {
-      const listed = await ask('projects');
-      all = await Promise.all(listed.map(({ session, file }) => ask(`projects/${encodeURIComponent(session)}`).catch((problem) => ({ session, project: file, jobs: [], after: [], problem: problem.message }))));
-    } catch { return; }
-    const text = JSON.stringify([all, [...this.reasons]], (key, value) => (['runtime_ms', 'usage', 'output'].includes(key) ? undefined : value));
-    if (this.isClosed || this.text === text) return;
-    this.text = text;
-    const focused = document.activeElement?.dataset.key;
-    fill(this.items, all.length === 0 && el('div', { class: 'empty' }, el('h2', {}, 'No project is up'), el('p', {}, 'In a directory with an outlive.toml or a Procfile:'), el('pre', {}, 'outlive up')), all.map((project) => this.card(project)));
-    if (focused) this.items.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+export class Projects extends Cards {
+  constructor(root, access) {
+    asked.clear();
+    super(root, 'Projects', access, {
+      read: async () => [await Promise.all((await ask('projects')).map(status)), [...asked]],
+      draw: ([all]) => (all.length ? all.map((project) => this.card(project)) : [none('No project is up', 'In a directory with an outlive.toml or a Procfile:', 'outlive up')]),
+    });
   }
 
   card({ session, project, jobs, after, problem }) {
@@ -51,7 +33,7 @@ export class Projects {
 
   member(session, { name, state, waits_for: waits, changed, job }, after) {
     const key = `${session} ${name}`;
-    const reasons = this.reasons.get(key);
+    const reasons = asked.get(key);
     const needs = after.filter((edge) => edge.job === name).map((edge) => `${edge.on} ${edge.milestone}`);
     return el('li', { data: { mood: job ? mood(job) : 'killed' } },
       el('span', { class: 'icon' }, shape(job ? mood(job) : 'killed')),
@@ -62,9 +44,9 @@ export class Projects {
   }
 
   async why(session, name, key) {
-    if (this.reasons.delete(key)) { this.refresh(); return; }
+    if (asked.delete(key)) { this.refresh(); return; }
     const reasons = await attempt(() => ask(`projects/${encodeURIComponent(session)}/why/${encodeURIComponent(name)}`));
-    if (reasons) this.reasons.set(key, reasons);
+    if (reasons) asked.set(key, reasons);
     this.refresh();
   }
 }

@@ -3,9 +3,14 @@
 //! Proves: nothing has to be installed there; `HOST/ID` works as an id does here; a connection that is cut loses no byte and repeats none;
 //! a machine that cannot be reached is shown as such, with what was known of it.
 
+mod agent;
+mod cut;
+mod link;
+mod slurm;
+
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,13 +19,18 @@ use std::sync::{Arc, Mutex};
 use outlive_sys::identity::Stat;
 use outlive_tests::{Done, Home, LIMIT, end_within, finish, lacks, signal, until};
 
+use self::link::Link;
+
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// A machine that ssh reaches: another home behind a server of the system's own package.
 struct Machine {
+    name: &'static str,
     there: Home,
-    here: Home,
+    here: Arc<Home>,
     dir: PathBuf,
+    /// The network that it is in; none: loopback.
+    link: Option<Link>,
     sshd: Option<Child>,
 }
 
@@ -32,12 +42,28 @@ fn keygen(file: &Path) {
 impl Machine {
     /// Starts one; `None`: the system lacks the server.
     fn start() -> Option<Self> {
+        Self::start_at("gpu1", Arc::new(Home::new()), None)
+    }
+
+    /// Starts two, each in a network of its own.
+    fn pair() -> Option<[Self; 2]> {
+        let here = Arc::new(Home::new());
+        let start = |name| Self::start_at(name, Arc::clone(&here), Some(Link::make()?));
+        Some([start("gpu1")?, start("gpu2")?])
+    }
+
+    fn start_at(name: &'static str, here: Arc<Home>, link: Option<Link>) -> Option<Self> {
         if !Path::new(SSHD).is_file() {
             lacks("sshd of the package openssh-server");
             return None;
         }
-        let (there, here) = (Home::new(), Home::new());
-        let dir = here.make_dir("ssh");
+        let there = Home::new();
+        let (dir, common) = (here.path().join(format!("ssh-{name}")), here.path().join("ssh"));
+        let address = link.as_ref().map_or(Ipv4Addr::LOCALHOST, |link| link.there);
+        for dir in [&dir, &common, &here.path().join("run")] {
+            fs::create_dir_all(dir).expect("made");
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).expect("set");
+        }
         keygen(&dir.join("host"));
         keygen(&dir.join("user"));
         fs::copy(dir.join("user.pub"), dir.join("authorized")).expect("copied");
@@ -46,7 +72,7 @@ impl Machine {
         // With SHLVL, bash reads no file of the user's own: these may do anything, and are cut short by this test.
         let (store, data) = (there.store(), there.path().join("data"));
         let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {shown}/host\nAuthorizedKeysFile {shown}/authorized\nPidFile none\n\
+            "Port {port}\nListenAddress {address}\nHostKey {shown}/host\nAuthorizedKeysFile {shown}/authorized\nPidFile none\n\
              StrictModes no\nUsePAM no\nPasswordAuthentication no\nLogLevel ERROR\nPrintMotd no\n\
              SetEnv OUTLIVE_HOME={} XDG_DATA_HOME={} SHLVL=1\n",
             store.display(),
@@ -54,17 +80,25 @@ impl Machine {
         );
         fs::write(dir.join("sshd_config"), config).expect("written");
         let config = format!(
-            "Host gpu1\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {shown}/user\n  IdentitiesOnly yes\n  BatchMode yes\n  \
+            "Host {name}\n  HostName {address}\n  Port {port}\n  IdentityFile {shown}/user\n  IdentitiesOnly yes\n  BatchMode yes\n  \
              UserKnownHostsFile {shown}/known\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n"
         );
-        fs::write(dir.join("ssh_config"), config).expect("written");
+        let mut file =
+            fs::OpenOptions::new().create(true).append(true).open(common.join("ssh_config")).expect("made");
+        file.write_all(config.as_bytes()).expect("written");
         // The user's own configuration is that of the password database's home; a test has one of its own.
-        let wrapper = format!("#!/bin/sh\nexec /usr/bin/ssh -F {shown}/ssh_config \"$@\"\n");
-        fs::write(dir.join("ssh"), wrapper).expect("written");
-        fs::set_permissions(dir.join("ssh"), fs::Permissions::from_mode(0o755)).expect("set");
-        fs::set_permissions(here.make_dir("run"), fs::Permissions::from_mode(0o700)).expect("set");
-        here.configure("[hosts.gpu1]\naddress = \"ssh://gpu1\"\n");
-        let mut machine = Self { there, here, dir, sshd: None };
+        let wrapper = format!("#!/bin/sh\nexec /usr/bin/ssh -F {}/ssh_config \"$@\"\n", common.display());
+        fs::write(common.join("ssh"), wrapper).expect("written");
+        fs::set_permissions(common.join("ssh"), fs::Permissions::from_mode(0o755)).expect("set");
+        // The second of two machines adds to what the first has configured.
+        let names: &[&str] = if name == "gpu1" { &["gpu1"] } else { &["gpu1", name] };
+        here.configure(
+            &names
+                .iter()
+                .map(|name| format!("[hosts.{name}]\naddress = \"ssh://{name}\"\n"))
+                .collect::<String>(),
+        );
+        let mut machine = Self { name, there, here, dir, link, sshd: None };
         machine.listen();
         Some(machine)
     }
@@ -73,14 +107,17 @@ impl Machine {
     fn listen(&mut self) {
         // As root the server wants a directory that the system makes at its start.
         fs::create_dir_all("/run/sshd").ok();
-        let mut command = Command::new(SSHD);
+        let mut command = match &self.link {
+            Some(link) => link.inside(SSHD),
+            None => Command::new(SSHD),
+        };
         let sshd = command.args(["-D", "-f"]).arg(self.dir.join("sshd_config")).stdin(Stdio::null());
         self.sshd = Some(sshd.spawn().expect("sshd runs"));
-        until("it listens", || self.ssh(&["gpu1", "true"]).status().is_ok_and(|status| status.success()));
+        until("it listens", || self.ssh(&[self.name, "true"]).status().is_ok_and(|status| status.success()));
     }
 
     fn ssh(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.dir.join("ssh"));
+        let mut command = Command::new(self.here.path().join("ssh/ssh"));
         command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
         command
     }
@@ -125,12 +162,20 @@ impl Machine {
     /// Returns `outlive` here, not yet run.
     fn outlive(&self, arguments: &[&str]) -> Command {
         let mut command = self.here.outlive(arguments);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let paths = [self.dir.clone(), self.here.program("outlive").parent().expect("a folder").to_owned()];
-        let paths = paths.into_iter().chain(std::env::split_paths(&path));
-        command.env("PATH", std::env::join_paths(paths).expect("paths"));
-        command.env("XDG_RUNTIME_DIR", self.here.path().join("run"));
+        command.envs(self.variables());
         command
+    }
+
+    /// Returns the variables by which the machine is found.
+    fn variables(&self) -> [(&'static str, String); 2] {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let paths = [
+            self.here.path().join("ssh"),
+            self.here.program("outlive").parent().expect("a folder").to_owned(),
+        ];
+        let paths = paths.into_iter().chain(std::env::split_paths(&path));
+        let path = std::env::join_paths(paths).expect("paths").into_string().expect("text");
+        [("PATH", path), ("XDG_RUNTIME_DIR", self.here.path().join("run").display().to_string())]
     }
 
     #[must_use = "a test that does not look proves nothing"]
@@ -143,7 +188,7 @@ impl Drop for Machine {
     fn drop(&mut self) {
         // The shared connection that ssh keeps.
         let path = self.here.path().join("run/outlive/%C");
-        self.ssh(&["-o", &format!("ControlPath={}", path.display()), "-O", "exit", "gpu1"]).status().ok();
+        self.ssh(&["-o", &format!("ControlPath={}", path.display()), "-O", "exit", self.name]).status().ok();
         if self.sshd.is_some() {
             self.cut();
         }
@@ -315,4 +360,28 @@ fn what_was_known_of_a_machine_is_shown_with_its_age() {
         "{objects}"
     );
     machine.listen();
+}
+
+#[test]
+fn a_directory_is_copied_and_the_job_starts_in_the_copy() {
+    let Some(machine) = Machine::start() else { return };
+    let project = machine.here.make_dir("shop");
+    fs::write(project.join("data"), "one\n").expect("written");
+    fs::write(project.join(".env"), "PASSWORD=x\n").expect("written");
+    fs::write(project.join(".gitignore"), ".env\n").expect("written");
+    let project = project.display().to_string();
+    let run = |line: &str| {
+        let arguments = ["run", "--on", "gpu1", "--sync", &project, "--wait", line];
+        let mut command = machine.outlive(&arguments);
+        command.stdin(Stdio::null());
+        finish(command, b"")
+    };
+    let listed = run("cat data; ls -A").ok().text();
+    assert!(listed.starts_with("one\n") && !listed.lines().any(|name| name == ".env"), "{listed}");
+    // Again: what has changed is copied, and what was made there stays.
+    fs::write(format!("{project}/data"), "two\n").expect("written");
+    drop(run("echo kept >made").ok());
+    assert_eq!(run("cat data made").ok().text(), "two\nkept\n");
+    machine.run(&["run", "--on", "gpu1", "--sync", "/nowhere", "true"]).code(1);
+    machine.run(&["run", "--sync", &project, "true"]).code(2);
 }

@@ -1,9 +1,9 @@
 // What a job printed: only the lines in view are in the page, so a million scroll as ten do.
 
-import { ask, job as path } from './api.js';
-import { nodes } from './ansi.js';
-import { copy, failed } from './actions.js';
-import { el, setText, size } from './dom.js';
+import { ask, job as path } from '../api.js';
+import { nodes } from '../ansi.js';
+import { copy, failed } from '../actions.js';
+import { el, setText, size } from '../dom.js';
 
 const CHUNK = 400;
 const CHUNKS = 40;

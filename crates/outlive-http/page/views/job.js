@@ -1,13 +1,11 @@
 // One job: its log, terminal, events and facts, and what can be done to it.
 
-import { act, ask, job as path } from './api.js';
-import { attempt, kill, remove, rename } from './actions.js';
-import { ago, clock, duration, el, fill, mood, setText, shape, size, statusText, words } from './dom.js';
+import { act, ask, job as path } from '../api.js';
+import { attempt, kill, remove, rename } from '../actions.js';
+import { ago, clock, duration, el, fill, isLive, mood, setText, shape, size, statusText, words } from '../dom.js';
 import { Log } from './log.js';
 import { Recording } from './recording.js';
 import { Terminal } from './terminal.js';
-
-const isLive = (job) => ['queued', 'starting', 'running'].includes(job.status) || job.lingering || job.orphaned;
 
 export class Job {
   constructor(root, id, { canDrive }) {

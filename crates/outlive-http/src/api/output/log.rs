@@ -10,8 +10,9 @@ use axum::response::{IntoResponse, Response};
 use outlive::{Failure, Output, Piece};
 use tokio::sync::mpsc;
 
-use super::{find, output};
+use super::gone;
 use crate::access::Caller;
+use crate::api::find;
 use crate::problem::Problem;
 use crate::server::Shared;
 use crate::work;
@@ -40,7 +41,7 @@ pub(crate) async fn log(
         let reference = job.clone();
         work::quick(&shared, move |store| {
             let job = find(store, &caller, &reference)?;
-            let output = Output::open(&job).map_err(|error| output::gone(&job, &error))?;
+            let output = Output::open(&job).map_err(|error| gone(&job, &error))?;
             Ok(((output.start(), output.end()), job.id().to_string()))
         })
         .await?
@@ -64,7 +65,7 @@ pub(crate) async fn log(
         let reference = found.clone();
         work::stream(&shared, move |store| {
             let Ok(mut output) = find(store, &caller, &reference)
-                .and_then(|job| Output::open(&job).map_err(|error| output::gone(&job, &error)))
+                .and_then(|job| Output::open(&job).map_err(|error| gone(&job, &error)))
             else {
                 return;
             };

@@ -1,0 +1,116 @@
+//! `outlive placed`: begins a job that an engine has placed on this node, and waits for its end. The engine's script becomes this; it is
+//! not for people.
+//!
+//! It looks now and then whether the engine still has the job here. A job whose place was taken back is ended, and one whose node cannot
+//! reach the engine too, after `--cutoff`.
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use outlive::{Allocation, Job, Kill, Store};
+use outlive_sys::poll;
+use outlive_sys::signal::{Caught, Signal};
+
+use crate::args::OnExit;
+use crate::commands::on_exit::take_up;
+use crate::failure::Failure;
+
+/// How often to look whether the job has ended.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How often to ask the engine: seldom, for it has many to answer.
+const ASK: Duration = Duration::from_secs(60);
+
+/// How often a front end that waits asks the engine for jobs that may be gone without a record.
+const ASK_WHILE_WAITING: Duration = Duration::from_secs(15);
+
+pub(crate) fn run(arguments: &OnExit) -> Result<ExitCode, Failure> {
+    let (store, id, nonce) = take_up("placed", arguments)?;
+    // Before the job: a signal that comes at once is for it.
+    let signals = Caught::new(&[Signal::TERM, Signal::INT, Signal::HUP])
+        .map_err(|error| Failure::other("placed", &error))?;
+    let job = store.place(&id, nonce).map_err(|error| Failure::other("placed", &error))?;
+    let mut watch = Watch::new(&job);
+    loop {
+        // A wait that fails is only shorter.
+        poll::readable(signals.as_fd(), Some(LOOK)).ok();
+        let state = job.state(&store);
+        if !state.is_live() {
+            store.leave_place(&job);
+            let code = state.exit_code().and_then(|code| u8::try_from(code).ok());
+            return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
+        }
+        let by = match signals.next() {
+            Some(signal) => Some(format!("slurm ({})", signal.name())),
+            None => watch.lost(&store, &job),
+        };
+        if let Some(by) = by {
+            // What is left of it is looked at again.
+            store.kill(&job, &Kill { by, ..Kill::default() }).ok();
+        }
+    }
+}
+
+/// Whether the engine still has the job here.
+struct Watch {
+    cutoff: Option<Duration>,
+    every: Duration,
+    next: Instant,
+    /// When the engine last said yes.
+    held: Instant,
+    /// How often in a row it said no.
+    denials: u32,
+}
+
+impl Watch {
+    fn new(job: &Job) -> Self {
+        let cutoff = job.spec().placement.as_ref().and_then(|placement| placement.cutoff_ms);
+        let cutoff = cutoff.map(Duration::from_millis);
+        let every = cutoff.map_or(ASK, |cutoff| (cutoff / 4).clamp(Duration::from_secs(1), ASK));
+        Self { cutoff, every, next: Instant::now() + every, held: Instant::now(), denials: 0 }
+    }
+
+    /// Asks, if it is time, and returns why the job has lost its place.
+    fn lost(&mut self, store: &Store, job: &Job) -> Option<String> {
+        if Instant::now() < self.next {
+            return None;
+        }
+        let allocation = store.allocation(job);
+        self.next = Instant::now() + self.every;
+        match allocation {
+            Allocation::Held => (self.held, self.denials) = (Instant::now(), 0),
+            Allocation::Lost => self.denials += 1,
+            Allocation::Unknown => {}
+        }
+        // Twice: an engine that has just begun the job, or was just restarted, may not know it yet.
+        if self.denials > 1 {
+            return Some("outlive, because slurm has taken its place back".to_owned());
+        }
+        let cutoff = self
+            .cutoff
+            .filter(|cutoff| allocation == Allocation::Unknown && self.held.elapsed() > *cutoff)?;
+        Some(format!("outlive, because its node has not reached slurm for {} s", cutoff.as_secs()))
+    }
+}
+
+/// While this program waits for jobs that an engine places, asks the engine now and then whether they are gone without a record.
+pub(crate) fn ask_while_waiting(store: &Store, jobs: &[Job]) {
+    let ids: Vec<String> = jobs
+        .iter()
+        .filter(|job| job.spec().placement.is_some() && !job.state(store).status.has_ended())
+        .map(|job| job.id().to_string())
+        .collect();
+    if ids.is_empty() {
+        return;
+    }
+    let Ok(store) = Store::open() else { return };
+    std::thread::spawn(move || {
+        loop {
+            let found: Vec<Job> = ids.iter().filter_map(|id| store.find(id, None).ok()).collect();
+            let mut states: Vec<_> = found.iter().map(|job| job.state(&store)).collect();
+            store.ask_engine(&mut found.iter().zip(states.iter_mut()).collect::<Vec<_>>());
+            std::thread::sleep(ASK_WHILE_WAITING);
+        }
+    });
+}

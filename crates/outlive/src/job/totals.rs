@@ -1,0 +1,55 @@
+//! What the log of a live job comes to, read again only when something was written to it: a list asks for that of every job.
+
+use std::sync::Mutex;
+
+use outlive_core::file;
+use outlive_core::outcome::Totals;
+use outlive_core::segment;
+use outlive_sys::stamp::Stamp;
+
+use super::Job;
+use super::known::locked;
+use crate::output::Output;
+
+/// The totals that were read last.
+#[derive(Debug, Default)]
+pub(super) struct Counted(Mutex<Option<Count>>);
+
+#[derive(Debug)]
+struct Count {
+    /// Where the last segment begins.
+    segment: u64,
+    /// Of the index and of that segment, before they were read: whatever is written to a log gives one of them another.
+    stamps: (Stamp, Stamp),
+    totals: Totals,
+}
+
+impl Job {
+    /// Counts the output of a job that has no outcome yet.
+    pub(crate) fn live_totals(&self) -> Totals {
+        let mut counted = locked(&self.known.counted.0);
+        if let Some(count) = &*counted
+            && self.log_stamps(count.segment) == Some(count.stamps)
+        {
+            return count.totals;
+        }
+        *counted = None;
+        let Ok(mut output) = Output::open(self) else { return Totals::default() };
+        let segment = output.segment_starts().last().unwrap_or(0);
+        let stamps = self.log_stamps(segment);
+        // What is written from here on gives another stamp.
+        let settled = stamps.filter(|(index, log)| index.is_settled() && log.is_settled());
+        if settled.is_some() && output.refresh().is_err() {
+            return Totals::default();
+        }
+        let totals = output.totals();
+        let is_last = output.segment_starts().last() == Some(segment);
+        *counted = settled.filter(|_| is_last).map(|stamps| Count { segment, stamps, totals });
+        totals
+    }
+
+    fn log_stamps(&self, segment: u64) -> Option<(Stamp, Stamp)> {
+        let index = Stamp::at(&self.path.join(file::INDEX)).ok()?;
+        Some((index, Stamp::at(&self.path.join(segment::name(segment))).ok()?))
+    }
+}

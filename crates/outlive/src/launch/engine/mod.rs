@@ -1,0 +1,299 @@
+//! Jobs that an engine places: submitted here, begun on a node of its choice, ended by our own record.
+//!
+//! The intent is in the store before the engine hears of it, with a file `submitted`. Whoever renames that decides: a node that begins the
+//! job (`claimed`), or a front end that ends it before (`cancelled`). So no second copy is ever begun, whatever the engine starts again. A job
+//! is known to the engine by its nonce; the engine's own number alone is never trusted.
+
+mod slurm;
+
+use std::borrow::Cow;
+use std::fs;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use outlive_core::id::{JobId, Nonce};
+use outlive_core::outcome::{Cause, NeverStarted, WaitStatus};
+use outlive_core::placement::{Placed, Placement};
+use outlive_core::spec::{Host, Process};
+use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
+use outlive_core::{FORMAT, file};
+use outlive_sys::identity::ProcessId;
+use outlive_sys::{clock, durable};
+
+pub use self::slurm::EngineError;
+use self::slurm::{Look, Stage};
+use crate::control::{Kill, Killed};
+use crate::job::Job;
+use crate::job::state::{Found, State};
+use crate::launch::prepared::Prepared;
+use crate::launch::request::Request;
+use crate::launch::start::{StartError, Started, is_probed};
+use crate::store::Store;
+
+/// How long a job that is being begun may take until it can be asked.
+const BEGINNING: Duration = Duration::from_secs(10);
+
+/// How long the engine may take to end a job that this machine cannot reach, beyond the job's own grace.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why a job was not begun on a node.
+#[derive(Debug, thiserror::Error)]
+pub enum PlaceError {
+    /// It was cancelled, or another process has begun it.
+    #[error("{0} was cancelled, or was begun before; it is not begun twice")]
+    Over(JobId),
+    /// The store has no such job.
+    #[error("the store has no job {0} with this nonce")]
+    NotFound(JobId),
+    /// It could not be started; the job says so.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// What a node knows of the place of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allocation {
+    /// The engine still has it here.
+    Held,
+    /// The engine has taken it back, or does not know it.
+    Lost,
+    /// The engine does not answer.
+    Unknown,
+}
+
+impl Store {
+    /// Hands a prepared job to its engine. Its locks are free from now on: the node takes them.
+    pub(crate) fn submit(&self, prepared: Prepared, warning: Option<String>) -> Result<Started, StartError> {
+        let job = prepared.into_job();
+        match slurm::submit(self, &job) {
+            Ok(number) => {
+                // Without it the job is found by its nonce all the same.
+                let noted = job.dir().and_then(|dir| durable::create_new(dir, file::ENGINE_JOB));
+                noted.and_then(|mut file| file.write_all(number.as_bytes())).ok();
+                Ok(Started { job, pid: None, warning })
+            }
+            Err(error) => {
+                // If the engine took it all the same, its node finds no job, and starts nothing.
+                self.withdraw(&job);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Begins a job that was submitted, in the process that the engine started on a node; at most once for each job.
+    ///
+    /// # Errors
+    ///
+    /// If it was cancelled or begun before, or cannot be started.
+    pub fn place(&self, id: &JobId, nonce: Nonce) -> Result<Job, PlaceError> {
+        let job = self.find_exactly(id, nonce).ok_or_else(|| PlaceError::NotFound(id.clone()))?;
+        let over = || PlaceError::Over(id.clone());
+        let dir = job.dir().map_err(|_| over())?;
+        durable::rename(&dir, file::SUBMITTED, file::CLAIMED).map_err(|_| over())?;
+        let me = ProcessId::current();
+        let placed = Placed {
+            format: FORMAT,
+            host: self.host().clone(),
+            node: slurm::own_node(),
+            engine_job: slurm::own_number().unwrap_or_default(),
+            process: Process { pid: me.pid, start_time: me.start_time },
+            at: Timestamp(clock::wall_us()),
+        };
+        let failed = |error| StartError::Store(job.path().to_owned(), error);
+        let bytes = serde_json::to_vec(&placed).map_err(|error| failed(error.into()))?;
+        let write = || {
+            let temporary = durable::temporary_name(file::PLACED);
+            durable::create_new(&dir, &temporary)?.write_all(&bytes)?;
+            durable::rename(&dir, &temporary, file::PLACED)
+        };
+        write().map_err(failed)?;
+        drop(dir);
+        let request = Request::again(&job);
+        let path = request.path();
+        let resolved = request.resolve(self.config(), path.as_deref()).map_err(StartError::from)?;
+        let prepared = Prepared::reopen(job).map_err(|error| StartError::Store(self.jobs(), error))?;
+        let helper = self.open_helper().ok();
+        self.launch(&request, &resolved, &prepared, helper.as_ref(), None)?;
+        let job = prepared.into_job();
+        if is_probed(&job.spec().options) || job.needs_companion() {
+            self.start_prober(&job);
+        }
+        Ok(job)
+    }
+
+    /// Asks the engine, once for all of them, about jobs that it has not begun or that run on other nodes: why they wait, and whether they
+    /// are gone without a record of ours.
+    pub fn ask_engine(&self, jobs: &mut [(&Job, &mut State)]) {
+        let is_asked = |job: &Job, state: &State| {
+            let is_unknown = state.status != Status::Running || state.is_elsewhere();
+            job.spec().placement.is_some() && state.is_live() && is_unknown
+        };
+        let mut asked: Vec<_> = jobs.iter_mut().filter(|(job, state)| is_asked(job, state)).collect();
+        if asked.is_empty() {
+            return;
+        }
+        let names: Vec<String> = asked.iter().map(|(job, _)| slurm::name(job)).collect();
+        let looked = slurm::look(&names);
+        for (job, state) in &mut asked {
+            let found = match &looked {
+                Ok(found) => found.iter().find(|look| look.name == slurm::name(job)),
+                Err(error) => {
+                    state.waits_for = Some(format!("slurm, which does not answer: {error}"));
+                    continue;
+                }
+            };
+            **state = self.judged(job, state, found);
+        }
+    }
+
+    /// Decides what the engine's word means for a job.
+    fn judged(&self, job: &Job, state: &State, found: Option<&Look>) -> State {
+        let waits_for = |text: String| State { waits_for: Some(text), ..state.clone() };
+        match found {
+            None => waits_for("slurm, which does not know it (any more)".to_owned()),
+            // It has not looked at it yet.
+            Some(Look { stage: Stage::Waits, reason, .. }) if reason == "None" => state.clone(),
+            Some(Look { stage: Stage::Waits, reason, .. }) => waits_for(format!("slurm: {reason}")),
+            Some(Look { stage: Stage::Runs, .. }) => waits_for("slurm begins it".to_owned()),
+            // Nobody knows what goes on at a node that cannot be reached.
+            Some(Look { stage: Stage::Unsure, word, .. }) => waits_for(format!("slurm says {word}")),
+            Some(Look { stage: Stage::Over, word, .. }) => {
+                let detail = format!("slurm says {word}");
+                let Ok(dir) = job.dir() else { return state.clone() };
+                let cause = match durable::rename(&dir, file::SUBMITTED, file::CANCELLED) {
+                    Ok(()) => Cause::NeverStarted(NeverStarted {
+                        step: "queue".into(),
+                        detail: Some(detail),
+                        ..NeverStarted::default()
+                    }),
+                    Err(_) => Cause::Lost { why: format!("{detail}, and its keeper left no record") },
+                };
+                drop(dir);
+                // A keeper that lives holds the job's lock, and then nothing is written.
+                self.recover_placed(job, cause)
+            }
+        }
+    }
+
+    fn recover_placed(&self, job: &Job, cause: Cause) -> State {
+        job.recover(self, Found { cause, wait_status: WaitStatus::Unknown, is_closed: true, is_now: false })
+    }
+
+    /// Ends a job that no node has begun, or that a node runs which cannot be asked from here; `None` if its keeper is to be asked.
+    pub(crate) fn kill_placed(&self, job: &Job, state: &State, kill: &Kill) -> Option<Killed> {
+        job.spec().placement.as_ref()?;
+        if state.status == Status::Queued {
+            let dir = job.dir().ok()?;
+            if durable::rename(&dir, file::SUBMITTED, file::CANCELLED).is_ok() {
+                drop(dir);
+                self.recover_placed(job, Cause::Kill { by: kill.by.clone() });
+                // One that stays in the engine's queue finds that it was cancelled.
+                slurm::cancel(job).ok();
+                return Some(Killed::default());
+            }
+        }
+        // A node has just begun it.
+        let until = Instant::now() + BEGINNING;
+        let mut state = job.state(self);
+        while matches!(state.status, Status::Queued | Status::Starting) && Instant::now() < until {
+            std::thread::sleep(LOOK);
+            state = job.state(self);
+        }
+        if !state.is_elsewhere() && state.status == Status::Running {
+            return None;
+        }
+        // Its own process there gets a signal from the engine, and ends it as its keeper would.
+        slurm::cancel(job).ok()?;
+        let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
+        let until = Instant::now() + grace + ENDING;
+        while job.state(self).is_live() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        (!job.state(self).is_live()).then(Killed::default)
+    }
+
+    /// Removes the mark of a job that has ended on this node. Until then it counts as one that waits: it is no load of the machine that
+    /// submitted it.
+    pub fn leave_place(&self, job: &Job) {
+        fs::remove_file(self.waiting().join(job.id().as_str())).ok();
+    }
+
+    /// Tells whether the engine still has this job under the number that it began with: then a step can be started beside it.
+    pub fn has_place(&self, job: &Job) -> bool {
+        let Some(placed) = job.placed() else { return false };
+        let is_this = |look: &Look| look.stage == Stage::Runs && look.number == placed.engine_job;
+        slurm::look(&[slurm::name(job)]).is_ok_and(|found| found.iter().any(is_this))
+    }
+
+    /// Asks, on a node, whether the engine still has this job here.
+    pub fn allocation(&self, job: &Job) -> Allocation {
+        match slurm::look(&[slurm::name(job)]) {
+            Err(_) => Allocation::Unknown,
+            Ok(found) => {
+                let own = slurm::own_number();
+                let is_held = |look: &Look| look.stage == Stage::Runs && Some(&look.number) == own.as_ref();
+                if found.iter().any(is_held) { Allocation::Held } else { Allocation::Lost }
+            }
+        }
+    }
+}
+
+impl Request {
+    /// Lets an engine decide where and when it is started.
+    pub fn placed_by(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+}
+
+impl Job {
+    /// Returns where its pids are valid: of a job that an engine placed, the node.
+    pub(crate) fn host(&self) -> Cow<'_, Host> {
+        match self.placed() {
+            Some(placed) => Cow::Owned(placed.host),
+            None => Cow::Borrowed(&self.spec().host),
+        }
+    }
+
+    /// Returns where an engine has placed it.
+    pub fn placed(&self) -> Option<Placed> {
+        self.spec().placement.as_ref()?;
+        serde_json::from_slice(&durable::read(self.dir().ok()?, file::PLACED).ok()?).ok()
+    }
+
+    /// Returns what the engine called it when it was submitted.
+    pub(crate) fn engine_job(&self) -> Option<String> {
+        let bytes = durable::read(self.dir().ok()?, file::ENGINE_JOB).ok()?;
+        String::from_utf8(bytes).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    /// Names the engine that places it, with its number there and its node.
+    pub(crate) fn placed_by(&self) -> Option<String> {
+        let engine = self.spec().placement.as_ref()?.engine.word();
+        Some(match (self.placed(), self.engine_job()) {
+            (Some(placed), _) => format!("{engine} {} on {}", placed.engine_job, placed.node),
+            (None, Some(number)) => format!("{engine} {number}"),
+            (None, None) => engine.to_owned(),
+        })
+    }
+
+    /// Returns the status of a job that an engine has and no keeper; `None` once a node has begun it.
+    pub(crate) fn unplaced(&self) -> Option<Status> {
+        self.spec().placement.as_ref()?;
+        let dir = self.dir().ok()?;
+        let is_there = |name: &str| durable::open_ro(&dir, name).is_ok();
+        if is_there(file::PLACED) {
+            return None;
+        }
+        Some(if is_there(file::SUBMITTED) { Status::Queued } else { Status::Starting })
+    }
+
+    /// Tells whether a front end has ended it before any node began it.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.dir().is_ok_and(|dir| durable::open_ro(dir, file::CANCELLED).is_ok())
+    }
+}
