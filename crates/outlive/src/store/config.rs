@@ -9,7 +9,6 @@ use std::time::Duration;
 use outlive_core::duration::{parse_duration, parse_size};
 use outlive_core::id::QueueName;
 use outlive_core::launch::SyncOrder;
-use outlive_core::nearest::nearest;
 use outlive_core::options::{JobChoices, JobOptions, OPTIONS};
 use outlive_core::placement::Engine;
 use outlive_core::queue::MOST_PARALLEL;
@@ -17,6 +16,8 @@ use outlive_core::timestamp::Timestamp;
 use outlive_sys::owner::Distrust;
 use outlive_sys::{clock, durable};
 use serde::Deserialize;
+
+use crate::store::suggestion::{did_you_mean, with_suggestion};
 
 /// Longest configuration file: far more than every key with a comment.
 const LONGEST: u64 = 1 << 20;
@@ -302,20 +303,6 @@ struct FileRetention {
     max_bytes: Option<String>,
 }
 
-/// Adds what was most likely meant to the message about a key that is not known.
-fn with_suggestion(message: &str) -> String {
-    let words = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-    let parts = message.split_once("unknown field `").and_then(|(_, rest)| rest.split_once("`, expected"));
-    let meant = parts.and_then(|(word, known)| {
-        let known = words(known);
-        nearest(word, known.iter().map(String::as_str)).map(str::to_owned)
-    });
-    match meant {
-        Some(meant) => format!("{message}; did you mean `{meant}`?"),
-        None => message.to_owned(),
-    }
-}
-
 impl Config {
     /// Reads a file; a missing file gives the defaults.
     ///
@@ -423,8 +410,7 @@ impl JobDefaults {
                     .map_err(|error| format!("job.{key} = {text:?}: {error}"))?,
                 (_, None) => {
                     let known = OPTIONS.iter().filter(|option| option.surfaces.in_config);
-                    let meant = nearest(&key, known.map(|option| option.name));
-                    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
+                    let meant = did_you_mean(&key, known.map(|option| option.name));
                     return Err(format!("job.{key} is not known{meant}"));
                 }
             }
