@@ -143,7 +143,7 @@ fn a_kill_says_what_it_came_to() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
     let killed = home.json(["kill", &job]);
-    let wanted = json!([{ "job": job, "status": "killed", "already_ended": false, "signalled": 1, "survivors": [], "untraced": null }]);
+    let wanted = json!([{ "job": job, "status": "killed", "already_ended": false, "signalled": 1, "survivors": [], "untraced": null, "next_run": null }]);
     assert_eq!(killed, wanted);
     let again = home.json(["kill", &job]);
     assert_eq!((&again[0]["already_ended"], &again[0]["signalled"]), (&json!(true), &json!(0)));

@@ -2,7 +2,7 @@
 //!
 //! Verbs of other tools work here, or their message names the one that does.
 
-use outlive_tests::Home;
+use outlive_tests::{Home, finish, until};
 
 #[test]
 fn alone_it_shows_the_live_jobs_and_where_to_begin() {
@@ -65,4 +65,94 @@ fn verbs_say_what_they_did_and_refuse_what_makes_no_sense() {
     home.run(["run", "--timeout", "50ms", "--name", "slow", "sleep", "300"]).ok();
     let ended = home.run(["wait", "slow"]).code(7).text();
     assert!(ended.contains(" timed out: its time was over"), "{ended}");
+}
+
+#[test]
+fn a_job_where_none_is_taken_is_answered_with_the_verb_that_takes_one() {
+    let home = Home::new();
+    for (line, hint) in [
+        (&["down", "worker"][..], "outlive kill worker"),
+        (&["status", "worker"], "outlive why worker"),
+        (&["list", "web"], "outlive show web"),
+        (&["show", "a", "b"], "one job at a time: outlive show b"),
+        (&["serve", "--tcp", "127.0.0.1:8777"], "write it with =: outlive serve --tcp=127.0.0.1:8777"),
+    ] {
+        let told = home.run(line).code(2).error();
+        assert!(told.lines().any(|line| line.starts_with("hint: ") && line.contains(hint)), "{told}");
+    }
+}
+
+#[test]
+fn what_is_long_is_not_repeated_in_an_error() {
+    let home = Home::new();
+    let long = "x".repeat(100_000);
+    for line in [
+        &["list", "--session", &long][..],
+        &["list", &long],
+        &["show", &long],
+        &["run", "--session", &long, "true"],
+        &["logs", "--since", &long, "a"],
+        &["wait", "--match", &format!("({long}"), "a"],
+    ] {
+        let done = home.run(line);
+        assert!(done.code != 0 && done.error().len() < 1000, "{:.300}", done.error());
+    }
+}
+
+#[test]
+fn what_was_most_likely_meant_is_suggested() {
+    let home = Home::new();
+    let job = home.start_with(&["--name", "web"], ["sleep", "300"]);
+    let failed = home.run(["logs", "wbe"]).code(3).error();
+    assert!(failed.contains(&format!("did you mean {job}?")), "{failed}");
+    let failed = home.run(["run", "--stdin-from", "web:foo", "cat"]).code(2).error();
+    assert!(failed.contains("a job has no stream \"foo\"") && failed.contains("web:stdout"), "{failed}");
+    let config = home.path().join("config.toml");
+    std::fs::write(&config, "[job]\ntimeot = \"5m\"\n").expect("the directory is there");
+    let mut command = home.outlive(["list"]);
+    command.env("OUTLIVE_CONFIG", &config);
+    let failed = finish(command, b"").code(1).error();
+    assert!(
+        failed.contains("did you mean `timeout`?") && failed.contains("outlive help configuration"),
+        "{failed}"
+    );
+}
+
+#[test]
+fn what_may_not_be_meant_is_told() {
+    let home = Home::new();
+    let first = home.start_with(&["--name", "web"], ["sleep", "300"]);
+    let second = home.run(["run", "--name", "web", "sleep", "300"]).ok();
+    assert!(
+        second.error().contains(&format!("warning: {first} has this name and runs, too")),
+        "{}",
+        second.error()
+    );
+    home.run(["kill", &first]).ok();
+    let told = home.run(["run", "--name", "tick", "--every", "1h", "--wait", "true"]).ok().error();
+    assert!(told.contains("it is run again, every 1h") && told.contains("outlive kill tick"), "{told}");
+    let outer = home.start_line("outlive run --name inner sleep 300; sleep 300");
+    until("the inner one runs", || home.run(["show", "inner"]).code == 0);
+    let inner = home.show("inner")["job"].as_str().expect("an id").to_owned();
+    let told = home.run(["kill", &outer]).ok().error();
+    assert!(told.contains(&format!("{inner} was started from inside and goes on; --nested ends")), "{told}");
+    home.run(["kill", "--all"]).ok();
+}
+
+#[test]
+fn words_of_libraries_are_put_into_plain_ones() {
+    let home = Home::new();
+    home.start_with(&["--name", "web"], ["sleep", "300"]);
+    for (line, part) in [
+        (&["list", "-n", "x"][..], "write a whole number"),
+        (&["logs", "web", "--stream", "x"], "[there are stdout, stderr]"),
+        (&["run", "--on-exit", "", "true"], "--on-exit has no line to run"),
+        (&["run", "--on", "nowhere", "true"], "there is no machine \"nowhere\""),
+    ] {
+        let told = home.run(line).error();
+        assert!(told.contains(part), "{line:?}: {told}");
+    }
+    let help = home.run(["run", "--help"]).ok().text();
+    assert!(help.contains("@healthy"), "{help}");
+    assert!(home.run(["list", "--help"]).ok().text().contains("queued"));
 }

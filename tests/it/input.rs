@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use outlive::ControlError;
-use outlive_tests::{Home, LIMIT, end_within, pattern, until, waits_with_open};
+use outlive_tests::{Home, LIMIT, end_within, finish, pattern, until, waits_with_open};
 use serde_json::Value;
 
 /// Starts a program whose input is open.
@@ -231,4 +231,16 @@ fn a_job_whose_writer_is_stuck_can_be_killed() {
     let told: Value = serde_json::from_str(&told).unwrap();
     // The keeper was not held up: it did not wait until the writer gave up.
     assert!(["ended", "stdin_closed"].contains(&error_code(&told)), "{told}");
+}
+
+#[test]
+fn no_line_is_no_secret() {
+    let home = Home::new();
+    let job = home.start_with(&["--stdin", "open"], ["cat"]);
+    let refused = home.run(["send", &job, "--secret"]).code(2).error();
+    assert!(refused.contains("standard input has ended, and nothing is sent"), "{refused}");
+    // An empty line may be meant.
+    finish(home.outlive(["send", &job, "--secret"]), b"\n").ok();
+    finish(home.outlive(["send", &job, "--secret"]), b"word").ok();
+    home.wait_for_output(&job, "\nword\n");
 }

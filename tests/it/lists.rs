@@ -94,6 +94,19 @@ fn a_list_shows_what_is_live_and_the_last_ten_that_ended() {
 }
 
 #[test]
+fn the_last_that_ended_is_shown_however_long_ago_it_was_started() {
+    let home = Home::new();
+    let long = home.start_with(&["--stdin", "open"], ["cat"]);
+    let short: Vec<String> = (0..11).map(|_| home.start(["true"])).collect();
+    short.iter().for_each(|job| drop(home.wait(job)));
+    home.run(["send", &long, "--eof"]).ok();
+    home.wait(&long);
+    assert_eq!(ids(&home, &["-n", "1"]), std::slice::from_ref(&long));
+    let shown = ids(&home, &[]);
+    assert_eq!((shown.len(), shown.first()), (10, Some(&long)), "{shown:?}");
+}
+
+#[test]
 fn a_list_is_narrowed_by_how_jobs_are_doing() {
     let home = Home::new();
     let start = |line: &str| home.start_line(line);

@@ -220,6 +220,8 @@ fn what_makes_no_sense_is_refused_with_what_to_write() {
         (&["--schedule", "0 0 30 2 *"], "never comes"),
         (&["--at", "6pm"], "such as 18:00"),
         (&["--every", "10ms"], "at least 1s"),
+        (&["--every", "0s"], "this cannot be no time: write 10s or 5m"),
+        (&["--health-port", "1", "--health-interval", "0s"], "this cannot be no time: write 10s or 5m"),
         (&["--schedule", "@daily", "--every", "1h"], "leave out --every and --at"),
         (&["--missed", "all"], "there is no schedule: write --schedule CRON"),
         (&["--every", "1h", "--restart", "always"], "leave out --restart"),
@@ -229,6 +231,24 @@ fn what_makes_no_sense_is_refused_with_what_to_write() {
         assert!(done.error().contains(part), "{options:?}: {}", done.error());
     }
     assert_eq!(home.json(["list"]), Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_kill_names_the_run_that_it_has_ended() {
+    let home = Home::new();
+    let first = home.start_with(&["--name", "tick", "--every", "1h"], ["true"]);
+    until("the next run waits", || runs(&home, "tick").len() == 2 && count(&home, "tick", "completed") == 1);
+    let next = newest(&home, "tick")["job"].as_str().expect("an id").to_owned();
+    // As where the run has ended while it was looked for.
+    let said = home.run(["kill", &first]).ok().text();
+    assert_eq!(said, format!("{first} had already ended; its next run {next} ended, 0 processes\n"));
+    assert_eq!(
+        (home.show(&first)["status"].clone(), home.show(&next)["status"].clone()),
+        ("completed".into(), "killed".into())
+    );
+    let again = &home.json(["kill", &first])[0];
+    assert_eq!((&again["already_ended"], &again["next_run"]), (&Value::Bool(true), &Value::Null));
+    until("no process is left", || home.processes().is_empty());
 }
 
 fn in_project(home: &Home, arguments: &[&str]) -> Done {

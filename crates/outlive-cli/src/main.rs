@@ -23,6 +23,9 @@ use outlive::SpareKeeper;
 use crate::args::{Arguments, Common, Verb, grouped, help_columns};
 use crate::failure::{Failure, report};
 
+/// More of a word that was given is not repeated in an error.
+const LONGEST_WORD: usize = 120;
+
 /// The small keeper, which is another program, has the C library's.
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -175,7 +178,7 @@ fn misused(error: &clap::Error) -> Failure {
         };
         return Failure::usage(message(), hint);
     }
-    let text = error.to_string();
+    let text = shortened(error);
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.starts_with("For more information"));
     let first =
         lines.next().unwrap_or_default().trim_start_matches("error: ").trim_end_matches(':').to_owned();
@@ -195,6 +198,61 @@ fn misused(error: &clap::Error) -> Failure {
         let hint = format!("`outlive list` shows the jobs; then: outlive {verb} {rest}");
         return Failure::usage(format!("{verb}: no job is named"), hint);
     }
+    if let (Some(verb), Some(ContextValue::String(word))) = (&verb, error.get(ContextKind::InvalidArg))
+        && error.kind() == ErrorKind::UnknownArgument
+        && let Some(hint) = hint_for_argument(verb, word)
+    {
+        return Failure::usage(what, hint);
+    }
     let verb = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
     Failure::usage(what, format!("outlive{verb} --help tells what there is"))
+}
+
+/// Returns the text of a usage error; of a long word that was given, its beginning.
+fn shortened(error: &clap::Error) -> String {
+    let mut text = error.to_string();
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg] {
+        if let Some(ContextValue::String(word)) = error.get(kind)
+            && !word.is_empty()
+        {
+            text = text.replace(word.as_str(), &beginning(word));
+        }
+    }
+    // Words of the libraries that say nothing to a reader.
+    for (words, plain) in [
+        ("invalid digit found in string", "write a whole number"),
+        ("cannot parse integer from empty string", "write a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("[possible values: ", "[there are "),
+    ] {
+        text = text.replace(words, plain);
+    }
+    text
+}
+
+/// Returns the beginning of a long word, and any other as it is.
+fn beginning(word: &str) -> String {
+    match word.char_indices().nth(LONGEST_WORD) {
+        Some((at, _)) => format!("{}…", &word[..at]),
+        None => word.to_owned(),
+    }
+}
+
+/// Returns what to write in place of an argument that a verb does not take.
+fn hint_for_argument(verb: &str, word: &str) -> Option<String> {
+    let words: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let at = words.iter().position(|argument| argument == word)?;
+    let before = words.get(at.checked_sub(1)?)?.strip_prefix("--");
+    let command = Arguments::command();
+    let declared = command.find_subcommand(verb)?;
+    let needs_equals = |option: &&str| {
+        declared
+            .get_arguments()
+            .any(|known| known.get_long() == Some(*option) && known.is_require_equals_set())
+    };
+    match before.filter(needs_equals) {
+        Some(option) => Some(format!("write it with =: outlive {verb} --{option}={}", beginning(word))),
+        None => other_words::instead_of_argument(verb, &beginning(word)),
+    }
 }

@@ -39,6 +39,20 @@ pub(crate) fn instead_of(verb: &str) -> Option<&'static str> {
     })
 }
 
+/// Returns what to write where a verb was given a job that it does not take.
+pub(crate) fn instead_of_argument(verb: &str, word: &str) -> Option<String> {
+    if word.starts_with('-') {
+        return None;
+    }
+    Some(match verb {
+        "down" => format!("outlive kill {word} ends one job; outlive down ends all of the project"),
+        "status" => format!("outlive why {word} explains how one job is doing"),
+        "list" => format!("outlive show {word} tells of one job"),
+        "show" => format!("one job at a time: outlive show {word}"),
+        _ => return None,
+    })
+}
+
 /// Tells whether a word that is no verb is a command to run: a line for the shell, a path or a program.
 pub(crate) fn is_command(word: &str) -> bool {
     let is_in_path = || {

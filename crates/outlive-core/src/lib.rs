@@ -10,6 +10,7 @@ pub mod duration;
 pub mod health;
 pub mod id;
 pub mod label;
+pub mod nearest;
 pub mod options;
 pub mod rawtext;
 pub mod restart;

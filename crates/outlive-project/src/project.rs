@@ -60,6 +60,9 @@ pub struct ProjectJob {
     pub watch: Vec<String>,
     /// The job whose output it reads, and which of its streams.
     pub stdin_from: Option<(String, Stream)>,
+    /// Where it says a directory that is not there. Only to start it is a mistake then: a job before it may make the directory, and what
+    /// runs is ended all the same.
+    pub(crate) missing_dir: Option<Box<Fault>>,
 }
 
 impl ProjectJob {
@@ -77,6 +80,7 @@ impl ProjectJob {
             stop: None,
             watch: Vec::new(),
             stdin_from: None,
+            missing_dir: None,
         }
     }
 }
@@ -151,6 +155,9 @@ pub enum ProjectError {
     /// Neither the directory nor one above it has a file of a project.
     #[error("there is no {FILE} in {0} or above it")]
     None(PathBuf),
+    /// Something else has the name of its file.
+    #[error("{} is no file", .0.display())]
+    NoFile(PathBuf),
     /// A file cannot be read.
     #[error("cannot read {0}")]
     Read(PathBuf, #[source] io::Error),
@@ -214,8 +221,9 @@ impl Project {
     ///
     /// If there is none.
     pub fn find(dir: &Path) -> Result<PathBuf, ProjectError> {
-        let files = dir.ancestors().map(|dir| dir.join(FILE));
-        files.into_iter().find(|file| file.is_file()).ok_or_else(|| ProjectError::None(dir.to_owned()))
+        let mut files = dir.ancestors().map(|dir| dir.join(FILE));
+        let file = files.find(|file| file.exists()).ok_or_else(|| ProjectError::None(dir.to_owned()))?;
+        if file.is_file() { Ok(file) } else { Err(ProjectError::NoFile(file)) }
     }
 
     /// Reads a project: its file, and the local one beside it; or a Procfile or a file of process-compose, and `.env` beside it.
@@ -270,7 +278,7 @@ impl Project {
     pub fn template(&self, name: &str) -> Result<&Template, ProjectError> {
         self.templates.iter().find(|template| template.name == name).ok_or_else(|| {
             let names = self.templates.iter().map(|template| template.name.as_str());
-            let similar = crate::file::fault::nearest(name, names).map(str::to_owned);
+            let similar = outlive::nearest(name, names).map(str::to_owned);
             ProjectError::UnknownTemplate { name: name.to_owned(), file: self.file.clone(), similar }
         })
     }
@@ -310,7 +318,7 @@ impl Project {
     pub fn job(&self, name: &str) -> Result<&ProjectJob, ProjectError> {
         self.jobs.iter().find(|job| job.name == name).ok_or_else(|| {
             let names = self.jobs.iter().map(|job| job.name.as_str());
-            let similar = crate::file::fault::nearest(name, names).map(str::to_owned);
+            let similar = outlive::nearest(name, names).map(str::to_owned);
             ProjectError::Unknown { name: name.to_owned(), file: self.file.clone(), similar }
         })
     }
@@ -364,8 +372,12 @@ impl ProjectJob {
 
     /// Tells whether it says when it is ready in another way than by its port.
     fn is_ready_otherwise(&self) -> bool {
-        let JobChoices { ready_on, ready_port, ready_http, ready_command, .. } = &self.choices;
-        ready_on.is_some() || ready_port.is_some() || ready_http.is_some() || ready_command.is_some()
+        let JobChoices { ready_on, ready_port, ready_http, ready_command, ready_notify, .. } = &self.choices;
+        ready_on.is_some()
+            || ready_port.is_some()
+            || ready_http.is_some()
+            || ready_command.is_some()
+            || *ready_notify == Some(true)
     }
 
     /// Returns the request to start it; `ports` are those of all jobs. It gets its own as `$PORT`, and that of a job that it waits for
@@ -402,13 +414,14 @@ impl From<ProjectError> for outlive::Failure {
         use outlive::{Code, Failure};
         match &error {
             // The place is drawn over several lines.
-            ProjectError::Fault(fault) => {
-                Failure::new(Code::Config, fault.to_string()).hint("outlive help projects has every key")
-            }
+            ProjectError::Fault(fault) => Failure::new(Code::Config, fault.to_string())
+                .hint("every key: outlive help projects, and the options of outlive run --help"),
             ProjectError::Foreign { .. } => Failure::new(Code::Config, error.to_string())
                 .hint("outlive help projects says what is taken over of such a file"),
             ProjectError::None(_) => Failure::new(Code::NotFound, error.to_string())
                 .hint("write one: [jobs.web] and below it run = \"npm run dev\"; or name it with --file"),
+            ProjectError::NoFile(_) => Failure::new(Code::Config, error.to_string())
+                .hint("move it away, or name the file of the project with --file"),
             ProjectError::Unknown { similar, .. } => {
                 let failure = Failure::new(Code::NotFound, error.to_string());
                 match similar {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use outlive::{Failure, Job, Kill, Killed, Restarted, Store};
+use outlive::{Failure, Job, JobId, Kill, Killed, Restarted, Store};
 use outlive_sys::pipe::{self, Attempt};
 
 /// Named in the outcome of a job that was ended here.
@@ -55,13 +55,20 @@ impl Action {
             }
             Self::Pause => Ok(store.pause(job).map(|()| "paused".to_owned())?),
             Self::Resume => Ok(store.resume(job).map(|()| "goes on".to_owned())?),
-            Self::Restart => Ok(match store.restart(job, None, BY)? {
-                Restarted::Started(started) => format!("restarted as {}", started.job.id()),
-                Restarted::Already(next) => {
-                    format!("was restarted by another program, as {}", next.id())
-                }
-            }),
+            Self::Restart => Ok(Self::restart(store, job)?.0),
         }
+    }
+
+    /// Restarts a job; returns what to say, and the new run.
+    fn restart(store: &Store, job: &Job) -> Result<(String, JobId), Failure> {
+        Ok(match store.restart(job, None, BY)? {
+            Restarted::Started(started) => {
+                (format!("restarted as {}", started.job.id()), started.job.id().clone())
+            }
+            Restarted::Already(next) => {
+                (format!("was restarted by another program, as {}", next.id()), next.id().clone())
+            }
+        })
     }
 }
 
@@ -77,8 +84,14 @@ fn killed_text(killed: &Killed) -> String {
     }
 }
 
-/// What became of an action, in a sentence.
-pub(crate) type Done = Result<String, String>;
+/// What became of an action.
+#[derive(Debug)]
+pub(crate) struct Done {
+    /// In a sentence.
+    pub(crate) told: Result<String, String>,
+    /// The job that was restarted, and its new run.
+    pub(crate) restarted: Option<(JobId, JobId)>,
+}
 
 /// The actions that are being done.
 #[derive(Debug)]
@@ -103,11 +116,19 @@ impl Actions {
         let (store, tell, wake) = (Arc::clone(store), self.tell.clone(), Arc::clone(&self.wake));
         self.running += 1;
         std::thread::spawn(move || {
-            let done = action.act(&store, &job);
-            let done = done.map_err(|failure| failure.text());
-            let told = done.map(|text| format!("{} {text}", job.id()));
+            let done = match action {
+                Action::Restart => Action::restart(&store, &job).map(|(text, next)| (text, Some(next))),
+                action => action.act(&store, &job).map(|text| (text, None)),
+            };
+            let done = match done {
+                Ok((text, next)) => Done {
+                    told: Ok(format!("{} {text}", job.id())),
+                    restarted: next.map(|next| (job.id().clone(), next)),
+                },
+                Err(failure) => Done { told: Err(failure.text()), restarted: None },
+            };
             // After the end of the view there is no reader.
-            tell.send(told).ok();
+            tell.send(done).ok();
             pipe::try_write(&*wake, b".");
         });
     }

@@ -273,6 +273,7 @@ impl App {
         let is_chosen = |id: &JobId| self.jobs.chosen().is_some_and(|row| row.job.id() == id);
         if let Some((id, _)) = self.log.take_if(|(id, _)| !is_chosen(id))
             && self.page == Page::Job
+            && !self.jobs.rows().iter().any(|row| *row.job.id() == id)
         {
             self.page = Page::List;
             self.tell(format!("{id} was removed"));
@@ -317,13 +318,17 @@ impl App {
     /// Tells of actions that are done; whether there was one.
     fn take_done(&mut self) -> bool {
         let done = self.actions.take_done();
-        for done in &done {
-            match done {
+        let is_any = !done.is_empty();
+        for done in done {
+            match done.told {
                 Ok(text) => self.tell(text),
                 Err(text) => self.fail(text),
             }
+            if let Some((before, next)) = done.restarted {
+                self.jobs.note_restart(before, next);
+            }
         }
-        !done.is_empty()
+        is_any
     }
 
     /// Shows the chosen job's own terminal.

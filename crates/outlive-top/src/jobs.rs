@@ -59,6 +59,8 @@ pub(crate) struct Jobs {
     /// The place in `shown` of the first one in view.
     top: usize,
     marked: HashSet<JobId>,
+    /// A job that was restarted, and its new run, which is chosen in its place as soon as it is listed.
+    restarted: Option<(JobId, JobId)>,
     /// Directories of jobs that cannot be used.
     pub(crate) damaged: usize,
 }
@@ -67,7 +69,10 @@ impl Jobs {
     /// Reads the list anew. What is known of an ended job is kept: it does not change.
     pub(crate) fn reload(&mut self, store: &Store, session: Option<&SessionName>) -> io::Result<()> {
         let listing = store.list(session)?;
-        let chosen = self.chosen().map(|row| row.job.id().clone());
+        let mut chosen = self.chosen().map(|row| row.job.id().clone());
+        if let Some((_, next)) = self.restarted.take_if(|(before, _)| Some(&*before) == chosen.as_ref()) {
+            chosen = Some(next);
+        }
         self.damaged = listing.damaged.len();
         let mut known: HashMap<JobId, Row> =
             self.rows.drain(..).map(|row| (row.job.id().clone(), row)).collect();
@@ -103,6 +108,14 @@ impl Jobs {
         let chosen = self.chosen().map(|row| row.job.id().clone());
         self.filter = filter;
         self.filter_again(chosen.as_ref());
+        if self.chosen().map(|row| row.job.id()) != chosen.as_ref() {
+            self.cursor = 0;
+        }
+    }
+
+    /// Notes that a job was restarted as another: what was chosen goes on to be.
+    pub(crate) fn note_restart(&mut self, before: JobId, next: JobId) {
+        self.restarted = Some((before, next));
     }
 
     /// Looks at the live jobs among some of those that are shown. Tells whether one has ended, so that the order is another.

@@ -75,6 +75,7 @@ pub use launch::next_run::{NextRun, NextRunError};
 pub use launch::programs::SpareKeeper;
 pub use launch::queue::{QueueChange, QueueError, QueueObject};
 pub use launch::request::{Request, RequestError};
+pub use launch::resolve::check_options;
 pub use launch::restart::{RestartError, Restarted};
 pub use launch::start::{StartError, Started};
 pub use notify::changes::Changes;
@@ -135,6 +136,7 @@ pub use outlive_core::index::Stream;
 pub use outlive_core::label::{LabelError, LabelFilter, Labels, OwnLabel};
 pub use outlive_core::launch::SyncOrder;
 pub use outlive_core::lines::Line;
+pub use outlive_core::nearest::nearest;
 pub use outlive_core::newer::OrNewer;
 pub use outlive_core::options::kinds::{Form as OptionForm, Kind as OptionKind};
 pub use outlive_core::options::{

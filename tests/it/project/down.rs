@@ -67,3 +67,33 @@ fn a_one_shot_job_runs_again_after_down() {
     project.run(&["up"]).ok();
     assert_ne!(project.id("migrate"), first);
 }
+
+#[test]
+fn what_runs_is_ended_though_the_file_is_gone() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", "name = \"My shop\"\n[jobs.a]\nrun = \"sleep 300\"\n");
+    project.run(&["up", "--wait"]).ok();
+    let below = home.make_dir("shop/below");
+    std::fs::remove_file(project.dir.join("outlive.toml")).expect("it is there");
+    let done = project.run_in(&below, &["down"]).ok();
+    assert!(done.text().starts_with("a ended, a-") && done.error().contains("is gone"), "{}", done.error());
+    assert!(home.json(["list", "--live"]).as_array().expect("a list").is_empty());
+    let failed = project.run(&["down"]).code(3).error();
+    assert!(failed.contains("there is no outlive.toml"), "{failed}");
+}
+
+#[test]
+fn down_names_the_file_that_the_jobs_were_started_from() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", "");
+    std::fs::remove_file(project.dir.join("outlive.toml")).expect("it is there");
+    project.write("Procfile", "a: sleep 300\n");
+    project.run(&["up", "-f", "Procfile", "--wait"]).ok();
+    let failed = project.run(&["down"]).code(3).error();
+    assert!(failed.contains("hint: outlive down -f ") && failed.contains("Procfile"), "{failed}");
+    project.run(&["down", "-f", "Procfile"]).ok();
+    // What is no file is no missing one.
+    std::fs::create_dir(project.dir.join("outlive.toml")).expect("there is none");
+    let failed = project.run(&["up"]).code(1).error();
+    assert!(failed.contains("outlive.toml is no file"), "{failed}");
+}

@@ -66,7 +66,21 @@ fn a_mistake_is_told_with_its_place() {
             "3:9",
             "a would wait for itself: a → b → a",
         ),
+        ("[jobs.web]\nrun = \"true\"\nafter = [\"db\"]", "3:10: there is no job `db`\n", ""),
         ("[jobs.a]\nrun = \"true\"\nafter = [\"a\"]", "3:10", "a would wait for itself: a → a"),
+        ("[jobs.a]\nrun = \"true\"\nready = { http = \"foo\" }", "3:18", "`http`: \"foo\" is no address"),
+        ("[jobs.a]\nrun = \"true\"\nhealth.http = \"foo\"", "3:15", "`http`: \"foo\" is no address"),
+        ("[jobs.a]\nrun = \"true\"\nready = { line = \"(\" }", "3:18", "`line`: "),
+        ("[jobs.a]\nrun = \"true\"\nhealth.line = \"(\"", "3:15", "`line`: "),
+        ("[jobs.a]\nrun = \"true\"\nready.timeout = \"5s\"", "3:1", "nothing says when it is ready"),
+        ("[jobs.a]\nrun = \"true\"\nhealth.interval = \"5s\"", "3:1", "nothing says when it is healthy"),
+        (
+            "[jobs.a]\nrun = \"true\"\n[jobs.b]\nrun = \"cat\"\npty = true\nstdin_from = \"a\"",
+            "6:1",
+            "a job in a terminal cannot read what another prints",
+        ),
+        ("[jobs.a]\nrun = \"true\"\nrestart = \"yes\"", "3:11", "`restart`: write no, on-failure or always"),
+        ("[jobs.a]\nrun = \"true\"\nschedule = \"1 2 3\"", "3:12", "`schedule`: "),
     ] {
         project.write("outlive.toml", toml);
         for verb in [&["up"][..], &["status"], &["down"], &["why", "a"]] {
@@ -80,6 +94,41 @@ fn a_mistake_is_told_with_its_place() {
     assert!(home.json(["list"]).as_array().expect("a list").is_empty(), "nothing is started");
     let failed = project.run(&["up", "--json"]).code(1).error_json();
     assert_eq!(failed["error"]["code"], "config");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_told_before_anything_is_started() {
+    let home = Home::new();
+    let toml = "[jobs.a]\nrun = \"sleep 300\"\n[jobs.b]\nrun = \"sleep 300\"\ndir = \"sub\"\n";
+    let project = Project::new(&home, "shop", toml);
+    let failed = project.run(&["up"]).code(1).error();
+    assert!(failed.contains("outlive.toml:5:7: there is no such directory"), "{failed}");
+    assert!(project.live().is_empty(), "nothing is started");
+    project.run(&["up", "a", "--wait"]).ok();
+    project.run(&["down"]).ok();
+    // A job before it may make the directory.
+    project.write("outlive.toml", &format!("{toml}after = \"c@succeeded\"\n[jobs.c]\nrun = \"mkdir sub\"\n"));
+    project.run(&["up", "--wait"]).ok();
+    assert_eq!(project.live(), ["a", "b"]);
+    std::fs::remove_dir(project.dir.join("sub")).expect("it is empty");
+    project.run(&["down"]).ok();
+    assert!(project.live().is_empty());
+    // A run before it makes no difference to what is said.
+    project.write("outlive.toml", &toml.replace("dir =", "after = \"a\"\ndir ="));
+    let said = project.run(&["up", "--wait"]).code(1).text();
+    assert!(said.contains("b  not started: run: could not enter the directory"), "{said}");
+}
+
+#[test]
+fn a_job_that_says_itself_when_it_is_ready_can_be_waited_for() {
+    let home = Home::new();
+    let toml =
+        "[jobs.a]\nrun = \"sleep 300\"\nready = { notify = true }\n[jobs.b]\nrun = \"true\"\nafter = \"a\"\n";
+    let project = Project::new(&home, "shop", toml);
+    project.run(&["up"]).ok();
+    project.until("b", "waits for a@ready");
+    let why = project.run(&["why", "a"]).ok().text();
+    assert!(why.contains("and is not ready: it has not said READY=1 on $NOTIFY_SOCKET"), "{why}");
 }
 
 #[test]

@@ -52,3 +52,18 @@ fn it_ends_when_all_jobs_have() {
     let said = project.run(&["up", "--foreground"]).ok().text();
     assert!(said.contains("\na | x\na | y\na | [a-") && said.contains("failed: exited with 2"), "{said}");
 }
+
+#[test]
+fn only_what_is_named_and_what_it_waits_for_is_shown() {
+    let home = Home::new();
+    let toml = "[jobs.worker]\nrun = \"while :; do echo busy; sleep 0.05; done\"\n\
+                [jobs.db]\nrun = \"echo data; exit 0\"\n\
+                [jobs.api]\nrun = \"sleep 0.5; echo served\"\nafter = \"db@succeeded\"\n";
+    let project = Project::new(&home, "shop", toml);
+    project.run(&["up", "worker", "--wait"]).ok();
+    let said = project.run(&["up", "api", "--foreground"]).ok().text();
+    assert!(said.contains("db     | data\n") && said.contains("api    | served\n"), "{said}");
+    assert!(!said.contains("busy"), "{said}");
+    // It ended though the worker goes on.
+    assert_eq!(project.live(), ["worker"]);
+}

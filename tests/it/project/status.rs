@@ -78,3 +78,15 @@ fn a_later_run_is_of_the_project_that_it_was_started_in() {
     one.run(&["down"]).ok();
     two.run(&["down"]).ok();
 }
+
+#[test]
+fn outside_a_project_why_explains_any_job() {
+    let home = Home::new();
+    let job = home.start_with(&["--name", "crash"], ["sh", "-c", "echo broken; exit 3"]);
+    home.wait(&job);
+    let why = home.run(["why", "crash"]).ok().text();
+    assert!(why.starts_with(&format!("crash failed as {job}: exited with 3 after ")), "{why}");
+    assert!(why.ends_with("  | broken\n"), "{why}");
+    let failed = home.run(["why", "crsh"]).code(3).error();
+    assert!(failed.contains(&format!("did you mean {job}?")), "{failed}");
+}

@@ -168,3 +168,40 @@ fn up_waits_until_all_are_ready() {
     let why = project.run(&["why", "a"]).ok().text();
     assert!(why.contains("  | down\n"), "{why}");
 }
+
+#[test]
+fn up_says_what_it_waits_for_and_gives_up_when_asked_to() {
+    let home = Home::new();
+    let toml = "[jobs.web]\nrun = \"sleep 300\"\nready.line = \"listening\"\n\
+                [jobs.after]\nrun = \"sleep 300\"\nafter = \"web\"\n";
+    let project = Project::new(&home, "shop", toml);
+    project.run(&["up"]).ok();
+    project.until("web", "running, not ready");
+    let why = "outlive: web is not ready: no line that matches /listening/\n";
+    for arguments in
+        [&["up", "--wait", "--timeout", "100ms"][..], &["up", "web", "--wait", "--timeout", "100ms"]]
+    {
+        let failed = project.run(arguments).code(4).error();
+        assert!(failed.contains(why) && failed.contains("not ready in that time: web"), "{failed}");
+        assert!(failed.contains("outlive why web"), "{failed}");
+    }
+    assert_eq!((project.live(), project.state("after")), (vec!["web".into()], "waits for web@ready".into()));
+    project.run(&["up", "--timeout", "1s"]).code(2);
+}
+
+#[test]
+fn what_runs_as_it_is_to_waits_for_nothing() {
+    let home = Home::new();
+    let toml = "[jobs.api]\nrun = \"sleep 300\"\nhealth = { command = \"test -e well\", interval = \"100ms\" }\n\
+                [jobs.worker]\nrun = \"sleep 300\"\nafter = \"api@healthy\"\n";
+    let project = Project::new(&home, "shop", toml);
+    project.write("well", "");
+    project.run(&["up", "--wait"]).ok();
+    let worker = project.id("worker");
+    // It never gets healthy again.
+    std::fs::remove_file(project.dir.join("well")).expect("it is there");
+    project.write("outlive.toml", &toml.replace("health =", "env.A = \"1\"\nhealth ="));
+    let done = project.run(&["up", "--wait"]).ok();
+    assert!(done.text().contains(&format!("worker  runs as {worker}\n")), "{}", done.text());
+    assert!(!done.error().contains("started later"), "{}", done.error());
+}

@@ -97,6 +97,19 @@ fn a_job_on_pipes_has_no_size() {
 }
 
 #[test]
+fn a_job_in_a_terminal_says_so_to_scripts() {
+    let home = Home::new();
+    let job = start(&home, &[], "sleep 1000");
+    let shown = home.show(&job);
+    assert_eq!((&shown["mode"], &shown["stdin"]), (&"pty".into(), &"terminal".into()));
+    assert_eq!((&shown["pty"], &shown["size"]), (&true.into(), &"120x40".into()));
+    let on_pipes = home.show(&home.start(["sleep", "1000"]));
+    assert_eq!((&on_pipes["mode"], &on_pipes["stdin"]), (&"pipe".into(), &"null".into()));
+    assert_eq!((&on_pipes["pty"], &on_pipes["size"]), (&false.into(), &serde_json::Value::Null));
+    home.run(["kill", "--all"]).ok();
+}
+
+#[test]
 fn what_is_typed_is_read_and_control_d_ends_it() {
     let home = Home::new();
     let job = start(&home, &[], "cat; echo the end");

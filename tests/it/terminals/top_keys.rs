@@ -279,3 +279,26 @@ fn jobs_are_paused_killed_and_marked() {
         top.is_restored();
     }
 }
+
+#[test]
+fn what_is_chosen_follows_a_restart_and_the_first_match_of_a_filter() {
+    let home = Home::new();
+    let jobs = ["alpha", "beta", "alpine"].map(|name| home.start_with(&["--name", name], ["sleep", "1000"]));
+    let top = Top::open(&home, SIZES[1], "");
+    top.shows("3 live");
+    // The last that was started is the first.
+    top.press(&["j"]);
+    top.chooses(&jobs[1]);
+    top.press(&["/", "a", "l", "p", "Enter"]);
+    top.chooses(&jobs[2]);
+    top.press(&["Escape", "g"]);
+    top.chooses(&jobs[2]);
+    top.press(&["r", "y"]);
+    until("it was restarted", || home.json(["list"]).as_array().is_some_and(|listed| listed.len() == 4));
+    let next = home.json(["list"])[3]["job"].as_str().expect("an id").to_owned();
+    top.chooses(&next);
+    top.press(&["x", "y"]);
+    until("the new run has ended", || home.show(&next)["status"] == "killed");
+    top.press(&["q"]);
+    home.run(["kill", "--all"]).ok();
+}

@@ -15,7 +15,7 @@ pub(crate) struct Filters {
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) label: Vec<LabelFilter>,
 
-    /// Only jobs with this status: starting, running, completed, failed, killed, timed_out or lost; may be given again
+    /// Only jobs with this status: queued, starting, running, completed, failed, killed, timed_out or lost; may be given again
     #[arg(long, value_name = "STATUS", value_parser = status(), hide_possible_values = true)]
     pub(crate) status: Vec<Status>,
 

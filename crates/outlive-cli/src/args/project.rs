@@ -1,9 +1,11 @@
 //! Projects: the jobs of an `outlive.toml`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use outlive::SessionName;
+use outlive::duration::parse_duration;
 
 /// Which project.
 #[derive(Debug, Args)]
@@ -34,6 +36,10 @@ pub(crate) struct Up {
     #[arg(long)]
     pub(crate) wait: bool,
 
+    /// With --wait: give up after this time; the jobs go on
+    #[arg(long, requires = "wait", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+
     /// Show what they print until they have ended; Ctrl-C leaves, and they go on
     #[arg(long, conflicts_with = "wait")]
     pub(crate) foreground: bool,
@@ -59,7 +65,7 @@ pub(crate) struct Status {
     pub(crate) project: OfProject,
 }
 
-/// Explain how a job of this project is doing, and what it waits for
+/// Explain how a job of this project is doing, and what it waits for; outside a project, any job
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     /// The job

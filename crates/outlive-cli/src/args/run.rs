@@ -85,7 +85,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) options: OptionArguments,
 
-    /// Start it when this job has ended, or with JOB@started, @ready, @completed or @succeeded when that holds of it; may be given
+    /// Start it when this job has ended, or with JOB@started, @ready, @healthy, @completed or @succeeded when that holds of it; may be given
     /// again
     #[arg(long, value_name = "JOB")]
     pub(crate) after: Vec<String>,

@@ -41,6 +41,10 @@ pub(crate) struct Serve {
     /// Listen on TCP, and print what to type on another machine that reaches this one by `ssh HOST`
     #[arg(long, value_name = "HOST", value_parser = ssh_host)]
     pub(crate) ssh: Option<String>,
+
+    /// End the server that listens on TCP, such as the one that `outlive open` started; jobs go on
+    #[arg(long, conflicts_with_all = ["tcp", "idle", "ssh"])]
+    pub(crate) stop: bool,
 }
 
 /// Reads what `ssh` calls this machine; it goes into a command that people paste.

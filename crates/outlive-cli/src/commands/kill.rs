@@ -26,6 +26,8 @@ struct Answer {
     survivors: Vec<outlive::Survivor>,
     /// Of a job without keeper: what cannot be said for certain.
     untraced: Option<String>,
+    /// The run after it, which was ended with it or in its place.
+    next_run: Option<outlive::JobId>,
 }
 
 /// The results so far.
@@ -62,6 +64,12 @@ pub(crate) fn run(context: &Context, arguments: &Kill) -> Result<ExitCode, Failu
         // What a job started while it was being ended is inside it, too.
         if takes_nested && all_ended {
             jobs.extend(nested(context, &jobs, &tally)?);
+        }
+    }
+    if !arguments.nested && !arguments.all && arguments.signal.is_none() {
+        for left in nested(context, &jobs, &tally)? {
+            let id = left.id();
+            note(&format!("outlive: {id} was started from inside and goes on; --nested ends such jobs, too"));
         }
     }
     let has_survivors = tally.answers.iter().any(|answer| !answer.survivors.is_empty());
@@ -168,8 +176,16 @@ fn end(context: &Context, arguments: &Kill, jobs: &[Job], tally: &mut Tally) -> 
 }
 
 fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &mut Tally) {
+    let status = job.state(&context.store).status;
     if !context.is_json {
-        print(&format!("{} {}\n", job.id(), words(&killed, arguments)));
+        let words = words(&killed, arguments);
+        print(&match &killed.next_run {
+            None => format!("{} {words}\n", job.id()),
+            Some(next) if status == outlive::Status::Killed => {
+                format!("{} and its next run {next} {words}\n", job.id())
+            }
+            Some(next) => format!("{} had already ended; its next run {next} {words}\n", job.id()),
+        });
     }
     for survivor in &killed.survivors {
         let command = one_line(&survivor.command);
@@ -180,11 +196,12 @@ fn tell(context: &Context, arguments: &Kill, job: &Job, killed: Killed, tally: &
     }
     tally.answers.push(Answer {
         job: job.id().clone(),
-        status: job.state(&context.store).status,
+        status,
         already_ended: killed.was_over,
         signalled: killed.signalled,
         survivors: killed.survivors,
         untraced: killed.untraced,
+        next_run: killed.next_run,
     });
 }
 

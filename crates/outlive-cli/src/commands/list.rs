@@ -1,6 +1,6 @@
 //! `outlive list`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};
 use std::mem::ManuallyDrop;
 use std::process::ExitCode;
@@ -167,16 +167,24 @@ fn object(listed: &Listed) -> ListedObject<'_> {
 
 /// Leaves out all but the last ended jobs; returns how many.
 fn leave_out(jobs: &mut Vec<Listed>, arguments: &List) -> usize {
-    let ended = jobs.iter().filter(|listed| !listed.state.is_live()).count();
-    let last = if arguments.all { ended } else { arguments.last.unwrap_or(LAST) };
-    let left_out = ended.saturating_sub(last);
-    let mut to_skip = left_out;
-    jobs.retain(|listed| {
-        let is_skipped = to_skip > 0 && !listed.state.is_live();
-        to_skip -= usize::from(is_skipped);
-        !is_skipped
+    let end = |listed: &Listed| listed.state.outcome.as_ref().map_or(Timestamp(0), |outcome| outcome.ended);
+    // Not by their start: a job that ran for long may be the last that ended.
+    let mut ends: Vec<(Timestamp, usize)> = jobs
+        .iter()
+        .enumerate()
+        .filter(|(_, listed)| !listed.state.is_live())
+        .map(|(at, listed)| (end(listed), at))
+        .collect();
+    ends.sort_unstable();
+    let last = if arguments.all { ends.len() } else { arguments.last.unwrap_or(LAST) };
+    ends.truncate(ends.len().saturating_sub(last));
+    let left_out: BTreeSet<usize> = ends.into_iter().map(|(_, at)| at).collect();
+    let mut at = 0;
+    jobs.retain(|_| {
+        at += 1;
+        !left_out.contains(&(at - 1))
     });
-    left_out
+    left_out.len()
 }
 
 fn nothing(arguments: &List) -> &'static str {

@@ -46,7 +46,10 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
             bytes = write(&typed)?;
         }
         _ if arguments.secret => {
-            let mut line = secret().map_err(|error| Failure::other("send", &error))?;
+            let mut line = secret().map_err(|error| Failure::other("send", &error))?.ok_or_else(|| {
+                let hint = format!("type it, or pass it on: outlive send {} --secret <FILE", job.id());
+                Failure::usage("send: standard input has ended, and nothing is sent", hint)
+            })?;
             line.push(job.spec().options.line_end());
             bytes = write(&line)?;
         }
@@ -111,8 +114,9 @@ fn key_modes(job: &Job) -> Result<keys::KeyModes, Failure> {
     screen.map(|screen| screen.screen().key_modes()).ok_or_else(|| no_terminal(job))
 }
 
-/// Asks for a line on the terminal without showing it; without a terminal, reads it from standard input.
-fn secret() -> std::io::Result<Vec<u8>> {
+/// Asks for a line on the terminal without showing it; without a terminal, reads it from standard input. `None` if that has ended: an
+/// empty line can be meant, no line cannot.
+fn secret() -> std::io::Result<Option<Vec<u8>>> {
     let stdin = std::io::stdin();
     let hidden = stdin.is_terminal().then(|| {
         note("type the line; it is not shown");
@@ -121,7 +125,9 @@ fn secret() -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let read = stdin.lock().take(MAX_PASTE).read_until(b'\n', &mut line);
     drop(hidden);
-    read?;
+    if read? == 0 {
+        return Ok(None);
+    }
     line.pop_if(|last| *last == b'\n');
-    Ok(line)
+    Ok(Some(line))
 }

@@ -1,10 +1,16 @@
 //! `outlive serve`: jobs over HTTP.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use outlive::Store;
 use outlive_http::{Address, Options, Running, Tls};
+use outlive_sys::identity::{Handle, ProcessId};
+use outlive_sys::poll;
+use outlive_sys::signal::Signal;
 use serde::Serialize;
 
 use crate::args::Serve;
@@ -21,7 +27,19 @@ struct Listening<'a> {
     tunnel: Option<String>,
 }
 
+#[derive(Serialize)]
+struct Stopped {
+    /// The server that was ended; none: none ran.
+    pid: Option<i32>,
+}
+
+/// A server answers its last requests within this time.
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+
 pub(crate) fn run(store: Store, arguments: &Serve, is_json: bool) -> Result<ExitCode, Failure> {
+    if arguments.stop {
+        return stop(&store, is_json);
+    }
     let tcp = match (arguments.tcp, &arguments.ssh) {
         (None, Some(_)) => {
             Some(Address::parse("").map_err(|words| Failure::usage(words, "outlive serve --help"))?)
@@ -36,6 +54,28 @@ pub(crate) fn run(store: Store, arguments: &Serve, is_json: bool) -> Result<Exit
     let ssh = arguments.ssh.as_deref();
     outlive_http::serve(store, &options, |socket, running| tell(socket, running, ssh, is_json))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the server that has the page, and waits until it is gone.
+fn stop(store: &Store, is_json: bool) -> Result<ExitCode, Failure> {
+    let running = outlive_http::running(store);
+    let pid = running.as_ref().and_then(|running| i32::try_from(running.pid).ok());
+    // Opened before it is looked at again: what is still the server then is the process that was opened.
+    let handle = pid.and_then(ProcessId::of).and_then(Handle::open);
+    if let (Some(handle), Some(pid)) = (handle, pid.filter(|_| outlive_http::running(store).is_some())) {
+        let failed = |error: io::Error| Failure::other("serve", &error);
+        handle.signal(Signal::TERM).map_err(failed)?;
+        if !poll::readable(handle.as_fd(), Some(STOP_LIMIT)).map_err(failed)? {
+            let hint = format!("end it by force: kill -KILL {pid}");
+            return Err(Failure::timed_out(format!("serve: the server, pid {pid}, does not end"), hint));
+        }
+        if !is_json {
+            print(&format!("the server, pid {pid}, has ended; jobs go on\n"));
+        }
+    } else if !is_json {
+        note("no server runs");
+    }
+    if is_json { print_json(&Stopped { pid }) } else { Ok(ExitCode::SUCCESS) }
 }
 
 fn tell(socket: &Path, running: Option<&Running>, ssh: Option<&str>, is_json: bool) {

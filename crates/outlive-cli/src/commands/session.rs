@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use outlive::{RawText, Running, SessionError, SessionName, SessionObject};
+use outlive_project::Record;
 
 use crate::args::Session;
 use crate::commands::{Context, each};
@@ -81,12 +82,12 @@ fn list(context: &Context, with_usage: bool) -> Result<ExitCode, Failure> {
     }
     header.push("DIRECTORY");
     let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
-    rows.extend(objects.iter().map(row));
+    rows.extend(objects.iter().map(|object| row(context, object)));
     print(&table(&rows, width(), |_, _, cell| cell.to_owned()));
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(object: &SessionObject) -> Vec<String> {
+fn row(context: &Context, object: &SessionObject) -> Vec<String> {
     let mut row = vec![
         object.session.to_string(),
         object.state.to_owned(),
@@ -94,7 +95,10 @@ fn row(object: &SessionObject) -> Vec<String> {
         object.ended.to_string(),
     ];
     row.extend(object.usage.iter().flat_map(usage_cells));
-    row.push(object.cwd.as_deref().map_or_else(|| "-".to_owned(), one_line));
+    // The jobs of a project each say where they run; all belong to the directory of its file.
+    let project = || Record::read(&context.store, &object.session);
+    let of_project = || project().and_then(|record| Some(record.file.parent()?.display().to_string()));
+    row.push(object.cwd.clone().or_else(of_project).map_or_else(|| "-".to_owned(), |cwd| one_line(&cwd)));
     row
 }
 

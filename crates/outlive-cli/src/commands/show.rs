@@ -9,6 +9,8 @@ use outlive::{
     OrNewer, Port, Process, Source, State, Usage, Webhook, WebhookState,
 };
 
+use serde_json::Value;
+
 use crate::args::Show;
 use crate::commands::Context;
 use crate::failure::Failure;
@@ -109,7 +111,7 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     rows.add("webhook", shown.webhook.as_ref().map(webhook_line));
     let stdin = shown.stdin_from.as_ref().map(|from| format!("what {from} prints"));
     let stdin =
-        stdin.unwrap_or_else(|| if options.pty { "its terminal".to_owned() } else { shown.stdin.word() });
+        stdin.unwrap_or_else(|| if options.pty { "its terminal".to_owned() } else { plain(&shown.stdin) });
     rows.add("stdin", Some(stdin));
     rows.add("restart on change", shown.restart_on_change.iter());
     for (name, value) in &shown.env_set {
@@ -126,6 +128,11 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
         1 if cell == status => colour(state.status, cell, is_coloured),
         _ => cell.to_owned(),
     })
+}
+
+/// Writes a word as it is, and what a later version wrote as JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Tells what became of the command that is run at the end.

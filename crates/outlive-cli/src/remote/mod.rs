@@ -138,7 +138,7 @@ fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
                 }
                 known => format!("there are: {}; or write ssh://{name}", known.join(", ")),
             };
-            Err(Failure::new(Code::NotFound, format!("--host: there is no machine {name:?}")).hint(hint))
+            Err(Failure::new(Code::NotFound, format!("there is no machine {name:?}")).hint(hint))
         }
     }
 }

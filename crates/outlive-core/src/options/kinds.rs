@@ -187,6 +187,31 @@ impl Kind for Deadline {
     }
 }
 
+/// The time from one time to the next, in milliseconds.
+#[derive(Debug)]
+pub struct Interval;
+
+impl Kind for Interval {
+    type Value = u64;
+    type Given = Duration;
+    const FORM: Form = Millis::FORM;
+
+    fn take(given: Duration) -> u64 {
+        Millis::take(given)
+    }
+
+    fn parse(text: &[u8], now: Timestamp) -> Result<u64, String> {
+        match Millis::parse(text, now)? {
+            0 => Err("this cannot be no time: write 10s or 5m".to_owned()),
+            millis => Ok(millis),
+        }
+    }
+
+    fn format(value: &u64) -> String {
+        Millis::format(value)
+    }
+}
+
 /// A whole number within bounds.
 #[derive(Debug)]
 pub struct Whole<T, const LEAST: i64, const MOST: i64 = { i64::MAX }>(PhantomData<T>);

@@ -17,7 +17,7 @@ pub(crate) use field::fields;
 
 use declare::RUN;
 use kinds::{
-    Cpus, CronLine, Deadline, Line, Maybe, Memory, Millis, OrOff, PortOrAny, Size, TimeOfDay, Whole,
+    Cpus, CronLine, Deadline, Interval, Line, Maybe, Memory, Millis, OrOff, PortOrAny, Size, TimeOfDay, Whole,
 };
 
 use crate::containment::{Level, Survivors};
@@ -132,7 +132,7 @@ job_options! {
         health_line: Maybe<String> as line, "PATTERN", RUN.under("Health");
 
         /// Check its health so often; without it 10s
-        health_interval: Maybe<Deadline> as interval_ms, "DURATION", RUN.under("Health");
+        health_interval: Maybe<Interval> as interval_ms, "DURATION", RUN.under("Health");
 
         /// It is unhealthy after so many failures in a row; without it 3
         health_failures: Maybe<Whole<u64, 1, 1000>> as failures, "COUNT", RUN.under("Health");
@@ -154,7 +154,7 @@ job_options! {
         restart_delay: Maybe<Millis> as delay_ms, "DURATION", RUN.under("Restarting");
 
         /// The time in which restarts are counted, and after which a run that goes well counts as healthy; without it 1m
-        restart_window: Maybe<Deadline> as window_ms, "DURATION", RUN.under("Restarting");
+        restart_window: Maybe<Interval> as window_ms, "DURATION", RUN.under("Restarting");
     }
 
     /// When a job is run, again and again.
@@ -163,7 +163,7 @@ job_options! {
         schedule: Maybe<CronLine> as cron, "CRON", RUN.under("Schedule");
 
         /// Run it so often, such as 1h: at once or from --at on; an interval holds its length when the clocks are changed
-        every: Maybe<Deadline> as every_ms, "DURATION", RUN.under("Schedule");
+        every: Maybe<Interval> as every_ms, "DURATION", RUN.under("Schedule");
 
         /// Run it at this time of day, such as 18:00; every day, or as often as --every says
         at: Maybe<TimeOfDay> as at, "HH:MM", RUN.under("Schedule");

@@ -144,6 +144,7 @@ fn report(call: &mut Call<'_>, job: Job, from: u64) -> Result<Reply, Failure> {
         (false, false) => format!("{}; no output yet", summary(&job, &state)),
     };
     let (id, end) = (job.id().to_string(), shown.end);
+    let has_terminal = job.spec().options.pty;
     let mut reply = answer(&job, header, shown, "");
     if let Some(ports) = servers::ports(call, &job, &state, &reply.header) {
         reply.header += &format!("; {ports}");
@@ -154,6 +155,10 @@ fn report(call: &mut Call<'_>, job: Job, from: u64) -> Result<Reply, Failure> {
     }
     if let Some(question) = question {
         reply = reply.footer(question);
+    } else if !has_ended && has_terminal {
+        reply = reply.footer(format!(
+            "it goes on: send_input job={id} types, read_screen job={id} shows it; for its end: wait jobs=[\"{id}\"]"
+        ));
     } else if !has_ended {
         reply = reply.footer(format!("it goes on; for its end: wait jobs=[\"{id}\"]"));
     } else if state.is_lingering() {

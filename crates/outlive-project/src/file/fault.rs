@@ -4,6 +4,14 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub(crate) use outlive::nearest;
+
+/// More of a line is not shown, in characters: two lines of a terminal.
+const LONGEST_LINE: usize = 160;
+
+/// How much of a longer line is shown before the place.
+const BEFORE: usize = 40;
+
 /// A file and its text.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -59,46 +67,27 @@ impl fmt::Display for Fault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, line, column, message, excerpt, width } = self;
         let name = path.file_name().map_or(path.as_path(), Path::new).display();
+        // Of a long line, what stands around the place: all of it would push the message off the screen.
+        let skipped =
+            if excerpt.chars().count() > LONGEST_LINE { (column - 1).saturating_sub(BEFORE) } else { 0 };
+        let mut shown: String = excerpt.chars().skip(skipped).take(LONGEST_LINE).collect();
+        if excerpt.chars().count() > skipped + LONGEST_LINE {
+            shown.push('…');
+        }
+        let mark = column - 1 - skipped;
+        let (excerpt, width) = (shown, (*width).min(LONGEST_LINE.saturating_sub(mark)).max(1));
         // A tab is as wide as the terminal likes: the mark stands below the text only if it has the same ones.
-        let indent: String =
-            excerpt.chars().take(column - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let indent: String = excerpt.chars().take(mark).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         let margin = " ".repeat(line.to_string().len());
         write!(
             formatter,
             "{name}:{line}:{column}: {message}\n{margin} |\n{line} | {excerpt}\n{margin} | {indent}{}",
-            "^".repeat(*width)
+            "^".repeat(width)
         )
     }
 }
 
 impl std::error::Error for Fault {}
-
-/// Returns the candidate that was most likely meant; none if none is like it.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
-    let (best, candidate) = scored.min_by_key(|(distance, _)| *distance)?;
-    // A third of the letters may be wrong, and two of a short word.
-    (best <= (word.chars().count() / 3).max(2).min(candidate.chars().count() - 1)).then_some(candidate)
-}
-
-/// Counts the letters to insert, remove, replace or swap with their neighbour.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
-}
 
 #[cfg(test)]
 mod tests {
@@ -115,11 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_word_is_recognised() {
-        for (word, meant) in
-            [("redy", Some("ready")), ("raedy", Some("ready")), ("xyzzy", None), ("rn", Some("run"))]
-        {
-            assert_eq!(nearest(word, ["run", "ready", "env_file"]), meant, "{word}");
+    fn of_a_long_line_the_place_is_shown() {
+        let text = format!("a = \"{}\" x = \"{}\"", "b".repeat(500_000), "c".repeat(500_000));
+        let source = Source { path: "/x/outlive.toml".into(), text };
+        let at = source.text.find('x').unwrap();
+        for place in [0..1, at..at + 1, 4..400_000, at..source.text.len()] {
+            let drawn = source.fault(place, "no").to_string();
+            assert!(drawn.lines().all(|line| line.chars().count() < 180), "{}", drawn.len());
         }
+        let drawn = source.fault(at..at + 1, "no").to_string();
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert_eq!(lines[2].chars().nth(lines[3].find('^').unwrap()), Some('x'), "{drawn}");
     }
 }

@@ -151,7 +151,7 @@ mod tests {
         let in_tables: usize = TABLES.into_iter().map(|table| of_table(table).count()).sum();
         assert_eq!(offered + in_tables + NO_KEYS.len(), OPTIONS.len());
         let ready: Vec<&str> = of_table("ready").map(|key| key.name).collect();
-        assert_eq!(ready, ["line", "port", "http", "command", "timeout"]);
+        assert_eq!(ready, ["line", "port", "http", "command", "notify", "timeout"]);
         let restart: Vec<&str> = of_table("restart").map(|key| key.name).collect();
         assert_eq!(restart, ["when", "tries", "delay", "window"]);
         let schedule: Vec<&str> = of_table("schedule").map(|key| key.name).collect();

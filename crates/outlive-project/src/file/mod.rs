@@ -1,5 +1,6 @@
 //! From a file to a project: what may be written, and what is wrong with what was written.
 
+mod check;
 pub(crate) mod env;
 pub(crate) mod expand;
 pub(crate) mod fault;

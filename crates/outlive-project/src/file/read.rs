@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Stream, Timestamp};
+use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Stream, Timestamp, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::file::fault::{Fault, Source, nearest};
+use crate::file::check::{check_job, check_value};
+use crate::file::fault::{Fault, Source};
 use crate::file::keys::{self, Form, Key, NOT_YET};
 use crate::file::{env, templates};
 use crate::project::{After, Command, Milestone, Port, Project, ProjectError, ProjectJob};
@@ -253,7 +254,13 @@ pub(super) fn read_job<'a>(
                 job.run = command(entry)?;
                 has_command = true;
             }
-            ("dir", _) => job.dir = dir.join(entry.text()?),
+            ("dir", _) => {
+                job.dir = dir.join(entry.text()?);
+                if !job.dir.is_dir() {
+                    job.missing_dir =
+                        Some(entry.wrong("there is no such directory: make it, or write another"));
+                }
+            }
             ("env", _) => job.env.extend(named(entry)?),
             ("labels", _) => job.labels.extend(named(entry)?),
             ("env_file", _) => from_files = env_files(entry, dir)?,
@@ -306,11 +313,7 @@ pub(super) fn read_job<'a>(
         );
         return Err(written.head.wrong_key(message));
     }
-    let mut options = JobOptions::default();
-    options.apply(&job.choices);
-    if let Some(why) = options.schedule.contradiction() {
-        return Err(written.head.wrong_key(why.replace("--", "")));
-    }
+    check_job(written, &job)?;
     for (name, value) in from_files {
         job.env.entry(name).or_insert(value);
     }
@@ -321,7 +324,12 @@ fn option(entry: &Entry<'_>, key: Key, choices: &mut JobChoices) -> Read<()> {
     let Form::Option(option) = key.form else { return Ok(()) };
     let text = entry.scalar()?;
     let now = Timestamp(outlive_sys::clock::wall_us());
-    option.set(choices, text.as_bytes(), now).map_err(|error| entry.wrong(format!("`{}`: {error}", key.name)))
+    let mut alone = JobChoices::default();
+    for choices in [choices, &mut alone] {
+        let set = option.set(choices, text.as_bytes(), now);
+        set.map_err(|error| entry.wrong(format!("`{}`: {error}", entry.name())))?;
+    }
+    check_value(entry, &alone)
 }
 
 fn command(entry: &Entry<'_>) -> Read<Command> {

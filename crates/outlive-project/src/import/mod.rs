@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::file::fault::Source;
-use crate::file::read;
+use crate::file::{process_compose, procfile, read};
 use crate::project::{FILE, ProjectError};
 use draft::Draft;
 
@@ -60,10 +60,11 @@ pub fn import(file: &Path) -> Result<Imported, ProjectError> {
     let path = file.canonicalize().map_err(|error| ProjectError::Read(file.to_owned(), error))?;
     let format = FORMATS.iter().find(|format| path.ends_with(format.path)).ok_or_else(|| {
         let names = FORMATS.map(|format| format.path).join(", ");
-        ProjectError::Foreign {
-            file: file.to_owned(),
-            message: format!("it cannot be imported; there are {names}"),
-        }
+        let message = match procfile::is_one(&path) || process_compose::is_one(&path) {
+            true => format!("it is read as it is: outlive up -f {}", file.display()),
+            false => format!("it cannot be imported; there are {names}"),
+        };
+        ProjectError::Foreign { file: file.to_owned(), message }
     })?;
     let text = std::fs::read_to_string(&path).map_err(|error| ProjectError::Read(path.clone(), error))?;
     let inside = Path::new(format.path).components().count();

@@ -132,11 +132,26 @@ impl Board<'_> {
 
     /// Waits for what a job is to come after, and starts it.
     fn bring_up(&self, job: &ProjectJob) {
+        // What runs as the file says is not started, so that it has nothing to wait for.
+        if let Some(running) = self.unchanged(job) {
+            return self.set(job, StepState::Kept, Some(&running), None);
+        }
         let risen = job.after.iter().try_for_each(|after| self.wait_for(job, after));
         match risen.and_then(|()| self.start(job)) {
             Err(Stopped::Failed(why)) => self.set(job, StepState::Failed, None, Some(why)),
             Ok(()) | Err(Stopped::Replaced) => {}
         }
+    }
+
+    /// Returns the live job that runs as the file says. Of one that reads another job this is not known before that is started.
+    fn unchanged(&self, job: &ProjectJob) -> Option<Job> {
+        if job.stdin_from.is_some() || self.replaced.is_cancelled() {
+            return None;
+        }
+        let last = last_run(self.store, &self.session, &job.name).ok()??;
+        let request = job.request(&self.project, &self.ports);
+        let is_unchanged = || self.store.differences(&last, &request).is_ok_and(|changed| changed.is_empty());
+        (last.state(self.store).is_live() && is_unchanged()).then_some(last)
     }
 
     /// Waits until something holds of another job.
@@ -320,7 +335,9 @@ impl Board<'_> {
             return Ok(());
         }
         let kill = Kill { signal: job.stop, by: "outlive up".to_owned(), ..Kill::default() };
-        let next = match self.store.replace(&last, request, &kill).map_err(|error| failed(error.into()))? {
+        // Whether a run came before makes no difference to the reader of a failure.
+        let not_replaced = |error| failed(Failure::from(error).during("run"));
+        let next = match self.store.replace(&last, request, &kill).map_err(not_replaced)? {
             Restarted::Started(started) => started.job,
             Restarted::Already(job) => job,
         };

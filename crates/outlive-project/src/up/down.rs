@@ -1,8 +1,10 @@
 //! `down`: ends the jobs of a project, those first that others do not wait for, and leaves nothing.
 
-use outlive::{ControlError, Job, Kill, Killed, Store};
+use std::path::Path;
 
-use crate::project::{Project, ProjectError, ProjectJob};
+use outlive::{ControlError, Job, Kill, Killed, OwnLabel, Store};
+
+use crate::project::{FILE, Project, ProjectError, ProjectJob};
 use crate::up::record::{self, Record};
 
 /// What became of one job.
@@ -45,6 +47,29 @@ pub fn down(store: &Store, project: &Project) -> Result<Vec<Down>, ProjectError>
     ended.extend(end(store, &[], live));
     Record::remove(store, &session).map_err(ProjectError::Store)?;
     Ok(ended)
+}
+
+/// Finds the project whose jobs run in a directory or the nearest one above it, though nothing there says so: its file is gone, or has
+/// another name. Its jobs are not known, only its session.
+///
+/// # Errors
+///
+/// If the store cannot be read.
+pub fn left_up(store: &Store, dir: &Path) -> Result<Option<Project>, ProjectError> {
+    let jobs = store.list(None).map_err(ProjectError::Store)?.jobs;
+    for dir in dir.ancestors() {
+        let is_here = |job: &&Job| job.spec().own_label(OwnLabel::Project) == dir.to_str();
+        let mut live = jobs.iter().filter(is_here).filter(|job| job.state(store).is_live());
+        let Some(job) = live.next() else { continue };
+        let file = Record::read(store, job.session()).map_or_else(|| dir.join(FILE), |record| record.file);
+        let mut project = Project::empty(file, dir.to_owned());
+        // A session is called by the name of the project and where that is.
+        if let Some((name, _)) = job.session().as_str().rsplit_once('-') {
+            project.name = name.to_owned();
+        }
+        return Ok((project.session() == *job.session()).then_some(project));
+    }
+    Ok(None)
 }
 
 /// Ends jobs, all at the same time.

@@ -49,8 +49,14 @@ pub fn bring_up<'a>(
     names: &[String],
 ) -> Result<Rising<'a>, ProjectError> {
     let session = project.session();
-    let mut wanted: Vec<String> =
-        project.with_dependencies(names)?.iter().map(|job| job.name.clone()).collect();
+    let wanted = project.with_dependencies(names)?;
+    // One that waits for others may have its directory from them.
+    if let Some(fault) =
+        wanted.iter().filter(|job| job.after.is_empty()).find_map(|job| job.missing_dir.clone())
+    {
+        return Err(fault.into());
+    }
+    let mut wanted: Vec<String> = wanted.iter().map(|job| job.name.clone()).collect();
     store.make_session(&session).map_err(ProjectError::Store)?;
     for (queue, parallel) in &project.queues {
         let changed = store.change_queue(queue, QueueChange::Configure(*parallel));
@@ -79,12 +85,17 @@ pub fn bring_up<'a>(
 }
 
 impl Rising<'_> {
-    /// Waits until there is more to tell, or until `stop` is readable: then the progress is as it was before.
+    /// Waits until there is more to tell, `limit` has passed or `stop` is readable: then the progress is as it was before.
     ///
     /// # Errors
     ///
     /// If the process that starts the jobs was killed, or another `up` or `down` took over.
-    pub fn next(&mut self, stop: Option<std::os::fd::BorrowedFd<'_>>) -> Result<&Progress, ProjectError> {
+    pub fn next(
+        &mut self,
+        limit: Option<Duration>,
+        stop: Option<std::os::fd::BorrowedFd<'_>>,
+    ) -> Result<&Progress, ProjectError> {
+        let until = limit.map(|limit| Instant::now() + limit);
         loop {
             self.watch.clear();
             // In this order: what it wrote before it ended is seen.
@@ -117,7 +128,12 @@ impl Rising<'_> {
             if !has_begun && self.began.elapsed() > FIRST_WORD {
                 return Err(ProjectError::Starter("has said nothing for 90 s"));
             }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(&self.last);
+            }
             let pause = if self.watch.is_pushed() { LOOK.0 } else { LOOK.1 };
+            let pause = left.map_or(pause, |left| left.min(pause));
             let fds: Vec<_> = self.watch.fd().into_iter().chain(stop).collect();
             poll::any_readable(fds, Some(pause)).map_err(ProjectError::Store)?;
             if let Some(stop) = stop

@@ -1,13 +1,14 @@
 //! How the jobs of a project are doing, and why one is not.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use outlive::duration::format_duration;
 use outlive::{Job, JobObject, Listeners, Ready, State, Status, Store};
 use serde::Serialize;
 
 use crate::ports;
-use crate::project::{Project, ProjectError, ProjectJob};
+use crate::project::{Command, Project, ProjectError, ProjectJob};
 use crate::up::converge::{last_run, reading};
 use crate::up::record::{self, Progress, Record, Step, StepState};
 
@@ -69,6 +70,24 @@ pub fn status(store: &Store, project: &Project) -> Result<Vec<JobStatus>, Projec
     project.jobs.iter().map(|job| Ok(Look::new(&scope, job)?.status(store))).collect()
 }
 
+/// Names the jobs that run and are not ready, each with what is missing, in the order of the file.
+///
+/// # Errors
+///
+/// If the store cannot be read.
+pub fn unready(store: &Store, project: &Project) -> Result<Vec<(String, String)>, ProjectError> {
+    let mut unready = Vec::new();
+    for job in &project.jobs {
+        let last = last_run(store, &project.session(), &job.name).map_err(ProjectError::Store)?;
+        let Some(last) = last.filter(|last| last.spec().can_be_ready()) else { continue };
+        let state = last.state(store);
+        if state.status == Status::Running && last.ready_now(&state).is_none() {
+            unready.push((job.name.clone(), missing(store, &last, &state)));
+        }
+    }
+    Ok(unready)
+}
+
 /// Explains how one job is doing: what it waits for, what that waits for, and what waits for it.
 ///
 /// # Errors
@@ -92,6 +111,15 @@ pub fn why(store: &Store, project: &Project, name: &str) -> Result<Vec<Cause>, P
     Ok(causes)
 }
 
+/// Explains how a job that belongs to no project is doing.
+pub fn why_alone(store: &Store, last: Job) -> Vec<Cause> {
+    let name = last.name().unwrap_or(last.id().as_str());
+    let job = ProjectJob::new(name, Command::Argv(Vec::new()), Path::new("/"), BTreeMap::new());
+    let look =
+        Look { job: &job, last: Some(last), step: None, is_rising: false, is_up: true, changed: Vec::new() };
+    vec![look.cause(store, 0)]
+}
+
 fn explain(
     scope: &Scope<'_>,
     job: &ProjectJob,
@@ -100,16 +128,7 @@ fn explain(
 ) -> Result<(), ProjectError> {
     let store = scope.store;
     let look = Look::new(scope, job)?;
-    let (text, shows_output) = look.sentence(store);
-    let last = look.last.as_ref().filter(|_| shows_output);
-    // A run that waits has printed nothing: the one before it tells why it is needed.
-    let before = last.filter(|last| last.state(store).status == Status::Queued);
-    let before = before.and_then(|last| store.find(last.spec().previous.as_ref()?.as_str(), None).ok());
-    let last = before.as_ref().or(last);
-    let lines = last.and_then(|last| outlive::Output::open(last).ok()?.tail(LAST_LINES, None).ok());
-    let line = |line: &outlive::Line| outlive::one_line(&String::from_utf8_lossy(&line.text));
-    let output = lines.iter().flatten().map(line).collect();
-    causes.push(Cause { depth, text, output });
+    causes.push(look.cause(store, depth));
     let stuck = look.step.filter(|step| matches!(step.state, StepState::Waiting | StepState::Failed));
     let why = stuck.and_then(|step| step.why).unwrap_or_default();
     // There is no circle, so that this comes to an end.
@@ -140,6 +159,19 @@ impl<'a> Look<'a> {
         let changed = live.and_then(differences).unwrap_or_default();
         let is_rising = record::is_locked(store, &session);
         Ok(Self { job, last, step, is_rising, is_up: record.is_some(), changed })
+    }
+
+    /// Returns what is to be said, with the end of the output where that tells more.
+    fn cause(&self, store: &Store, depth: usize) -> Cause {
+        let (text, shows_output) = self.sentence(store);
+        let last = self.last.as_ref().filter(|_| shows_output);
+        // A run that waits has printed nothing: the one before it tells why it is needed.
+        let before = last.filter(|last| last.state(store).status == Status::Queued);
+        let before = before.and_then(|last| store.find(last.spec().previous.as_ref()?.as_str(), None).ok());
+        let last = before.as_ref().or(last);
+        let lines = last.and_then(|last| outlive::Output::open(last).ok()?.tail(LAST_LINES, None).ok());
+        let line = |line: &outlive::Line| outlive::one_line(&String::from_utf8_lossy(&line.text));
+        Cause { depth, text, output: lines.iter().flatten().map(line).collect() }
     }
 
     fn is_live(&self, store: &Store) -> bool {
@@ -260,7 +292,7 @@ impl<'a> Look<'a> {
             state.runtime_ms().map(|time| format!(" for {}", format_duration(time))).unwrap_or_default();
         let mut text = format!("{} runs as {}{since}", self.job.name, last.id());
         if let Some(because) = &last.spec().because {
-            text += &format!(", started again because {because}");
+            text += &format!(", started again because {because},");
         }
         let is_waited_for = object.ready == Some(false);
         match (object.ready, &object.ready_url) {
@@ -272,6 +304,8 @@ impl<'a> Look<'a> {
         if let Some(why) = &state.unhealthy {
             text += &format!(" and is unhealthy: {why}");
         }
+        // What comes before it is over where nothing follows.
+        text.truncate(text.trim_end_matches(',').len());
         if !self.changed.is_empty() {
             text += &format!("; {} changed since: `outlive up` restarts it", self.changed.join(", "));
         }
@@ -281,7 +315,7 @@ impl<'a> Look<'a> {
 
 /// Says what is waited for until a job is ready.
 fn missing(store: &Store, job: &Job, state: &State) -> String {
-    let Ready { on, port, http, command, .. } = &job.spec().options.ready;
+    let Ready { on, port, http, command, notify, .. } = &job.spec().options.ready;
     let conditions = [
         on.as_ref().map(|pattern| format!("no line that matches /{pattern}/")),
         port.map(|port| {
@@ -298,6 +332,7 @@ fn missing(store: &Store, job: &Job, state: &State) -> String {
         }),
         http.as_ref().map(|url| format!("{url} does not answer")),
         command.as_ref().map(|line| format!("{} does not exit with 0", line.to_lossy())),
+        notify.then(|| "it has not said READY=1 on $NOTIFY_SOCKET".to_owned()),
     ];
     conditions.into_iter().flatten().collect::<Vec<_>>().join(", or ")
 }

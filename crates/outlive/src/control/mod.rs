@@ -79,9 +79,20 @@ pub struct Killed {
     pub survivors: Vec<Survivor>,
     /// For a job without a keeper: which processes may have been missed.
     pub untraced: Option<String>,
+    /// A run after it that outlive had made by itself, and that was ended with it or in its place.
+    pub next_run: Option<JobId>,
 }
 
 impl Killed {
+    /// Adds what became of the run after it.
+    fn followed_by(self, next: &Job, next_killed: Self) -> Self {
+        if next_killed.was_over {
+            return self;
+        }
+        let next_run = next_killed.next_run.or_else(|| Some(next.id().clone()));
+        Self { signalled: self.signalled + next_killed.signalled, next_run, ..next_killed }
+    }
+
     /// Makes the result for a job that had ended before.
     pub fn was_over() -> Self {
         Self { was_over: true, ..Self::default() }
@@ -169,7 +180,10 @@ impl Store {
     pub fn kill(&self, job: &Job, kill: &Kill) -> Result<Killed, ControlError> {
         let killed = self.kill_by(Caller::FrontEnd, job, kill)?;
         match self.run_made_anew(job) {
-            Some(next) => self.kill_by(Caller::FrontEnd, &next, kill),
+            Some(next) => {
+                let next_killed = self.kill_by(Caller::FrontEnd, &next, kill)?;
+                Ok(killed.followed_by(&next, next_killed))
+            }
             None => Ok(killed),
         }
     }
@@ -180,8 +194,8 @@ impl Store {
         // A run that outlive made by itself is the same job to the one that stops it.
         match self.run_made_after(job) {
             Some(next) => {
-                let next = self.kill_by(caller, &next, kill)?;
-                Ok(Killed { signalled: killed.signalled + next.signalled, ..next })
+                let next_killed = self.kill_by(caller, &next, kill)?;
+                Ok(killed.followed_by(&next, next_killed))
             }
             None => Ok(killed),
         }

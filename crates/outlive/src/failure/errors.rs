@@ -69,7 +69,7 @@ impl From<StoreError> for Failure {
             // The TOML error shows the place over several lines.
             StoreError::Config(ConfigError::Parse(..)) => {
                 Self { message: error.to_string(), ..failure.code_is(Code::Config) }
-                    .hint("docs/guide/configuration.md has every key")
+                    .hint("`outlive help configuration` has every key")
             }
             StoreError::Distrusted(path, source) => failure.distrusted(path, *source),
             StoreError::Config(ConfigError::Distrusted(path, source)) => {
@@ -111,7 +111,7 @@ impl From<StartError> for Failure {
                 .code_is(Code::NotReached)
                 .hint(match after {
                     AfterError::NoHealth(_) => "start that job with --health-http, --health-port, --health-command or --health-line; or write @ready or @started",
-                    AfterError::NoReady(_) => "start that job with --ready-on, --ready-port or --ready-http; or leave @ready out to wait for its end",
+                    AfterError::NoReady(_) => "start that job with --ready-on, --ready-port, --ready-http, --ready-command or --ready-notify; or leave @ready out to wait for its end",
                     _ => "start it without --after, or after another job",
                 })
                 .tool_hint("start it without waiting for that job"),
@@ -229,7 +229,7 @@ impl From<WaitError> for Failure {
             WaitError::NoReady(job) => failure
                 .code_is(Code::Usage)
                 .about(job)
-                .hint("say it when you start it: outlive run --ready-on, --ready-port or --ready-http; or wait for --match, --port or --http")
+                .hint("say it when you start it: outlive run --ready-on, --ready-port, --ready-http, --ready-command or --ready-notify; or wait for --match, --port or --http")
                 .tool_hint(format!(
                     "wait jobs=[\"{job}\"] for=match pattern=\"…\", for=port port=…, or start it with ready_on, ready_port or ready_url"
                 )),

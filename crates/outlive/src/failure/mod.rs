@@ -138,7 +138,12 @@ pub fn chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |error| (**error).source());
     let words = causes.map(|error| {
         let text = error.to_string();
-        one_line(text.split(" (os error").next().unwrap_or_default())
+        match text.as_str() {
+            // Words of the standard library that say nothing to a reader.
+            "stream did not contain valid UTF-8" => "it is not UTF-8".to_owned(),
+            "entity not found" => "it is not there".to_owned(),
+            text => one_line(text.split(" (os error").next().unwrap_or_default()),
+        }
     });
     words.collect::<Vec<_>>().join(": ")
 }
@@ -168,5 +173,7 @@ mod tests {
         let cause = std::io::Error::from_raw_os_error(2);
         let error = crate::RemoveError::Io("a\nb".into(), cause);
         assert_eq!(chain(&error), "cannot remove a b: No such file or directory");
+        let error = std::io::read_to_string(&b"\xff"[..]).unwrap_err();
+        assert_eq!(chain(&error), "it is not UTF-8");
     }
 }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use outlive_core::containment::Survivors;
-use outlive_core::newer::OrNewer;
-use outlive_core::options::OPTIONS;
 use outlive_core::options::kinds::Kind as _;
-use outlive_core::spec::Stdin;
+use outlive_core::options::{JobOptions, OPTIONS};
+use outlive_core::terminal::size::TerminalSize;
 use outlive_sys::ports::Listeners;
 use serde::Serialize;
 use serde_json::Value;
@@ -29,9 +28,9 @@ pub struct JobDetails {
     pub job: JobObject,
     /// The command, word by word.
     pub argv: Vec<String>,
-    /// Where its standard input comes from: `null` or `open`.
+    /// Where its standard input comes from: `null`, `open`, or `terminal`, which it has with `pty`.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub stdin: OrNewer<Stdin>,
+    pub stdin: Value,
     /// The job whose output it reads: `producer-3f9c:stdout`.
     pub stdin_from: Option<String>,
     /// Patterns of files: when one changes, it is restarted.
@@ -91,11 +90,18 @@ impl JobDetails {
         let value = |value: &str| if with_values { value.to_owned() } else { "***".to_owned() };
         let is_kept = state.is_live() && !state.is_orphaned();
         let [keeper, guard] = state.meta.as_ref().map_or([None; 2], |meta| [meta.keeper, meta.guard]);
+        // A terminal has a size, also where none was asked for.
+        let size = options.size.or(options.pty.then(TerminalSize::default));
+        let decided = JobOptions { size, ..options.clone() };
         let shown = OPTIONS.iter().filter(|option| option.surfaces.in_show);
         Self {
             job: JobObject::new(job, state),
             argv: spec.argv.iter().map(|argument| argument.to_lossy()).collect(),
-            stdin: spec.newer.get("stdin").cloned().map_or(options.stdin.into(), OrNewer::Newer),
+            stdin: match spec.newer.get("stdin") {
+                Some(newer) => newer.clone(),
+                None if options.pty => "terminal".into(),
+                None => options.stdin.word().into(),
+            },
             stdin_from: spec.stdin_from.as_ref().map(ToString::to_string),
             restart_on_change: spec.restart_on_change.clone(),
             because: spec.because.clone(),
@@ -103,7 +109,7 @@ impl JobDetails {
             grace_ms: options.grace_ms,
             output_cap_bytes: options.output_cap_bytes,
             survivors: spec.newer_word("survivors").unwrap_or_else(|| Survivors::format(&options.survivors)),
-            options: shown.map(|option| (option.name, option.json(options))).collect(),
+            options: shown.map(|option| (option.name, option.json(&decided))).collect(),
             env_set: spec
                 .env_set
                 .iter()

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::label::{LabelFilter, Labels};
+use outlive_core::nearest::nearest;
 use outlive_sys::durable;
 use outlive_sys::ports::{self, Listeners};
 use outlive_sys::stamp::Stamp;
@@ -279,9 +280,18 @@ impl Store {
         }
         only(matching, reference, || {
             let begins = |text: &str| !reference.is_empty() && text.starts_with(reference);
-            others.retain(|job| begins(job.id().as_str()) || job.name().is_some_and(begins));
-            others.reverse();
-            FindError::Unknown(reference.to_owned(), ids(&others))
+            let (mut similar, others): (Vec<Job>, Vec<Job>) = others
+                .into_iter()
+                .partition(|job| begins(job.id().as_str()) || job.name().is_some_and(begins));
+            if similar.is_empty() {
+                let words = |job: &Job| [job.name(), job.word()].map(|word| word.map(str::to_owned));
+                let known: Vec<String> = others.iter().flat_map(words).flatten().collect();
+                let meant = nearest(reference, known.iter().map(String::as_str)).map(str::to_owned);
+                similar = others;
+                similar.retain(|job| meant.is_some() && words(job).contains(&meant));
+            }
+            similar.reverse();
+            FindError::Unknown(reference.to_owned(), ids(&similar))
         })
     }
 

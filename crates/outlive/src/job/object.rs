@@ -9,7 +9,6 @@ use outlive_core::label::Labels;
 use outlive_core::newer::OrNewer;
 use outlive_core::options::JobLimits;
 use outlive_core::outcome::{Cause, Outcome, Totals, WaitStatus};
-use outlive_core::spec::Mode;
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::clock;
@@ -40,9 +39,8 @@ pub struct JobObject {
     pub command: String,
     /// The working directory of the command.
     pub cwd: String,
-    /// How the command's streams are connected.
-    #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub mode: OrNewer<Mode>,
+    /// How the command is connected: `pipe`, or `pty` in a terminal.
+    pub mode: String,
     /// outlive's own word for the state.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub status: Status,
@@ -214,7 +212,10 @@ impl JobObject {
             labels: spec.labels.clone().unwrap_or_default(),
             command: spec.command_line(),
             cwd: spec.cwd.to_lossy(),
-            mode: spec.mode.clone(),
+            mode: match spec.options.pty && !spec.mode.is_newer() {
+                true => "pty".to_owned(),
+                false => spec.mode.word(),
+            },
             status: state.status,
             lingering: state.is_lingering(),
             orphaned: state.is_orphaned(),

@@ -45,7 +45,7 @@ impl Request {
     pub(crate) fn resolve(&self, config: &Config, path: Option<&OsStr>) -> Result<Resolved, RequestError> {
         let options = self.decide(config);
         self.check()?;
-        check(&options)?;
+        check_options(&options)?;
         let cwd = self.absolute_cwd()?;
         if self.stdin_from.is_some() && options.pty {
             return Err(RequestError::FedTerminal);
@@ -193,8 +193,12 @@ impl Request {
     }
 }
 
-/// Validates options.
-fn check(options: &JobOptions) -> Result<(), RequestError> {
+/// Validates options before a job is started with them.
+///
+/// # Errors
+///
+/// If a value makes no sense, or two of them contradict each other.
+pub fn check_options(options: &JobOptions) -> Result<(), RequestError> {
     let JobOptions { name, group, ready, health, completion, .. } = options;
     crate::wait::health::check(health)?;
     crate::launch::schedule::check(options)?;

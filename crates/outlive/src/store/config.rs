@@ -17,6 +17,8 @@ use outlive_sys::owner::Distrust;
 use outlive_sys::{clock, durable};
 use serde::Deserialize;
 
+use crate::store::suggestion::{did_you_mean, with_suggestion};
+
 /// Longest configuration file: far more than every key with a comment.
 const LONGEST: u64 = 1 << 20;
 
@@ -328,7 +330,8 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let file: File =
+            toml::from_str(text).map_err(|error| with_suggestion(error.to_string().trim_end()))?;
         let mut config = Self::default();
         config.limits.session = file.limits.session.unwrap_or(config.limits.session);
         config.limits.total = file.limits.total.unwrap_or(config.limits.total);
@@ -405,7 +408,11 @@ impl JobDefaults {
                 (_, Some(option)) => option
                     .set(&mut choices, text.as_bytes(), Timestamp(clock::wall_us()))
                     .map_err(|error| format!("job.{key} = {text:?}: {error}"))?,
-                (_, None) => return Err(format!("job.{key} is not known")),
+                (_, None) => {
+                    let known = OPTIONS.iter().filter(|option| option.surfaces.in_config);
+                    let meant = did_you_mean(&key, known.map(|option| option.name));
+                    return Err(format!("job.{key} is not known{meant}"));
+                }
             }
         }
         self.options.apply(&choices);

@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use outlive_core::duration::format_size;
 use outlive_core::id::{JobId, SessionName};
 use outlive_core::status::Status;
+use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{self, Point};
 
+use crate::job::Job;
 use crate::store::Store;
 use crate::store::remove::disk_bytes;
 
@@ -58,6 +60,16 @@ pub enum LimitError {
         /// The configured limit.
         limit: usize,
     },
+}
+
+/// What the output of jobs takes.
+pub(crate) struct Measured {
+    /// Of all jobs.
+    pub(crate) used: u64,
+    /// Of live ones alone.
+    live: u64,
+    /// Ended jobs: when, and how much each has.
+    ended: Vec<(Option<Timestamp>, u64, Job)>,
 }
 
 impl Store {
@@ -179,8 +191,8 @@ impl Store {
         jobs.map(|job| job.spec().options.output_cap_bytes.unwrap_or(0)).fold(0, u64::saturating_add)
     }
 
-    /// Measures the use and removes the oldest ended jobs until there is room; removes none if that would not be enough.
-    fn make_room(&self, wanted: u64, limit: u64, gone: &mut Vec<PathBuf>) -> Result<u64, LimitError> {
+    /// Measures what the output of jobs takes: of ended jobs what they have, of live ones what they may come to print.
+    pub(crate) fn measure(&self) -> Measured {
         let (mut used, mut live) = (0u64, 0u64);
         let mut ended = Vec::new();
         for job in self.list(None).map(|listing| listing.jobs).unwrap_or_default() {
@@ -196,6 +208,12 @@ impl Store {
                 ended.push((state.outcome.map(|outcome| outcome.ended), bytes, job));
             }
         }
+        Measured { used, live, ended }
+    }
+
+    /// Measures the use and removes the oldest ended jobs until there is room; removes none if that would not be enough.
+    fn make_room(&self, wanted: u64, limit: u64, gone: &mut Vec<PathBuf>) -> Result<u64, LimitError> {
+        let Measured { mut used, live, mut ended } = self.measure();
         if live.saturating_add(wanted) > limit {
             return Err(LimitError::Bytes { used, wanted, limit });
         }

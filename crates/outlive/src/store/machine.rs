@@ -11,7 +11,7 @@ use outlive_core::options::JobOptions;
 use outlive_core::restart::RestartWhen;
 use outlive_sys::cgroup::{Group, Hierarchies};
 use outlive_sys::identity::ProcessId;
-use outlive_sys::{durable, features, scope, socket};
+use outlive_sys::{features, scope, socket};
 use serde::Serialize;
 
 use crate::store::Store;
@@ -45,7 +45,7 @@ pub struct Allowances {
     pub live_jobs_limit: usize,
     /// Most live jobs in one session.
     pub session_jobs_limit: usize,
-    /// Bytes of output that are used or reserved, as last counted.
+    /// Bytes of output that ended jobs have and live ones may come to print; none where there is no limit.
     pub reserved_bytes: Option<u64>,
     /// Most bytes of output in the store.
     pub bytes_limit: Option<u64>,
@@ -90,12 +90,12 @@ impl Store {
         let limits = &self.config().limits;
         let (open_files, open_files_most) = features::open_files();
         let (watchers, watches) = features::watch_allowance();
-        let reserved = durable::read_line(durable::CWD, self.root().join("reserved"));
         Allowances {
             live_jobs: fs::read_dir(self.live()).map_or(0, Iterator::count),
             live_jobs_limit: limits.total,
             session_jobs_limit: limits.session,
-            reserved_bytes: reserved.and_then(|text| text.trim().parse().ok()),
+            // The file `reserved` has an upper bound, which would alarm: what was removed is in it until it is reached.
+            reserved_bytes: limits.bytes.map(|_| self.measure().used),
             bytes_limit: limits.bytes,
             open_files,
             open_files_most,

@@ -6,6 +6,7 @@ pub(crate) mod limits;
 pub(crate) mod machine;
 pub(crate) mod reconcile;
 pub(crate) mod remove;
+mod suggestion;
 mod upkeep;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -222,6 +222,7 @@ impl Store {
         };
         let mut request = Request::again(job);
         request.rerun = Some((rerun, job.spec().parent.clone()));
+        request.because = job.unhealthy().map(|why| format!("it was unhealthy: {why}"));
         let kill = Kill { by: "its health check".to_owned(), ..Kill::default() };
         self.replace_by_itself(job, request, &kill)
     }

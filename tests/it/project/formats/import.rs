@@ -116,3 +116,14 @@ fn what_cannot_be_imported_is_told_with_its_place() {
     std::fs::remove_file(project.dir.join("package.json")).expect("it is there");
     assert!(project.run(&["import"]).code(2).error().contains("there is nothing to import"));
 }
+
+#[test]
+fn what_is_read_as_it_is_is_not_imported() {
+    let home = Home::new();
+    let project = Project::new(&home, "shop", "");
+    for name in ["Procfile", "process-compose.yaml"] {
+        project.write(name, "a: sleep 300\n");
+        let failed = project.run(&["import", name]).code(1).error();
+        assert!(failed.contains(&format!("outlive up -f {name}")), "{failed}");
+    }
+}

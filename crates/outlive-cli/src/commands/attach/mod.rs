@@ -169,7 +169,10 @@ fn reset() -> Result<ExitCode, Failure> {
 pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Failure> {
     let failed = |error: io::Error| Failure::other("attach", &error);
     let size = terminal::size(io::stdout()).filter(|_| is_possible()).ok_or_else(|| {
-        let hint = format!("`outlive screen {0}` shows it, `outlive send {0}` types into it", job.id());
+        let hint = match job.state(store).is_live() {
+            true => format!("`outlive screen {0}` shows it, `outlive send {0}` types into it", job.id()),
+            false => format!("it has ended; `outlive screen {}` shows its last screen", job.id()),
+        };
         Failure::usage("attach needs a terminal", hint)
     })?;
     let viewer = match store.view(job, TerminalSize::new(size.0, size.1), manner.sizing) {

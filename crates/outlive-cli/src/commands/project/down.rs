@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use outlive::JobId;
-use outlive_project::Project;
+use outlive::{Code, JobId};
+use outlive_project::{FILE, Project};
 use serde::Serialize;
 
 use crate::args::Down;
 use crate::commands::Context;
-use crate::commands::project::load;
+use crate::commands::project::{here, is_outside, load};
 use crate::failure::{FAILED, Failure, report};
 use crate::render::{note, one_line, print, print_json};
 
@@ -20,6 +20,17 @@ struct Ended {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Down) -> Result<ExitCode, Failure> {
+    if is_outside(&arguments.project)
+        && let Some(project) = outlive_project::left_up(&context.store, &here()?)?
+    {
+        let file = project.file.display();
+        if project.file.exists() {
+            let message = format!("down: there is no {FILE} here, and jobs of {file} run");
+            return Err(Failure::new(Code::NotFound, message).hint(format!("outlive down -f {file}")));
+        }
+        note(&format!("outlive: {file} is gone; this ends the jobs that were started from it"));
+        return end(context, &project);
+    }
     end(context, &load(&arguments.project)?)
 }
 

@@ -21,21 +21,36 @@ const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 /// How often to look for new runs of jobs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Shows their output until all have ended, or Ctrl-C; `before` are the jobs of the session that were there before this `up`.
+/// Whose output is shown.
+pub(super) struct Shown<'a> {
+    /// Jobs of the session that were there before this `up`: what they print from now on.
+    pub(super) before: BTreeSet<JobId>,
+    /// Names of jobs; none: all of the session.
+    pub(super) names: Option<Vec<&'a str>>,
+}
+
+impl Shown<'_> {
+    fn has(&self, job: &Job) -> bool {
+        let is_named = |names: &Vec<&str>| job.name().is_some_and(|name| names.contains(&name));
+        self.names.as_ref().is_none_or(is_named)
+    }
+}
+
+/// Shows their output until all have ended, or Ctrl-C.
 pub(super) fn run(
     context: &Context,
     project: &Project,
     rising: &mut Rising<'_>,
-    before: &BTreeSet<JobId>,
+    shown: &Shown<'_>,
     ends_with_us: bool,
 ) -> Result<ExitCode, Failure> {
     let over = Cancel::new().map_err(|error| Failure::other("up", &error))?;
-    let shown = std::thread::scope(|scope| {
+    let ended = std::thread::scope(|scope| {
         let (mut told, mut known) = (BTreeMap::new(), BTreeSet::<JobId>::new());
         let mut progress = Progress::default();
-        let shown = loop {
+        let ended = loop {
             if !progress.is_over {
-                match rising.next(interrupt_fd()) {
+                match rising.next(None, interrupt_fd()) {
                     Ok(next) => progress = next.clone(),
                     Err(error) => break Err(error.into()),
                 }
@@ -46,10 +61,10 @@ pub(super) fn run(
                 Err(error) => break Err(Failure::other("up", &error)),
             };
             let mut is_any_live = false;
-            for job in jobs {
+            for job in jobs.into_iter().filter(|job| shown.has(job)) {
                 let is_live = job.state(&context.store).is_live();
                 is_any_live |= is_live;
-                let was_there = before.contains(job.id());
+                let was_there = shown.before.contains(job.id());
                 if (is_live || !was_there) && known.insert(job.id().clone()) {
                     // Of a job that was there already, what it prints from now on.
                     let start =
@@ -67,12 +82,12 @@ pub(super) fn run(
                 poll::any_readable(fds, Some(LOOK)).ok();
             }
         };
-        if shown.is_err() || interrupted() {
+        if ended.is_err() || interrupted() {
             over.cancel();
         }
-        shown
+        ended
     });
-    shown?;
+    ended?;
     match (interrupted(), ends_with_us) {
         (true, true) => down::end(context, project),
         (true, false) => {

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use outlive::{Conditions, Job, JobObject, WaitFor};
-use outlive_project::{Progress, Project, Rising, Step, StepState, bring_up};
+use outlive_project::{FILE, Progress, Project, Rising, Step, StepState, bring_up};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use serde::Serialize;
 
 use crate::args::Up;
 use crate::commands::Context;
-use crate::commands::project::{foreground, load};
+use crate::commands::project::foreground::{self, Shown};
+use crate::commands::project::load;
 use crate::failure::{FAILED, Failure, INTERRUPTED};
 use crate::render::{counted, ending, note, one_line, print, print_json};
+
+/// How often `--wait` looks why a job is not ready yet. Most are by then, and nothing is said of them.
+const LOOK: Duration = Duration::from_secs(3);
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -24,7 +29,10 @@ struct Answer<'a> {
 pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure> {
     let project = load(&arguments.project)?;
     if project.jobs.is_empty() {
-        let hint = "add one: [jobs.web] and below it run = \"npm run dev\"";
+        let hint = match project.file.ends_with(FILE) {
+            true => "add one: [jobs.web] and below it run = \"npm run dev\"",
+            false => "add one, such as a line web: npm run dev in a Procfile",
+        };
         return Err(Failure::usage(format!("up: {} has no jobs", project.file.display()), hint));
     }
     project.warnings.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
@@ -39,11 +47,15 @@ pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure
             context,
             &project,
             &mut rising,
-            &jobs.iter().map(|job| job.id().clone()).collect(),
+            &Shown {
+                before: jobs.iter().map(|job| job.id().clone()).collect(),
+                names: if arguments.names.is_empty() { None } else { Some(wanted) },
+            },
             arguments.down,
         );
     }
-    let progress = follow(context, &wanted, &mut rising, arguments.wait)?;
+    let mut patience = Patience::new(context, &project, arguments);
+    let progress = follow(&mut patience, &wanted, &mut rising)?;
     if interrupted() {
         note("\noutlive: no longer waiting; the jobs are started all the same. End them with: outlive down");
         return Ok(ExitCode::from(INTERRUPTED));
@@ -59,29 +71,83 @@ pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure
     }
     let mut has_failed = progress.jobs.values().any(|step| step.state == StepState::Failed);
     if arguments.wait {
-        has_failed |= !wait_ready(context, &project, &progress)?;
+        has_failed |= !wait_ready(&mut patience, &progress)?;
     }
     Ok(if has_failed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
-/// Tells of each job as something becomes of it, until there is something to tell of all; with `to_end`, until nothing more will be started.
+/// How long `up` waits, and what it says meanwhile.
+struct Patience<'a> {
+    context: &'a Context,
+    project: &'a Project,
+    waits: bool,
+    until: Option<Instant>,
+    /// When to look next why it takes so long.
+    next_look: Instant,
+    told: BTreeMap<String, String>,
+}
+
+impl<'a> Patience<'a> {
+    fn new(context: &'a Context, project: &'a Project, arguments: &Up) -> Self {
+        let now = Instant::now();
+        let until = arguments.timeout.map(|timeout| now + timeout);
+        let (waits, next_look, told) = (arguments.wait, now + LOOK, BTreeMap::new());
+        Self { context, project, waits, until, next_look, told }
+    }
+
+    /// Returns how long to wait before this is asked again; none: as long as it takes.
+    fn step(&self) -> Option<Duration> {
+        let next = self.until.map_or(self.next_look, |until| until.min(self.next_look));
+        self.waits.then(|| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// Says what is missing where that has not been said, and gives up when the time is over.
+    fn look(&mut self) -> Result<(), Failure> {
+        let now = Instant::now();
+        if !self.waits || (now < self.next_look && self.until.is_none_or(|until| now < until)) {
+            return Ok(());
+        }
+        self.next_look = now + LOOK;
+        let unready = outlive_project::unready(&self.context.store, self.project)?;
+        for (name, why) in &unready {
+            if self.told.insert(name.clone(), why.clone()).as_ref() != Some(why) && !self.context.is_json {
+                note(&one_line(&format!("outlive: {name} is not ready: {why}")));
+            }
+        }
+        if self.until.is_none_or(|until| now < until) {
+            return Ok(());
+        }
+        let names: Vec<&str> = unready.iter().map(|(name, _)| name.as_str()).collect();
+        let message = match names.as_slice() {
+            [] => "up: not all jobs are started in that time".to_owned(),
+            names => format!("up: not ready in that time: {}", names.join(", ")),
+        };
+        let hint = match names.as_slice() {
+            [] => "they are started all the same, in the background; see: outlive status".to_owned(),
+            [name, ..] => format!("the jobs go on; see: outlive why {name}"),
+        };
+        Err(Failure::timed_out(message, hint))
+    }
+}
+
+/// Tells of each job as something becomes of it, until there is something to tell of all; with `--wait`, until nothing more will be started.
 fn follow(
-    context: &Context,
+    patience: &mut Patience<'_>,
     wanted: &[&str],
     rising: &mut Rising<'_>,
-    to_end: bool,
 ) -> Result<Progress, Failure> {
     let mut told = BTreeMap::new();
     loop {
-        let progress = rising.next(interrupt_fd())?.clone();
-        if !context.is_json {
+        let progress = rising.next(patience.step(), interrupt_fd())?.clone();
+        if !patience.context.is_json {
             let width = wanted.iter().map(|name| name.len()).max().unwrap_or(0);
             tell(&progress, width, &mut told);
         }
         let has_all = wanted.iter().all(|name| progress.jobs.contains_key(*name));
-        if interrupted() || progress.is_over || (has_all && !to_end) {
+        if interrupted() || progress.is_over || (has_all && !patience.waits) {
             return Ok(progress);
         }
+        patience.look()?;
     }
 }
 
@@ -139,8 +205,8 @@ fn tell_strangers(context: &Context, project: &Project, jobs: &[Job]) {
 }
 
 /// Waits until all jobs are ready that say when they are; `false` if one cannot be any more.
-fn wait_ready(context: &Context, project: &Project, progress: &Progress) -> Result<bool, Failure> {
-    let session = project.session();
+fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, Failure> {
+    let (context, session) = (patience.context, patience.project.session());
     let mut is_ready = true;
     for job in progress.jobs.values().filter_map(|step| step.job.as_ref()) {
         let job = context.store.find(job.as_str(), Some(&session))?;
@@ -148,12 +214,19 @@ fn wait_ready(context: &Context, project: &Project, progress: &Progress) -> Resu
         if !job.spec().can_be_ready() || job.spec().options.schedule.is_set() {
             continue;
         }
-        let wanted = WaitFor {
-            conditions: Conditions { ready: true, ..Conditions::default() },
-            stop: interrupt_fd(),
-            ..WaitFor::exits(std::slice::from_ref(&job))
+        let waited = loop {
+            let wanted = WaitFor {
+                conditions: Conditions { ready: true, ..Conditions::default() },
+                limit: patience.step(),
+                stop: interrupt_fd(),
+                ..WaitFor::exits(std::slice::from_ref(&job))
+            };
+            let waited = context.store.wait_for(&wanted)?;
+            if waited.is_reached || !waited.can_still_come || interrupted() {
+                break waited;
+            }
+            patience.look()?;
         };
-        let waited = context.store.wait_for(&wanted)?;
         let object = JobObject::new(&job, &waited.states[0]);
         let name = job.name().unwrap_or_default();
         match (waited.is_reached && !object.status.has_ended(), waited.can_still_come) {

@@ -1,16 +1,24 @@
-//! `outlive why`: what keeps a job of a project from running.
+//! `outlive why`: what keeps a job of a project from running; outside a project, how any job is doing.
 
 use std::process::ExitCode;
 
 use crate::args::Why;
 use crate::commands::Context;
-use crate::commands::project::load;
+use crate::commands::project::{is_outside, load};
 use crate::failure::Failure;
 use crate::render::{one_line, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: &Why) -> Result<ExitCode, Failure> {
-    let project = load(&arguments.project)?;
-    let causes = outlive_project::why(&context.store, &project, &arguments.name)?;
+    let causes = match is_outside(&arguments.project) {
+        true => {
+            let job = context.store.find(&arguments.name, context.session.as_ref())?;
+            outlive_project::why_alone(&context.store, job)
+        }
+        false => {
+            let project = load(&arguments.project)?;
+            outlive_project::why(&context.store, &project, &arguments.name)?
+        }
+    };
     if context.is_json {
         return print_json(&causes);
     }

@@ -258,6 +258,10 @@ pub(super) fn ended(context: &Context, job: &Job, prints_object: bool) -> Result
     if object.output.dropped_bytes > 0 {
         note(&format!("outlive: {} bytes in all could not be kept", object.output.dropped_bytes));
     }
+    if let Some(schedule) = &object.schedule {
+        let name = job.name().unwrap_or(job.id().as_str());
+        note(&format!("outlive: it is run again, {schedule}; end that with: outlive kill {name}"));
+    }
     if context.is_json {
         if prints_object {
             print_json(&object)?;

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use outlive::{
-    After, Code, Ensured, Job, JobChoices, JobObject, Milestone, Output, Request, Sizing, Status, Stdin,
-    StdinFrom, Store, Stream, TerminalSize,
+    After, Code, Ensured, FindError, Job, JobChoices, JobObject, Milestone, Output, Request, Sizing, Status,
+    Stdin, StdinFrom, Store, Stream, TerminalSize,
 };
 use outlive_sys::terminal;
 
@@ -82,6 +82,7 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
     let (job, pid) = match ensured {
         Ensured::Started(started) => {
             started.warning.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
+            warn_of_namesake(context, &started.job);
             (started.job, started.pid)
         }
         Ensured::Running(job) => (job, None),
@@ -101,6 +102,20 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
         (None, Some(limit)) => yield_when(context, &job, &Patience::within(Some(limit))),
         (None, None) if is_auto => yield_when(context, &job, &Patience::by_rule(&job)),
         (None, None) => announce(context, &job, pid),
+    }
+}
+
+/// Warns where another live job of the session has the name that was given: most likely one was wanted, and not two.
+fn warn_of_namesake(context: &Context, job: &Job) {
+    let Some(name) = job.name() else { return };
+    let jobs = context.store.list(Some(job.session())).map(|listing| listing.jobs).unwrap_or_default();
+    let is_other = |other: &&Job| other.name() == Some(name) && other.id() != job.id();
+    let is_live = |other: &&Job| other.state(&context.store).is_live();
+    if let Some(other) = jobs.iter().filter(is_other).rfind(is_live) {
+        note(&format!(
+            "outlive: warning: {} has this name and runs, too; with --ensure a job is started once",
+            other.id()
+        ));
     }
 }
 
@@ -170,6 +185,11 @@ fn request(context: &Context, arguments: Run) -> Result<Request, Failure> {
     if arguments.options.0.timeout == Some(Some(0)) {
         let hint = "without --timeout, and with --timeout none, it runs as long as it takes";
         return Err(Failure::usage("run: --timeout 0 would end it at once", hint));
+    }
+    if let Some(Some(line)) = &arguments.options.0.on_exit
+        && line.0.trim_ascii().is_empty()
+    {
+        return Err(Failure::usage("run: --on-exit has no line to run", "leave it out, or write a line"));
     }
     let is_line = arguments.begins_with_line();
     let mut request = match arguments.command.as_slice() {
@@ -242,7 +262,14 @@ fn after(context: &Context, text: &str) -> Result<After, Failure> {
 fn stdin_from(context: &Context, text: &str, is_new: bool) -> Result<StdinFrom, Failure> {
     let named = text.rsplit_once(':').and_then(|(job, stream)| Some((job, Stream::parse(stream)?)));
     let (reference, stream) = named.unwrap_or((text, Stream::Stdout));
-    let job = context.store.find(reference, context.session.as_ref())?;
+    let find = |reference: &str| context.store.find(reference, context.session.as_ref());
+    let job = find(reference).map_err(|error| match text.rsplit_once(':') {
+        Some((job, stream)) if named.is_none() && !matches!(find(job), Err(FindError::Unknown(..))) => {
+            let message = format!("run: --stdin-from {text}: a job has no stream {stream:?}");
+            Failure::usage(message, format!("write {job}:stdout or {job}:stderr"))
+        }
+        _ => error.into(),
+    })?;
     let end = || Output::open(&job).map(|output| output.end());
     let from = if is_new { end().map_err(|error| Failure::other("run", &error))? } else { 0 };
     Ok(StdinFrom { job: job.id().clone(), stream, from })

@@ -173,7 +173,7 @@ impl Store {
                 group.remove();
             });
         }
-        Ok(Killed { was_over: false, signalled: signalled.max(count), survivors, untraced })
+        Ok(Killed { was_over: false, signalled: signalled.max(count), survivors, untraced, next_run: None })
     }
 
     /// Repeats until two rounds find no process; returns how many were killed, and which are left.
@@ -217,7 +217,7 @@ impl Store {
         let asked = Asked { by: by.to_owned(), signal: Some(signal.number()) };
         job.note_asked(&asked).ok();
         let (signalled, survivors) = remnants.send(signal);
-        Ok(Killed { was_over: false, signalled, survivors, untraced: remnants.untraced() })
+        Ok(Killed { was_over: false, signalled, survivors, untraced: remnants.untraced(), next_run: None })
     }
 
     /// Stops or resumes the remaining processes of an orphan.
