@@ -56,12 +56,16 @@ fn those_left_behind_are_ended_where_that_is_asked_for() {
 #[test]
 fn a_job_inside_a_job_and_the_one_around_it_survive_their_keepers() {
     everywhere(|home, level| {
-        let inner = printing(100, "sleep 0.01");
+        // Both go on after half of it when their keepers have been replaced.
+        let pause = "sleep 0.01; while [ $n -eq 50 ] && [ ! -e replaced ]; do sleep 0.01; done";
+        let inner = printing(100, pause);
         let line = format!(
             "outlive run --name inner --containment {} -- sh -c '{inner}'; {}",
             level.word(),
-            printing(100, "sleep 0.01")
+            printing(100, pause)
         );
+        let replaced = home.path().join("replaced");
+        std::fs::remove_file(&replaced).ok();
         let outer = home.start_with(&["--containment", level.word()], ["sh", "-c", &line]);
         until("the one inside runs", || {
             home.run(["show", "inner"]).code == 0 && !home.show("inner")["keeper_pid"].is_null()
@@ -70,6 +74,7 @@ fn a_job_inside_a_job_and_the_one_around_it_survive_their_keepers() {
         for job in [&inner, &outer] {
             replace_keeper(home, job);
         }
+        std::fs::write(&replaced, b"").unwrap();
         assert_whole(home, &inner, 100);
         let shown = home.wait(&outer);
         assert_eq!((&shown["status"], &shown["exit_code"]), (&"failed".into(), &7.into()), "{shown}");
