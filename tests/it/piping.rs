@@ -124,7 +124,7 @@ fn what_makes_no_sense_is_refused() {
 fn one_that_reads_another_job_asks_nobody_and_has_not_changed() {
     let home = Home::new();
     let dir = home.make_dir("app");
-    let toml = "[jobs.sink]\nrun = 'cat'\nstdin_from = 'source'\n[jobs.source]\nrun = 'echo a; sleep 300'\n";
+    let toml = "[jobs.sink]\nrun = 'cat; sleep 300'\nstdin_from = 'source'\n[jobs.source]\nrun = 'echo a; sleep 300'\n";
     std::fs::write(dir.join("outlive.toml"), toml).expect("a file");
     let file = dir.join("outlive.toml").display().to_string();
     home.run(["up", "-f", &file, "--wait"]).ok();
