@@ -35,7 +35,7 @@ fn text_arrives_with_a_newline_or_without() {
     assert_eq!(home.logs(&job), b"one\ntwo --three\n-four\n");
 }
 
-/// The keeper keeps what it needs for the next key, and gives it back to a job that nobody types to.
+/// The keeper keeps what it needs for the next key, and gives it back when no key has come for a while.
 #[test]
 fn a_keeper_that_is_not_written_to_needs_nothing_for_it() {
     let home = Home::new();

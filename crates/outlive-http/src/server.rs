@@ -118,7 +118,7 @@ pub enum ServeError {
     Runs(Option<Running>),
     /// Other machines reach the address, and what is said there could be read.
     #[error(
-        "{0} is an address that other machines reach, and without TLS everybody between can read what is said"
+        "{0} is an address that other machines reach, and without TLS every machine between can read what is said"
     )]
     Open(IpAddr),
     /// The certificate cannot be used.
@@ -161,7 +161,7 @@ impl From<ServeError> for Failure {
 pub(crate) enum Peer {
     /// The socket in the store; the kernel says that it is this user.
     Unix,
-    /// Anybody on this machine, and with TLS on others.
+    /// Any user of this machine, and with TLS of others.
     Tcp,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Input {
 struct Queue {
     reading: OwnedFd,
     writing: OwnedFd,
-    /// How many bytes are in it: nobody else moves any.
+    /// How many bytes are in it: no other process moves any.
     held: usize,
     /// It holds as much as it may.
     is_grown: bool,

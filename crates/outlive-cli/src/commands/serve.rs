@@ -95,7 +95,7 @@ fn tell(socket: &Path, running: Option<&Running>, ssh: Option<&str>, is_json: bo
     print(&format!("socket  {socket}\n"));
     if let Some(running) = running.filter(|running| !running.address.ip().is_loopback()) {
         note(&format!(
-            "outlive: other machines reach {}: whoever has a token of scope drive can run any command as you",
+            "outlive: other machines reach {}: a client with a token of scope drive can run any command as you",
             running.address
         ));
     }

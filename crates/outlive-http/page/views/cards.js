@@ -29,7 +29,7 @@ export class Cards {
     try { all = await this.read(); } catch { return; }
     const text = JSON.stringify(all, (key, value) => (PASSING.includes(key) ? undefined : value));
     if (this.isClosed || this.text === text) return;
-    // What somebody is typing is left alone; it is drawn when that is done.
+    // What a user is typing is left alone; it is drawn when that is done.
     const field = document.activeElement;
     if (this.items.contains(field) && field.matches('input') && field.value !== field.defaultValue) return;
     this.text = text;

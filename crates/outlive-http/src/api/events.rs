@@ -115,12 +115,12 @@ fn observe(store: &Store, mut changes: outlive::Changes, streams: &Weak<broadcas
     let mut reconciled: Option<Instant> = None;
     let mut watched = WatchedOutput::new(None);
     let mut reader = Reader::new(None, None, After::Now);
-    // What happened before this is news to nobody, though a stream may have looked earlier.
+    // What happened before this is no news to any stream, though one may have looked earlier.
     let mut news = reader.find_sessions(store).ok().map(|()| News::Look);
     loop {
         let Some(streams) = streams.upgrade() else { return };
         if let Some(news) = news.take() {
-            // Nobody listens: the next who comes looks first.
+            // No stream is open: the next one looks first.
             streams.send(news).ok();
         }
         drop(streams);

@@ -226,7 +226,7 @@ impl Store {
                 Err(error) => StartError::Keeper(program, error),
             };
         }
-        // One that an engine placed stays: whoever submitted it looks for it.
+        // One that an engine placed stays: the program that submitted it looks for it.
         if spec.placement.is_none() {
             self.withdraw(job);
         }

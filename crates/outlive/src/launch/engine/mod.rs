@@ -1,6 +1,6 @@
 //! Jobs that an engine places: submitted here, begun on a node of its choice, ended by our own record.
 //!
-//! The intent is in the store before the engine hears of it, with a file `submitted`. Whoever renames that decides: a node that begins the
+//! The intent is in the store before the engine hears of it, with a file `submitted`. The process that renames that decides: a node that begins the
 //! job (`claimed`), or a front end that ends it before (`cancelled`). So no second copy is ever begun, whatever the engine starts again. A job
 //! is known to the engine by its nonce; the engine's own number alone is never trusted.
 
@@ -159,7 +159,7 @@ impl Store {
             Some(Look { stage: Stage::Waits, reason, .. }) if reason == "None" => state.clone(),
             Some(Look { stage: Stage::Waits, reason, .. }) => waits_for(format!("slurm: {reason}")),
             Some(Look { stage: Stage::Runs, .. }) => waits_for("slurm begins it".to_owned()),
-            // Nobody knows what goes on at a node that cannot be reached.
+            // What goes on at a node that cannot be reached is not known.
             Some(Look { stage: Stage::Unsure, word, .. }) => waits_for(format!("slurm says {word}")),
             Some(Look { stage: Stage::Over, word, .. }) => {
                 let detail = format!("slurm says {word}");
