@@ -318,6 +318,16 @@ impl Store {
         jobs
     }
 
+    /// Finds another live job of the same session that has the name of this one. Only live jobs are looked at, however many have ended.
+    pub fn live_namesake(&self, job: &Job) -> Option<Job> {
+        let name = job.name()?;
+        let open = |id: String| self.open_job(&JobId::parse(&id).ok()?).ok().flatten();
+        let is_other = |other: &Job| {
+            other.id() != job.id() && other.session() == job.session() && other.name() == Some(name)
+        };
+        self.live_ids().filter_map(open).filter(is_other).find(|other| other.state(self).is_live())
+    }
+
     /// Finds the live job whose processes listen on a TCP port.
     ///
     /// # Errors

@@ -107,11 +107,7 @@ pub(crate) fn run(context: &Context, mut arguments: Run) -> Result<ExitCode, Fai
 
 /// Warns where another live job of the session has the name that was given: most likely one was wanted, and not two.
 fn warn_of_namesake(context: &Context, job: &Job) {
-    let Some(name) = job.name() else { return };
-    let jobs = context.store.list(Some(job.session())).map(|listing| listing.jobs).unwrap_or_default();
-    let is_other = |other: &&Job| other.name() == Some(name) && other.id() != job.id();
-    let is_live = |other: &&Job| other.state(&context.store).is_live();
-    if let Some(other) = jobs.iter().filter(is_other).rfind(is_live) {
+    if let Some(other) = context.store.live_namesake(job) {
         note(&format!(
             "outlive: warning: {} has this name and runs, too; with --ensure a job is started once",
             other.id()
