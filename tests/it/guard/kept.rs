@@ -65,7 +65,7 @@ fn a_job_inside_a_job_and_the_one_around_it_survive_their_keepers() {
             printing(100, pause)
         );
         let replaced = home.path().join("replaced");
-        std::fs::remove_file(&replaced).ok();
+        fs::remove_file(&replaced).ok();
         let outer = home.start_with(&["--containment", level.word()], ["sh", "-c", &line]);
         until("the one inside runs", || {
             home.run(["show", "inner"]).code == 0 && !home.show("inner")["keeper_pid"].is_null()
@@ -74,7 +74,7 @@ fn a_job_inside_a_job_and_the_one_around_it_survive_their_keepers() {
         for job in [&inner, &outer] {
             replace_keeper(home, job);
         }
-        std::fs::write(&replaced, b"").unwrap();
+        fs::write(&replaced, b"").unwrap();
         assert_whole(home, &inner, 100);
         let shown = home.wait(&outer);
         assert_eq!((&shown["status"], &shown["exit_code"]), (&"failed".into(), &7.into()), "{shown}");
