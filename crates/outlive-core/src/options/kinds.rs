@@ -159,57 +159,38 @@ impl Kind for Millis {
     }
 }
 
-/// A time after which something is ended, in milliseconds; 0 is none.
-#[derive(Debug)]
-pub struct Deadline;
+/// Declares times that cannot be 0, with what is said of one that is.
+macro_rules! times {
+    ($( #[doc = $about:literal] $Name:ident, $refused:literal; )*) => { $(
+        #[doc = $about]
+        #[derive(Debug)]
+        pub struct $Name;
 
-impl Kind for Deadline {
-    type Value = u64;
-    type Given = Duration;
-    const FORM: Form = Millis::FORM;
+        impl Kind for $Name {
+            type Value = u64;
+            type Given = Duration;
+            const FORM: Form = Millis::FORM;
 
-    fn take(given: Duration) -> u64 {
-        Millis::take(given)
-    }
-
-    fn parse(text: &[u8], now: Timestamp) -> Result<u64, String> {
-        match Millis::parse(text, now)? {
-            0 => {
-                Err("a job that may run for no time cannot run: write 10s or 5m, or none for no limit"
-                    .to_owned())
+            fn take(given: Duration) -> u64 {
+                Millis::take(given)
             }
-            millis => Ok(millis),
-        }
-    }
 
-    fn format(value: &u64) -> String {
-        Millis::format(value)
-    }
+            fn parse(text: &[u8], now: Timestamp) -> Result<u64, String> {
+                Some(Millis::parse(text, now)?).filter(|millis| *millis > 0).ok_or_else(|| $refused.to_owned())
+            }
+
+            fn format(value: &u64) -> String {
+                Millis::format(value)
+            }
+        }
+    )* };
 }
 
-/// The time from one time to the next, in milliseconds.
-#[derive(Debug)]
-pub struct Interval;
-
-impl Kind for Interval {
-    type Value = u64;
-    type Given = Duration;
-    const FORM: Form = Millis::FORM;
-
-    fn take(given: Duration) -> u64 {
-        Millis::take(given)
-    }
-
-    fn parse(text: &[u8], now: Timestamp) -> Result<u64, String> {
-        match Millis::parse(text, now)? {
-            0 => Err("this cannot be no time: write 10s or 5m".to_owned()),
-            millis => Ok(millis),
-        }
-    }
-
-    fn format(value: &u64) -> String {
-        Millis::format(value)
-    }
+times! {
+    /// A time after which something is ended, in milliseconds; 0 is none.
+    Deadline, "a job that may run for no time cannot run: write 10s or 5m, or none for no limit";
+    /// The time from one time to the next, in milliseconds.
+    Interval, "this cannot be no time: write 10s or 5m";
 }
 
 /// A whole number within bounds.
