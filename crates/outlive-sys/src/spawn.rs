@@ -44,7 +44,7 @@ pub struct Command<'a> {
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
-type Resource = libc::c_int;
+type Resource = c_int;
 
 /// Limits of this program that would end it or keep it from its work, as they were.
 #[derive(Debug, Clone, Copy)]

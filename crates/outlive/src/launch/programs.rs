@@ -156,6 +156,9 @@ impl SpareKeeper {
     fn begin(program: &Path) -> io::Result<Self> {
         let (ours, execute) = Self::prepare(program, &[PROGRAM])?;
         let execution = std::thread::Builder::new().stack_size(STACK).spawn(execute)?;
+        // Kernels start a thread on the processor of its maker, where it would wait until this one sleeps, half a millisecond later,
+        // while another processor has nothing to do. It soon sleeps itself, until the keeper is executed.
+        std::thread::yield_now();
         Ok(Self { program: program.to_owned(), socket: ours, origin: None, execution: Some(execution) })
     }
 
