@@ -52,7 +52,7 @@ fn run() -> Result<bool, Failure> {
     println!("{:<14}{:<10}{:>9}{:>9}{:>9}", "", "", "best ms", "p50", "most");
     let mut all_kept = true;
     for (what, own, of_tsp, of_pueue) in [
-        ("list", &["--json", "list"][..], Some(&[][..]), Some(&["status"][..])),
+        ("list", &["list", "--all"][..], Some(&[][..]), Some(&["status"][..])),
         (
             "logs -n 100",
             &["logs", "-n", "100", &middle],

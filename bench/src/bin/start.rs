@@ -25,7 +25,7 @@ const LIBRARY_BOUND: f64 = 1.8;
 const SPARE_BOUND: f64 = 1.3;
 
 /// The same through the command line, which is a program to be started first.
-const CLI_BOUND: f64 = 2.2;
+const CLI_BOUND: f64 = 1.8;
 
 /// How long a command may take to its first instruction before the benchmark gives up.
 const STAMP_LIMIT: Duration = Duration::from_secs(10);
