@@ -31,6 +31,7 @@ use crate::access::tokens::Tokens;
 use crate::access::{Failures, Needs};
 use crate::api;
 use crate::api::events::Hub;
+use crate::api::written::Written;
 use crate::work::{Pools, QUICK, WAITS};
 
 /// Connections at once, of each listener: another user who fills TCP does not keep programs from the socket.
@@ -174,6 +175,7 @@ pub(crate) struct State {
     pub(crate) failures: Failures,
     pub(crate) pools: Pools,
     pub(crate) hub: Hub,
+    pub(crate) written: Written,
     pub(crate) mcp: outlive_mcp::Http,
     pub(crate) site: Option<Site>,
     pub(crate) openapi: serde_json::Value,
@@ -279,6 +281,7 @@ pub(crate) fn prepare(
         failures: Failures::default(),
         pools: Pools::default(),
         hub: Hub::default(),
+        written: Written::default(),
         site,
         openapi,
         connections: AtomicUsize::new(0),

@@ -365,3 +365,40 @@ fn a_project_is_brought_up_explained_and_ended() {
     assert_eq!((ended[0]["name"].as_str(), ended[0]["is_ended"].as_bool()), (Some("db"), Some(true)));
     assert_eq!(server.get("/v1/projects").ok(), json!([]));
 }
+
+#[test]
+fn a_list_is_never_older_than_what_it_tells() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let labels = json!({ "a": "1", "runtime_ms": "x" });
+    let body = json!({ "command": "read a; exit 4 # ,\"runtime_ms\":7", "stdin": "open", "labels": labels });
+    let job = server.post("/v1/jobs", body).ok()["job"].as_str().expect("an id").to_owned();
+    let listed = || server.get("/v1/jobs").ok()["jobs"][0].clone();
+    // Asked for again and again, it is remembered; what changes is seen at once, and it is what the command line says.
+    let same = |what: &str| {
+        (0..3).for_each(|_| drop(listed()));
+        let (mut over_http, mut local) = (listed(), home.json(["list"])[0].clone());
+        for object in [&mut over_http, &mut local] {
+            object["runtime_ms"] = json!(object["runtime_ms"].is_u64());
+        }
+        assert_eq!(over_http, local, "{what}");
+        over_http
+    };
+    assert_eq!(same("started")["labels"], labels);
+    let first = listed()["runtime_ms"].as_u64();
+    until("its time goes on", || listed()["runtime_ms"].as_u64() > first);
+    home.run(["pause", &job]).ok();
+    assert_eq!(same("paused")["paused"], true);
+    home.run(["resume", &job]).ok();
+    server.post(&format!("/v1/jobs/{job}/rename"), json!({ "name": "other" })).ok();
+    assert_eq!(same("renamed")["name"], "other");
+    server.post("/v1/sessions", json!({ "name": "shop" })).ok();
+    server.post(&format!("/v1/jobs/{job}/transfer"), json!({ "to": "shop" })).ok();
+    assert_eq!(same("transferred")["session"], "shop");
+    home.run(["send", &job, "x"]).ok();
+    home.wait(&job);
+    let ended = same("ended");
+    assert_eq!((ended["status"].as_str(), ended["exit_code"].as_i64()), (Some("failed"), Some(4)));
+    server.ask("DELETE", &format!("/v1/jobs/{job}"), None).ok();
+    assert_eq!(server.get("/v1/jobs").ok()["jobs"], json!([]));
+}

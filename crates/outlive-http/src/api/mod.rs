@@ -15,6 +15,7 @@ mod queues;
 mod sessions;
 mod start;
 mod wait;
+pub(crate) mod written;
 
 use axum::extract::DefaultBodyLimit;
 use axum::http::header::{
