@@ -402,3 +402,30 @@ fn a_list_is_never_older_than_what_it_tells() {
     server.ask("DELETE", &format!("/v1/jobs/{job}"), None).ok();
     assert_eq!(server.get("/v1/jobs").ok()["jobs"], json!([]));
 }
+
+#[test]
+fn what_is_not_found_says_where_to_look() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    server.post("/v1/jobs", json!({ "command": "true", "name": "build" })).ok();
+    for (path, words, hint) in [
+        ("/v1/jobs/nothing", "nothing", "GET /v1/jobs lists all jobs"),
+        ("/v1/jobs/biuld/log", "biuld", "did you mean build-"),
+        ("/v1/sessions/nobody", "nobody", "GET /v1/sessions lists all sessions"),
+        ("/v1/projects/nobody", "nobody", "GET /v1/projects lists those that are"),
+        (
+            "/v1/jbos",
+            "there is no \"/v1/jbos\" here",
+            "did you mean /v1/jobs? GET /openapi.json lists every path",
+        ),
+        ("/nothing/at/all", "/nothing/at/all", "GET /openapi.json lists every path"),
+    ] {
+        let problem = server.get(path).refused(404, "not_found");
+        let [title, detail, next] =
+            ["title", "detail", "hint"].map(|key| problem[key].as_str().unwrap_or_default());
+        let is_path = words.contains('/');
+        assert_eq!(title, if is_path { "no such path" } else { "no such job, session or agent" }, "{path}");
+        assert!(next.contains(hint), "{path}: {problem}");
+        assert!(detail.contains(words) && detail.ends_with(next), "{path}: {problem}");
+    }
+}
