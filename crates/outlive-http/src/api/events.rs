@@ -251,18 +251,20 @@ impl Reader {
             let seq = place.seq;
             let events = place.events.get_or_insert_with(|| store.events(session, seq));
             let read = events.read().map_err(failed)?;
+            let mut all: Vec<(u64, Result<outlive::Numbered, (u64, u64)>)> = Vec::with_capacity(read.len());
             while let Some((from, to)) = events.take_gap() {
                 if from > 0 || seq > 0 {
-                    let what = Err((from, to));
-                    unread.push((Timestamp(0), Unread { session: session.clone(), seq: to, what }));
+                    all.push((to, Err((from, to))));
                 }
             }
+            all.extend(read.into_iter().map(|numbered| (numbered.seq, Ok(numbered))));
+            // A gap stands where it is: the id that comes with it must not pass over what was before it.
+            all.sort_by_key(|(seq, _)| *seq);
             // Within a session the sequence decides: an event counts as no earlier than those before it.
             let mut latest = Timestamp(0);
-            for numbered in read {
-                latest = latest.max(numbered.event.at);
-                let (session, seq) = (session.clone(), numbered.seq);
-                unread.push((latest, Unread { session, seq, what: Ok(numbered) }));
+            for (seq, what) in all {
+                latest = latest.max(what.as_ref().map_or(latest, |numbered| numbered.event.at));
+                unread.push((latest, Unread { session: session.clone(), seq, what }));
             }
         }
         unread.sort_by_key(|(latest, _)| *latest);
