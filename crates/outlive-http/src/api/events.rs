@@ -50,6 +50,8 @@ pub(crate) struct Scope {
     /// Go on after this: the id of the last event; `0` for all that is kept; else only what is new. The header `Last-Event-ID` counts
     /// more
     after: Option<String>,
+    /// `false`: the stream ends with what has happened so far
+    follow: Option<bool>,
 }
 
 /// Events that are no longer kept, or damaged.
@@ -385,6 +387,7 @@ pub(crate) async fn events(
         Ok((reader, read))
     });
     let (reader, waiting) = first.await?;
+    let news = scope.follow.unwrap_or(true).then_some(news);
     let stream = Stream { shared, reader: Some(reader), news, waiting, _sender: sender };
     let stream = futures_util::stream::unfold(stream, |mut stream| async move {
         stream.next().await.map(|event| (Ok::<_, Infallible>(event), stream))
@@ -399,7 +402,8 @@ pub(crate) async fn events(
 struct Stream {
     shared: Shared,
     reader: Option<Reader>,
-    news: broadcast::Receiver<News>,
+    /// None: it ends with what waits to be sent.
+    news: Option<broadcast::Receiver<News>>,
     waiting: VecDeque<Sent>,
     _sender: Arc<broadcast::Sender<News>>,
 }
@@ -411,7 +415,7 @@ impl Stream {
             if let Some((name, id, text)) = self.waiting.pop_front() {
                 return Some(Event::default().event(name).id(id).retry(RETRY).data(text));
             }
-            let news = match self.news.recv().await {
+            let news = match self.news.as_mut()?.recv().await {
                 Ok(news) => news,
                 // It was slow, and catches up from the store.
                 Err(broadcast::error::RecvError::Lagged(_)) => News::Look,

@@ -1,5 +1,6 @@
 //! What a job printed: as lines here, beside it as bytes and as a screen.
 
+pub(super) mod export;
 pub(super) mod log;
 pub(super) mod screen;
 pub(super) mod terminal;
