@@ -111,6 +111,13 @@ fn guessing_tokens_is_slowed_and_does_not_lock_the_owner_out() {
     assert_eq!(statuses[0], 401);
     assert!(statuses.contains(&429), "{statuses:?}");
     server.tcp("GET", "/v1/jobs", &[&host, &token], "").ok();
+    let link = r#"{"link":"outlive_0"}"#;
+    let login = || server.tcp("POST", "/v1/login", &[&host, "Content-Type: application/json"], link).status;
+    let statuses: Vec<u16> = (0..40).map(|_| login()).collect();
+    assert!(
+        statuses.contains(&429) && statuses.iter().all(|status| [401, 429].contains(status)),
+        "{statuses:?}"
+    );
     for odd in ["Bearer ", "Bearer ../../x", "Basic eDp5", "Bearer outlive_\u{e9}"] {
         assert_ne!(server.tcp("GET", "/v1/jobs", &[&host, &format!("Authorization: {odd}")], "").status, 200);
     }
@@ -272,7 +279,7 @@ fn smuggled_requests_are_not_taken_apart() {
 #[test]
 fn another_user_of_the_machine_gets_nowhere() {
     let home = Home::new();
-    let _server = Server::start(&home);
+    let server = Server::start(&home);
     if outlive_sys::socket::own_uid() != 0 {
         return lacks("root's rights, to be another user");
     }
@@ -291,6 +298,20 @@ fn another_user_of_the_machine_gets_nowhere() {
     }
     set_mode(&socket, 0o666);
     until("it is refused", || ["0", "refused"].contains(&ask().trim()));
+    // On TCP it has no token, and a link that it saw among the processes is not for it: the owner can still use it.
+    let opened = home.json(["open"]);
+    let secret = opened["link"].as_str().and_then(|link| link.split_once("#t=")).expect("a secret").1;
+    let script = "import sys,urllib.request,urllib.error\nr=urllib.request.Request(sys.argv[1],sys.argv[2].encode() or None,{'Content-Type':'application/json'})\ntry: print(urllib.request.urlopen(r).status)\nexcept urllib.error.HTTPError as e: print(e.status)";
+    let body = serde_json::json!({ "link": secret }).to_string();
+    for (path, body, expected) in [("v1/jobs", "", "401"), ("v1/login", body.as_str(), "403")] {
+        let mut command = std::process::Command::new("python3");
+        std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+        let url = format!("http://127.0.0.1:{}/{path}", server.port);
+        command.args(["-c", script, &url, body]).current_dir("/");
+        assert_eq!(outlive_tests::finish(command, b"").text().trim(), expected, "{path}");
+    }
+    let json = "Content-Type: application/json";
+    assert_eq!(server.tcp("POST", "/v1/login", &[&server.host(), json], &body).ok()["scope"], "drive");
 }
 
 fn set_mode(path: &std::path::Path, mode: u32) {
