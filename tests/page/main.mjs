@@ -5,6 +5,8 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { findsMore, reads } from './log.mjs'
+import { answers, types, walks } from './typing.mjs'
 import { World } from './world.mjs'
 
 const at = process.argv.indexOf('--pictures')
@@ -107,13 +109,35 @@ async function resists() {
   const page = await world.page()
   await world.go(page, 'hostile')
   await until(page, () => document.querySelector('.screen')?.textContent.includes('<b>bold</b>'))
-  for (const tab of ['log', 'events', 'facts', 'terminal']) {
-    await page.click(`#tab-${tab}`)
+  const isClean = async (where) => {
+    assert.equal(await page.evaluate(() => window.hacked), undefined, where)
+    assert.equal(await page.locator('main b, main script, main img, dialog img, #toasts img').count(), 0, where)
+  }
+  const tabs = async () => {
+    for (const tab of ['log', 'events', 'facts', 'recording', 'terminal']) {
+      await page.click(`#tab-${tab}`)
+      await page.waitForTimeout(300)
+      await isClean(tab)
+    }
+  }
+  await tabs()
+  // Its name, its question, and what is said of it.
+  const name = '<img src=x onerror="window.hacked=1">'
+  world.run(name, `printf '${HOSTILE}? '; read a; exec sleep 600`, '--pty', '--label', 'x=<b>y</b>')
+  await world.go(page, name)
+  await until(page, () => document.querySelector('.ask label')?.textContent.includes('<b>bold</b>'))
+  await tabs()
+  await page.getByRole('button', { name: 'End', exact: true }).click()
+  await isClean('dialog')
+  await page.getByRole('button', { name: 'End it' }).click()
+  await until(page, () => document.querySelector('.pill').textContent.includes('killed'))
+  for (const view of ['queues', 'schedules', 'projects']) {
+    await page.click(`nav a[href="#/${view}"]`)
     await page.waitForTimeout(300)
+    await isClean(view)
   }
   await world.go(page)
-  assert.equal(await page.evaluate(() => window.hacked), undefined)
-  assert.equal(await page.locator('main b, main script, main img').count(), 0)
+  await isClean('list')
   await page.context().close()
   say('what a job prints is text on every view')
 }
@@ -130,7 +154,7 @@ run = "echo listens; exec sleep 600"
 after = ["db"]
 
 [jobs.seed]
-run = "echo the table is missing; exit 3"
+run = "echo 'the table is missing <img src=x onerror=window.hacked=1>'; exit 3"
 after = ["db"]
 
 [jobs.web]
@@ -145,6 +169,8 @@ after = ["api", "seed@succeeded"]
   await until(page, () => /failed/.test(document.querySelector('.members').textContent))
   await page.click('button[aria-label="Why is web as it is"]')
   await until(page, () => /seed/.test(document.querySelector('.reasons')?.textContent) && /table is missing/.test(document.querySelector('.reasons').textContent))
+  assert.equal(await page.evaluate(() => window.hacked), undefined)
+  assert.equal(await page.locator('.reasons img').count(), 0)
   await photograph(page, 'projects')
   await page.click('nav a[href="#/queues"]')
   await until(page, () => document.querySelector('.card ol')?.children.length === 2)
@@ -239,6 +265,7 @@ async function rewinds() {
 
 async function isAccessible() {
   const found = []
+  world.run('asks', 'stty -echo; printf "Password: "; read p; exec sleep 600', '--pty')
   const sizes = [['light', 1280, 1], ['dark', 1280, 1], ['light', 320, 1], ['dark', 640, 2]]
   for (const [colorScheme, width, deviceScaleFactor] of sizes) {
     const page = await world.page({ colorScheme, viewport: { width, height: 900 }, deviceScaleFactor })
@@ -248,9 +275,32 @@ async function isAccessible() {
       if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push(`${where} scrolls sideways at ${width}`)
     }
     await check('list')
-    await page.click('#start')
-    await check('start')
+    await page.fill('#search', 'nothing has this')
+    await check('no job fits')
+    await page.fill('#search', '')
+    for (const key of ['start', 'help']) {
+      await page.click(`#${key}`)
+      await check(key)
+      await page.keyboard.press('Escape')
+    }
+    await world.go(page, 'asks')
+    await until(page, () => document.querySelector('#answer')?.type === 'password')
+    await check('a question')
+    await page.getByRole('button', { name: 'End', exact: true }).click()
+    await check('ending a job')
     await page.keyboard.press('Escape')
+    await world.go(page, 'tests')
+    await page.fill('.panel input[type=search]', 'PASS')
+    await page.click('[data-key=times]')
+    await until(page, () => document.querySelectorAll('.jump').length > 3)
+    await check('what was found')
+    await page.getByRole('button', { name: 'Copy' }).click()
+    await page.waitForSelector('.toast')
+    await check('a message')
+    await page.evaluate(() => { location.hash = '#/job/nothing' })
+    await page.waitForSelector('.empty h1')
+    await check('no such job')
+    await page.evaluate(() => { location.hash = '#/' })
     for (const view of ['projects', 'queues', 'schedules']) {
       await page.click(`nav a[href="#/${view}"]`)
       await page.waitForSelector('.card')
@@ -264,9 +314,14 @@ async function isAccessible() {
         await check(tab)
       }
     }
+    await page.context().clearCookies()
+    await page.reload()
+    await page.waitForSelector('.empty h1')
+    await check('signed out')
     await page.context().close()
   }
   assert.deepEqual(found, [])
+  world.outlive('kill', '--force', 'asks')
   say('axe finds nothing: light and dark, 1280, 640 and 320 px, every view')
 }
 
@@ -347,12 +402,24 @@ async function holdsMuch() {
   await until(page, () => document.querySelectorAll('li.row').length === 1)
   say(`1,000 jobs: filtered in ${Math.round(performance.now() - begun)} ms`)
   await page.fill('#search', '')
-  await photograph(page, 'jobs-1000')
+  for (const width of pictures ? [360, 1280, 2560] : []) {
+    await page.setViewportSize({ width, height: 900 })
+    await photograph(page, `jobs-1000-${width}`)
+  }
   await page.context().close()
 }
 
-async function takePictures() {
+async function takeEmpty() {
   mkdirSync(pictures, { recursive: true })
+  for (const width of [360, 1280, 2560]) {
+    const page = await world.page({ viewport: { width, height: 740 } })
+    await page.waitForSelector('.empty h2')
+    await photograph(page, `empty-${width}`)
+    await page.context().close()
+  }
+}
+
+async function takePictures() {
   for (const [name, width, height, colorScheme, job] of [['page', 1280, 640, 'light'], ['page-dark', 1280, 640, 'dark'], ['phone', 360, 740, 'dark'], ['wide', 2560, 1200, 'light'], ['terminal', 1280, 800, 'light', 'deploy']]) {
     const page = await world.page({ viewport: { width, height }, colorScheme })
     if (job) await world.go(page, job)
@@ -364,9 +431,11 @@ async function takePictures() {
 
 try {
   await world.start()
+  if (pictures) await takeEmpty()
   await fill()
   if (pictures) await takePictures()
-  for (const step of [looks, acts, survives, resists, belongs, repeats, leads, rewinds, travels, isAccessible, holdsMuch]) await step()
+  const only = process.env.OUTLIVE_TEST_ONLY?.split(',')
+  for (const step of [looks, acts, reads, findsMore, types, answers, walks, survives, resists, belongs, repeats, leads, rewinds, travels, isAccessible, holdsMuch]) if (!only || only.includes(step.name)) await step(world, { until, say })
   assert.deepEqual(world.problems, [], 'the console is quiet')
 } finally {
   await world.end()

@@ -3,6 +3,9 @@
 import { act, ask, job as path } from './api.js';
 import { el } from './dom.js';
 
+// So long something can be undone.
+const UNDO = 6000;
+
 export function toast(text, { kind = 'done', hint, action, onAction, stay = 6000 } = {}) {
   const close = () => item.remove();
   const item = el('div', { class: 'toast', data: { kind } }, el('p', {}, text, hint && el('small', {}, hint)),
@@ -79,10 +82,22 @@ export async function kill(job) {
   await attempt(() => act(job.job, 'kill', body), (answer) => answer.already_ended ? `${job.job} had ended already` : how && how !== 'force' ? `${how} was sent` : answer.survivors.length ? `${answer.survivors.length} processes of ${job.job} are left` : `${job.job} has ended`);
 }
 
+// Jobs that are about to be removed: no list shows them.
+export const leaving = new Set();
+
 // Removing waits a moment, so that it can be undone.
 export function remove(job) {
-  const later = setTimeout(() => attempt(() => ask(path(job.job), { method: 'DELETE' })), 6000);
-  toast(`${job.name ?? job.job} is removed with its output`, { action: 'Undo', onAction: () => { clearTimeout(later); location.hash = `#/job/${encodeURIComponent(job.job)}`; } });
+  leaving.add(job.job);
+  const later = setTimeout(async () => {
+    await attempt(() => ask(path(job.job), { method: 'DELETE' }));
+    leaving.delete(job.job);
+  }, UNDO);
+  const undo = () => {
+    clearTimeout(later);
+    leaving.delete(job.job);
+    location.hash = `#/job/${encodeURIComponent(job.job)}`;
+  };
+  toast(`${job.name ?? job.job} is removed with its output`, { action: 'Undo', onAction: undo, stay: UNDO });
   location.hash = '#/';
 }
 

@@ -2,7 +2,8 @@
 
 export class Problem extends Error {
   constructor(problem, status) {
-    super(problem.detail ?? `the server answered ${status}`);
+    // The detail ends with the hint, which is shown apart.
+    super(problem.detail?.replace(problem.hint ? `; ${problem.hint}` : '', '') ?? `the server answered ${status}`);
     this.code = problem.code;
     this.hint = problem.hint;
     this.status = status;

@@ -103,14 +103,17 @@ export function shape(kind) {
 export function sparkline(values, label) {
   const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
   svg.setAttribute('viewBox', '0 0 60 18');
+  svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('class', 'spark');
   svg.setAttribute('role', 'img');
   svg.setAttribute('aria-label', label);
   const most = Math.max(1, ...values);
   const step = 60 / Math.max(1, values.length - 1);
-  const points = values.map((value, at) => `${(at * step).toFixed(1)},${(16 - (value / most) * 14).toFixed(1)}`);
+  const points = values.map((value, at) => `${(at * step).toFixed(1)},${(17 - (value / most) * 15).toFixed(1)}`);
+  const area = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+  area.setAttribute('d', `M0,18L${points.join('L')}L60,18Z`);
   const line = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
   line.setAttribute('points', points.join(' '));
-  svg.append(line);
+  svg.append(area, line);
   return svg;
 }

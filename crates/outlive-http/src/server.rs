@@ -31,6 +31,7 @@ use crate::access::tokens::Tokens;
 use crate::access::{Failures, Needs};
 use crate::api;
 use crate::api::events::Hub;
+use crate::api::written::Written;
 use crate::work::{Pools, QUICK, WAITS};
 
 /// Connections at once, of each listener: another user who fills TCP does not keep programs from the socket.
@@ -161,8 +162,8 @@ impl From<ServeError> for Failure {
 pub(crate) enum Peer {
     /// The socket in the store; the kernel says that it is this user.
     Unix,
-    /// Any user of this machine, and with TLS of others.
-    Tcp,
+    /// Any user of this machine, and with TLS of others; the client's end of the connection, and ours.
+    Tcp { client: SocketAddr, server: SocketAddr },
 }
 
 /// What all requests share; none of it is a fact about jobs.
@@ -174,6 +175,7 @@ pub(crate) struct State {
     pub(crate) failures: Failures,
     pub(crate) pools: Pools,
     pub(crate) hub: Hub,
+    pub(crate) written: Written,
     pub(crate) mcp: outlive_mcp::Http,
     pub(crate) site: Option<Site>,
     pub(crate) openapi: serde_json::Value,
@@ -279,6 +281,7 @@ pub(crate) fn prepare(
         failures: Failures::default(),
         pools: Pools::default(),
         hub: Hub::default(),
+        written: Written::default(),
         site,
         openapi,
         connections: AtomicUsize::new(0),
@@ -385,17 +388,19 @@ async fn accept_tcp(listener: TcpListener, router: Router, shared: Shared) {
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, client)) => {
+                let Ok(server) = stream.local_addr() else { continue };
+                let peer = Peer::Tcp { client, server };
                 // Small answers must not wait for more; that it fails costs only time.
                 stream.set_nodelay(true).ok();
                 let (router, shared) = (router.clone(), Arc::clone(&shared));
                 match acceptor.clone() {
-                    None => drop(tokio::spawn(connection(stream, router, shared, Peer::Tcp, permit))),
+                    None => drop(tokio::spawn(connection(stream, router, shared, peer, permit))),
                     Some(acceptor) => drop(tokio::spawn(async move {
                         let private = tokio::time::timeout(HEAD_LIMIT, acceptor.accept(stream)).await;
                         // A client that speaks no TLS, or does not trust the certificate, is gone.
                         if let Ok(Ok(stream)) = private {
-                            connection(stream, router, shared, Peer::Tcp, permit).await;
+                            connection(stream, router, shared, peer, permit).await;
                         }
                     })),
                 }

@@ -81,5 +81,5 @@ pub(crate) fn stream(shared: &Shared, call: impl FnOnce(&Store) + Send + 'static
 
 fn too_many() -> Failure {
     Failure::new(Code::LimitReached, format!("{WAITS} waits go on at this server already"))
-        .hint("wait for several jobs in one request, or for fewer at once")
+        .hint("wait for several jobs in one request (GET /v1/wait), or for fewer at once")
 }

@@ -87,10 +87,16 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn failure(self) -> Failure {
         let code = Code::ALL.iter().copied().find(|code| code.word() == self.code).unwrap_or(Code::Failed);
-        let failure = Failure::new(code, self.detail);
         match self.hint {
-            Some(hint) => failure.hint(hint),
-            None => failure,
+            // The detail ends with the hint, which has a line of its own here.
+            Some(hint) => {
+                let detail = self
+                    .detail
+                    .strip_suffix(&hint)
+                    .map_or(&*self.detail, |detail| detail.trim_end_matches("; "));
+                Failure::new(code, detail).hint(hint)
+            }
+            None => Failure::new(code, self.detail),
         }
     }
 }

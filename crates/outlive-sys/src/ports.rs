@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// The state of a listening socket in the kernel's tables.
@@ -85,6 +85,29 @@ pub fn is_taken(port: u16) -> bool {
     own.by_inode.values().any(|&(_, taken)| taken == port)
 }
 
+/// Returns the user whose socket is at this end of a connection within this program's own network namespace; `None` if no table has it.
+pub fn user_at(end: SocketAddr, other: SocketAddr) -> Option<u32> {
+    let plain = |end: SocketAddr| (end.ip().to_canonical(), end.port());
+    let wanted = (plain(end), plain(other));
+    ["tcp", "tcp6"].iter().find_map(|table| {
+        let text = fs::read_to_string(format!("/proc/self/net/{table}")).ok()?;
+        let mut connections = text.lines().skip(1).filter_map(parse_connection);
+        connections.find(|(ends, _)| *ends == wanted).map(|(_, user)| user)
+    })
+}
+
+/// Reads a line of a table: both ends, and the user at the first.
+fn parse_connection(line: &str) -> Option<(((IpAddr, u16), (IpAddr, u16)), u32)> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let mut end = || {
+        let (address, port) = fields.next()?.split_once(':')?;
+        Some((parse_address(address)?, u16::from_str_radix(port, 16).ok()?))
+    };
+    let ends = (end()?, end()?);
+    // Before the user lie state, queues, timer and retransmissions.
+    Some((ends, fields.nth(4)?.parse().ok()?))
+}
+
 /// Reads the inode of `socket:[12345]`.
 fn inode(link: &Path) -> Option<u64> {
     link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
@@ -143,6 +166,20 @@ mod tests {
         assert!(is_taken(address.port()));
         drop(listener);
         assert!(!Listeners::new().of(own()).contains(&expected));
+    }
+
+    #[test]
+    fn both_ends_of_a_connection_have_a_user() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (end, other) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+            assert_eq!(user_at(end, other), Some(crate::socket::own_uid()), "{address}");
+            let (served, _) = listener.accept().unwrap();
+            assert_eq!(user_at(other, end), Some(crate::socket::own_uid()), "{address}");
+            assert_eq!(user_at(other, other), None);
+            drop(served);
+        }
     }
 
     #[test]

@@ -365,3 +365,125 @@ fn a_project_is_brought_up_explained_and_ended() {
     assert_eq!((ended[0]["name"].as_str(), ended[0]["is_ended"].as_bool()), (Some("db"), Some(true)));
     assert_eq!(server.get("/v1/projects").ok(), json!([]));
 }
+
+#[test]
+fn what_is_not_found_says_where_to_look() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    server.post("/v1/jobs", json!({ "command": "true", "name": "build" })).ok();
+    for (path, words, hint) in [
+        ("/v1/jobs/nothing", "nothing", "GET /v1/jobs lists all jobs"),
+        ("/v1/jobs/biuld/log", "biuld", "did you mean build-"),
+        ("/v1/sessions/nobody", "nobody", "GET /v1/sessions lists all sessions"),
+        ("/v1/projects/nobody", "nobody", "GET /v1/projects lists those that are"),
+        (
+            "/v1/jbos",
+            "there is no \"/v1/jbos\" here",
+            "did you mean /v1/jobs? GET /openapi.json lists every path",
+        ),
+        ("/nothing/at/all", "/nothing/at/all", "GET /openapi.json lists every path"),
+    ] {
+        let problem = server.get(path).refused(404, "not_found");
+        let [title, detail, next] =
+            ["title", "detail", "hint"].map(|key| problem[key].as_str().unwrap_or_default());
+        let is_path = words.contains('/');
+        assert_eq!(title, if is_path { "no such path" } else { "no such job, session or agent" }, "{path}");
+        assert!(next.contains(hint), "{path}: {problem}");
+        assert!(detail.contains(words) && detail.ends_with(next), "{path}: {problem}");
+    }
+}
+
+#[test]
+fn several_jobs_are_waited_for_in_one_request() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let long = server.run("exec sleep 300");
+    let short = server.run("exit 3");
+    let any = server.get(&format!("/v1/wait?jobs={long},{short}&until=any")).ok();
+    assert_eq!((any["outcome"].as_str(), any["reached"].as_bool()), (Some("exit"), Some(true)));
+    assert_eq!(
+        (any["jobs"][0]["job"].as_str(), any["jobs"][1]["exit_code"].as_i64()),
+        (Some(&*long), Some(3))
+    );
+    let all = server.get(&format!("/v1/wait?jobs={long},{short}&timeout_ms=1")).ok();
+    assert_eq!((all["outcome"].as_str(), all["reached"].as_bool()), (Some("timeout"), Some(false)));
+    server.post(&format!("/v1/jobs/{long}/kill"), json!({})).ok();
+    assert_eq!(server.get(&format!("/v1/wait?jobs={long},{short}")).ok()["jobs"][0]["status"], "killed");
+    server.get("/v1/wait?jobs=").refused(400, "usage");
+    server.get(&format!("/v1/wait?jobs={long}&until=some")).refused(400, "usage");
+    server.get("/v1/wait?jobs=nothing").refused(404, "not_found");
+}
+
+#[test]
+fn an_export_is_that_of_the_command_line() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let line = r"printf '\033[31m<b>red</b>\033[0m\n'; seq 1 3000";
+    let job = home.start_with(&["--pty"], ["sh", "-c", line]);
+    home.wait(&job);
+    for form in ["cast", "txt", "html"] {
+        let reply = server.get(&format!("/v1/jobs/{job}/export?form={form}"));
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        // A file, and no page of this site.
+        assert_eq!(reply.header("content-type"), Some("application/octet-stream"));
+        let name = format!("attachment; filename=\"{job}.{form}\"");
+        assert_eq!(reply.header("content-disposition"), Some(name.as_str()));
+        let written = home.run(["export", &format!("--{form}"), &job]).ok().stdout;
+        assert!(
+            unchunked(&reply.body) == written,
+            "{form}: {} and {} bytes",
+            reply.body.len(),
+            written.len()
+        );
+    }
+    server.get(&format!("/v1/jobs/{job}/export?form=pdf")).refused(400, "usage");
+    server.get("/v1/jobs/nothing/export?form=txt").refused(404, "not_found");
+}
+
+/// Joins the chunks of a body.
+fn unchunked(mut body: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::new();
+    while let Some(end) = body.windows(2).position(|pair| pair == b"\r\n") {
+        let length = usize::from_str_radix(&String::from_utf8_lossy(&body[..end]), 16).expect("a length");
+        whole.extend_from_slice(&body[end + 2..end + 2 + length]);
+        body = &body[end + 4 + length..];
+    }
+    whole
+}
+
+#[test]
+fn a_list_is_never_older_than_what_it_tells() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let labels = json!({ "a": "1", "runtime_ms": "x" });
+    let body = json!({ "command": "read a; exit 4 # ,\"runtime_ms\":7", "stdin": "open", "labels": labels });
+    let job = server.post("/v1/jobs", body).ok()["job"].as_str().expect("an id").to_owned();
+    let listed = || server.get("/v1/jobs").ok()["jobs"][0].clone();
+    // Asked for again and again, it is remembered; what changes is seen at once, and it is what the command line says.
+    let same = |what: &str| {
+        (0..3).for_each(|_| drop(listed()));
+        let (mut over_http, mut local) = (listed(), home.json(["list"])[0].clone());
+        for object in [&mut over_http, &mut local] {
+            object["runtime_ms"] = json!(object["runtime_ms"].is_u64());
+        }
+        assert_eq!(over_http, local, "{what}");
+        over_http
+    };
+    assert_eq!(same("started")["labels"], labels);
+    let first = listed()["runtime_ms"].as_u64();
+    until("its time goes on", || listed()["runtime_ms"].as_u64() > first);
+    home.run(["pause", &job]).ok();
+    assert_eq!(same("paused")["paused"], true);
+    home.run(["resume", &job]).ok();
+    server.post(&format!("/v1/jobs/{job}/rename"), json!({ "name": "other" })).ok();
+    assert_eq!(same("renamed")["name"], "other");
+    server.post("/v1/sessions", json!({ "name": "shop" })).ok();
+    server.post(&format!("/v1/jobs/{job}/transfer"), json!({ "to": "shop" })).ok();
+    assert_eq!(same("transferred")["session"], "shop");
+    home.run(["send", &job, "x"]).ok();
+    home.wait(&job);
+    let ended = same("ended");
+    assert_eq!((ended["status"].as_str(), ended["exit_code"].as_i64()), (Some("failed"), Some(4)));
+    server.ask("DELETE", &format!("/v1/jobs/{job}"), None).ok();
+    assert_eq!(server.get("/v1/jobs").ok()["jobs"], json!([]));
+}

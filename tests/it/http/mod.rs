@@ -141,6 +141,13 @@ impl<'a> Server<'a> {
         started["job"].as_str().expect("an id").to_owned()
     }
 
+    /// Returns a figure of its memory, such as `VmRSS:`.
+    fn memory_kib(&self, what: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("the kernel tells");
+        line.split_whitespace().next().and_then(|number| number.parse().ok()).expect("a number")
+    }
+
     /// Ends it as a signal of a person does.
     fn stop(mut self) {
         outlive_tests::signal(self.child.id().cast_signed(), "TERM");

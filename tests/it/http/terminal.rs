@@ -1,6 +1,7 @@
 //! A job's terminal over a WebSocket.
 //!
-//! Proves: rows come as they change, keys, text and size go back, and no process is left of a page that has gone.
+//! Proves: rows come as they change, keys, text and size go back, and no process is left of a page that has gone; a page that is slow gets
+//! the newest state, and one that comes back all of it.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -182,6 +183,40 @@ fn a_program_that_asks_for_the_mouse_gets_it() {
     }
     page.until_text(r"033[<0;9;5M033[<0;9;5m");
     assert_eq!(home.wait(&job)["exit_code"], 0);
+}
+
+#[test]
+fn a_slow_page_gets_the_newest_state_and_one_that_comes_back_all_of_it() {
+    let home = Home::new();
+    let server = Server::start_with(&home, &[]);
+    let line = "printf 'first '; read a; seq 1 400000; printf 'the last line'; exec sleep 300";
+    let started = server.post("/v1/jobs", json!({ "command": line, "pty": true, "size": "80x24" })).ok();
+    let job = started["job"].as_str().expect("an id").to_owned();
+    let mut page = Page::open(&server, &job);
+    page.until_text("first");
+    page.send(&json!({ "keys": "Enter" }));
+    // It reads nothing while the job prints.
+    let screen = || server.get(&format!("/v1/jobs/{job}/screen")).ok()["rows"].to_string();
+    until("all is printed", || screen().contains("the last line"));
+    let resident = server.memory_kib("VmRSS:");
+    assert!(resident < 64 << 10, "{resident} KiB");
+    let mut count = 0;
+    loop {
+        let update = page.next().expect("it goes on");
+        count += 1;
+        if update["changed"].to_string().contains("the last line") {
+            break;
+        }
+    }
+    // What the connection held, and the newest: not the tens of thousands of screens that there were.
+    assert!(count < 1000, "{count} messages");
+    drop(page);
+    let mut again = Page::open(&server, &job);
+    let whole = again.next().expect("the screen");
+    let text = whole["changed"].to_string();
+    assert!(text.contains("399990") && text.contains("400000") && text.contains("the last line"), "{text}");
+    again.send(&json!({ "keys": "C-c" }));
+    assert_eq!(home.wait(&job)["signal"], "SIGINT");
 }
 
 fn is_rows(pid: i32) -> bool {

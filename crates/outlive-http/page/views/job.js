@@ -137,7 +137,7 @@ export class Job {
     const input = el('input', { type: isSecret ? 'password' : 'text', autocomplete: 'off', spellcheck: 'false', id: 'answer' });
     this.ask.classList.toggle('asking', Boolean(awaits));
     fill(this.ask, el('label', { for: 'answer' }, label), input, el('button', { class: 'primary' }, awaits ? 'Answer' : 'Send'),
-      !job.pty && !awaits && el('button', { type: 'button', class: 'quiet', on: { click: () => attempt(() => act(this.id, 'input', { eof: true }), 'Its input is closed') } }, 'Close its input'));
+      !job.pty && el('button', { type: 'button', class: 'quiet', on: { click: () => attempt(() => act(this.id, 'input', { eof: true }), 'Its input is closed') } }, 'Close its input'));
     this.ask.onsubmit = async (event) => {
       event.preventDefault();
       const text = input.value;

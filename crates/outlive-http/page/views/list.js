@@ -1,10 +1,12 @@
 // All jobs, live.
 
 import { ask } from '../api.js';
+import { leaving } from '../actions.js';
 import { ago, duration, el, fill, isLive, mood, setText, shape, size, sparkline, statusText } from '../dom.js';
 
 const VIEWS = [['all', 'All'], ['live', 'Live'], ['asks', 'Asking'], ['failed', 'Failed'], ['ended', 'Ended']];
 const HISTORY = 30;
+const COUNT = new Intl.NumberFormat(undefined, { notation: 'compact' });
 
 // What is remembered while the page is open: the figures of the last minute, and what was filtered.
 const figures = new Map();
@@ -65,7 +67,7 @@ export class List {
       const answer = await ask('jobs', { query: { limit: 2000 } });
       if (this.isClosed) return;
       for (const job of answer.jobs) job.seen = Date.now();
-      this.jobs = answer.jobs;
+      this.jobs = answer.jobs.filter((job) => !leaving.has(job.job));
       this.draw();
       this.measure();
     } catch (problem) {
@@ -83,8 +85,9 @@ export class List {
       for (const { job, usage, ports } of answer.jobs) {
         const past = figures.get(job) ?? { cpu: [], memory: [] };
         if (usage?.cpu_ms !== null && past.at) past.cpu.push(Math.max(0, (usage.cpu_ms - past.cpu_ms) / (now - past.at)) * 100);
-        Object.assign(past, { at: now, cpu_ms: usage?.cpu_ms, memory_bytes: usage?.memory_bytes, ports });
-        if (past.cpu.length > HISTORY) past.cpu.shift();
+        if (usage?.memory_bytes) past.memory.push(usage.memory_bytes);
+        Object.assign(past, { at: now, cpu_ms: usage?.cpu_ms, ports });
+        for (const values of [past.cpu, past.memory]) if (values.length > HISTORY) values.shift();
         figures.set(job, past);
       }
       if (!this.isClosed) this.draw();
@@ -103,7 +106,7 @@ export class List {
     const wanted = kept.search.trim().toLowerCase();
     const found = this.jobs.filter((job) => (!this.session.value || job.session === this.session.value)
       && (!wanted || `${job.job} ${job.name ?? ''} ${job.command} ${job.group ?? ''} ${(figures.get(job.job)?.ports ?? []).map((port) => port.port).join(' ')}`.toLowerCase().includes(wanted)));
-    for (const button of this.views.children) setText(button.querySelector('.count'), String(found.filter(fits[button.dataset.view]).length));
+    for (const button of this.views.children) setText(button.querySelector('.count'), COUNT.format(found.filter(fits[button.dataset.view]).length));
     const shown = found.filter(fits[kept.view]);
     // Those who wait for an answer first, then what runs, then the newest.
     const rank = (job) => (mood(job) === 'asks' ? 0 : isLive(job) ? 1 : 2);
@@ -163,21 +166,24 @@ function fillRow(row, job) {
   setText(row.id, [job.name ? job.job : '', job.session === 'default' ? '' : job.session].filter(Boolean).join(' · '));
   setText(row.command, job.command);
   row.command.title = job.command;
-  const live = isLive(job) ? figures.get(job.job) : null;
+  const live = isLive(job) && job.started_at ? figures.get(job.job) : null;
   const ports = live?.ports ?? [];
   const text = ports.map((port) => port.url).join(' ');
   if (row.ports.dataset.text !== text) {
     row.ports.dataset.text = text;
     row.ports.replaceChildren(...ports.slice(0, 3).map((port) => el('a', { href: port.url, target: '_blank', rel: 'noopener noreferrer' }, `:${port.port}`)));
   }
-  const cpu = live?.cpu.at(-1);
-  const use = live?.memory_bytes ? `${cpu === undefined ? '' : `${cpu < 10 ? cpu.toFixed(1) : Math.round(cpu)} %, `}${size(live.memory_bytes)}` : '';
-  if (row.use.dataset.text !== use || live?.cpu.length !== row.points) {
-    row.use.dataset.text = use;
-    row.points = live?.cpu.length;
-    row.use.replaceChildren(...(live?.cpu.length > 1 ? [sparkline(live.cpu, 'Processor time of late')] : []), use);
+  if (row.measured !== live?.at) {
+    row.measured = live?.at;
+    const percent = (cpu) => `${cpu < 10 ? cpu.toFixed(1) : Math.round(cpu)} %`;
+    fill(row.use, live && [course(live.cpu, percent, 'Processor time of late'), course(live.memory, size, 'Memory of late')]);
   }
   time(row);
+}
+
+// A figure, and the way it came: a line from the second on.
+function course(values, write, label) {
+  return values.length > 0 && el('span', {}, values.length > 1 && sparkline(values, label), el('span', {}, write(values.at(-1))));
 }
 
 function time(row) {

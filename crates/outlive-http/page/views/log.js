@@ -10,11 +10,18 @@ const CHUNKS = 40;
 // Browsers draw no element that is much higher; beyond it the scroll bar counts in larger steps.
 const MOST_PIXELS = 8_000_000;
 const PAUSE = 250;
+// To the millisecond.
+const MOMENT = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23' });
+// So much of a line is drawn.
+const LONGEST = 20_000;
+// The most lines that a search shows.
+const MATCHES = 10_000;
 
 export class Log {
   constructor(root, job) {
     this.job = job;
     this.chunks = new Map();
+    this.rows = new Map();
     this.total = 0;
     this.end = 0;
     this.start = 0;
@@ -43,6 +50,7 @@ export class Log {
     const probe = el('div', { class: 'line' }, '0');
     this.view.append(probe);
     this.height = probe.getBoundingClientRect().height || 20;
+    probe.remove();
     this.observer = new ResizeObserver(() => this.draw());
     this.observer.observe(this.pane);
     this.run();
@@ -85,7 +93,7 @@ export class Log {
     for (const at of this.chunks.keys()) if (at >= Math.floor((this.total - 1) / CHUNK) - 1 || this.chunks.get(at).isShort) this.chunks.delete(at);
     for (const line of answer.lines) this.keep(line, true);
     this.say();
-    if (this.matches) return;
+    if (this.matches) { this.searchOn(); return; }
     this.draw();
     if (this.isFollowing) this.toEnd();
   }
@@ -135,25 +143,39 @@ export class Log {
     const fits = Math.ceil(this.pane.clientHeight / this.height) + 1;
     const isScaled = this.count * this.height > MOST_PIXELS;
     this.view.style.transform = `translateY(${isScaled ? this.pane.scrollTop : first * this.height}px)`;
-    const rows = [];
+    const lines = [];
     const wanted = new Set();
     for (let at = first; at < Math.min(this.count, first + fits); at += 1) {
       const line = this.matches ? this.matches[at] : this.chunks.get(Math.floor(at / CHUNK))?.lines.get(at + 1);
       if (!line && !this.matches) wanted.add(Math.floor(at / CHUNK));
-      rows.push(this.row(line, this.matches ? line.line : at + 1));
+      lines.push([line, this.matches ? line.line : at + 1]);
     }
-    this.view.replaceChildren(...rows);
+    this.show(lines);
     for (const at of wanted) this.load(at);
   }
 
-  row(line, number) {
-    const label = el('span', { class: 'number', 'aria-hidden': 'true' }, String(number));
-    if (this.matches) {
-      label.classList.add('jump');
-      label.addEventListener('click', () => this.goTo(number));
+  // A row that is shown already stays as it is, with what is selected in it and the focus.
+  show(lines) {
+    const manner = [this.hasTimes, this.mark, Boolean(this.matches)].join(' ');
+    const rows = new Map(lines.map(([line, number]) => [`${manner} ${number} ${line?.repeated} ${line?.text}`, [line, number]]));
+    for (const [key, row] of this.rows) if (!rows.has(key)) { row.remove(); this.rows.delete(key); }
+    let place = this.view.firstChild;
+    for (const [key, [line, number]] of rows) {
+      const known = this.rows.get(key);
+      if (known) { place = known.nextSibling; continue; }
+      const row = this.row(line, number);
+      this.rows.set(key, row);
+      this.view.insertBefore(row, place);
     }
-    const time = this.hasTimes && el('time', {}, line?.time ? new Date(line.time).toLocaleTimeString(undefined, { hour12: false, fractionalSecondDigits: 3 }) : '');
-    const text = el('span', { class: 'text' }, line ? nodes(line.text.replace(/\r$/, ''), this.mark) : '');
+  }
+
+  row(line, number) {
+    const label = this.matches
+      ? el('button', { type: 'button', class: 'number jump', 'aria-label': `Show line ${number} among those around it`, on: { click: () => this.goTo(number) } }, String(number))
+      : el('span', { class: 'number', 'aria-hidden': 'true' }, String(number));
+    const time = this.hasTimes && el('time', {}, line?.time ? MOMENT.format(new Date(line.time)) : '');
+    const text = el('span', { class: 'text' }, line ? nodes(line.text.slice(0, LONGEST).replace(/\r$/, ''), this.mark) : '');
+    if (line?.text.length > LONGEST) text.append(el('em', {}, ` … ${(line.text.length - LONGEST).toLocaleString()} more characters are in the download`));
     if (line?.repeated) text.append(` [${line.repeated} times]`);
     return el('div', { class: 'line', data: line?.stream === 'stderr' ? { stream: 'stderr' } : {} }, label, time, text);
   }
@@ -197,10 +219,21 @@ export class Log {
     this.search();
   }
 
+  // Looks for the text in the lines from this one on.
+  matching(from) {
+    return ask(path(this.job.job, 'output'), { query: this.query({ search: this.pattern, ignore_case: true, stream: this.stream.value, from_line: from, lines: MATCHES }), signal: this.abort.signal });
+  }
+
+  tellFound(isMore) {
+    const count = this.matches.length;
+    setText(this.found, `${isMore ? 'more than ' : ''}${count.toLocaleString()} ${count === 1 ? 'line' : 'lines'}`);
+  }
+
   async search() {
     const text = this.find.value;
-    const pattern = text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-    this.mark = text ? new RegExp(pattern, 'gi') : null;
+    this.pattern = text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+    this.mark = text ? new RegExp(this.pattern, 'gi') : null;
+    const asked = (this.asked = Symbol('search'));
     if (!text && !this.stream.value) {
       this.matches = null;
       setText(this.found, '');
@@ -208,29 +241,51 @@ export class Log {
       if (this.isFollowing) this.toEnd();
       return;
     }
-    const asked = (this.asked = Symbol('search'));
     try {
-      const answer = await ask(path(this.job.job, 'output'), { query: this.query({ search: pattern, ignore_case: true, stream: this.stream.value, lines: 10000 }), signal: this.abort.signal });
+      const answer = await this.matching();
       if (this.asked !== asked) return;
       this.matches = answer.lines;
-      const count = answer.lines.length;
-      setText(this.found, `${answer.more ? 'more than ' : ''}${count.toLocaleString()} ${count === 1 ? 'line' : 'lines'}`);
+      // The last line may have been read when it was shorter.
+      this.searched = Math.max(1, answer.total_lines);
+      this.isMore = answer.more;
+      this.tellFound(answer.more);
       this.pane.scrollTop = 0;
       this.draw();
     } catch (problem) { if (!this.abort.signal.aborted) failed(problem); }
   }
 
+  // Adds what was printed since to what was found; one question at a time.
+  async searchOn() {
+    if (this.isSearching || this.isMore) return;
+    this.isSearching = true;
+    const asked = this.asked;
+    try {
+      const answer = await this.matching(this.searched);
+      if (this.asked !== asked || !this.matches) return;
+      this.matches = [...this.matches.filter((line) => line.line < this.searched), ...answer.lines];
+      this.searched = Math.max(1, answer.total_lines);
+      this.isMore = answer.more || this.matches.length > MATCHES;
+      this.tellFound(this.isMore);
+      this.draw();
+    } catch { /* the next answer is soon enough */ } finally { this.isSearching = false; }
+  }
+
   // Shows a line among those around it.
   goTo(number) {
     this.setFollow(false);
+    this.asked = null;
     this.matches = null;
     this.find.value = '';
+    this.stream.value = '';
+    this.mark = null;
     setText(this.found, '');
     this.draw();
     const room = this.pixels - this.pane.clientHeight;
     this.moved = performance.now();
     this.pane.scrollTop = this.count * this.height <= MOST_PIXELS ? (number - 4) * this.height : ((number - 4) / this.count) * room;
     this.draw();
+    // The button that led here is gone.
+    this.pane.focus({ preventScroll: true });
   }
 
   key(event) {

@@ -15,7 +15,8 @@ export class Recording {
     this.time = el('output', { class: 'found' });
     this.screen = el('div', { class: 'screen', role: 'img', 'aria-label': 'Screen at this time' });
     this.plain = el('pre', { class: 'unseen', role: 'region', 'aria-label': 'Text of the screen at this time', tabindex: '-1' });
-    fill(root, el('div', { class: 'tools reel' }, this.play, this.slider, this.time), el('div', { class: 'terminal still', tabindex: '0', role: 'region', 'aria-label': 'Screen' }, this.screen), this.plain,
+    fill(root, el('div', { class: 'tools reel' }, this.play, this.slider, this.time,
+      el('a', { class: 'button', href: `v1/${path(job.job, 'export')}?form=cast`, download: `${job.job}.cast`, title: 'For asciinema and its players' }, 'Download')), el('div', { class: 'terminal still', tabindex: '0', role: 'region', 'aria-label': 'Screen' }, this.screen), this.plain,
       el('p', { class: 'foot' }, 'What the terminal showed, from the start of the job to its end or to now.'));
     this.fill(job);
     this.go(STEPS);

@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use outlive::{Code, Failure, SessionName};
+use outlive_sys::{ports, socket};
 use serde_json::Value;
 
 use crate::problem::Problem;
@@ -90,13 +91,26 @@ impl Needs {
     }
 }
 
+/// Refuses a link to another user of this machine. Who may look at the processes of a machine sees the address that a browser is started
+/// with, and a link signs in whoever is first. Root may, and so may what comes from another machine, over TLS.
+pub(crate) fn check_user(peer: Peer) -> Result<(), Failure> {
+    let Peer::Tcp { client, server } = peer else { return Ok(()) };
+    match ports::user_at(client, server) {
+        Some(user) if user != 0 && user != socket::own_uid() => {
+            Err(Failure::new(Code::Forbidden, "this link is for the user whose jobs these are")
+                .hint("for another user: outlive token create NAME --scope view"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Wrong tokens of late.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(Mutex<Option<(Instant, u32)>>);
 
 impl Failures {
     /// Counts one; false if there were too many.
-    fn count(&self) -> bool {
+    pub(crate) fn count(&self) -> bool {
         let mut recent = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (since, count) =
             recent.filter(|(since, _)| since.elapsed() < WINDOW).unwrap_or((Instant::now(), 0));
@@ -107,10 +121,9 @@ impl Failures {
 
 /// Refuses what comes from another site; for every request, the page's too.
 pub(crate) async fn same_site(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Tcp);
-    let checked = match peer {
-        Peer::Unix => check_local(&request),
-        Peer::Tcp => match &shared.site {
+    let checked = match request.extensions().get::<Peer>() {
+        Some(Peer::Unix) => check_local(&request),
+        _ => match &shared.site {
             Some(site) => check_site(&request, site),
             None => Err(Failure::new(Code::Forbidden, "this server is on no port")),
         },
@@ -196,6 +209,10 @@ fn check_site(request: &Request, site: &Site) -> Result<(), Failure> {
     Ok(())
 }
 
+pub(crate) fn too_many_guesses() -> Failure {
+    Failure::new(Code::LimitReached, "too many wrong tokens").hint("wait ten seconds")
+}
+
 /// Finds out who asks.
 fn identify(shared: &Shared, request: &Request) -> Result<Caller, Failure> {
     if request.extensions().get::<Peer>() == Some(&Peer::Unix) {
@@ -219,7 +236,7 @@ fn identify(shared: &Shared, request: &Request) -> Result<Caller, Failure> {
         None if shared.failures.count() => {
             Err(Failure::new(Code::Unauthorized, "this token is not valid, or was revoked").hint(hint))
         }
-        None => Err(Failure::new(Code::LimitReached, "too many wrong tokens").hint("wait ten seconds")),
+        None => Err(too_many_guesses()),
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Scope {
     /// Go on after this: the id of the last event; `0` for all that is kept; else only what is new. The header `Last-Event-ID` counts
     /// more
     after: Option<String>,
+    /// `false`: the stream ends with what has happened so far
+    follow: Option<bool>,
 }
 
 /// Events that are no longer kept, or damaged.
@@ -251,18 +253,20 @@ impl Reader {
             let seq = place.seq;
             let events = place.events.get_or_insert_with(|| store.events(session, seq));
             let read = events.read().map_err(failed)?;
+            let mut all: Vec<(u64, Result<outlive::Numbered, (u64, u64)>)> = Vec::with_capacity(read.len());
             while let Some((from, to)) = events.take_gap() {
                 if from > 0 || seq > 0 {
-                    let what = Err((from, to));
-                    unread.push((Timestamp(0), Unread { session: session.clone(), seq: to, what }));
+                    all.push((to, Err((from, to))));
                 }
             }
+            all.extend(read.into_iter().map(|numbered| (numbered.seq, Ok(numbered))));
+            // A gap stands where it is: the id that comes with it must not pass over what was before it.
+            all.sort_by_key(|(seq, _)| *seq);
             // Within a session the sequence decides: an event counts as no earlier than those before it.
             let mut latest = Timestamp(0);
-            for numbered in read {
-                latest = latest.max(numbered.event.at);
-                let (session, seq) = (session.clone(), numbered.seq);
-                unread.push((latest, Unread { session, seq, what: Ok(numbered) }));
+            for (seq, what) in all {
+                latest = latest.max(what.as_ref().map_or(latest, |numbered| numbered.event.at));
+                unread.push((latest, Unread { session: session.clone(), seq, what }));
             }
         }
         unread.sort_by_key(|(latest, _)| *latest);
@@ -383,6 +387,7 @@ pub(crate) async fn events(
         Ok((reader, read))
     });
     let (reader, waiting) = first.await?;
+    let news = scope.follow.unwrap_or(true).then_some(news);
     let stream = Stream { shared, reader: Some(reader), news, waiting, _sender: sender };
     let stream = futures_util::stream::unfold(stream, |mut stream| async move {
         stream.next().await.map(|event| (Ok::<_, Infallible>(event), stream))
@@ -397,7 +402,8 @@ pub(crate) async fn events(
 struct Stream {
     shared: Shared,
     reader: Option<Reader>,
-    news: broadcast::Receiver<News>,
+    /// None: it ends with what waits to be sent.
+    news: Option<broadcast::Receiver<News>>,
     waiting: VecDeque<Sent>,
     _sender: Arc<broadcast::Sender<News>>,
 }
@@ -409,7 +415,7 @@ impl Stream {
             if let Some((name, id, text)) = self.waiting.pop_front() {
                 return Some(Event::default().event(name).id(id).retry(RETRY).data(text));
             }
-            let news = match self.news.recv().await {
+            let news = match self.news.as_mut()?.recv().await {
                 Ok(news) => news,
                 // It was slow, and catches up from the store.
                 Err(broadcast::error::RecvError::Lagged(_)) => News::Look,

@@ -1,14 +1,19 @@
 //! Looking at jobs.
 
+use std::io::{self, Write};
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
 use outlive::{
-    Code, Failure, Job, JobDetails, JobObject, LabelFilter, Labels, Listeners, Port, State as JobState,
-    Status, Store, Usage,
+    Code, Failure, Job, JobDetails, JobObject, LabelFilter, Labels, Listeners, Port, Status, Store, Usage,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::written::Written;
 use super::{find, session};
 use crate::access::Caller;
 use crate::extract::Params;
@@ -19,6 +24,9 @@ use crate::work;
 /// So many jobs come unless another number is asked for, and the most that can be.
 const PAGE: usize = 200;
 const MOST: usize = 2000;
+
+/// So many bytes an object is expected to have.
+const OBJECT: usize = 1024;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -52,7 +60,7 @@ pub(crate) struct Filter {
     ports: bool,
 }
 
-/// A page of the list.
+/// A page of the list. It is written member by member, in this order: see `listed`.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Jobs {
     /// The newest first.
@@ -83,11 +91,14 @@ pub(crate) async fn list(
     State(shared): State<Shared>,
     caller: Caller,
     Params(filter): Params<Filter>,
-) -> Result<Json<Jobs>, Problem> {
-    Ok(Json(work::quick(&shared, move |store| listed(store, &caller, &filter)).await?))
+) -> Result<Response, Problem> {
+    let known = Arc::clone(&shared);
+    let bytes = work::quick(&shared, move |store| listed(store, &known.written, &caller, &filter)).await?;
+    Ok(([(CONTENT_TYPE, "application/json")], bytes).into_response())
 }
 
-fn listed(store: &Store, caller: &Caller, filter: &Filter) -> Result<Jobs, Failure> {
+/// Lists jobs, and writes the answer: most of a page is as it was in the one before.
+fn listed(store: &Store, written: &Written, caller: &Caller, filter: &Filter) -> Result<Vec<u8>, Failure> {
     let session = caller.session(session(filter.session.as_deref())?)?;
     let hint = "a status is starting, running, completed, failed, killed, timed_out or lost";
     let parse = |word: &str| {
@@ -138,20 +149,44 @@ fn listed(store: &Store, caller: &Caller, filter: &Filter) -> Result<Jobs, Failu
     };
     let limit = filter.limit.unwrap_or(PAGE).clamp(1, MOST);
     let next = (begin + limit < total).then(|| jobs[begin + limit - 1].0.id().to_string());
+    jobs.truncate(begin + limit);
+    let mut page = jobs.split_off(begin.min(jobs.len()));
+    for (job, state) in &mut page {
+        store.probe_in_passing(job, state);
+        store.look_at_question(job, state);
+    }
+    let failed = |error: io::Error| Failure::other("list", &error);
+    let outputs = store.count_outputs(&page);
     let mut listeners = Listeners::new();
-    let describe = |(job, mut state): (Job, JobState)| {
-        store.probe_in_passing(&job, &state);
-        store.look_at_question(&job, &mut state);
-        let is_looked_at = state.is_live() && (filter.usage || filter.ports);
-        let tree = is_looked_at.then(|| job.tree(store, &state)).flatten();
-        Listed {
-            usage: filter.usage.then(|| job.usage(&state, tree.as_ref())),
-            ports: tree.as_ref().filter(|_| filter.ports).map(|tree| tree.ports(&mut listeners)),
-            job: JobObject::new(&job, &state),
+    let mut answer = Vec::with_capacity(page.len() * OBJECT);
+    answer.extend_from_slice(b"{\"jobs\":[");
+    for (at, ((job, state), output)) in page.iter().zip(outputs).enumerate() {
+        if at > 0 {
+            answer.push(b',');
         }
-    };
-    let page = jobs.into_iter().skip(begin).take(limit).map(describe).collect();
-    Ok(Jobs { jobs: page, next, total, damaged })
+        written.write(job, state, output, &mut answer).map_err(failed)?;
+        let is_looked_at = state.is_live() && (filter.usage || filter.ports);
+        let tree = is_looked_at.then(|| job.tree(store, state)).flatten();
+        if filter.usage {
+            member(&mut answer, "usage", &job.usage(state, tree.as_ref())).map_err(failed)?;
+        }
+        if let Some(tree) = tree.filter(|_| filter.ports) {
+            member(&mut answer, "ports", &tree.ports(&mut listeners)).map_err(failed)?;
+        }
+        answer.push(b'}');
+    }
+    answer.push(b']');
+    member(&mut answer, "next", &next).map_err(failed)?;
+    member(&mut answer, "total", &total).map_err(failed)?;
+    member(&mut answer, "damaged", &damaged).map_err(failed)?;
+    answer.push(b'}');
+    Ok(answer)
+}
+
+/// Writes another member of an object.
+fn member(to: &mut Vec<u8>, name: &str, value: &impl Serialize) -> io::Result<()> {
+    write!(to, ",\"{name}\":")?;
+    Ok(serde_json::to_writer(to, value)?)
 }
 
 /// Shows all that is known of a job, as `outlive show --json` does.

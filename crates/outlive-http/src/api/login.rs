@@ -1,7 +1,7 @@
 //! Signing a browser in: the secret of a one-time link becomes a cookie that no script can read.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -9,10 +9,10 @@ use outlive::{Code, Failure};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::access::Caller;
+use crate::access::{Caller, check_user, too_many_guesses};
 use crate::extract::Body;
 use crate::problem::Problem;
-use crate::server::Shared;
+use crate::server::{Peer, Shared};
 use crate::work;
 
 /// How long a browser keeps the cookie: as long as its token is good.
@@ -42,6 +42,7 @@ pub(crate) struct Access {
     responses((status = 200, description = "The browser is signed in", body = Access)))]
 pub(crate) async fn login(
     State(shared): State<Shared>,
+    Extension(peer): Extension<Peer>,
     Body(body): Body<LoginRequest>,
 ) -> Result<Response, Problem> {
     let Some(site) = &shared.site else {
@@ -49,9 +50,13 @@ pub(crate) async fn login(
     };
     let tokens = shared.tokens.clone();
     let redeemed = work::quick(&shared, move |_| {
+        check_user(peer)?;
         tokens.redeem(&body.link).map_err(|error| Failure::other("login", &error))
     });
     let Some((secret, token)) = redeemed.await? else {
+        if !shared.failures.count() {
+            return Err(too_many_guesses().into());
+        }
         return Err(Failure::new(Code::Unauthorized, "this link was used before, or is too old")
             .hint("get another: outlive open")
             .into());

@@ -15,6 +15,7 @@ mod queues;
 mod sessions;
 mod start;
 mod wait;
+pub(crate) mod written;
 
 use axum::extract::DefaultBodyLimit;
 use axum::http::header::{
@@ -25,7 +26,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use outlive::{Code, Failure, SessionName, Store};
+use outlive::{Code, Failure, FindError, SessionName, Store};
 use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -39,6 +40,9 @@ use crate::server::Shared;
 
 /// Of a body: a paste of this size is long, and a command line cannot be longer.
 const BODY_BYTES: usize = 1 << 20;
+
+/// So many characters of a path are said again.
+const MOST_OF_PATH: usize = 200;
 
 /// Nothing but our own files, no script in a page, and in no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -65,9 +69,11 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(jobs::show, control::remove))
         .routes(routes!(output::output))
         .routes(routes!(output::log::log))
+        .routes(routes!(output::export::export))
         .routes(routes!(output::screen::screen))
         .routes(routes!(output::terminal::terminal))
         .routes(routes!(wait::wait))
+        .routes(routes!(wait::wait_for_several))
         .routes(routes!(input::send))
         .routes(routes!(control::kill))
         .routes(routes!(control::pause))
@@ -152,10 +158,19 @@ async fn secured(request: axum::extract::Request, next: Next) -> Response {
     response
 }
 
-async fn unknown() -> Problem {
-    Problem::from(
-        Failure::new(Code::NotFound, "there is nothing here").hint("GET /openapi.json lists what there is"),
-    )
+/// Says what is not there, and what is most likely meant.
+async fn unknown(
+    axum::extract::State(shared): axum::extract::State<Shared>,
+    uri: axum::http::Uri,
+) -> Problem {
+    let paths = shared.openapi["paths"].as_object().into_iter().flatten().map(|(path, _)| path.as_str());
+    let hint = match outlive::nearest(uri.path(), paths) {
+        Some(path) => format!("did you mean {path}? GET /openapi.json lists every path"),
+        None => "GET /openapi.json lists every path".to_owned(),
+    };
+    let path: String = uri.path().chars().take(MOST_OF_PATH).collect();
+    let failure = Failure::new(Code::NotFound, format!("there is no {path:?} here")).hint(hint);
+    Problem::from(failure).with_title("no such path")
 }
 
 async fn wrong_method() -> Problem {
@@ -173,12 +188,19 @@ async fn description(axum::extract::State(shared): axum::extract::State<Shared>)
 
 /// Finds a job that is only read.
 fn find(store: &Store, caller: &Caller, job: &str) -> Result<outlive::Job, Failure> {
-    Ok(store.find(job, caller.session.as_ref())?)
+    store.find(job, caller.session.as_ref()).map_err(not_found)
 }
 
 /// Finds a job that is to be changed.
 fn find_to_change(store: &Store, caller: &Caller, job: &str) -> Result<outlive::Job, Failure> {
-    Ok(store.find_to_change(job, caller.session.as_ref())?)
+    store.find_to_change(job, caller.session.as_ref()).map_err(not_found)
+}
+
+/// Says where jobs are listed, unless a similar one is known.
+fn not_found(error: FindError) -> Failure {
+    let is_unlike_all = matches!(&error, FindError::Unknown(_, similar) if similar.is_empty());
+    let failure = Failure::from(error);
+    if is_unlike_all { failure.hint("GET /v1/jobs lists all jobs") } else { failure }
 }
 
 /// Reads the name of a session.

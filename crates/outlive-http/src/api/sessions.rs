@@ -6,7 +6,7 @@ use std::path::Path as FilePath;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use outlive::{Failure, RawText, Running, SessionName, SessionObject};
+use outlive::{Failure, RawText, Running, SessionError, SessionName, SessionObject};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -66,7 +66,7 @@ pub(crate) async fn show(
 ) -> Result<Json<SessionObject>, Problem> {
     let name = named(&caller, &name)?;
     let shown = work::quick(&shared, move |store| {
-        let session = store.session(&name)?;
+        let session = store.session(&name).map_err(not_found)?;
         Ok(session.object(Some(session.usage(store)), false))
     });
     Ok(Json(shown.await?))
@@ -124,7 +124,7 @@ pub(crate) async fn close(
     };
     // Jobs that are ended have their grace.
     let closed = work::long(&shared, move |store, _| {
-        store.close_session(&name, running)?;
+        store.close_session(&name, running).map_err(not_found)?;
         Ok(store.session(&name)?.object(None, false))
     });
     Ok(Json(closed.await?))
@@ -133,4 +133,11 @@ pub(crate) async fn close(
 /// Reads the name of a session that the caller may see.
 fn named(caller: &Caller, name: &str) -> Result<SessionName, Failure> {
     Ok(caller.session(session(Some(name))?)?.unwrap_or_default())
+}
+
+/// Says where sessions are listed.
+fn not_found(error: SessionError) -> Failure {
+    let is_unknown = matches!(error, SessionError::Unknown(_));
+    let failure = Failure::from(error);
+    if is_unknown { failure.hint("GET /v1/sessions lists all sessions") } else { failure }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use outlive::{Conditions, Failure, HttpAddress, InputWanted, JobObject, WaitFor, WaitReason};
+use outlive::{
+    Conditions, Failure, HttpAddress, InputWanted, JobObject, Until as Wanted, WaitFor, WaitReason,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -114,6 +116,62 @@ pub(crate) async fn wait(
             line_number: line.map(|line| line.number),
             tail: outlive::tail_text(&jobs[0], TAIL_BYTES).ok(),
             job: JobObject::new(&jobs[0], &result.states[0]),
+        })
+    });
+    Ok(Json(waited.await?))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Several {
+    /// Ids or names, separated by commas
+    jobs: String,
+    /// `all`, which is the default, or `any`: the end of one of them is enough
+    until: Option<String>,
+    /// Wait at most so long; else as long as it takes, or the client stays
+    timeout_ms: Option<u64>,
+}
+
+/// What came of the wait for several jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WaitedForSeveral {
+    /// `exit` or `timeout`.
+    outcome: &'static str,
+    /// Whether what was waited for came.
+    reached: bool,
+    /// The jobs as they are now, in the order of the request.
+    jobs: Vec<JobObject>,
+}
+
+/// Waits for the end of several jobs, or of one of them. The wait ends when the client goes.
+#[utoipa::path(get, path = "/v1/wait", tag = "jobs", security(("token" = ["view"])), params(Several),
+    responses((status = 200, description = "What came", body = WaitedForSeveral)))]
+pub(crate) async fn wait_for_several(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Params(several): Params<Several>,
+) -> Result<Json<WaitedForSeveral>, Problem> {
+    let until = match several.until.as_deref() {
+        None | Some("all") => Wanted::All,
+        Some("any") => Wanted::Any,
+        Some(other) => {
+            return Err(Failure::usage(format!("until: {other:?} is not known"), "write all or any").into());
+        }
+    };
+    let limit = several.timeout_ms.map(Duration::from_millis);
+    let waited = work::long(&shared, move |store, cancel| {
+        let references = several.jobs.split(',').filter(|reference| !reference.is_empty());
+        let jobs = references.map(|job| find(store, &caller, job)).collect::<Result<Vec<_>, _>>()?;
+        if jobs.is_empty() {
+            return Err(Failure::usage("wait: no job is named", "such as ?jobs=build-3f9c,test-q2fp"));
+        }
+        let wanted = WaitFor { until, limit, stop: Some(cancel.as_fd()), ..WaitFor::exits(&jobs) };
+        let result = store.wait_for(&wanted)?;
+        Ok(WaitedForSeveral {
+            outcome: result.reason.word(),
+            reached: result.is_reached,
+            jobs: jobs.iter().zip(&result.states).map(|(job, state)| JobObject::new(job, state)).collect(),
         })
     });
     Ok(Json(waited.await?))

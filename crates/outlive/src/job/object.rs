@@ -1,5 +1,7 @@
 //! The documented JSON object of a job, for scripts and other programs.
 
+use std::os::fd::BorrowedFd;
+
 use serde::Serialize;
 
 use outlive_core::containment::{Enforcement, Kept, Level};
@@ -159,7 +161,7 @@ impl LimitsObject {
 }
 
 /// Totals of a job's output.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OutputObject {
     /// Bytes of both streams.
@@ -186,17 +188,29 @@ impl From<Totals> for OutputObject {
     }
 }
 
-impl JobObject {
-    /// Describes a job in the given state.
-    pub fn new(job: &Job, state: &State) -> Self {
-        let spec = job.spec();
+impl OutputObject {
+    /// Counts the output of a job in the given state; by its name in the directory of jobs, where that is given.
+    pub(super) fn new(job: &Job, state: &State, jobs: Option<BorrowedFd<'_>>) -> Self {
         let totals = match (&state.closed, &state.outcome) {
             // A closed record of a later format has no totals that are understood here.
             (Some(closed), _) if closed.closed.0 > 0 => closed.totals,
             (None, Some(outcome)) if !state.is_lingering() && !outcome.is_newer() => outcome.totals,
-            (None, None) => job.live_totals(),
+            (None, None) => job.live_totals(jobs),
             _ => Output::open(job).map(|output| output.totals()).unwrap_or_default(),
         };
+        totals.into()
+    }
+}
+
+impl JobObject {
+    /// Describes a job in the given state.
+    pub fn new(job: &Job, state: &State) -> Self {
+        Self::with_output(job, state, OutputObject::new(job, state, None))
+    }
+
+    /// Describes a job in the given state, whose output was counted.
+    pub fn with_output(job: &Job, state: &State, output: OutputObject) -> Self {
+        let spec = job.spec();
         let meta = state.meta.as_ref();
         let signal = match state.outcome.as_ref().map(|outcome| outcome.wait_status) {
             Some(WaitStatus::Signaled { signal, .. }) => Some(signal_name(signal)),
@@ -238,7 +252,7 @@ impl JobObject {
             started_at: meta.and_then(|meta| meta.started).map(|started| started.to_string()),
             ended_at: ended.filter(|ended| ended.0 > 0).map(|ended| ended.to_string()),
             runtime_ms: state.runtime_ms(),
-            output: totals.into(),
+            output,
             parent: spec.parent.clone(),
             previous: spec.previous.clone(),
             starts_in_ms: state.due_boot_us.map(|due| due.saturating_sub(clock::boot_us()).div_ceil(1000)),
@@ -258,6 +272,24 @@ impl JobObject {
             ),
         }
     }
+
+    /// Tells whether the object of this job changes only with its state, its output, its name and its session, but for `runtime_ms`: what
+    /// else is told of it is read from no file, asked of no process and counted by no clock.
+    pub fn depends_on_state_alone(job: &Job, state: &State) -> bool {
+        let spec = job.spec();
+        !spec.can_be_ready()
+            && spec.placement.is_none()
+            && !spec.options.schedule.is_set()
+            && state.due_boot_us.is_none()
+            && state.awaits().is_none()
+            && !state.is_orphaned()
+            && !state.outcome.as_ref().is_some_and(is_unkept)
+    }
+}
+
+/// Tells whether an outcome was written without its keeper, which alone records what a job used.
+fn is_unkept(outcome: &Outcome) -> bool {
+    outcome.usage.is_none() && !matches!(outcome.cause, Cause::NeverStarted(_)) && outcome.ended.0 > 0
 }
 
 /// Returns the name of a signal by its number.
@@ -267,10 +299,6 @@ pub fn signal_name(number: i32) -> String {
 
 /// Returns the time of the last recorded output, or of the start, for a job whose keeper died before its end; else `None`.
 fn recorded_until(job: &Job, state: &State) -> Option<Timestamp> {
-    // Only a keeper records usage.
-    let is_unkept = |outcome: &Outcome| {
-        outcome.usage.is_none() && !matches!(outcome.cause, Cause::NeverStarted(_)) && outcome.ended.0 > 0
-    };
     if !state.is_orphaned() && !state.outcome.as_ref().is_some_and(is_unkept) {
         return None;
     }

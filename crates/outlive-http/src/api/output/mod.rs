@@ -1,5 +1,6 @@
 //! What a job printed: as lines here, beside it as bytes and as a screen.
 
+pub(super) mod export;
 pub(super) mod log;
 pub(super) mod screen;
 pub(super) mod terminal;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::Caller;
-use crate::api::find;
+use crate::api::{find, not_found};
 use crate::extract::Params;
 use crate::problem::Problem;
 use crate::server::Shared;
@@ -264,7 +265,7 @@ fn page(store: &Store, job: &Job, wanted: &Wanted, cancel: &Cancel) -> io::Resul
 /// Another program may remove the job while it is read.
 fn gone(job: &Job, error: &io::Error) -> Failure {
     match job.is_removed() {
-        true => outlive::FindError::Unknown(job.id().to_string(), Vec::new()).into(),
+        true => not_found(outlive::FindError::Unknown(job.id().to_string(), Vec::new())),
         false => Failure::other("output", error),
     }
 }
