@@ -142,10 +142,13 @@ impl Request {
     pub(crate) fn environment(&self, own: &[(&str, &OsStr)], has_terminal: bool) -> Vec<Vec<u8>> {
         // What the caller's terminal is like says nothing about the job's.
         let of_terminal = has_terminal.then_some(("TERM", OsStr::new("xterm-256color")));
+        // A watchdog of the caller's service manager does not watch the job.
+        let is_notified = own.iter().any(|(own, _)| *own == "NOTIFY_SOCKET");
         let is_changed = |name: &OsStr| {
             let name = name.to_str().unwrap_or_default();
             self.env_set.contains_key(name)
                 || (has_terminal && TERMINAL_VARIABLES.contains(&name))
+                || (is_notified && name.starts_with("WATCHDOG_"))
                 || self.env_unset.iter().any(|unset| unset == name)
                 || own.iter().any(|(own, _)| *own == name)
         };

@@ -2,9 +2,7 @@
 //!
 //! Proves that order, readiness, restarts and stopping are as there, and that what is not taken over is named.
 
-use std::net::TcpListener;
-
-use outlive_tests::{Home, until};
+use outlive_tests::{Home, free_port, until};
 
 use super::Project;
 
@@ -14,10 +12,6 @@ fn project<'a>(home: &'a Home, name: &str, yaml: &str) -> Project<'a> {
     let project = Project { home, dir: home.make_dir(name) };
     project.write(FILE, yaml);
     project
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr()).expect("a port").port()
 }
 
 /// Ends the project, and asserts that nothing of it is left.
