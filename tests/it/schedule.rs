@@ -181,7 +181,9 @@ fn a_run_that_lasts_too_long_is_left_alone_followed_or_ended() {
     // One that is to be ended for the next is.
     until("the next has taken its place", || runs(&home, "kill").len() >= 2);
     let ended = runs(&home, "kill").swap_remove(0);
-    assert_eq!((ended["status"].as_str(), ended["cause"].as_str()), (Some("timed_out"), Some("timeout")));
+    assert_eq!((ended["status"].as_str(), ended["cause"].as_str()), (Some("killed"), Some("overlap")));
+    let reason = ended["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("ended for its next run"), "{ended}");
     home.run(["kill", "kill"]).ok();
     // The others run for more than their interval.
     let runtime = |name: &str| runs(&home, name)[0]["runtime_ms"].as_u64().unwrap_or(0);

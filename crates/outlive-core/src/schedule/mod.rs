@@ -90,7 +90,7 @@ impl Schedule {
             && match &outcome.cause {
                 Cause::Kill { .. } | Cause::Newer(_) => false,
                 Cause::NeverStarted(never) => never.step != "after",
-                Cause::Natural | Cause::Timeout | Cause::Oom | Cause::Lost { .. } => true,
+                Cause::Natural | Cause::Timeout | Cause::Overlap | Cause::Oom | Cause::Lost { .. } => true,
             }
     }
 
