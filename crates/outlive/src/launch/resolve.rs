@@ -185,14 +185,19 @@ impl Request {
 
     /// Returns the `PATH` of the job.
     pub(crate) fn path(&self) -> Option<OsString> {
-        let is_unset = self.env_unset.iter().any(|unset| unset == "PATH");
+        self.variable("PATH")
+    }
+
+    /// Returns a variable of the job, but for those that outlive sets.
+    pub(crate) fn variable(&self, wanted: &str) -> Option<OsString> {
+        let is_unset = self.env_unset.iter().any(|unset| unset == wanted);
         let inherited = || match &self.env_base {
-            None => std::env::var_os("PATH"),
+            None => std::env::var_os(wanted),
             Some(variables) => {
-                variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone())
+                variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
             }
         };
-        self.env_set.get("PATH").cloned().or_else(inherited).filter(|_| !is_unset)
+        self.env_set.get(wanted).cloned().or_else(inherited).filter(|_| !is_unset)
     }
 }
 

@@ -117,7 +117,7 @@ impl Store {
             self.check_socket_path(request.id.as_ref())?;
         }
         if request.planned.is_none() {
-            request.planned = crate::launch::schedule::first(&resolved.options.schedule)?;
+            request.planned = crate::launch::schedule::first(&resolved.options.schedule, &request)?;
         }
         let request = &request;
         // Before anything is written: without a helper, a job with on-exit work is not started.
