@@ -279,6 +279,8 @@ impl Reader<'_> {
                 "liveness_probe" => self.probe(&place, value, "health", (dir, &vars), &mut job.choices)?,
                 "availability" => self.availability(&place, value, &mut job.choices)?,
                 "shutdown" => self.shutdown(&place, value, &mut job)?,
+                "schedule" => self.schedule(&place, value, &mut job)?,
+                "watch" => self.watch(&place, value, &mut job)?,
                 _ => self.leave(&place),
             }
         }
@@ -401,8 +403,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn shutdown(&mut self, place: &str, value: &Value, job: &mut ProjectJob) -> Result<(), ProjectError> {
-        for (key, value) in self.table(place, value)? {
     /// Reads when it is run. Its time zone is that of the job.
     fn schedule(&mut self, place: &str, value: &Value, job: &mut ProjectJob) -> Result<(), ProjectError> {
         let table = self.table(place, value)?;
@@ -463,6 +463,8 @@ impl Reader<'_> {
         Ok(())
     }
 
+    fn shutdown(&mut self, place: &str, value: &Value, job: &mut ProjectJob) -> Result<(), ProjectError> {
+        for (key, value) in self.table(place, value)? {
             let inner = format!("{place}.{key}");
             match key.as_str() {
                 "signal" => {
