@@ -6,17 +6,19 @@ use serde_json::Value;
 use crate::scenario::Scenario;
 use crate::world;
 
-/// Says that it is ready, as services of systemd do.
+/// Says that it is ready and goes on working, as services of systemd do.
 const READY: &str = "import os, socket, time
 to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 to.sendto(b'READY=1', os.environ['NOTIFY_SOCKET'])
-time.sleep(300)";
+while True:
+    to.sendto(b'WATCHDOG=1', os.environ['NOTIFY_SOCKET'])
+    time.sleep(0.02)";
 
 pub(crate) fn play(run: &mut Scenario<'_>) {
     let file = run.home.path().join("well");
     let check = format!("test -e {}", file.display());
-    let options = ["run", "--name", "ill", "--health-command", &check, "--health-interval", "30ms"];
-    let more = ["--health-failures", "1", "--ready-notify", "--", "python3", "-c", READY];
+    let options = ["run", "--name", "ill", "--health-command", &check, "--health-interval", "100ms"];
+    let more = ["--health-failures", "1", "--ready-notify", "--health-notify", "--", "python3", "-c", READY];
     // The process that checks has the fault from the front end that starts the job.
     let done = run.front_end("reader", &[&options[..], &more].concat());
     if done.code != 0 {

@@ -512,6 +512,12 @@ pub fn pid(object: &Value, field: &str) -> i32 {
     i32::try_from(object[field].as_i64().unwrap_or_else(|| panic!("no {field} in {object}"))).unwrap()
 }
 
+/// Returns a port of loopback on which nothing listens at the moment.
+pub fn free_port() -> u16 {
+    let bound = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
+    bound.local_addr().expect("it is bound").port()
+}
+
 /// Tells whether a process sleeps in the kernel and has a file of this name open: a waiter that has begun to wait.
 pub fn waits_with_open(pid: i32, name: &str) -> bool {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -154,6 +154,7 @@ fn a_watcher_that_the_keeper_started_restarts_the_job() {
     until("nothing is left", || home.processes().is_empty());
 }
 
+/// devenv#2657: nothing was watched, and not a word said so.
 #[test]
 fn what_cannot_be_watched_is_refused() {
     let home = Home::new();

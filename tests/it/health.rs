@@ -3,7 +3,9 @@
 //! Proves that `ready` goes when health goes and when the port that showed it closes, that a job which stays ill is not restarted for
 //! ever, and that a check survives the process that makes it.
 
-use outlive_tests::{Home, instead, signal, until};
+use std::time::Duration;
+
+use outlive_tests::{Home, finish, free_port, instead, pid, signal, until, with_enough_time};
 use serde_json::{Value, json};
 
 /// Listens on a port of its own while the file `open` is there, and prints it.
@@ -114,7 +116,7 @@ fn health_is_lost_and_regained_and_ready_with_it() {
 
 #[test]
 fn an_unhealthy_job_is_restarted_and_not_for_ever() {
-    // process-compose#403: a probe that fails for ever killed its job for ever. compose#6669: an unhealthy one is never restarted.
+    // process-compose#403: a probe that fails for ever killed its job for ever. compose#6669, #12428: an unhealthy one is never restarted.
     let home = Home::new();
     let options = [
         "--name",
@@ -154,7 +156,7 @@ fn what_makes_no_sense_is_refused() {
     ] {
         let mut command = home.outlive(["run"]);
         command.args(options).args(["--", "true"]);
-        let error = outlive_tests::finish(command, b"").code(2).error();
+        let error = finish(command, b"").code(2).error();
         assert!(error.contains(said), "{error}");
     }
 }
@@ -186,7 +188,7 @@ fn a_job_is_started_when_another_is_healthy() {
     let project = |arguments: &[&str]| {
         let mut command = home.outlive(arguments);
         command.current_dir(&dir);
-        outlive_tests::finish(command, b"").ok().text()
+        finish(command, b"").ok().text()
     };
     project(&["up"]);
     until("one waits", || project(&["status"]).contains("waits for db@healthy"));
@@ -201,14 +203,163 @@ fn lines_keep_a_job_healthy() {
     let options = ["--health-line", "^beat", "--health-interval", "300ms", "--health-failures", "2"];
     let line = "while :; do [ -e quiet ] || echo beat; sleep 0.02; done";
     let job = home.start_with(&options, ["sh", "-c", line]);
-    until("a check has succeeded", || home.job_dir(&job).join("health").exists());
-    assert_eq!(home.show(&job)["healthy"], true);
+    until("a check has succeeded", || {
+        home.job_dir(&job).join("health").exists() && home.show(&job)["healthy"] == true
+    });
     touch(&home, "quiet");
     until("it is unhealthy", || home.show(&job)["healthy"] == false);
     let shown = home.show(&job);
     assert!(shown["reason"].as_str().is_some_and(|why| why.contains("no line matches /^beat/")), "{shown}");
     remove(&home, "quiet");
     until("it is healthy again", || home.show(&job)["healthy"] == true);
+}
+
+/// Says on its socket that it goes on working, until the file `quiet` is there; with the file `trigger` that it does not.
+const WATCHED: &str = "import os, socket, time\n\
+    to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n\
+    print(os.environ['WATCHDOG_USEC'], os.environ.get('WATCHDOG_PID'), flush=True)\n\
+    while True:\n\
+    \tword = b'WATCHDOG=trigger' if os.path.exists('trigger') else b'WATCHDOG=1'\n\
+    \tif not os.path.exists('quiet'): to.sendto(word, os.environ['NOTIFY_SOCKET'])\n\
+    \ttime.sleep(float(os.environ.get('PERIOD', '0.02')))\n";
+
+#[test]
+fn its_own_word_keeps_a_job_healthy() {
+    let home = Home::new();
+    let options = ["--health-notify", "--health-interval", "300ms", "--health-failures", "2"];
+    let mut start = home.outlive(["run"]);
+    // Those of a service manager that watches the starter mean nothing to the job.
+    start.args(options).args(["python3", "-c", WATCHED]).env("WATCHDOG_PID", "1").env("WATCHDOG_USEC", "1");
+    let job = finish(start, b"").ok().text().trim().to_owned();
+    home.wait_for_output(&job, "\n");
+    assert_eq!(String::from_utf8_lossy(&home.logs(&job)), "300000 None\n");
+    for (file, said) in [("quiet", "it has not said WATCHDOG=1"), ("trigger", "it said WATCHDOG=trigger")] {
+        until("it is healthy", || home.show(&job)["healthy"] == true);
+        touch(&home, file);
+        until("it is unhealthy, and says why", || {
+            let shown = home.show(&job);
+            shown["healthy"] == false && shown["reason"].as_str().is_some_and(|why| why.contains(said))
+        });
+        remove(&home, file);
+    }
+    until("it is healthy again", || home.show(&job)["healthy"] == true);
+    // It goes on to be heard whichever of the two keeps it.
+    signal(pid(&home.show(&job), "keeper_pid"), "KILL");
+    touch(&home, "quiet");
+    until("it is unhealthy", || home.show(&job)["healthy"] == false);
+    remove(&home, "quiet");
+    until("it is healthy again", || home.show(&job)["healthy"] == true);
+    home.run(["kill", &job]).ok();
+    until("no process is left", || home.processes().is_empty());
+}
+
+#[test]
+fn a_paused_job_is_not_ill() {
+    let home = Home::new();
+    with_enough_time(Duration::from_secs(1), |interval| {
+        // Twice in an interval, so that a check right after the pause may come before its next word.
+        let period = format!("PERIOD={}", interval.as_secs_f64() * 0.45);
+        let every = format!("{}ms", interval.as_millis());
+        let options =
+            ["--health-notify", "--health-interval", &every, "--health-failures", "1", "--env", &period];
+        let job = home.start_with(&options, ["python3", "-c", WATCHED]);
+        until("it is healthy", || {
+            home.job_dir(&job).join("health").exists() && home.show(&job)["healthy"] == true
+        });
+        let before = events(&home, &job, "unhealthy");
+        let pass = |intervals: u32| {
+            let time = format!("{}ms", (interval * intervals).as_millis());
+            home.run(["wait", &job, "--timeout", &time]).code(4);
+        };
+        // Without a pause it is well for as long, or the machine is too busy for this interval.
+        pass(6);
+        let is_quick = events(&home, &job, "unhealthy") == before;
+        home.run(["pause", &job]).ok();
+        pass(3);
+        home.run(["resume", &job]).ok();
+        pass(3);
+        let is_well = events(&home, &job, "unhealthy") == before && home.show(&job)["healthy"] == true;
+        home.run(["kill", &job]).ok();
+        (is_quick && is_well).then_some(())
+    });
+}
+
+/// Answers on $PORT, prints, says READY=1 and WATCHDOG=1, and has the file `NAME.ok`; while there is a file `ill`, none of it.
+const EVERYTHING: &str = r#"
+import http.server, os, socket, sys, threading, time
+name, port = sys.argv[1], int(os.environ["PORT"])
+to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+class Server(http.server.HTTPServer):
+    allow_reuse_address = True
+server = None
+while True:
+    ill = os.path.exists("ill")
+    if server is None and not ill:
+        server = Server(("127.0.0.1", port), http.server.SimpleHTTPRequestHandler)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        open(name + ".ok", "w").close()
+    if server is not None and ill:
+        server.shutdown(); server.server_close(); server = None
+        os.remove(name + ".ok")
+    if not ill:
+        print("beat", flush=True)
+        if "NOTIFY_SOCKET" in os.environ:
+            to.sendto(b"READY=1\nWATCHDOG=1", os.environ["NOTIFY_SOCKET"])
+    time.sleep(0.05)
+"#;
+
+#[test]
+fn each_way_of_a_file_says_ready_and_healthy() {
+    let home = Home::new();
+    let dir = home.make_dir("shop");
+    std::fs::write(dir.join("everything.py"), EVERYTHING).expect("it can be written");
+    std::fs::write(dir.join("ill"), "").expect("it can be written");
+    let ways = ["line", "port", "http", "command", "notify"];
+    let condition = |way: &str, port: u16| match way {
+        "line" => "line = '^beat$'".to_owned(),
+        "port" => format!("port = {port}"),
+        "http" => format!("http = 'http://127.0.0.1:{port}/everything.py'"),
+        "command" => "command = 'test -e \"$FILE\"'".to_owned(),
+        _ => "notify = true".to_owned(),
+    };
+    // Each is ready in one way and healthy in another: ten in all.
+    let jobs = (0..ways.len()).map(|at| {
+        let (ready, health, port) = (ways[at], ways[(at + 1) % ways.len()], free_port());
+        format!(
+            "[jobs.{ready}]\nrun = ['python3', 'everything.py', '{ready}']\nport = {port}\nenv.FILE = '{ready}.ok'\n\
+             ready = {{ {} }}\nhealth = {{ {}, interval = '500ms', failures = 1 }}\n",
+            condition(ready, port),
+            condition(health, port)
+        )
+    });
+    std::fs::write(dir.join("outlive.toml"), jobs.collect::<String>()).expect("it can be written");
+    let project = |arguments: &[&str]| {
+        let mut command = home.outlive(arguments);
+        command.current_dir(&dir);
+        finish(command, b"")
+    };
+    let seen = |key: &str, value: bool| {
+        let status = project(&["--json", "status"]).ok().json();
+        let of_jobs = status["jobs"].as_array().expect("a list").iter();
+        of_jobs.filter(|job| job["job"][key] == value).count()
+    };
+    project(&["up"]).ok();
+    assert_eq!(seen("ready", false), ways.len(), "{}", project(&["status"]).text());
+    std::fs::remove_file(dir.join("ill")).expect("it is there");
+    project(&["up", "--wait"]).ok();
+    assert_eq!(seen("ready", true), ways.len());
+    until("each is found healthy", || seen("healthy", true) == ways.len());
+    std::fs::write(dir.join("ill"), "").expect("it can be written");
+    until("each is unhealthy", || seen("healthy", false) == ways.len());
+    assert_eq!(seen("ready", false), ways.len(), "what is ill is not ready");
+    // What made it ready is not missing: it is ill.
+    let why = project(&["why", "notify"]).ok().text();
+    assert!(why.contains("and is not ready, for it is unhealthy: no line matches"), "{why}");
+    std::fs::remove_file(dir.join("ill")).expect("it is there");
+    until("each is healthy again", || seen("healthy", true) == ways.len());
+    until("and ready", || seen("ready", true) == ways.len());
+    project(&["down"]).ok();
+    until("no process is left", || home.processes().is_empty());
 }
 
 /// A server with a certificate that it signed itself; prints its port.

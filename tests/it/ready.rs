@@ -3,12 +3,12 @@
 //! Proves that ready turns true when a client can connect, and not before; that it is told once; and that it survives any process.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use outlive::{Conditions, WaitFor, WaitReason};
-use outlive_tests::{Home, LIMIT, User, end_within, finish, lacks, signal, until};
+use outlive_tests::{Home, LIMIT, User, end_within, finish, free_port, lacks, signal, until};
 use serde_json::{Value, json};
 
 /// A job that repeats its input, with these options.
@@ -48,10 +48,6 @@ fn ready_events(home: &Home, job: &str) -> usize {
     // As readers see them: two processes that find out at the same moment both write it down, and readers drop the second.
     let events = home.run(["--json", "events"]).ok().text();
     events.lines().filter(|line| line.contains("\"ready\"") && line.contains(job)).count()
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr()).expect("a port").port()
 }
 
 /// Starts a waiter for a job to be ready.

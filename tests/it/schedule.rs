@@ -4,7 +4,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use outlive_tests::{Done, Home, finish, guard_of, kill_with_guard, pid, signal, until};
+use outlive_core::schedule::{TimeZone, Zone};
+use outlive_tests::{Done, Home, finish, guard_of, kill_with_guard, lacks, pid, signal, until};
 use serde_json::Value;
 
 fn runs(home: &Home, name: &str) -> Vec<Value> {
@@ -181,7 +182,9 @@ fn a_run_that_lasts_too_long_is_left_alone_followed_or_ended() {
     // One that is to be ended for the next is.
     until("the next has taken its place", || runs(&home, "kill").len() >= 2);
     let ended = runs(&home, "kill").swap_remove(0);
-    assert_eq!((ended["status"].as_str(), ended["cause"].as_str()), (Some("timed_out"), Some("timeout")));
+    assert_eq!((ended["status"].as_str(), ended["cause"].as_str()), (Some("killed"), Some("overlap")));
+    let reason = ended["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with("ended for its next run"), "{ended}");
     home.run(["kill", "kill"]).ok();
     // The others run for more than their interval.
     let runtime = |name: &str| runs(&home, name)[0]["runtime_ms"].as_u64().unwrap_or(0);
@@ -290,5 +293,61 @@ fn a_project_has_schedules() {
         write(&format!("[jobs.report]\nrun = 'true'\nschedule = {schedule}\n"));
         let refused = in_project(&home, &["up"]).error();
         assert!(refused.contains(&format!("outlive.toml:{place}")) && refused.contains(part), "{refused}");
+    }
+}
+
+/// Before this, the first run went by the zone of the program that started the job, and the later ones by that of the job.
+#[test]
+fn every_run_goes_by_the_time_zone_of_the_job() {
+    let home = Home::new();
+    for (zone, hour) in [("JST-9", "09"), (":Asia/Tokyo", "09"), ("America/Bogota", "23"), ("nowhere", "18")]
+    {
+        if zone.contains('/') && !zone_file("Asia/Tokyo").exists() {
+            lacks("tzdata");
+            continue;
+        }
+        let mut start =
+            home.outlive(["--json", "run", "--env", &format!("TZ={zone}"), "--at", "18:00", "true"]);
+        start.env("TZ", "XXX+5:30");
+        let job = finish(start, b"").ok().json()["job"].as_str().expect("an id").to_owned();
+        let next = home.show(&job)["next_run_at"].clone();
+        assert!(next.as_str().is_some_and(|next| next.contains(&format!("T{hour}:00:00"))), "{zone}: {next}");
+        home.run(["kill", &job]).ok();
+    }
+}
+
+/// Finds a file of tzdata.
+fn zone_file(name: &str) -> std::path::PathBuf {
+    std::path::Path::new("/usr/share/zoneinfo").join(name)
+}
+
+#[test]
+fn time_zones_are_as_the_c_library_has_them() {
+    // Every five days and a bit, for 75 years.
+    let moments: Vec<i64> = (0..5000).map(|step| step * 475_201).collect();
+    let asked: String = moments.iter().map(|moment| format!("@{moment}\n")).collect();
+    let zones = [
+        "Europe/Berlin",
+        "Europe/Dublin",
+        "America/New_York",
+        "America/Sao_Paulo",
+        "Australia/Lord_Howe",
+        "Africa/Casablanca",
+        "Asia/Kathmandu",
+        "Pacific/Apia",
+        "UTC",
+    ];
+    for zone in zones {
+        let Ok(file) = std::fs::read(zone_file(zone)) else { return lacks("tzdata") };
+        let known = TimeZone::from_file(&file).unwrap_or_else(|| panic!("{zone} is read"));
+        let mut date = std::process::Command::new("date");
+        date.args(["-f", "-", "+%z"]).env("TZ", zone);
+        let told = finish(date, asked.as_bytes()).ok().text();
+        for (moment, told) in moments.iter().zip(told.lines()) {
+            let minutes = known.offset(*moment) / 60;
+            let sign = if minutes < 0 { '-' } else { '+' };
+            let ours = format!("{sign}{:02}{:02}", minutes.abs() / 60, minutes.abs() % 60);
+            assert_eq!(ours, told, "{zone} at {moment}");
+        }
     }
 }

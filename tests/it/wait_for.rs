@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outlive_tests::{
-    Done, Home, LIMIT, end_within, instead, is_running, pid, signal, until, waits_with_open,
+    Done, Home, LIMIT, end_within, free_port, instead, is_running, pid, signal, until, waits_with_open,
 };
 use serde_json::{Value, json};
 
@@ -44,11 +44,6 @@ fn wait(home: &Home, arguments: &[&str]) -> Done {
 
 fn outcome(answer: &Value) -> &str {
     answer["outcome"].as_str().expect("it has one")
-}
-
-/// A port without a listener; another process may take it, which no test can rule out.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound").port()
 }
 
 /// A program that listens on a port once its input says so, and goes on until its input ends.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use outlive_core::outcome::{OUTCOME_AT, Outcome, SLOT_BYTES};
 use outlive_core::timestamp::Timestamp;
-use outlive_tests::{Era, Home, Mcp, instead, is_running, lacks, pid, proves, until};
+use outlive_tests::{Era, Home, Mcp, free_port, instead, is_running, lacks, pid, proves, until};
 use serde_json::{Value, json};
 
 /// A client of a profile's server, which speaks for one conversation.
@@ -139,12 +139,6 @@ pub(super) fn set_end_back(home: &Home, job: &str, by: Duration) {
 pub(super) fn set_look_back(home: &Home, job: &str, by: Duration) {
     let file = fs::File::options().write(true).open(home.job_dir(job).join("seen")).unwrap();
     file.set_modified(SystemTime::now() - by).unwrap();
-}
-
-/// Returns a port of this machine without a listener.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 fn offload_path(home: &Home, conversation: &str, id: &str) -> PathBuf {

@@ -571,7 +571,7 @@ impl Soak<'_> {
             // Earlier kernels tell a guard below the keeper no exit status.
             Cause::Lost { .. } => entry.deaths > 1 && !outlive_sys::exit::can_tell(),
             Cause::NeverStarted(_) => !entry.is_started,
-            Cause::Timeout | Cause::Oom | Cause::Newer(_) => false,
+            Cause::Timeout | Cause::Overlap | Cause::Oom | Cause::Newer(_) => false,
         };
         if !is_right {
             return Err("that is not what happened".to_owned());

@@ -67,17 +67,14 @@ fn run() -> Result<bool, Failure> {
     }
     println!("{:<22}{:>9}{:>9}{:>9}", "", "best ms", "p50", "most");
     for ((name, _), samples) in projects.iter().zip(&samples) {
-        println!(
-            "outlive {name:<14}{:>9.0}{:>9.0}{:>9.0}",
-            samples.best(),
-            samples.median(),
-            samples.quantile(1.0)
-        );
+        print_row(&format!("outlive {name}"), samples);
     }
-    beside_process_compose(world.path(), services, rounds)?;
-    for program in ["process-compose", "pitchfork"] {
-        if !is_installed(program) {
-            println!("up: {program} is not installed");
+    for (program, measure) in
+        [("process-compose", process_compose as Measure), ("pitchfork", pitchfork as Measure)]
+    {
+        match is_installed(program) {
+            true => print_row(&format!("{program} all"), &measure(world.path(), services, rounds)?),
+            false => println!("up: {program} is not installed, and not measured"),
         }
     }
     let ratio = samples[1].median() / samples[0].median();
@@ -86,11 +83,15 @@ fn run() -> Result<bool, Failure> {
     Ok(all_kept || !options.is_check)
 }
 
-/// Measures process-compose with the same services: until it says that its project is ready.
-fn beside_process_compose(dir: &Path, services: u64, rounds: u64) -> Result<(), Failure> {
-    if !is_installed("process-compose") {
-        return Ok(());
-    }
+/// Measures another program with the same services, so often.
+type Measure = fn(&Path, u64, u64) -> Result<Samples, Failure>;
+
+fn print_row(what: &str, samples: &Samples) {
+    println!("{what:<22}{:>9.0}{:>9.0}{:>9.0}", samples.best(), samples.median(), samples.quantile(1.0));
+}
+
+/// process-compose: until it says that its project is ready.
+fn process_compose(dir: &Path, services: u64, rounds: u64) -> Result<Samples, Failure> {
     let process = |number: u64| {
         format!(
             "  s{number}:\n    command: 'sleep {}; echo ready; exec sleep 300'\n    ready_log_line: ready\n",
@@ -105,21 +106,54 @@ fn beside_process_compose(dir: &Path, services: u64, rounds: u64) -> Result<(), 
         timed(command)
     };
     let mut samples = Samples::default();
-    for _ in 0..rounds {
+    for round in 0..=rounds {
         go_on()?;
         let up = call(&["up", "-D", "--tui=false"])?;
         let ready = call(&["project", "is-ready", "--wait"])?;
         call(&["down"])?;
-        samples.add((up + ready).as_secs_f64() * 1000.0);
+        if round > 0 {
+            samples.add((up + ready).as_secs_f64() * 1000.0);
+        }
     }
-    println!(
-        "{:<22}{:>9.0}{:>9.0}{:>9.0}",
-        "process-compose all",
-        samples.best(),
-        samples.median(),
-        samples.quantile(1.0)
-    );
-    Ok(())
+    Ok(samples)
+}
+
+/// pitchfork: until its `start` returns, which waits until all are ready. Its supervisor runs before and after.
+fn pitchfork(dir: &Path, services: u64, rounds: u64) -> Result<Samples, Failure> {
+    let daemon = |number: u64| {
+        format!(
+            "[daemons.s{number}]\nrun = \"sh -c 'sleep {}; echo ready; exec sleep 300'\"\nready_output = \"ready\"\n",
+            delay(number, services)
+        )
+    };
+    let place = dir.join("pitchfork");
+    fs::create_dir_all(&place)?;
+    fs::write(place.join("pitchfork.toml"), (0..services).map(daemon).collect::<String>())?;
+    let call = |arguments: &[&str]| {
+        let mut command = Command::new("pitchfork");
+        command
+            .current_dir(&place)
+            .env("PITCHFORK_STATE_DIR", place.join("state"))
+            .env("PITCHFORK_CONFIG_DIR", place.join("config"))
+            .args(arguments);
+        timed(command)
+    };
+    call(&["supervisor", "start"])?;
+    let measure = || {
+        let mut samples = Samples::default();
+        for round in 0..=rounds {
+            go_on()?;
+            let took = call(&["start", "--local"])?;
+            call(&["stop", "--local"])?;
+            if round > 0 {
+                samples.add(took.as_secs_f64() * 1000.0);
+            }
+        }
+        Ok(samples)
+    };
+    let samples = measure();
+    call(&["supervisor", "stop"])?;
+    samples
 }
 
 /// Runs a program to its end.

@@ -25,7 +25,8 @@ const FAILURES: u64 = 3;
 impl Health {
     /// Tells whether anything is checked.
     pub fn is_checked(&self) -> bool {
-        self.port.is_some() || self.http.is_some() || self.command.is_some() || self.line.is_some()
+        let Self { port, http, command, line, notify, .. } = self;
+        port.is_some() || http.is_some() || command.is_some() || line.is_some() || *notify
     }
 
     /// Returns how often it is checked.

@@ -69,9 +69,11 @@ impl Restart {
         let has_failed = match outcome.cause {
             Cause::Natural => outcome.wait_status != WaitStatus::Exited { code: 0 },
             Cause::Timeout | Cause::Oom => true,
-            Cause::Kill { .. } | Cause::NeverStarted(_) | Cause::Lost { .. } | Cause::Newer(_) => {
-                return false;
-            }
+            Cause::Kill { .. }
+            | Cause::Overlap
+            | Cause::NeverStarted(_)
+            | Cause::Lost { .. }
+            | Cause::Newer(_) => return false,
         };
         match self.when {
             RestartWhen::No => false,

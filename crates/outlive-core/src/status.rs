@@ -33,7 +33,7 @@ impl Status {
             (Cause::Natural, WaitStatus::Exited { code: 0 }) => Self::Completed,
             (Cause::Natural | Cause::NeverStarted(_) | Cause::Oom, _) => Self::Failed,
             (Cause::Timeout, _) => Self::TimedOut,
-            (Cause::Kill { .. }, _) => Self::Killed,
+            (Cause::Kill { .. } | Cause::Overlap, _) => Self::Killed,
             (Cause::Lost { .. } | Cause::Newer(_), _) => Self::Lost,
         }
     }

@@ -58,9 +58,12 @@ pub(crate) struct Edge {
 pub(crate) struct UpRequest {
     /// The project's file, or its directory, on the server's machine
     file: String,
-    /// Only these jobs, and what they wait for; else all
+    /// Only these jobs, and what they wait for; else all that belong to no profile
     #[serde(default)]
     jobs: Vec<String>,
+    /// Also the jobs of these profiles
+    #[serde(default)]
+    profiles: Vec<String>,
 }
 
 /// A job of a project that was ended.
@@ -165,7 +168,8 @@ pub(crate) async fn up(
         let file = if path.is_dir() { Project::find(&path)? } else { path };
         let project = Project::load(&file)?;
         let session = caller.session(Some(project.session()))?.unwrap_or_default();
-        outlive_project::bring_up(store, &project, &body.jobs)?;
+        let asked = outlive_project::Asked { names: &body.jobs, profiles: &body.profiles };
+        outlive_project::bring_up(store, &project, &asked)?;
         let wanted = Record::read(store, &session).map(|record| record.wanted).unwrap_or_default();
         Ok(ProjectObject { session, file: file.display().to_string(), wanted })
     });

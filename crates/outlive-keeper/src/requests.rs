@@ -120,7 +120,7 @@ impl Keeper {
                 Reply::refused("ending", "the job is being ended")
             }
             Request::LiftTimeout => {
-                (self.deadline_us, self.alarm) = (None, None);
+                self.lift_timeout();
                 self.meta.untimed = true;
                 self.write_meta(Replacing::META_START);
                 Reply::Accepted

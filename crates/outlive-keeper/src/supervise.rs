@@ -7,6 +7,7 @@ use outlive_core::control::{Hello, Reply, SPOKEN};
 use outlive_core::event::Kind;
 use outlive_core::outcome::Cause;
 use outlive_core::timestamp::Timestamp;
+use outlive_sys::clock::Alarm;
 use outlive_sys::fault::{self, Point};
 use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::region::Region;
@@ -302,11 +303,18 @@ impl Keeper {
         self.note_pause();
     }
 
+    /// Lets the job run for as long as it likes; it is still ended for its next run, if its schedule says so.
+    pub(crate) fn lift_timeout(&mut self) {
+        self.deadline_us = self.replaced_us;
+        self.alarm = self.deadline_us.and_then(|deadline| Alarm::at(deadline).ok());
+    }
+
     fn timers(&mut self, reading: &mut ReadState) {
         let now_us = clock::boot_us();
         if self.deadline_us.is_some_and(|deadline| now_us >= deadline) {
             (self.deadline_us, self.alarm) = (None, None);
-            self.kill(Signal::TERM, None, Cause::Timeout);
+            let is_replaced = self.replaced_us.is_some_and(|due| now_us >= due);
+            self.kill(Signal::TERM, None, if is_replaced { Cause::Overlap } else { Cause::Timeout });
         }
         if self.ending.survivors_us.is_some_and(|due| now_us >= due) {
             self.ending.survivors_us = None;

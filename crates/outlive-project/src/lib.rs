@@ -4,6 +4,7 @@
 //! of a project are the jobs of one session. `up` may be killed at any time: what it began is carried on by a process of its own,
 //! which ends when all jobs are started.
 
+mod error;
 mod file;
 mod import;
 mod ports;
@@ -11,10 +12,11 @@ mod project;
 mod schema;
 mod up;
 
+pub use error::ProjectError;
 pub use file::fault::Fault;
 pub use file::templates::Template;
 pub use import::{Imported, import, importable};
-pub use project::{After, Command, FILE, LOCAL_FILE, Milestone, Port, Project, ProjectError, ProjectJob};
+pub use project::{After, Asked, Command, FILE, LOCAL_FILE, Milestone, Port, Project, ProjectJob};
 pub use schema::schema;
 pub use up::converge::converge;
 pub use up::down::{Down, down, left_up};

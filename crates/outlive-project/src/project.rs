@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use outlive::{JobChoices, Labels, OwnLabel, QueueName, Request, SessionName, Signal, Stream, hash};
 
+use crate::error::ProjectError;
 use crate::file::fault::{Fault, Source};
 use crate::file::templates::Template;
 use crate::file::{process_compose, procfile, read};
+use crate::import;
 
 /// The file of a project.
 pub const FILE: &str = "outlive.toml";
@@ -58,6 +60,8 @@ pub struct ProjectJob {
     pub stop: Option<Signal>,
     /// Patterns of files: when one changes, it is restarted.
     pub watch: Vec<String>,
+    /// It is started only when one of these is asked for, or it by its name; none: always.
+    pub profiles: Vec<String>,
     /// The job whose output it reads, and which of its streams.
     pub stdin_from: Option<(String, Stream)>,
     /// Where it says a directory that is not there. Only to start it is a mistake then: a job before it may make the directory, and what
@@ -79,10 +83,20 @@ impl ProjectJob {
             port: None,
             stop: None,
             watch: Vec::new(),
+            profiles: Vec::new(),
             stdin_from: None,
             missing_dir: None,
         }
     }
+}
+
+/// Which jobs of a project are asked for; without a word, all that belong to no profile.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    /// Jobs by their names.
+    pub names: &'a [String],
+    /// All jobs of these profiles.
+    pub profiles: &'a [String],
 }
 
 /// What a job runs.
@@ -149,71 +163,6 @@ impl Milestone {
     }
 }
 
-/// Why a project cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ProjectError {
-    /// Neither the directory nor one above it has a file of a project.
-    #[error("there is no {FILE} in {0} or above it")]
-    None(PathBuf),
-    /// Something else has the name of its file.
-    #[error("{} is no file", .0.display())]
-    NoFile(PathBuf),
-    /// A file cannot be read.
-    #[error("cannot read {0}")]
-    Read(PathBuf, #[source] io::Error),
-    /// The file has a mistake.
-    #[error(transparent)]
-    Fault(#[from] Box<Fault>),
-    /// The file of another program cannot be understood.
-    #[error("{}: {message}", file.file_name().map_or(file.as_path(), Path::new).display())]
-    Foreign {
-        /// The file.
-        file: PathBuf,
-        /// The key, what is wrong with it, and what would be right.
-        message: String,
-    },
-    /// There is a file already where one is to be written.
-    #[error("{} is there already", .0.display())]
-    Exists(PathBuf),
-    /// A file cannot be written.
-    #[error("cannot write {0}")]
-    Write(PathBuf, #[source] io::Error),
-    /// A template cannot be filled in with these parameters.
-    #[error("template {template}: {message}")]
-    Params {
-        /// The template.
-        template: String,
-        /// What is wrong, and what would be right.
-        message: String,
-    },
-    /// No template of the project has this name.
-    #[error("there is no template {name:?} in {}", file.display())]
-    UnknownTemplate {
-        /// The name that was given.
-        name: String,
-        /// The file.
-        file: PathBuf,
-        /// The name that was most likely meant.
-        similar: Option<String>,
-    },
-    /// No job of the project has this name.
-    #[error("there is no job {name:?} in {}", file.display())]
-    Unknown {
-        /// The name that was given.
-        name: String,
-        /// The file.
-        file: PathBuf,
-        /// The name that was most likely meant.
-        similar: Option<String>,
-    },
-    /// The store cannot be used.
-    #[error("cannot use the store")]
-    Store(#[source] io::Error),
-    /// The process that starts the jobs does not do its work.
-    #[error("the process that starts the jobs {0}")]
-    Starter(&'static str),
-}
-
 impl Project {
     /// Finds the file of the project that a directory belongs to: in it, or in the nearest one above it.
     ///
@@ -242,6 +191,9 @@ impl Project {
                 true => Ok(procfile::project(file, dir, &text, variables.as_ref())?),
                 false => process_compose::project(file, dir, &text, variables.as_ref()),
             };
+        }
+        if import::is_importable(&file) {
+            return Err(ProjectError::ToImport(file));
         }
         let sources = [source(file.clone())?, source(dir.join(LOCAL_FILE))?];
         let sources: Vec<Source> = sources.into_iter().flatten().collect();
@@ -323,20 +275,35 @@ impl Project {
         })
     }
 
-    /// Lists these jobs and all that they wait for, in the order of the file; without names, all jobs.
+    /// Lists the jobs that are asked for and all that they wait for, in the order of the file.
     ///
     /// # Errors
     ///
-    /// If a name is that of no job.
-    pub fn with_dependencies(&self, names: &[String]) -> Result<Vec<&ProjectJob>, ProjectError> {
+    /// If a name is that of no job or profile, or nothing is asked for.
+    pub fn with_dependencies(&self, asked: &Asked<'_>) -> Result<Vec<&ProjectJob>, ProjectError> {
+        let Asked { names, profiles } = asked;
+        let known: BTreeSet<&String> = self.jobs.iter().flat_map(|job| &job.profiles).collect();
+        let known: Vec<String> = known.into_iter().cloned().collect();
+        let file = self.file.clone();
+        if let Some(name) = profiles.iter().find(|name| !known.contains(name)) {
+            return Err(ProjectError::UnknownProfile { name: name.clone(), file, known });
+        }
         let mut wanted = BTreeSet::new();
         let mut open: Vec<&ProjectJob> = names.iter().map(|name| self.job(name)).collect::<Result<_, _>>()?;
+        let is_chosen = |job: &&ProjectJob| {
+            job.profiles.iter().any(|profile| profiles.contains(profile))
+                || (names.is_empty() && job.profiles.is_empty())
+        };
+        open.extend(self.jobs.iter().filter(is_chosen));
+        if open.is_empty() {
+            return Err(ProjectError::NothingAsked { file, known });
+        }
         while let Some(job) = open.pop() {
             if wanted.insert(job.name.as_str()) {
                 open.extend(job.after.iter().filter_map(|after| self.job(&after.job).ok()));
             }
         }
-        Ok(self.jobs.iter().filter(|job| names.is_empty() || wanted.contains(job.name.as_str())).collect())
+        Ok(self.jobs.iter().filter(|job| wanted.contains(job.name.as_str())).collect())
     }
 
     /// Groups the names of the jobs by how many others must come before them: those of one group do not wait for each other.
@@ -406,50 +373,5 @@ impl ProjectJob {
         let request = added.into_iter().fold(request, |request, (name, value)| request.env(name, value));
         let request = self.labels.iter().fold(request, |request, (name, value)| request.label(name, value));
         request.options(choices).name(self.name.as_str()).restart_on_change(self.watch.iter())
-    }
-}
-
-impl From<ProjectError> for outlive::Failure {
-    fn from(error: ProjectError) -> Self {
-        use outlive::{Code, Failure};
-        match &error {
-            // The place is drawn over several lines.
-            ProjectError::Fault(fault) => Failure::new(Code::Config, fault.to_string())
-                .hint("every key: outlive help projects, and the options of outlive run --help"),
-            ProjectError::Foreign { .. } => Failure::new(Code::Config, error.to_string())
-                .hint("outlive help projects says what is taken over of such a file"),
-            ProjectError::None(_) => Failure::new(Code::NotFound, error.to_string())
-                .hint("write one: [jobs.web] and below it run = \"npm run dev\"; or name it with --file"),
-            ProjectError::NoFile(_) => Failure::new(Code::Config, error.to_string())
-                .hint("move it away, or name the file of the project with --file"),
-            ProjectError::Unknown { similar, .. } => {
-                let failure = Failure::new(Code::NotFound, error.to_string());
-                match similar {
-                    Some(similar) => failure.hint(format!("did you mean {similar}?")),
-                    None => failure.hint("`outlive status` lists them"),
-                }
-            }
-            ProjectError::UnknownTemplate { similar, .. } => {
-                let failure = Failure::new(Code::NotFound, error.to_string());
-                match similar {
-                    Some(similar) => failure.hint(format!("did you mean {similar}?")),
-                    None => failure.hint("`outlive template list` lists them"),
-                }
-            }
-            ProjectError::Params { template, .. } => Failure::usage(
-                error.to_string(),
-                format!("`outlive template show {template}` lists its parameters"),
-            ),
-            ProjectError::Exists(_) => Failure::usage(
-                error.to_string(),
-                "without --write the new one is printed: take over by hand what you want",
-            ),
-            ProjectError::Read(..) | ProjectError::Write(..) | ProjectError::Store(_) => {
-                Failure::other("", &error)
-            }
-            ProjectError::Starter(_) => {
-                Failure::other("up", &error).hint("`outlive status` tells how far it has come")
-            }
-        }
     }
 }

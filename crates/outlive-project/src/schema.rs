@@ -4,12 +4,13 @@ use outlive::OptionForm;
 use serde_json::{Map, Value, json};
 
 use crate::file::keys::{self, Form, Key};
+use crate::file::templates::NOT_HERE;
 
 /// Returns the schema, for editors and for `docs/reference/`.
 pub fn schema() -> Value {
     let mut job = object(keys::of_job());
     job["required"] = json!(["run"]);
-    let mut template = object(keys::of_job().filter(|key| !["after", "stdin_from"].contains(&key.name)));
+    let mut template = object(keys::of_job().filter(|key| !NOT_HERE.contains(&key.name)));
     template["required"] = json!(["run"]);
     template["properties"]["about"] = json!({ "type": "string", "description": "What it is for" });
     template["properties"]["params"] = json!({

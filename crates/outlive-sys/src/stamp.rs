@@ -4,7 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::fs::{
+    AtFlags, CWD, Statx, StatxFlags, StatxTimestamp, Timespec, Timestamps, UTIME_NOW, makedev, statx,
+    utimensat,
+};
 use rustix::path::Arg;
 
 use crate::{clock, durable, owner};
@@ -76,6 +79,32 @@ impl Stamp {
     }
 }
 
+/// Sets the time of a file's last modification: to now, or to the beginning of 1970. A program that waits for changes in the directory does
+/// not wake for it.
+///
+/// # Errors
+///
+/// If the file is not there, or the file system is read-only.
+pub fn set_modified(dir: impl AsFd, name: &str, is_now: bool) -> io::Result<()> {
+    let time = Timespec { tv_sec: 0, tv_nsec: if is_now { UTIME_NOW } else { 0 } };
+    let times = Timestamps { last_access: time, last_modification: time };
+    Ok(utimensat(dir, name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// Returns when a file was last modified, in nanoseconds since 1970.
+///
+/// # Errors
+///
+/// If the file is not there.
+pub fn modified_ns(dir: impl AsFd, name: &str) -> io::Result<i128> {
+    let found = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::MTIME)?;
+    Ok(nanos(found.stx_mtime))
+}
+
+fn nanos(time: StatxTimestamp) -> i128 {
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
 fn look(directory: impl AsFd, path: impl Arg, flags: AtFlags) -> io::Result<Statx> {
     // Owner and permissions are known with the rest.
     let wanted = StatxFlags::INO
@@ -89,7 +118,6 @@ fn look(directory: impl AsFd, path: impl Arg, flags: AtFlags) -> io::Result<Stat
 
 impl From<&Statx> for Stamp {
     fn from(found: &Statx) -> Self {
-        let nanos = |time: StatxTimestamp| i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
         let is_born_known = found.stx_mask & StatxFlags::BTIME.bits() != 0;
         Self {
             device: makedev(found.stx_dev_major, found.stx_dev_minor),
@@ -120,5 +148,18 @@ mod tests {
         }
         assert!(after.is_same_file(before));
         assert!(!Stamp::at(&home.path().join("1")).unwrap().is_same_file(before));
+    }
+
+    #[test]
+    fn the_time_of_a_socket_is_set_to_now_or_to_the_beginning() {
+        let home = tempfile::tempdir().unwrap();
+        let socket = std::os::unix::net::UnixDatagram::bind(home.path().join("socket")).unwrap();
+        let dir = durable::open_dir(home.path()).unwrap();
+        set_modified(&dir, "socket", false).unwrap();
+        assert_eq!(modified_ns(&dir, "socket").unwrap(), 0);
+        set_modified(&dir, "socket", true).unwrap();
+        assert!(modified_ns(&dir, "socket").unwrap() > 0);
+        assert!(set_modified(&dir, "other", true).is_err());
+        drop(socket);
     }
 }

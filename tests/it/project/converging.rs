@@ -8,6 +8,7 @@ use super::Project;
 
 #[test]
 fn several_at_once_start_each_job_once() {
+    // devenv#722: two managers, and none that knew of both.
     let home = Home::new();
     let jobs: String = (0..6)
         .map(|number| format!("[jobs.j{number}]\nrun = \"echo x >> ran{number}; exec sleep 300\"\n"))

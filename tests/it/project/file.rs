@@ -27,12 +27,8 @@ fn a_mistake_is_told_with_its_place() {
         ("[jobs.web]\nenv = {}", "1:7", "job web has no `run`"),
         ("[jobs.\"a b\"]\nrun = \"true\"", "1:7", "the name of a job has 1 to 64 letters"),
         ("[job.web]\nrun = \"true\"", "1:2", "the file has no key `job`; did you mean `jobs`?"),
-        (
-            "[jobs.web]\nrun = \"true\"\nprofile = \"src\"",
-            "3:1",
-            "`profile` is not there yet in this version of outlive",
-        ),
-        ("[jobs.web]\nrun = \"true\"\nhealth = { notify = true }", "3:12", "`health` has no key `notify`"),
+        ("[jobs.web]\nrun = \"true\"\nprofile = 3", "3:11", "`profile` must be text or a list of texts"),
+        ("[jobs.web]\nrun = \"true\"\nhealth = { notfy = true }", "3:12", "did you mean `notify`?"),
         ("[jobs.web]\nrun = \"true\"\nstop = \"NO\"", "3:8", "no such signal"),
         (
             "[jobs.web]\nrun = \"true\"\nport = 70000",

@@ -20,7 +20,7 @@ fn added(home: &Home, job: &str) -> Value {
 
 #[test]
 fn a_port_is_the_same_each_time_and_others_learn_it() {
-    // mulmoterminal#1367: two worktrees had the same port.
+    // mulmoterminal#1367, aiwatch#852: two worktrees had the same port.
     let home = Home::new();
     let toml = "name = \"shop\"\n[jobs.my-api]\nrun = \"exec python3 server.py\"\nport = \"auto\"\n\
                 [jobs.web]\nrun = \"sleep 300\"\nafter = [\"my-api\"]\n";

@@ -39,3 +39,20 @@ fn jobs_of_a_project_wait_for_their_turn() {
         assert!(error.contains(place) && error.contains(said), "{error}");
     }
 }
+
+#[test]
+fn jobs_of_a_file_come_in_its_order() {
+    let home = Home::new();
+    let names = ["e", "c", "a", "d", "b"];
+    let job = |name: &&str| format!("[jobs.{name}]\nrun = 'echo {name} >> order'\nqueue = 'one'\n");
+    let toml: String = names.iter().map(job).collect();
+    let project = Project::new(&home, "shop", &toml);
+    for _ in 0..5 {
+        project.run(&["up"]).ok();
+        let order = || std::fs::read_to_string(project.dir.join("order")).unwrap_or_default();
+        until("all have run", || order().lines().count() == names.len());
+        assert_eq!(order().lines().collect::<Vec<_>>(), names);
+        project.run(&["down"]).ok();
+        std::fs::remove_file(project.dir.join("order")).expect("it is there");
+    }
+}

@@ -70,7 +70,7 @@ fn the_logs_of_a_name_are_those_of_all_runs() {
 
 #[test]
 fn restarts_at_the_same_time_leave_one_job() {
-    // pm2#2951: two reloads at once left processes behind.
+    // pm2#2951: two reloads at once left processes behind; pm2#938: two restarts at once left two processes.
     let home = Home::new();
     home.start_with(&["--name", "web"], ["sh", "-c", "sleep 300 & sleep 300"]);
     std::thread::scope(|scope| {

@@ -87,6 +87,9 @@ fn outside_a_project_why_explains_any_job() {
     let why = home.run(["why", "crash"]).ok().text();
     assert!(why.starts_with(&format!("crash failed as {job}: exited with 3 after ")), "{why}");
     assert!(why.ends_with("  | broken\n"), "{why}");
+    // In the directory of a project that does not have it, too.
+    let project = Project::new(&home, "shop", "[jobs.web]\nrun = \"exec sleep 300\"\n");
+    assert_eq!(project.run(&["why", "crash"]).ok().text(), why);
     let failed = home.run(["why", "crsh"]).code(3).error();
     assert!(failed.contains(&format!("did you mean {job}?")), "{failed}");
 }

@@ -80,6 +80,7 @@ fn what_is_wrong_with_a_template_is_told_with_its_place() {
             "run = \"echo '{{a}}'\"",
             "outlive.toml:2:14: {{a}} is always one word: write it without quotes around it",
         ),
+        ("run = \"echo {{b}} {{a\"", "outlive.toml:2:19: this is never closed: write {{a}}"),
         ("run = \"echo {{a b}}\"", "outlive.toml:2:13: the name of a parameter has letters"),
         ("run = \"echo {{a}}\"\nparams = { b = 1 }", "outlive.toml:3:12: nothing in the template says {{b}}"),
         ("run = \"a\"\nafter = [\"x\"]", "outlive.toml:3:1: a template is started when it is asked for"),

@@ -2,7 +2,7 @@
 //!
 //! Proves that a second `up` starts what is missing, restarts what changed, says which and why, and leaves the rest alone.
 
-use outlive_tests::{Home, instead};
+use outlive_tests::{Home, instead, until};
 use serde_json::json;
 
 use super::Project;
@@ -204,4 +204,31 @@ fn what_runs_as_it_is_to_waits_for_nothing() {
     let done = project.run(&["up", "--wait"]).ok();
     assert!(done.text().contains(&format!("worker  runs as {worker}\n")), "{}", done.text());
     assert!(!done.error().contains("started later"), "{}", done.error());
+}
+
+#[test]
+fn a_profile_is_started_when_it_is_asked_for() {
+    let home = Home::new();
+    let toml = "[jobs.web]\nrun = \"exec sleep 300\"\n\
+        [jobs.shell]\nrun = \"exec sleep 300\"\nprofile = \"debug\"\nafter = [\"seed\"]\n\
+        [jobs.seed]\nrun = \"exec sleep 300\"\nprofile = [\"test\", \"debug\"]\n\
+        [jobs.mail]\nrun = \"exec sleep 300\"\nprofile = \"mail\"\n";
+    let project = Project::new(&home, "shop", toml);
+    project.run(&["up"]).ok();
+    assert_eq!(project.live(), ["web"]);
+    assert_eq!(project.state("mail"), "not asked for: profile mail");
+    let why = project.run(&["why", "mail"]).ok().text();
+    assert!(why.contains("`outlive up --profile mail` starts it"), "{why}");
+    let unknown = project.run(&["up", "--profile", "mial"]).code(3).error();
+    assert!(unknown.contains("there are debug, mail, test"), "{unknown}");
+    project.run(&["up", "--profile", "debug"]).ok();
+    until("all of the profile run", || project.live() == ["seed", "shell", "web"]);
+    // By its name it needs no profile.
+    project.run(&["up", "mail"]).ok();
+    until("it runs", || project.live().contains(&"mail".to_owned()));
+    project.run(&["down"]).ok();
+    assert!(project.live().is_empty());
+    project.write("outlive.toml", "[jobs.a]\nrun = \"true\"\nprofile = \"p\"\n");
+    let refused = project.run(&["up"]).code(2).error();
+    assert!(refused.contains("belongs to a profile") && refused.contains("--profile p"), "{refused}");
 }

@@ -29,6 +29,10 @@ pub(crate) struct Up {
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 
+    /// Also the jobs of this profile; may be given several times
+    #[arg(long = "profile", value_name = "PROFILE")]
+    pub(crate) profiles: Vec<String>,
+
     #[command(flatten)]
     pub(crate) project: OfProject,
 

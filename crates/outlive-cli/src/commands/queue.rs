@@ -66,6 +66,7 @@ fn change(context: &Context, queues: &[QueueName], change: QueueChange) -> Resul
 
 fn sentence(queue: &QueueObject) -> String {
     let waits = counted(queue.queued.len() as u64, "job waits", "jobs wait");
-    let state = if queue.paused { "paused".to_owned() } else { format!("{} at once", queue.parallel) };
+    let paused = if queue.paused { ", paused" } else { "" };
+    let state = format!("{} at once{paused}", queue.parallel);
     format!("{}: {state}, {} running, {waits}", queue.queue, queue.running.len())
 }

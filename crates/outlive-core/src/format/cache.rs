@@ -264,6 +264,7 @@ fields! {
             Cause::NeverStarted(never) => never.write(writer.u8(4)),
             Cause::Lost { why } => why.write(writer.u8(5)),
             Cause::Newer(word) => word.write(writer.u8(6)),
+            Cause::Overlap => writer.u8(7),
         },
         |reader| Ok(match reader.u8()? {
             0 => Cause::Natural,
@@ -272,6 +273,7 @@ fields! {
             3 => Cause::Oom,
             4 => Cause::NeverStarted(Field::read(reader)?),
             5 => Cause::Lost { why: reader.text()? },
+            7 => Cause::Overlap,
             _ => return Err(WireError::Value),
         });
     Records, |records, writer| match records {
@@ -379,6 +381,7 @@ mod tests {
         let cause = prop_oneof![
             Just(Cause::Natural),
             Just(Cause::Timeout),
+            Just(Cause::Overlap),
             Just(Cause::Oom),
             any::<String>().prop_map(|by| Cause::Kill { by }),
             any::<String>().prop_map(|why| Cause::Lost { why }),

@@ -131,6 +131,9 @@ job_options! {
         /// It is healthy while its output has a line that matches this regular expression: one in each interval
         health_line: Maybe<String> as line, "PATTERN", RUN.under("Health");
 
+        /// It is healthy while it says so on the socket NOTIFY_SOCKET, as sd_notify(3) does with WATCHDOG=1: once in each interval
+        health_notify: bool as notify, "true|false", RUN.under("Health");
+
         /// Check its health so often; without it 10s
         health_interval: Maybe<Interval> as interval_ms, "DURATION", RUN.under("Health");
 
@@ -226,6 +229,11 @@ impl JobOptions {
     /// Returns what ends a line of input: in a terminal what the Enter key sends.
     pub fn line_end(&self) -> u8 {
         if self.pty { b'\r' } else { b'\n' }
+    }
+
+    /// Tells whether it has a socket on which it says how it is doing.
+    pub fn is_notified(&self) -> bool {
+        self.ready.notify || self.health.notify
     }
 
     /// Tells whether input can be written to it.

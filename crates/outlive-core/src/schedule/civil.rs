@@ -1,7 +1,7 @@
 //! The calendar and the clock on the wall, for a time zone that only has to say how far it is ahead of UTC.
 
 const MINUTE: i64 = 60;
-const DAY: i64 = 86_400;
+pub(super) const DAY: i64 = 86_400;
 
 /// A time zone.
 pub trait Zone {
@@ -61,17 +61,17 @@ pub(super) fn weekday(day: i64) -> u32 {
     (day + 4).rem_euclid(7) as u32
 }
 
-pub(super) fn seconds(us: u64) -> i64 {
-    i64::try_from(us / 1_000_000).unwrap_or(i64::MAX / 2)
+pub(super) fn seconds(us: i64) -> i64 {
+    us.div_euclid(1_000_000)
 }
 
-pub(super) fn micros(seconds: i64) -> Option<u64> {
-    u64::try_from(seconds).ok()?.checked_mul(1_000_000)
+pub(super) fn micros(seconds: i64) -> Option<i64> {
+    seconds.checked_mul(1_000_000)
 }
 
 /// Returns the first moment after another at which the clocks show this minute of the day: of every day, or of each `days`th, counted from
 /// the day of `after`.
-pub(super) fn time_of_day_after(after_us: u64, minute: u16, days: u64, zone: &dyn Zone) -> Option<u64> {
+pub(super) fn time_of_day_after(after_us: i64, minute: u16, days: u64, zone: &dyn Zone) -> Option<i64> {
     let after = seconds(after_us);
     let today = Shown::at(after, zone).day();
     let days = i64::try_from(days).ok()?.max(1);

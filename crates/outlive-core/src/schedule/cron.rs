@@ -4,6 +4,7 @@
 //! hour that is left out comes when it would have come. A line for every hour (`*`) goes on without a gap or a repeat that
 //! a user would notice: it holds the minutes of every hour that there is.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -170,13 +171,22 @@ impl Cron {
     }
 
     /// Returns the first time after a moment; `None` if there is none in the next decades.
-    pub fn after(&self, after_us: u64, zone: &dyn Zone) -> Option<u64> {
+    pub fn after(&self, after_us: i64, zone: &dyn Zone) -> Option<i64> {
+        self.all_after(after_us, zone).next()
+    }
+
+    /// Lists the times after a moment.
+    pub fn all_after<'a>(&'a self, after_us: i64, zone: &'a dyn Zone) -> Box<dyn Iterator<Item = i64> + 'a> {
         let after = seconds(after_us);
         match self.has_every_hour {
-            true => self.minute_after(after, zone),
-            false => self.hour_after(after, zone),
+            true => {
+                let first = self.minute_after(after, zone);
+                Box::new(
+                    std::iter::successors(first, |time| self.minute_after(*time, zone)).map_while(micros),
+                )
+            }
+            false => Box::new(Hours::new(self, after, zone).map_while(micros)),
         }
-        .and_then(micros)
     }
 
     /// Looks at the minutes as they come.
@@ -198,23 +208,51 @@ impl Cron {
             }
         }
     }
+}
 
-    /// Looks at the minutes that the clocks are to show, each once.
-    fn hour_after(&self, after: i64, zone: &dyn Zone) -> Option<i64> {
+/// The times of a line that names hours: the minutes that the clocks are to show, each once.
+struct Hours<'a> {
+    cron: &'a Cron,
+    zone: &'a dyn Zone,
+    after: i64,
+    /// The first day that was not looked at, and the last that is.
+    next_day: i64,
+    last_day: i64,
+    /// What was found on the days before.
+    found: BTreeSet<i64>,
+}
+
+impl<'a> Hours<'a> {
+    fn new(cron: &'a Cron, after: i64, zone: &'a dyn Zone) -> Self {
         let today = Shown::at(after, zone).day();
         // Of yesterday, too: a minute that was left out comes an hour later, which may be today.
-        let days = (today - 1..today + MOST_DAYS).filter(|day| self.has_day(*day));
-        let mut found: Option<i64> = None;
-        for day in days {
-            // One day more: what the clocks leave out at the end of a day comes on the next.
-            if found.is_some_and(|found| Shown::at(found, zone).day() < day) {
-                break;
+        Self { cron, zone, after, next_day: today - 1, last_day: today + MOST_DAYS, found: BTreeSet::new() }
+    }
+}
+
+impl Iterator for Hours<'_> {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        loop {
+            // What the clocks leave out at the end of a day comes on the next: its day must have been looked at.
+            if let Some(first) = self.found.first().copied()
+                && Shown::at(first, self.zone).day() < self.next_day
+            {
+                self.found.remove(&first);
+                self.last_day = self.next_day + MOST_DAYS;
+                return Some(first);
             }
-            let minutes = (0..24 * 60).filter(|minute| self.has_minute(*minute));
-            let moments = minutes.map(|minute| Shown::of(day, minute).moment(zone));
-            let first = moments.filter(|moment| *moment > after).min();
-            found = found.into_iter().chain(first).min();
+            if self.next_day > self.last_day {
+                return self.found.pop_first();
+            }
+            let day = self.next_day;
+            self.next_day += 1;
+            if self.cron.has_day(day) {
+                let minutes = (0..24 * 60).filter(|minute| self.cron.has_minute(*minute));
+                let moments = minutes.map(|minute| Shown::of(day, minute).moment(self.zone));
+                self.found.extend(moments.filter(|moment| *moment > self.after));
+            }
         }
-        found
     }
 }

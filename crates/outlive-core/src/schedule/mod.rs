@@ -8,10 +8,12 @@ mod cron;
 mod plan;
 #[cfg(test)]
 mod weeks;
+mod zone;
 
 pub use civil::Zone;
 pub use cron::{Cron, CronError};
 pub use plan::{Now, Planned, Ran, Told};
+pub use zone::TimeZone;
 
 use crate::duration::format_duration;
 use crate::options::Schedule;
@@ -90,7 +92,7 @@ impl Schedule {
             && match &outcome.cause {
                 Cause::Kill { .. } | Cause::Newer(_) => false,
                 Cause::NeverStarted(never) => never.step != "after",
-                Cause::Natural | Cause::Timeout | Cause::Oom | Cause::Lost { .. } => true,
+                Cause::Natural | Cause::Timeout | Cause::Overlap | Cause::Oom | Cause::Lost { .. } => true,
             }
     }
 
@@ -110,7 +112,10 @@ impl Schedule {
             (Some(every_ms), Some(minute)) if every_ms % DAY_MS == 0 => {
                 Some(Times::Days { days: every_ms / DAY_MS, minute })
             }
-            (Some(every_ms), first) => Some(Times::Every { every_us: every_ms * 1000, first }),
+            (Some(every_ms), first) => {
+                let every_us = i64::try_from(every_ms).ok().and_then(|every_ms| every_ms.checked_mul(1000));
+                Some(Times::Every { every_us: every_us.unwrap_or(i64::MAX).max(1), first })
+            }
         })
     }
 }
@@ -129,8 +134,8 @@ pub enum Times {
     },
     /// Always so long after the one before, whatever the clock on the wall shows.
     Every {
-        /// How long.
-        every_us: u64,
+        /// How long; more than 0.
+        every_us: i64,
         /// The time of day of the first one, in minutes since midnight; none: at once.
         first: Option<u16>,
     },
@@ -143,7 +148,7 @@ impl Times {
     }
 
     /// Returns the first time at all, by the wall clock.
-    pub fn first(&self, now_us: u64, zone: &dyn Zone) -> Option<u64> {
+    pub fn first(&self, now_us: i64, zone: &dyn Zone) -> Option<i64> {
         match self {
             Self::Cron(cron) => cron.after(now_us, zone),
             Self::Days { minute, .. } => civil::time_of_day_after(now_us, *minute, 1, zone),
@@ -153,21 +158,29 @@ impl Times {
     }
 
     /// Returns the first time after a moment, where `base` was one of the times. Both are of the wall clock, or of the boot clock for an
-    /// interval.
-    pub fn after(&self, base_us: u64, moment_us: u64, zone: &dyn Zone) -> Option<u64> {
+    /// interval, where what was before the machine was started is below 0.
+    pub fn after(&self, base_us: i64, moment_us: i64, zone: &dyn Zone) -> Option<i64> {
+        self.all_after(base_us, moment_us, zone).next()
+    }
+
+    /// Lists the times after a moment, where `base` was one of the times.
+    pub fn all_after<'a>(
+        &'a self,
+        base_us: i64,
+        moment_us: i64,
+        zone: &'a dyn Zone,
+    ) -> Box<dyn Iterator<Item = i64> + 'a> {
         match self {
-            Self::Cron(cron) => cron.after(moment_us.max(base_us), zone),
+            Self::Cron(cron) => cron.all_after(moment_us.max(base_us), zone),
             Self::Days { days, minute } => {
-                let mut time = civil::time_of_day_after(base_us, *minute, *days, zone)?;
-                while time <= moment_us {
-                    time = civil::time_of_day_after(time, *minute, *days, zone)?;
-                }
-                Some(time)
+                let next = |time: &i64| civil::time_of_day_after(*time, *minute, *days, zone);
+                let times = std::iter::successors(next(&base_us), next);
+                Box::new(times.skip_while(move |time| *time <= moment_us))
             }
             Self::Every { every_us, .. } => {
-                let every_us = (*every_us).max(1);
-                let passed = moment_us.saturating_sub(base_us) / every_us;
-                base_us.checked_add((passed + 1).checked_mul(every_us)?)
+                let passed = moment_us.saturating_sub(base_us).max(0) / every_us;
+                let first = (passed + 1).checked_mul(*every_us).and_then(|more| base_us.checked_add(more));
+                Box::new(std::iter::successors(first, |time| time.checked_add(*every_us)))
             }
         }
     }

@@ -1,49 +1,59 @@
 //! When the next run comes, and what is told of times that passed.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Missed, Overlap, Times, Zone};
 use crate::options::Schedule;
 
 /// A run that begins so much after its time was missed: a busy machine delays it by less.
-const LATE_US: u64 = 60_000_000;
+const LATE_US: i64 = 60_000_000;
 
 /// How far a clock may be set back without a run being repeated: as far as a change of the clocks, or a correction.
-const SET_BACK_US: u64 = 3 * 3_600_000_000;
+const SET_BACK_US: i64 = 3 * 3_600_000_000;
 
 /// The most runs that are made up for one after the other; of older ones only is told.
 const MOST_MADE_UP: u64 = 100;
 
-/// The most times that are counted one by one.
-const MOST_COUNTED: u64 = 100_000;
+/// The most times of a calendar that are counted one by one: two years of minutes, in less than a second.
+const MOST_COUNTED: usize = 1_000_000;
 
 /// A moment, by both clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// The wall clock, in microseconds since 1970 UTC.
-    pub wall_us: u64,
+    pub wall_us: i64,
     /// The boot clock, which goes on while the machine sleeps and is never set.
-    pub boot_us: u64,
+    pub boot_us: i64,
 }
 
-/// When a run comes. All times but `wall_us` are of one clock.
+impl Now {
+    /// Takes what both clocks show.
+    pub fn new(wall_us: u64, boot_us: u64) -> Self {
+        let signed = |us| i64::try_from(us).unwrap_or(i64::MAX / 4);
+        Self { wall_us: signed(wall_us), boot_us: signed(boot_us) }
+    }
+}
+
+/// When a run comes. All times but `wall_us` are of one clock; those of the boot clock are below 0 where the machine was off then.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     /// The clock is the boot clock, because an interval holds its length; else that on the wall.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_boot_clock: bool,
     /// The time after which it is the next one.
-    pub base_us: u64,
+    pub base_us: i64,
     /// When it is to begin.
-    pub due_us: u64,
+    pub due_us: i64,
     /// From when on it counts as missed; none: it begins however late it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late_us: Option<u64>,
+    pub late_us: Option<i64>,
     /// When the run after it is to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until_us: Option<u64>,
+    pub until_us: Option<i64>,
     /// When it is to begin, by the wall clock as it was when this was written.
-    pub wall_us: u64,
+    pub wall_us: i64,
 }
 
 /// A run that is over.
@@ -65,7 +75,7 @@ pub struct Told {
     /// How many of them are run now or one after the other.
     pub made_up: u64,
     /// The first of them, by the wall clock.
-    pub since_us: u64,
+    pub since_us: i64,
 }
 
 impl Told {
@@ -98,23 +108,23 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// The moment by the clock of the schedule.
-    fn now_us(&self) -> u64 {
+    fn now_us(&self) -> i64 {
         if self.times.is_interval() { self.now.boot_us } else { self.now.wall_us }
     }
 
     /// Returns a time by the wall clock as it is now.
-    fn wall_us(&self, time_us: u64) -> u64 {
+    fn wall_us(&self, time_us: i64) -> i64 {
         match self.times.is_interval() {
-            true => (self.now.wall_us + time_us).saturating_sub(self.now.boot_us),
+            true => time_us.saturating_add(self.now.wall_us - self.now.boot_us),
             false => time_us,
         }
     }
 
-    fn after(&self, base_us: u64, moment_us: u64) -> Option<u64> {
+    fn after(&self, base_us: i64, moment_us: i64) -> Option<i64> {
         self.times.after(base_us, moment_us, self.zone)
     }
 
-    fn plan(&self, base_us: u64, due_us: u64) -> Planned {
+    fn plan(&self, base_us: i64, due_us: i64) -> Planned {
         let until_us = self.after(due_us, due_us);
         let late_us = due_us.saturating_add(LATE_US);
         Planned {
@@ -128,39 +138,45 @@ impl Maker<'_> {
     }
 
     /// Plans a run for a time that has passed: it begins at once, and nothing is asked again.
-    fn plan_at_once(&self, base_us: u64, due_us: u64) -> Planned {
+    fn plan_at_once(&self, base_us: i64, due_us: i64) -> Planned {
         let until_us = self.after(due_us, self.now_us());
         Planned { late_us: None, until_us, ..self.plan(base_us, due_us) }
     }
 
     /// Counts the times after `base_us`, from `from_us` up to `to_us`; returns the first and the last of them as well, and which one is `most` from the end.
-    fn count(&self, base_us: u64, from_us: u64, to_us: u64, most: u64) -> Option<Counted> {
-        let mut counted: Option<Counted> = None;
-        let mut recent = std::collections::VecDeque::new();
-        let mut time_us = self.after(base_us, base_us.max(from_us.saturating_sub(1)))?;
-        while time_us <= to_us {
-            let before = counted.unwrap_or(Counted { count: 0, first: time_us, last: 0, recent: 0 });
+    fn count(&self, base_us: i64, from_us: i64, to_us: i64, most: u64) -> Option<Counted> {
+        let before_us = base_us.max(from_us.saturating_sub(1));
+        if let Times::Every { every_us, .. } = self.times {
+            let first = self.after(base_us, before_us).filter(|first| *first <= to_us)?;
+            let more = to_us.saturating_sub(first) / every_us;
+            let last = first + more * every_us;
+            let recent = more.min(i64::try_from(most).unwrap_or(i64::MAX) - 1);
+            let count = more.cast_unsigned() + 1;
+            return Some(Counted { count, first, last, recent: last - recent * every_us });
+        }
+        let mut recent = VecDeque::new();
+        let mut first_and_count: Option<(i64, u64)> = None;
+        let times = self.times.all_after(base_us, before_us, self.zone);
+        for time_us in times.take_while(|time_us| *time_us <= to_us).take(MOST_COUNTED) {
+            let (first, count) = first_and_count.unwrap_or((time_us, 0));
+            first_and_count = Some((first, count + 1));
             recent.push_back(time_us);
             if recent.len() as u64 > most {
                 recent.pop_front();
             }
-            counted = Some(Counted { count: before.count + 1, last: time_us, ..before });
-            if before.count > MOST_COUNTED {
-                break;
-            }
-            time_us = self.after(time_us, time_us)?;
         }
-        counted.map(|counted| Counted { recent: recent[0], ..counted })
+        let (first, count) = first_and_count?;
+        Some(Counted { count, first, last: *recent.back()?, recent: *recent.front()? })
     }
 }
 
 #[derive(Clone, Copy)]
 struct Counted {
     count: u64,
-    first: u64,
-    last: u64,
+    first: i64,
+    last: i64,
     /// The first of the last ones that may be made up for.
-    recent: u64,
+    recent: i64,
 }
 
 impl Planned {
@@ -181,7 +197,7 @@ impl Planned {
         let maker = Maker { times, zone, now };
         let wall_us = times.first(now.wall_us, zone)?;
         let due_us = match times.is_interval() {
-            true => now.boot_us + wall_us.saturating_sub(now.wall_us),
+            true => now.boot_us + (wall_us - now.wall_us).max(0),
             false => wall_us,
         };
         Some(maker.plan(maker.now_us(), due_us))
@@ -262,7 +278,7 @@ impl Planned {
     }
 
     /// Tells whether the clock was set so far back that it begins anew.
-    fn is_set_back(&self, now_us: u64) -> bool {
+    fn is_set_back(&self, now_us: i64) -> bool {
         self.base_us > now_us.saturating_add(SET_BACK_US)
     }
 
@@ -271,8 +287,8 @@ impl Planned {
         if !self.by_boot_clock {
             return self.clone();
         }
-        let shift =
-            |time_us: u64| (time_us + now.boot_us + self.wall_us).saturating_sub(self.due_us + now.wall_us);
+        let begins_us = self.wall_us.saturating_sub(now.wall_us).saturating_add(now.boot_us);
+        let shift = |time_us: i64| time_us.saturating_sub(self.due_us).saturating_add(begins_us);
         Self {
             base_us: shift(self.base_us),
             due_us: shift(self.due_us),
@@ -284,6 +300,7 @@ impl Planned {
 
     /// Returns how long it is until the run begins.
     pub fn left_us(&self, now: Now) -> u64 {
-        self.due_us.saturating_sub(if self.by_boot_clock { now.boot_us } else { now.wall_us })
+        let now_us = if self.by_boot_clock { now.boot_us } else { now.wall_us };
+        self.due_us.saturating_sub(now_us).max(0).cast_unsigned()
     }
 }

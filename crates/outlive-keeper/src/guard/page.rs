@@ -401,6 +401,7 @@ impl Custody {
                 3
             }
             Cause::Oom => 4,
+            Cause::Overlap => 5,
             // What ends a job that goes on is one of the others.
             _ => 1,
         };
@@ -413,6 +414,7 @@ impl Custody {
             2 => Some(Cause::Timeout),
             3 => Some(Cause::Kill { by: self.page.text(CAUSE_BY).unwrap_or_default() }),
             4 => Some(Cause::Oom),
+            5 => Some(Cause::Overlap),
             _ => None,
         }
     }

@@ -176,8 +176,10 @@ impl Keeper {
             self.ending.cause.as_ref().map(|_| clock::boot_us().saturating_add(grace_us))
         });
         self.ending.killing = hard_from_us.map(Killing::resume);
-        if self.meta.untimed || self.ending.cause.is_some() {
+        if self.ending.cause.is_some() {
             (self.deadline_us, self.alarm) = (None, None);
+        } else if self.meta.untimed {
+            self.lift_timeout();
         }
         // What has ended meanwhile was told to the keeper that died.
         self.ending.has_more_to_reap = true;

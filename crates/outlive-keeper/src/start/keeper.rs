@@ -68,7 +68,10 @@ pub(crate) struct Keeper {
     pub(crate) child_ends: ChildEnds,
     pub(crate) meta: Meta,
     pub(crate) started_boot_us: u64,
+    /// When it is ended: its time is over, or the next run is due.
     pub(crate) deadline_us: Option<u64>,
+    /// When the next run is due, where this one is ended for it.
+    pub(crate) replaced_us: Option<u64>,
     /// Wakes the loop at the deadline.
     pub(crate) alarm: Option<Alarm>,
     pub(crate) grace_ms: u64,
@@ -176,6 +179,7 @@ impl Keeper {
             // Without one, the deadline is met by the time that the loop counts.
             alarm: deadline_us.and_then(|deadline| Alarm::at(deadline).ok()),
             deadline_us,
+            replaced_us,
             grace_ms: launch.options.grace_ms,
             limit_monitor: LimitMonitor::new(launch.options.limits, kept),
             expiry: Expiry::new(launch.options.lifetime),

@@ -293,7 +293,7 @@ fn prepare(
     let custody = attempt!("memory for its guard", Custody::new());
     let transit = attempt!("a pipe", Transit::new());
     let listener = attempt!(file::CONTROL, socket::listen_in(&handed.dir, file::CONTROL));
-    let notices = launch.options.ready.notify.then(|| socket::receive_in(&handed.dir, file::NOTIFY));
+    let notices = launch.options.is_notified().then(|| socket::receive_in(&handed.dir, file::NOTIFY));
     let notices = attempt!(file::NOTIFY, notices.transpose());
     let child_ends = attempt!("the signal descriptor", fault::step(Point::SignalFd, ChildEnds::new));
     let mut ends = match endpoint::open(launch.options.endpoint(), custody) {

@@ -42,14 +42,14 @@ pub(super) struct Timetable<'a> {
     wake: Option<Wake>,
     planned: Option<Planned>,
     /// How far the wall clock was ahead of the boot clock when the alarm was set.
-    ahead_us: Option<u64>,
+    ahead_us: Option<i64>,
     attempts: u32,
     /// When the program may be started again.
     retry_us: Option<u64>,
 }
 
 pub(crate) fn now() -> Now {
-    Now { wall_us: clock::wall_us(), boot_us: clock::boot_us() }
+    Now::new(clock::wall_us(), clock::boot_us())
 }
 
 fn read(dir: impl AsFd) -> io::Result<Planned> {
@@ -63,11 +63,8 @@ pub(crate) fn replaced_us(dir: impl AsFd, options: &JobOptions) -> Option<u64> {
         return None;
     }
     let (planned, now) = (read(dir).ok()?, now());
-    let until_us = planned.until_us?;
-    match planned.by_boot_clock {
-        true => Some(until_us),
-        false => until_us.checked_sub(now.wall_us).map(|left| now.boot_us + left),
-    }
+    let until = Planned { due_us: planned.until_us?, ..planned };
+    Some(now.boot_us.cast_unsigned() + until.left_us(now))
 }
 
 impl<'a> Timetable<'a> {
@@ -84,13 +81,13 @@ impl<'a> Timetable<'a> {
         let left_us = planned.left_us(now);
         let clock_us = if planned.by_boot_clock { now.boot_us } else { now.wall_us };
         let is_late = left_us == 0 && planned.late_us.is_some_and(|late| clock_us >= late);
-        let ahead_us = now.wall_us.saturating_sub(now.boot_us);
+        let ahead_us = now.wall_us - now.boot_us;
         let was_set =
             !planned.by_boot_clock && self.ahead_us.is_some_and(|before| before.abs_diff(ahead_us) > SET_US);
         self.planned = Some(planned);
         if (is_late || was_set) && self.attempts < ATTEMPTS {
-            if self.retry_us.is_none_or(|retry| now.boot_us >= retry) {
-                self.ask(now);
+            if self.retry_us.is_none_or(|retry| clock::boot_us() >= retry) {
+                self.ask();
             }
             return Ok(false);
         }
@@ -101,21 +98,22 @@ impl<'a> Timetable<'a> {
         Ok(false)
     }
 
-    fn set_alarm(&mut self, ahead_us: u64) {
+    fn set_alarm(&mut self, ahead_us: i64) {
         (self.attempts, self.retry_us, self.ahead_us) = (0, None, Some(ahead_us));
         let Some(planned) = &self.planned else { return };
         // Without one, the time is met by what the loop counts.
+        let due_us = planned.due_us.max(0).cast_unsigned();
         self.wake = match planned.by_boot_clock {
-            true => Alarm::at(planned.due_us).ok().map(Wake::Boot),
-            false => WallAlarm::at(planned.due_us).ok().map(Wake::Wall),
+            true => Alarm::at(due_us).ok().map(Wake::Boot),
+            false => WallAlarm::at(due_us).ok().map(Wake::Wall),
         };
     }
 
     /// Starts the program that looks at the schedule.
-    fn ask(&mut self, now: Now) {
+    fn ask(&mut self) {
         self.attempts += 1;
         (self.wake, self.ahead_us) = (None, None);
-        self.retry_us = Some(now.boot_us + PAUSE_US);
+        self.retry_us = Some(clock::boot_us() + PAUSE_US);
         let program = self.on_exit.ok_or(io::ErrorKind::NotFound);
         let start = || program?.start_next_run().ok_or(io::ErrorKind::Other.into());
         if let Ok(id) = fault::step(Point::PlanExec, start) {
@@ -149,7 +147,7 @@ impl<'a> Timetable<'a> {
             return None;
         }
         let now = now();
-        let retry_us = self.retry_us.map(|retry| retry.saturating_sub(now.boot_us));
+        let retry_us = self.retry_us.map(|retry| retry.saturating_sub(clock::boot_us()));
         let left_us = self.planned.as_ref().map(|planned| planned.left_us(now));
         let pause = retry_us.or(left_us.filter(|left| *left > 0)).map(Duration::from_micros);
         clock::longest_sleep().into_iter().chain(pause).min()

@@ -39,7 +39,7 @@ pub(super) fn check_job(written: &Written<'_>, job: &ProjectJob) -> Read<()> {
             "nothing says when it is ready: give `ready` a `line`, `port`, `http`, `command` or `notify`",
         ),
         RequestError::NothingHealthy => key("health").wrong_key(
-            "nothing says when it is healthy: give `health` a `port`, `http`, `command` or `line`",
+            "nothing says when it is healthy: give `health` a `port`, `http`, `command`, `line` or `notify`",
         ),
         error => written.head.wrong_key(error.to_string().replace("--", "")),
     })

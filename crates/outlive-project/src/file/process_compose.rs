@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use outlive::{JobChoices, OPTIONS, Signal, Timestamp};
 use serde_json::{Map, Value};
 
+use crate::error::ProjectError;
 use crate::file::fault::Source;
 use crate::file::read::circle;
 use crate::file::{env, expand};
-use crate::project::{After, Command, Milestone, Project, ProjectError, ProjectJob};
+use crate::project::{After, Command, Milestone, Project, ProjectJob};
 
 /// The most replicas of one process: more than that is a slip of the keyboard.
 const MOST_REPLICAS: u16 = 100;
@@ -278,6 +279,8 @@ impl Reader<'_> {
                 "liveness_probe" => self.probe(&place, value, "health", (dir, &vars), &mut job.choices)?,
                 "availability" => self.availability(&place, value, &mut job.choices)?,
                 "shutdown" => self.shutdown(&place, value, &mut job)?,
+                "schedule" => self.schedule(&place, value, &mut job)?,
+                "watch" => self.watch(&place, value, &mut job)?,
                 _ => self.leave(&place),
             }
         }
@@ -395,6 +398,66 @@ impl Reader<'_> {
                 ("max_restarts", count) => self.set(&inner, choices, "restart_tries", count)?,
                 ("restart", other) => self.warnings.push(format!("`{inner}`: {other} is not taken over")),
                 _ => self.leave(&inner),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads when it is run. Its time zone is that of the job.
+    fn schedule(&mut self, place: &str, value: &Value, job: &mut ProjectJob) -> Result<(), ProjectError> {
+        let table = self.table(place, value)?;
+        let runs_at_once = table.get("run_on_start").and_then(Value::as_bool) == Some(true);
+        for (key, value) in table {
+            let (inner, text) = (format!("{place}.{key}"), scalar(value));
+            match (key.as_str(), text.as_str()) {
+                ("cron", line) => self.set(&inner, &mut job.choices, "schedule", line)?,
+                // There a cron line takes precedence.
+                ("interval", _) if table.contains_key("cron") => self.leave(&inner),
+                ("interval", every) => {
+                    self.set(&inner, &mut job.choices, "every", every)?;
+                    if !runs_at_once {
+                        self.warnings.push(format!("`{inner}`: the first run is at once"));
+                    }
+                }
+                ("timezone", zone) => drop(job.env.insert("TZ".to_owned(), zone.to_owned())),
+                ("run_on_start", "true") if table.contains_key("cron") => self.leave(&inner),
+                ("run_on_start", _) | ("max_concurrent", "1") => {}
+                _ => self.leave(&inner),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads which files it is restarted for.
+    fn watch(&mut self, place: &str, value: &Value, job: &mut ProjectJob) -> Result<(), ProjectError> {
+        for (key, value) in self.table(place, value)? {
+            let inner = format!("{place}.{key}");
+            let Some(paths) = value.as_array().filter(|_| key == "paths") else {
+                self.leave(&inner);
+                continue;
+            };
+            for path in paths {
+                let table = self.table(&inner, path)?;
+                let root = table.get("path").and_then(Value::as_str);
+                let root = root.ok_or_else(|| self.wrong(&inner, "each has a `path`"))?;
+                let root = root.trim_start_matches("./").trim_end_matches('/');
+                let below = |pattern: &str| match root {
+                    "" | "." => pattern.to_owned(),
+                    root => format!("{root}/{pattern}"),
+                };
+                let patterns =
+                    |key: &str| table.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+                let include = patterns("include");
+                if include.is_empty() {
+                    job.watch.push(below("**"));
+                }
+                job.watch.extend(include.iter().map(|pattern| below(&scalar(pattern))));
+                let exclude = patterns("exclude");
+                job.watch.extend(exclude.iter().map(|pattern| format!("!{}", below(&scalar(pattern)))));
+                for key in table.keys().filter(|key| !["path", "include", "exclude"].contains(&key.as_str()))
+                {
+                    self.leave(&format!("{inner}.{key}"));
+                }
             }
         }
         Ok(())

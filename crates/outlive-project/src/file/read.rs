@@ -8,11 +8,12 @@ use outlive::{JobChoices, JobOptions, MOST_PARALLEL, QueueName, Signal, Stream, 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::error::ProjectError;
 use crate::file::check::{check_job, check_value};
 use crate::file::fault::{Fault, Source};
-use crate::file::keys::{self, Form, Key, NOT_YET};
+use crate::file::keys::{self, Form, Key};
 use crate::file::{env, templates};
-use crate::project::{After, Command, Milestone, Port, Project, ProjectError, ProjectJob};
+use crate::project::{After, Command, Milestone, Port, Project, ProjectJob};
 
 pub(super) type Read<T> = Result<T, Box<Fault>>;
 
@@ -63,6 +64,11 @@ impl<'a> Entry<'a> {
         values.into_iter().map(text).collect()
     }
 
+    /// Reads one text or a list of them.
+    fn words(&self) -> Read<Vec<String>> {
+        Ok(self.texts()?.into_iter().map(|(text, _)| text.to_owned()).collect())
+    }
+
     /// Returns a text, number or truth as options are written.
     fn scalar(&self) -> Read<String> {
         match self.value.get_ref() {
@@ -76,10 +82,6 @@ impl<'a> Entry<'a> {
 
     pub(super) fn unknown<'k>(&self, of: &str, known: impl Iterator<Item = &'k str>) -> Box<Fault> {
         let name = self.name();
-        if NOT_YET.contains(&name) {
-            return self
-                .wrong_key(format!("`{name}` is not there yet in this version of outlive: leave it out"));
-        }
         let known: Vec<&str> = known.collect();
         self.wrong_key(match nearest(name, known.iter().copied()) {
             Some(meant) => format!("{of} has no key `{name}`; did you mean `{meant}`?"),
@@ -271,7 +273,8 @@ pub(super) fn read_job<'a>(
                 }
             }
             ("port", _) => job.port = Some(port(entry)?),
-            ("watch", _) => job.watch = entry.texts()?.into_iter().map(|(text, _)| text.to_owned()).collect(),
+            ("watch", _) => job.watch = entry.words()?,
+            ("profile", _) => job.profiles = entry.words()?,
             ("stdin_from", _) => {
                 let (name, stream) = stdin_from(entry)?;
                 let place = Place { source: entry.source, span: entry.value.span(), is_bare: false };

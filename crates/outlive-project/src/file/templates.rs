@@ -11,13 +11,17 @@ use serde::Serialize;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use crate::error::ProjectError;
 use crate::file::fault::{Fault, nearest};
 use crate::file::keys;
 use crate::file::read::{Entry, Read, Written, command_line, entries, named, read_job};
-use crate::project::{Port, ProjectError, ProjectJob};
+use crate::project::{Port, ProjectJob};
 
 /// The keys of a template that a job has not.
 pub(crate) const OWN: [&str; 2] = ["params", "about"];
+
+/// The keys of a job that a template has not: it is started when it is asked for.
+pub(crate) const NOT_HERE: [&str; 3] = ["after", "stdin_from", "profile"];
 
 /// A template, as its file says.
 #[derive(Debug, Clone, Serialize)]
@@ -71,7 +75,7 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
         match entry.name() {
             "params" => defaults.extend(named(entry)?),
             "about" => about = Some(entry.text()?.to_owned()),
-            "after" | "stdin_from" => {
+            key if NOT_HERE.contains(&key) => {
                 let message =
                     "a template is started when it is asked for, and not after other jobs: leave it out";
                 return Err(entry.wrong_key(message));
@@ -79,10 +83,8 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
             "run" => run = command_line(entry)?,
             _ if keys::of_job().any(|key| key.name == entry.name()) => {}
             _ => {
-                let known = keys::of_job()
-                    .map(|key| key.name)
-                    .chain(OWN)
-                    .filter(|key| !["after", "stdin_from"].contains(key));
+                let known =
+                    keys::of_job().map(|key| key.name).chain(OWN).filter(|key| !NOT_HERE.contains(key));
                 return Err(entry.unknown("a template", known));
             }
         }
@@ -113,6 +115,11 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
     Ok(template)
 }
 
+/// Tells whether a character may be in the name of a parameter.
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-".contains(c)
+}
+
 /// Finds the parameters in a value, and tells what is wrong with one.
 fn check(
     entry: &Entry<'_>,
@@ -122,12 +129,19 @@ fn check(
 ) -> Read<()> {
     match value.get_ref() {
         DeValue::String(text) => {
-            for place in places(text) {
+            let places = places(text);
+            let rest = places.last().map_or(0, |place| place.end);
+            if let Some(at) = text[rest..].find("{{") {
+                let start = rest + at;
+                let name = text[start + 2..].split(|c: char| !is_of_name(c)).next().unwrap_or_default();
+                let place = Place { start, end: start + 2 + name.len(), name, is_in_quotes: false };
+                let name = if name.is_empty() { "name" } else { name };
+                let message = format!("this is never closed: write {{{{{name}}}}}");
+                return Err(wrong_at(entry, value, text, &place, message));
+            }
+            for place in places {
                 let wrong = |message: String| wrong_at(entry, value, text, &place, message);
-                let is_name = |name: &str| {
-                    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
-                };
-                if !is_name(place.name) {
+                if place.name.is_empty() || !place.name.chars().all(is_of_name) {
                     let message = "the name of a parameter has letters, digits, `_` and `-`: write {{name}}";
                     return Err(wrong(message.to_owned()));
                 }

@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::error::ProjectError;
 use crate::file::fault::Source;
 use crate::file::{process_compose, procfile, read};
-use crate::project::{FILE, ProjectError};
+use crate::project::FILE;
 use draft::Draft;
 
 /// A file that can be read, and how.
@@ -49,6 +50,11 @@ pub struct Imported {
 /// Lists the files in a directory that can be imported.
 pub fn importable(dir: &Path) -> Vec<PathBuf> {
     FORMATS.iter().map(|format| dir.join(format.path)).filter(|file| file.is_file()).collect()
+}
+
+/// Tells whether a file is one that can be imported, and is no project itself.
+pub(crate) fn is_importable(file: &Path) -> bool {
+    FORMATS.iter().any(|format| file.ends_with(format.path))
 }
 
 /// Makes the text of an `outlive.toml` from a file of another program.

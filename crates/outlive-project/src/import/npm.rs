@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::error::ProjectError;
 use crate::file::fault::Source;
 use crate::import::draft::{Draft, DraftJob, job_name};
 use crate::import::{foreign, json};
-use crate::project::ProjectError;
 
 /// The program that runs scripts, by the file that it leaves in the directory.
 const RUNNERS: [(&str, &str); 5] = [

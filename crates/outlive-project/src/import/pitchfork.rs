@@ -6,10 +6,10 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::error::ProjectError;
 use crate::file::fault::Source;
 use crate::import::draft::{Draft, DraftJob, job_name, quoted};
 use crate::import::foreign;
-use crate::project::ProjectError;
 
 pub(super) fn read(_: &Path, source: &Source) -> Result<Draft, ProjectError> {
     let table = DeTable::parse(&source.text)

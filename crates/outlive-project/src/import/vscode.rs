@@ -6,10 +6,10 @@ use std::path::Path;
 use outlive::quote;
 use serde_json::Value;
 
+use crate::error::ProjectError;
 use crate::file::fault::Source;
 use crate::import::draft::{Draft, DraftJob, job_name};
 use crate::import::{foreign, json};
-use crate::project::ProjectError;
 
 /// What a matcher of VS Code itself takes for the end of a round of work.
 const MATCHERS: [(&str, &str); 1] = [("$tsc-watch", r"Watching for file changes\.")];

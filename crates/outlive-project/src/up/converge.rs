@@ -14,8 +14,9 @@ use outlive::{
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
 
+use crate::error::ProjectError;
 use crate::ports;
-use crate::project::{After, Milestone, Project, ProjectError, ProjectJob};
+use crate::project::{After, Milestone, Project, ProjectJob};
 use crate::up::record::{self, Progress, Record, Step, StepState};
 
 /// How often to look whether another `up` or `down` took over, where the kernel does not tell.
@@ -137,10 +138,29 @@ impl Board<'_> {
             return self.set(job, StepState::Kept, Some(&running), None);
         }
         let risen = job.after.iter().try_for_each(|after| self.wait_for(job, after));
-        match risen.and_then(|()| self.start(job)) {
+        match risen.and_then(|()| self.wait_before(job)).and_then(|()| self.start(job)) {
             Err(Stopped::Failed(why)) => self.set(job, StepState::Failed, None, Some(why)),
             Ok(()) | Err(Stopped::Replaced) => {}
         }
+    }
+
+    /// Waits until those are in the job's queue that stand before it in the file, where neither they nor it wait for others: so they are run in
+    /// the order of the file.
+    fn wait_before(&self, job: &ProjectJob) -> Result<(), Stopped> {
+        let queue = job.choices.queue.as_ref().and_then(Option::as_ref);
+        let Some(queue) = queue.filter(|_| job.after.is_empty()) else { return Ok(()) };
+        let is_before = |other: &&ProjectJob| {
+            other.after.is_empty()
+                && other.choices.queue.as_ref().and_then(Option::as_ref) == Some(queue)
+                && self.record.wanted.contains(&other.name)
+        };
+        let before = self.project.jobs.iter().take_while(|other| other.name != job.name).filter(is_before);
+        let before: Vec<&str> = before.map(|other| other.name.as_str()).collect();
+        let mut progress = self.progress();
+        while !self.replaced.is_cancelled() && before.iter().any(|name| !progress.jobs.contains_key(*name)) {
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+        if self.replaced.is_cancelled() { Err(Stopped::Replaced) } else { Ok(()) }
     }
 
     /// Returns the live job that runs as the file says. Of one that reads another job this is not known before that is started.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use outlive::{ControlError, Job, Kill, Killed, OwnLabel, Store};
 
-use crate::project::{FILE, Project, ProjectError, ProjectJob};
+use crate::error::ProjectError;
+use crate::project::{FILE, Project, ProjectJob};
 use crate::up::record::{self, Record};
 
 /// What became of one job.

@@ -11,7 +11,8 @@ use outlive::{QueueChange, SessionName, Store};
 use outlive_sys::poll;
 use outlive_sys::watch::Watch;
 
-use crate::project::{Project, ProjectError};
+use crate::error::ProjectError;
+use crate::project::{Asked, Project};
 use record::{Progress, Record, StepState};
 
 /// How long the process that starts the jobs may take to say something. It is executed at once; an earlier one may be ending a job.
@@ -33,7 +34,7 @@ pub struct Rising<'a> {
     began: Instant,
 }
 
-/// Asks for these jobs of a project, and for what they wait for; without names, for all. What was asked for before and still waits is
+/// Asks for jobs of a project, and for what they wait for. What was asked for before and still waits is
 /// started, too.
 ///
 /// # Durability
@@ -46,10 +47,11 @@ pub struct Rising<'a> {
 pub fn bring_up<'a>(
     store: &'a Store,
     project: &Project,
-    names: &[String],
+    asked: &Asked<'_>,
 ) -> Result<Rising<'a>, ProjectError> {
     let session = project.session();
-    let wanted = project.with_dependencies(names)?;
+    let names = asked.names.to_vec();
+    let wanted = project.with_dependencies(asked)?;
     // One that waits for others may have its directory from them.
     if let Some(fault) =
         wanted.iter().filter(|job| job.after.is_empty()).find_map(|job| job.missing_dir.clone())
@@ -74,7 +76,7 @@ pub fn bring_up<'a>(
         }
     }
     let since = before.map(|before| before.since);
-    let record = Record::new(project.file.clone(), wanted, names.to_vec(), since);
+    let record = Record::new(project.file.clone(), wanted, names, since);
     let watch = Watch::new(&store.session_dir(&session));
     record.write(store, &session).map_err(ProjectError::Store)?;
     let words = ["converge", session.as_str(), &record.generation];

@@ -7,8 +7,9 @@ use outlive::duration::format_duration;
 use outlive::{Job, JobObject, Listeners, Ready, State, Status, Store};
 use serde::Serialize;
 
+use crate::error::ProjectError;
 use crate::ports;
-use crate::project::{Command, Project, ProjectError, ProjectJob};
+use crate::project::{Command, Project, ProjectJob};
 use crate::up::converge::{last_run, reading};
 use crate::up::record::{self, Progress, Record, Step, StepState};
 
@@ -82,7 +83,8 @@ pub fn unready(store: &Store, project: &Project) -> Result<Vec<(String, String)>
         let Some(last) = last.filter(|last| last.spec().can_be_ready()) else { continue };
         let state = last.state(store);
         if state.status == Status::Running && last.ready_now(&state).is_none() {
-            unready.push((job.name.clone(), missing(store, &last, &state)));
+            let ill = state.unhealthy.as_ref().map(|why| format!("it is unhealthy: {why}"));
+            unready.push((job.name.clone(), ill.unwrap_or_else(|| missing(store, &last, &state))));
         }
     }
     Ok(unready)
@@ -220,7 +222,10 @@ impl<'a> Look<'a> {
                 format!("{}{}", state.words(), code.unwrap_or_default())
             }
             (Some(_), ..) => "down".to_owned(),
-            (None, ..) => "not started".to_owned(),
+            (None, ..) => match self.job.profiles.first() {
+                Some(profile) => format!("not asked for: profile {profile}"),
+                None => "not started".to_owned(),
+            },
         }
     }
 
@@ -258,7 +263,15 @@ impl<'a> Look<'a> {
                 );
                 (text, true)
             }
-            None => (format!("{name} was never started: `outlive up {name}` does"), false),
+            None => match self.job.profiles.first() {
+                Some(profile) => {
+                    let text = format!(
+                        "{name} was never started, for it belongs to a profile: `outlive up --profile {profile}` starts it, and so does `outlive up {name}`"
+                    );
+                    (text, false)
+                }
+                None => (format!("{name} was never started: `outlive up {name}` does"), false),
+            },
         }
     }
 
@@ -298,11 +311,13 @@ impl<'a> Look<'a> {
         match (object.ready, &object.ready_url) {
             (Some(true), Some(url)) => text += &format!(" and is ready at {url}"),
             (Some(true), None) => text += " and is ready",
+            (Some(false), _) if state.unhealthy.is_some() => text += " and is not ready",
             (Some(false), _) => text += &format!(" and is not ready: {}", missing(store, last, &state)),
             (None, _) => {}
         }
         if let Some(why) = &state.unhealthy {
-            text += &format!(" and is unhealthy: {why}");
+            let so = if is_waited_for { ", for it" } else { " and" };
+            text += &format!("{so} is unhealthy: {why}");
         }
         // What comes before it is over where nothing follows.
         text.truncate(text.trim_end_matches(',').len());

@@ -128,6 +128,8 @@ points! {
         SocketListen = "keeper.socket.listen", Call;
         /// Receiving what a command says on its socket.
         NoticeReceive = "keeper.notice.receive", Call;
+        /// Noting that the command says it goes on working.
+        NoticeNote = "keeper.notice.note", Call;
         /// Making the process that goes on if this one dies.
         GuardFork = "keeper.guard.fork", Call;
         /// Ending it, because the job is over.

@@ -4,9 +4,13 @@
 //! out, too, and `.git` itself. The kernel tells of changes in a directory, not below it: each directory costs a watch, of which a user has
 //! only so many.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -42,6 +46,36 @@ struct Patterns {
     roots: Vec<PathBuf>,
     /// The highest directory whose `.gitignore` counts: that of the repository, else the job's own.
     top: PathBuf,
+    ignores: Ignores,
+}
+
+/// What the files `.gitignore` say, each read once for as long as it is unchanged.
+#[derive(Default)]
+struct Ignores(RefCell<HashMap<PathBuf, (FileState, Gitignore)>>);
+
+/// When a file was last changed, its length and its number: another state has others.
+type FileState = (SystemTime, u64, u64);
+
+impl Ignores {
+    /// Tells what the `.gitignore` of a directory says about a path; nothing if there is none.
+    fn matched(&self, directory: &Path, path: &Path, is_directory: bool) -> Match<()> {
+        let file = directory.join(".gitignore");
+        let state = std::fs::metadata(&file).ok().filter(std::fs::Metadata::is_file);
+        let state = state.and_then(|found| Some((found.modified().ok()?, found.len(), found.ino())));
+        let mut read = self.0.borrow_mut();
+        let Some(state) = state else {
+            read.remove(&file);
+            return Match::None;
+        };
+        let of_file = match read.entry(file) {
+            Entry::Occupied(found) if found.get().0 == state => found.into_mut(),
+            found => {
+                let lines = Gitignore::new(found.key()).0;
+                found.insert_entry((state, lines)).into_mut()
+            }
+        };
+        of_file.1.matched_path_or_any_parents(path, is_directory).map(|_| ())
+    }
 }
 
 impl Patterns {
@@ -81,7 +115,7 @@ impl Patterns {
         roots.sort();
         roots.dedup();
         let top = base.ancestors().find(|dir| dir.join(".git").exists()).unwrap_or(base).to_owned();
-        Ok(Self { base: base.to_owned(), meant, left_out, roots, top })
+        Ok(Self { base: base.to_owned(), meant, left_out, roots, top, ignores: Ignores::default() })
     }
 
     /// Tells whether a change of this file counts.
@@ -101,13 +135,10 @@ impl Patterns {
     /// Tells whether a `.gitignore` beside it or above it, within its repository, names it or a directory that it is in.
     fn is_ignored(&self, path: &Path, is_directory: bool) -> bool {
         for dir in path.ancestors().skip(1) {
-            let file = dir.join(".gitignore");
-            if file.is_file() {
-                match Gitignore::new(&file).0.matched_path_or_any_parents(path, is_directory) {
-                    Match::Ignore(_) => return true,
-                    Match::Whitelist(_) => return false,
-                    Match::None => {}
-                }
+            match self.ignores.matched(dir, path, is_directory) {
+                Match::Ignore(()) => return true,
+                Match::Whitelist(()) => return false,
+                Match::None => {}
             }
             // Another repository may be below.
             if dir == self.top || dir.join(".git").exists() {
@@ -348,5 +379,26 @@ mod tests {
         for wrong in ["/etc", "../x", "", "a/[", "none/**"] {
             assert!(Patterns::new(base, &[wrong.into()]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_git_ignores_is_read_once_and_again_when_it_changes() {
+        let home = tempfile::tempdir().unwrap();
+        let base = home.path();
+        let file = base.join(".gitignore");
+        std::fs::write(&file, "*.log\n").unwrap();
+        let patterns = Patterns::new(base, &["**".into()]).unwrap();
+        let is_meant = |name: &str| patterns.is_meant(&base.join(name), false);
+        let read = || patterns.ignores.0.borrow().values().map(|(state, _)| *state).collect::<Vec<_>>();
+        assert!(!is_meant("a.log") && is_meant("a.txt"));
+        let first = read();
+        assert_eq!(first.len(), 1);
+        assert!(!is_meant("b/c.log"));
+        assert_eq!(read(), first, "it is not read again");
+        std::fs::write(&file, "*.txt\n# more\n").unwrap();
+        assert!(is_meant("a.log") && !is_meant("a.txt"));
+        assert_ne!(read(), first);
+        std::fs::remove_file(&file).unwrap();
+        assert!(is_meant("a.log") && is_meant("a.txt"));
     }
 }

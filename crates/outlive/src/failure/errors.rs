@@ -110,7 +110,7 @@ impl From<StartError> for Failure {
             StartError::After(after) => failure
                 .code_is(Code::NotReached)
                 .hint(match after {
-                    AfterError::NoHealth(_) => "start that job with --health-http, --health-port, --health-command or --health-line; or write @ready or @started",
+                    AfterError::NoHealth(_) => "start that job with --health-http, --health-port, --health-command, --health-line or --health-notify; or write @ready or @started",
                     AfterError::NoReady(_) => "start that job with --ready-on, --ready-port, --ready-http, --ready-command or --ready-notify; or leave @ready out to wait for its end",
                     _ => "start it without --after, or after another job",
                 })

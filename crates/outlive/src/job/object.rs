@@ -337,6 +337,7 @@ pub fn reason(state: &State) -> Option<String> {
         Cause::Kill { by } if is_unstarted(state) => format!("killed by {by} before it was started"),
         Cause::Kill { by } if by.is_empty() => format!("killed; {status}"),
         Cause::Kill { by } => format!("killed by {by}; {status}"),
+        Cause::Overlap => format!("ended for its next run; {status}"),
         Cause::Oom => {
             let peak = outcome.usage.and_then(|usage| usage.memory_peak_bytes);
             let peak = peak.map(|bytes| format!(" at {}", format_size(bytes))).unwrap_or_default();

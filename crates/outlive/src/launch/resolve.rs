@@ -142,10 +142,13 @@ impl Request {
     pub(crate) fn environment(&self, own: &[(&str, &OsStr)], has_terminal: bool) -> Vec<Vec<u8>> {
         // What the caller's terminal is like says nothing about the job's.
         let of_terminal = has_terminal.then_some(("TERM", OsStr::new("xterm-256color")));
+        // A watchdog of the caller's service manager does not watch the job.
+        let is_notified = own.iter().any(|(own, _)| *own == "NOTIFY_SOCKET");
         let is_changed = |name: &OsStr| {
             let name = name.to_str().unwrap_or_default();
             self.env_set.contains_key(name)
                 || (has_terminal && TERMINAL_VARIABLES.contains(&name))
+                || (is_notified && name.starts_with("WATCHDOG_"))
                 || self.env_unset.iter().any(|unset| unset == name)
                 || own.iter().any(|(own, _)| *own == name)
         };
@@ -182,14 +185,19 @@ impl Request {
 
     /// Returns the `PATH` of the job.
     pub(crate) fn path(&self) -> Option<OsString> {
-        let is_unset = self.env_unset.iter().any(|unset| unset == "PATH");
+        self.variable("PATH")
+    }
+
+    /// Returns a variable of the job, but for those that outlive sets.
+    pub(crate) fn variable(&self, wanted: &str) -> Option<OsString> {
+        let is_unset = self.env_unset.iter().any(|unset| unset == wanted);
         let inherited = || match &self.env_base {
-            None => std::env::var_os("PATH"),
+            None => std::env::var_os(wanted),
             Some(variables) => {
-                variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone())
+                variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone())
             }
         };
-        self.env_set.get("PATH").cloned().or_else(inherited).filter(|_| !is_unset)
+        self.env_set.get(wanted).cloned().or_else(inherited).filter(|_| !is_unset)
     }
 }
 

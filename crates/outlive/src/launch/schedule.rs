@@ -4,13 +4,15 @@
 //! job, by the program that a keeper starts at the end of a run, and by the same program where a keeper woke too late or its clock was
 //! set. See `docs/design/schedules.md`.
 
+use std::path::Path;
+
 use outlive_core::event::{Event, Kind};
 use outlive_core::file;
 use outlive_core::health::HealthThen;
 use outlive_core::options::{JobOptions, Schedule};
 use outlive_core::outcome::Cause;
 use outlive_core::restart::RestartWhen;
-use outlive_core::schedule::{Now, Planned, Ran, Told, Zone};
+use outlive_core::schedule::{Now, Planned, Ran, TimeZone, Told, Zone};
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_sys::fault::{Appending, Replacing};
@@ -20,7 +22,7 @@ use outlive_sys::{clock, durable};
 use crate::job::Job;
 use crate::job::state::State;
 use crate::launch::next_run::NextRunError;
-use crate::launch::request::RequestError;
+use crate::launch::request::{Request, RequestError};
 use crate::launch::restart::Restarted;
 use crate::launch::start::StartError;
 use crate::store::Store;
@@ -28,7 +30,10 @@ use crate::store::Store;
 /// The shortest interval: what is to come more often is a loop of the command's own.
 const SHORTEST_MS: u64 = 1000;
 
-/// The time zone of the job: `TZ` of its environment, else that of the machine.
+/// Where the files of time zones are, unless `TZDIR` says otherwise.
+const ZONES: &str = "/usr/share/zoneinfo";
+
+/// The time zone of this process: `TZ` of its environment, else that of the machine.
 struct Local;
 
 impl Zone for Local {
@@ -37,9 +42,27 @@ impl Zone for Local {
     }
 }
 
+/// Returns the time zone of a job: `TZ` of its environment, else that of the machine. What is no time zone is UTC.
+fn zone_of(request: &Request) -> Box<dyn Zone> {
+    let of_job = request.variable("TZ");
+    if of_job == std::env::var_os("TZ") {
+        return Box::new(Local);
+    }
+    let read = |path: &Path| std::fs::read(path).ok().and_then(|file| TimeZone::from_file(&file));
+    let zone = match of_job.as_ref().map(|name| name.to_string_lossy()) {
+        None => read(Path::new("/etc/localtime")),
+        Some(name) => {
+            let name = name.strip_prefix(':').unwrap_or(&name);
+            let dir = std::env::var_os("TZDIR").unwrap_or_else(|| ZONES.into());
+            read(&Path::new(&dir).join(name)).or_else(|| TimeZone::from_rule(name))
+        }
+    };
+    Box::new(zone.unwrap_or_default())
+}
+
 /// Returns the moment, by both clocks.
 pub(crate) fn now() -> Now {
-    Now { wall_us: clock::wall_us(), boot_us: clock::boot_us() }
+    Now::new(clock::wall_us(), clock::boot_us())
 }
 
 /// Validates a schedule before a job is started with it.
@@ -64,10 +87,10 @@ pub(crate) fn check(options: &JobOptions) -> Result<(), RequestError> {
 }
 
 /// Plans the first run of a job; `None` for a job without a schedule.
-pub(crate) fn first(schedule: &Schedule) -> Result<Option<Planned>, StartError> {
+pub(crate) fn first(schedule: &Schedule, request: &Request) -> Result<Option<Planned>, StartError> {
     let wrong = |why: String| StartError::from(RequestError::Schedule(why));
     let Some(times) = schedule.times().map_err(|error| wrong(error.to_string()))? else { return Ok(None) };
-    let planned = Planned::first(&times, now(), &Local);
+    let planned = Planned::first(&times, now(), &*zone_of(request));
     planned.map(Some).ok_or_else(|| wrong("the schedule has no time that could come".to_owned()))
 }
 
@@ -110,15 +133,16 @@ impl Store {
     pub(crate) fn plan_next(&self, job: &Job) -> Option<Planned> {
         let schedule = &job.spec().options.schedule;
         let times = schedule.times().ok()??;
+        let zone = zone_of(&Request::again(job));
         let is_after_boot = self.host().boot != job.host().boot;
         let planned = match job.planned() {
             Some(planned) if is_after_boot => planned.after_boot(now()),
             Some(planned) => planned,
-            None => return Planned::first(&times, now(), &Local),
+            None => return Planned::first(&times, now(), &*zone),
         };
         let meta = job.meta();
         let began = meta.and_then(|meta| Some((meta.started?, meta.started_boot_us?)));
-        let began = began.map(|(wall, boot)| Now { wall_us: wall.0, boot_us: boot });
+        let began = began.map(|(wall, boot)| Now::new(wall.0, boot));
         // One that was lost while it slept is planned for the same time: its run has not been.
         if began.is_none()
             && !matches!(job.records().0.map(|outcome| outcome.cause), Some(Cause::NeverStarted(never)) if never.step != "keeper")
@@ -127,10 +151,10 @@ impl Store {
         }
         let (next, told) = match is_after_boot {
             // It ended with the machine: what came while that was off was missed, and came beside no run.
-            true => planned.following(&times, now(), &Local)?.again(schedule, &times, now(), &Local)?,
+            true => planned.following(&times, now(), &*zone)?.again(schedule, &times, now(), &*zone)?,
             false => {
                 let ran = Ran { planned: &planned, began };
-                Planned::next(schedule, &times, ran, now(), &Local)?
+                Planned::next(schedule, &times, ran, now(), &*zone)?
             }
         };
         told.iter().for_each(|told| self.tell_planned(job, told));
@@ -142,7 +166,8 @@ impl Store {
         let failed = |error| NextRunError::Start(StartError::Store(self.jobs(), error));
         let schedule = &job.spec().options.schedule;
         let (Some(planned), Ok(Some(times))) = (job.planned(), schedule.times()) else { return Ok(()) };
-        let Some((next, told)) = planned.again(schedule, &times, now(), &Local) else { return Ok(()) };
+        let zone = zone_of(&Request::again(job));
+        let Some((next, told)) = planned.again(schedule, &times, now(), &*zone) else { return Ok(()) };
         if next == planned {
             return Ok(());
         }
@@ -154,9 +179,8 @@ impl Store {
 
     fn tell_planned(&self, job: &Job, told: &Told) {
         let kind = if told.is_overlap { Kind::Overlapped } else { Kind::Missed };
-        let since = told.since_us / 1_000_000;
-        let since = i64::try_from(since).ok().and_then(LocalTime::at).map_or_else(
-            || Timestamp(told.since_us).to_string(),
+        let since = LocalTime::at(told.since_us.div_euclid(1_000_000)).map_or_else(
+            || Timestamp(told.since_us.max(0).cast_unsigned()).to_string(),
             |at| format!("{}-{:02}-{:02} {:02}:{:02}", at.year, at.month, at.day, at.hour, at.minute),
         );
         let event = Event {

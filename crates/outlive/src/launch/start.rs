@@ -113,11 +113,11 @@ impl Store {
         let path = request.path();
         let resolved = request.resolve(self.config(), path.as_deref())?;
         files::check(&resolved.cwd, &request.restart_on_change)?;
-        if resolved.options.ready.notify {
+        if resolved.options.is_notified() {
             self.check_socket_path(request.id.as_ref())?;
         }
         if request.planned.is_none() {
-            request.planned = crate::launch::schedule::first(&resolved.options.schedule)?;
+            request.planned = crate::launch::schedule::first(&resolved.options.schedule, &request)?;
         }
         let request = &request;
         // Before anything is written: without a helper, a job with on-exit work is not started.
@@ -178,10 +178,13 @@ impl Store {
         mut spare: Option<SpareKeeper>,
     ) -> Result<Option<i32>, StartError> {
         let (job, spec) = (&prepared.job, prepared.job.spec());
-        let socket = spec.options.ready.notify.then(|| job.path().join(file::NOTIFY));
+        let socket = spec.options.is_notified().then(|| job.path().join(file::NOTIFY));
+        let health = &spec.options.health;
+        let watchdog = health.notify.then(|| (health.interval_ms() * 1000).to_string());
         let own = [("OUTLIVE_JOB", spec.job.as_str()), ("OUTLIVE_SESSION", spec.session.as_str())];
         let mut own = Vec::from(own.map(|(name, value)| (name, OsStr::new(value))));
         own.extend(socket.as_ref().map(|socket| ("NOTIFY_SOCKET", socket.as_os_str())));
+        own.extend(watchdog.as_ref().map(|interval_us| ("WATCHDOG_USEC", OsStr::new(interval_us))));
         let environment = request.environment(&own, spec.options.pty);
         let completion = match spec.options.completion.is_empty() {
             true => Vec::new(),

@@ -18,7 +18,7 @@ use outlive_sys::fault::{Appending, Replacing};
 use outlive_sys::poll;
 use outlive_sys::ports::Listeners;
 use outlive_sys::watch::Watch;
-use outlive_sys::{clock, durable, random};
+use outlive_sys::{clock, durable, random, stamp};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -116,8 +116,9 @@ impl Store {
         let interval = Duration::from_millis(health.interval_ms());
         let mut check = Check::new(job, health, interval.min(CHECK_LIMIT));
         let mut failures = if job.unhealthy().is_some() { health.failures() } else { 0 };
-        // The first check is at once, for those that wait for it; that it fails does not count.
-        let mut is_first = job.health_record().is_none() && health.line.is_none();
+        // The first check is at once, for those that wait for it; that it fails does not count. What is to be said in each interval
+        // has not been said yet.
+        let mut is_first = job.health_record().is_none() && health.line.is_none() && !health.notify;
         let mut next = Instant::now() + if is_first { Duration::ZERO } else { interval };
         loop {
             if !self.sleep_while_live(job, next) {
@@ -125,8 +126,9 @@ impl Store {
             }
             next = Instant::now() + interval;
             let state = job.state(self);
-            // What is paused answers nothing, and is not ill.
+            // What is paused answers nothing, and is not ill; nor is what goes on only now.
             if state.meta.as_ref().is_some_and(|meta| meta.paused) {
+                is_first = true;
                 continue;
             }
             let Err(why) = check.run(self, job, &state) else {
@@ -245,6 +247,11 @@ fn new_lines(job: &Job) -> Option<Scanner> {
     Scanner::new(job, Some(printed)).ok()
 }
 
+/// Returns when a job last said on its socket that it goes on working, in nanoseconds since 1970; 0 if it said that it does not.
+fn said_ns(job: &Job) -> Option<i128> {
+    stamp::modified_ns(job.dir().ok()?, file::NOTIFY).ok()
+}
+
 /// What is checked.
 struct Check {
     port: Option<u16>,
@@ -252,6 +259,8 @@ struct Check {
     command: Option<CommandCheck>,
     /// The pattern of a line, and what was printed since the last check.
     line: Option<(Regex, Option<Scanner>)>,
+    /// It is to say so itself; when it had last done so at the last check.
+    said: Option<Option<i128>>,
     limit: Duration,
 }
 
@@ -266,6 +275,7 @@ impl Check {
                 .as_ref()
                 .and_then(|text| pattern(text, false).ok())
                 .map(|text| (text, new_lines(job))),
+            said: health.notify.then(|| said_ns(job)),
             limit,
         }
     }
@@ -283,6 +293,15 @@ impl Check {
                 Ok(status) if status < 400 => {}
                 Ok(status) => return Err(format!("{} answers with {status}", address.as_str())),
                 Err(error) => return Err(format!("{} does not answer: {error}", address.as_str())),
+            }
+        }
+        if let Some(before) = &mut self.said {
+            let said = said_ns(job);
+            if said == Some(0) {
+                return Err("it said WATCHDOG=trigger on $NOTIFY_SOCKET".to_owned());
+            }
+            if std::mem::replace(before, said) == said {
+                return Err("it has not said WATCHDOG=1 on $NOTIFY_SOCKET".to_owned());
             }
         }
         if let Some((pattern, scanner)) = &mut self.line {

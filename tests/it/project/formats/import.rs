@@ -127,3 +127,12 @@ fn what_is_read_as_it_is_is_not_imported() {
         assert!(failed.contains(&format!("outlive up -f {name}")), "{failed}");
     }
 }
+
+#[test]
+fn a_file_that_is_to_be_imported_is_not_brought_up() {
+    let home = Home::new();
+    let project = Project { home: &home, dir: home.make_dir("app") };
+    project.write("package.json", "{ \"scripts\": { \"dev\": \"vite\" } }");
+    let failed = project.run(&["up", "-f", "package.json"]).code(1).error();
+    assert!(failed.contains("is no project by itself") && failed.contains("outlive import "), "{failed}");
+}

@@ -2,9 +2,7 @@
 //!
 //! Proves that order, readiness, restarts and stopping are as there, and that what is not taken over is named.
 
-use std::net::TcpListener;
-
-use outlive_tests::{Home, until};
+use outlive_tests::{Home, free_port, until};
 
 use super::Project;
 
@@ -14,10 +12,6 @@ fn project<'a>(home: &'a Home, name: &str, yaml: &str) -> Project<'a> {
     let project = Project { home, dir: home.make_dir(name) };
     project.write(FILE, yaml);
     project
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr()).expect("a port").port()
 }
 
 /// Ends the project, and asserts that nothing of it is left.
@@ -216,6 +210,39 @@ fn liveness_and_what_is_not_taken_over() {
         health,
         &serde_json::json!({ "http": "http://127.0.0.1:1/health", "interval_ms": 7000, "failures": 2 })
     );
+    down(&project);
+}
+
+/// What runs at times and what is restarted when its sources change.
+#[test]
+fn schedules_and_watched_files_are_taken_over() {
+    let home = Home::new();
+    let yaml = "processes:\n\
+        \x20 backup:\n    command: 'echo backup'\n    schedule:\n      cron: '0 2 * * *'\n      timezone: JST-9\n      max_concurrent: 1\n\
+        \x20 clean:\n    command: 'echo clean'\n    schedule:\n      interval: 1h\n      run_on_start: true\n\
+        \x20 api:\n    command: 'echo run >> runs; exec sleep 300'\n    watch:\n      debounce: 300ms\n      paths:\n\
+        \x20       - path: ./src\n          exclude: ['**/*_test.py']\n";
+    let project = project(&home, "watched", yaml);
+    std::fs::create_dir(project.dir.join("src")).expect("a directory");
+    let said = project.run(&["up", "-f", FILE]).ok().error();
+    assert!(said.contains("watch.debounce") && !said.contains("schedule"), "{said}");
+    let status = project.json(&["status", "-f", FILE]);
+    let job = |name: &str| {
+        let jobs = status["jobs"].as_array().expect("a list").iter();
+        jobs.filter(|job| job["name"] == name).map(|job| job["job"].clone()).next().expect("it is listed")
+    };
+    // Two o'clock of the job is 17:00 UTC.
+    let next = job("backup")["next_run_at"].as_str().expect("a time").to_owned();
+    assert!(next.contains("T17:00:00"), "{next}");
+    until("the other runs at once", || state(&project, "clean").starts_with("next run in"));
+    let runs = || std::fs::read_to_string(project.dir.join("runs")).unwrap_or_default().lines().count();
+    until("it runs", || runs() == 1);
+    // What is left out counts for nothing, and what comes after it does.
+    project.write("src/api_test.py", "");
+    project.write("src/api.py", "");
+    until("it was restarted", || runs() == 2);
+    let why = project.run(&["why", "-f", FILE, "api"]).ok().text();
+    assert!(why.contains("src/api.py changed"), "{why}");
     down(&project);
 }
 

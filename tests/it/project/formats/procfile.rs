@@ -25,6 +25,10 @@ fn a_procfile_is_read_as_it_is() {
         home.wait_for_output(&id(0), &format!("{port} red\n"));
         home.wait_for_output(&id(1), &format!("a:b {}\n", port + 100));
     }
+    // devenv#2950: one of its managers could neither list nor wait nor stop. Here they are jobs like all others.
+    let listed = home.json(["list", "--live"]);
+    assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");
+    home.run(["wait", listed[0]["job"].as_str().expect("an id"), "--timeout", "10ms"]).code(4);
     let said = project.run(&["down", "-f", "Procfile"]).ok().text();
     assert_eq!(said.lines().count(), 2, "{said}");
 }

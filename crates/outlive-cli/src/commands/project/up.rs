@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::{Conditions, Job, JobObject, WaitFor};
-use outlive_project::{FILE, Progress, Project, Rising, Step, StepState, bring_up};
+use outlive_project::{Asked, FILE, Progress, Project, Rising, Step, StepState, bring_up};
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use serde::Serialize;
 
@@ -36,12 +36,13 @@ pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure
         return Err(Failure::usage(format!("up: {} has no jobs", project.file.display()), hint));
     }
     project.warnings.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
-    let wanted = project.with_dependencies(&arguments.names)?;
+    let asked = Asked { names: &arguments.names, profiles: &arguments.profiles };
+    let wanted = project.with_dependencies(&asked)?;
     let wanted: Vec<&str> = wanted.iter().map(|job| job.name.as_str()).collect();
     catch_interrupt();
     let jobs = context.store.list(Some(&project.session())).map(|listing| listing.jobs).unwrap_or_default();
     tell_strangers(context, &project, &jobs);
-    let mut rising = bring_up(&context.store, &project, &arguments.names)?;
+    let mut rising = bring_up(&context.store, &project, &asked)?;
     if arguments.foreground {
         return foreground::run(
             context,

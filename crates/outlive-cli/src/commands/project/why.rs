@@ -1,6 +1,8 @@
-//! `outlive why`: what keeps a job of a project from running; outside a project, how any job is doing.
+//! `outlive why`: what keeps a job of a project from running; how any other job is doing.
 
 use std::process::ExitCode;
+
+use outlive_project::ProjectError;
 
 use crate::args::Why;
 use crate::commands::Context;
@@ -9,14 +11,19 @@ use crate::failure::Failure;
 use crate::render::{one_line, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: &Why) -> Result<ExitCode, Failure> {
+    let find = || context.store.find(&arguments.name, context.session.as_ref());
     let causes = match is_outside(&arguments.project) {
-        true => {
-            let job = context.store.find(&arguments.name, context.session.as_ref())?;
-            outlive_project::why_alone(&context.store, job)
-        }
+        true => outlive_project::why_alone(&context.store, find()?),
         false => {
             let project = load(&arguments.project)?;
-            outlive_project::why(&context.store, &project, &arguments.name)?
+            match outlive_project::why(&context.store, &project, &arguments.name) {
+                // A job that the file does not have may be one that was started otherwise.
+                Err(unknown @ ProjectError::Unknown { .. }) => {
+                    let job = find().map_err(|_| unknown)?;
+                    outlive_project::why_alone(&context.store, job)
+                }
+                explained => explained?,
+            }
         }
     };
     if context.is_json {

@@ -41,6 +41,8 @@ pub enum Cause {
         /// On whose behalf, in words.
         by: String,
     },
+    /// The next run of its schedule was due.
+    Overlap,
     /// The kernel ended it for want of memory.
     Oom,
     /// Its program was never executed.
@@ -61,6 +63,7 @@ impl Cause {
             Self::Natural => "natural",
             Self::Timeout => "timeout",
             Self::Kill { .. } => "kill",
+            Self::Overlap => "overlap",
             Self::Oom => "oom",
             Self::NeverStarted(_) => "never_started",
             Self::Lost { .. } => "lost",

@@ -84,7 +84,7 @@ impl Flat {
             Cause::Kill { by: who } => by = Some(shorten(&who, length)),
             Cause::Lost { why: reason } => why = Some(shorten(&reason, length)),
             Cause::NeverStarted(facts) => never = facts,
-            Cause::Natural | Cause::Timeout | Cause::Oom | Cause::Newer(_) => {}
+            Cause::Natural | Cause::Timeout | Cause::Overlap | Cause::Oom | Cause::Newer(_) => {}
         }
         let shorten_path = |path: RawText| match path.0.get(..length) {
             Some(begin) if path.0.len() > length => RawText([begin, MORE.as_bytes()].concat()),
@@ -139,6 +139,7 @@ impl From<Flat> for Outcome {
         let cause = match flat.cause.as_str() {
             "natural" => Cause::Natural,
             "timeout" => Cause::Timeout,
+            "overlap" => Cause::Overlap,
             "oom" => Cause::Oom,
             "kill" => Cause::Kill { by: flat.by.unwrap_or_default() },
             "never_started" => Cause::NeverStarted(NeverStarted {
@@ -278,6 +279,7 @@ mod tests {
         let cause = prop_oneof![
             Just(Cause::Natural),
             Just(Cause::Timeout),
+            Just(Cause::Overlap),
             Just(Cause::Oom),
             text().prop_map(|by| Cause::Kill { by }),
             text().prop_map(|why| Cause::Lost { why }),

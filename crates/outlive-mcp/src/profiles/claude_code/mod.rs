@@ -77,7 +77,7 @@ fn last_words(job: &Job, state: &State) -> Option<String> {
         Cause::Oom | Cause::Lost { .. } | Cause::NeverStarted(_) | Cause::Newer(_) => {
             Some(format!("Process error: {}", outlive::reason(state)?))
         }
-        Cause::Natural | Cause::Kill { .. } => None,
+        Cause::Natural | Cause::Kill { .. } | Cause::Overlap => None,
     }
 }
 
