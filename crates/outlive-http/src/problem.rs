@@ -50,7 +50,7 @@ impl IntoResponse for Problem {
         let Self { failure, status } = self;
         let object = ProblemObject {
             status,
-            title: failure.code.meaning(),
+            title: failure.code.title(),
             detail: failure.text(),
             code: failure.code.word(),
             hint: failure.hint.as_deref().map(str::to_owned),

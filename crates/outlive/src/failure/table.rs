@@ -84,9 +84,17 @@ macro_rules! codes {
     };
 }
 
+impl Code {
+    /// Returns its meaning in one clause, for an answer over HTTP: without what holds for a verb of the command line alone.
+    pub fn title(self) -> &'static str {
+        let clause = self.meaning().split("; ").next().unwrap_or_default();
+        clause.split_once(": ").map_or(clause, |(_verb, rest)| rest)
+    }
+}
+
 codes! {
     Usage        USAGE        400 "usage"         "the request makes no sense"
-    NotFound     NOT_FOUND    404 "not_found"     "no such job, session or agent; `kill --port`: no live job listens there"
+    NotFound     NOT_FOUND    404 "not_found"     "there is no such job, session, project, queue, agent or path; `kill --port`: no live job listens there"
     Ambiguous    NOT_FOUND    409 "ambiguous"     "the reference fits several"
     TimedOut     TIMED_OUT    504 "timed_out"     "the time to wait was over; the jobs go on"
     LimitReached LIMIT        429 "limit_reached" "too many jobs are live, or the store has no room for more output"
@@ -113,4 +121,22 @@ codes! {
     Forbidden    FAILED       403 "forbidden"     "over HTTP: the token does not allow it, or another site asks"
     Setup        FAILED       500 "setup"         "`setup`: the settings of a client cannot be changed"
     Failed       FAILED       500 "failed"        "anything else; the message says what"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_of_no_command_line() {
+        for code in Code::ALL {
+            let title = code.title();
+            assert!(!title.is_empty() && code.meaning().contains(title), "{code:?}");
+            for word in ["--", "exit status", ": ", "; "] {
+                assert!(!title.contains(word), "{code:?}: {title}");
+            }
+        }
+        assert_eq!(Code::NotReached.title(), "what was waited for can no longer come");
+        assert_eq!(Code::Usage.title(), "the request makes no sense");
+    }
 }
