@@ -163,10 +163,10 @@ fn a_command_has_pipes() {
     let links = "readlink /proc/self/fd/0; readlink /proc/self/fd/1; readlink /proc/self/fd/2";
     let id = chat.background(links);
     assert!(home.job_dir(&id).join("spec.json").is_file());
-    proves!("S2-34", "S2-67");
+    assert_eq!(chat.ids(), std::slice::from_ref(&id), "it is a session with its first answer");
     let output = chat.poll_to_end(&id)["output"].as_str().unwrap().to_owned();
     assert_eq!(output.lines().filter(|line| line.starts_with("pipe:")).count(), 3, "{output}");
-    proves!("S2-4");
+    proves!("S2-4", "S2-34", "S2-67");
 }
 
 /// Times are milliseconds since 1970, and every look at a session moves the last one.
@@ -390,6 +390,8 @@ fn the_threshold_is_ten_thousand_characters() {
     assert!(at.get("offloaded").is_none() && at.get("outputFilePath").is_none(), "{at}");
     let id = chat.background(&format!("{}; printf x", print(5000)));
     assert_eq!(chat.poll_to_end(&id)["offloaded"], true);
+    let file = offload_path(&home, "a", &id);
+    assert_eq!(fs::read_to_string(file).unwrap(), format!("{}x", "0é".repeat(5000)));
     proves!("S2-50");
     let foreground = |chat: &mut Talk, command: String| {
         chat.text(

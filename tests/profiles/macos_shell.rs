@@ -220,6 +220,8 @@ fn other_uses_of_the_design() {
     next_output(&mut client, &monitor, 10);
     let seen = output(&mut client, &monitor, json!({}));
     assert_eq!(contents(&seen).len(), 3, "{seen}");
+    // Three averages, the processes and the newest of them.
+    assert!(contents(&seen).iter().all(|line| line.split(' ').count() == 5 && line.contains('/')), "{seen}");
     proves!("S0-171");
     let done = ended(&mut client, &batch);
     assert_eq!(done["status"], "failed");
@@ -389,6 +391,7 @@ fn limits_are_kept() {
             // Once for each limit: with the first job that comes near it.
             let is_near = place == 40 || number * 50 + place == 160;
             assert_eq!(started.get("warning").is_some(), is_near, "{place} of {session}: {started}");
+            proves!("S0-102");
         }
         if number == 0 {
             let error =
@@ -735,7 +738,7 @@ fn projects_have_sessions_of_their_own() {
     }
     let closed = call(&mut first, "close_shell_session", json!({"session": "dev", "running": "kill"}));
     assert_eq!(closed["killed"], json!([started[0]]));
-    proves!("S0-6");
+    proves!("S0-6", "S0-105");
     assert_eq!(home.show(&started[1])["status"], "running");
     let cli = home.start(["sleep", "300"]);
     let mut all = server_in(&home, &["--all-sessions"], &directories[0]);

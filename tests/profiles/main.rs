@@ -37,6 +37,8 @@ fn hold(home: &Home, profile: &str, file: &str) {
     // Programs of the home count first.
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", home.path().join("bin").display()));
+    // A server of tmux of its own.
+    command.env("TMUX_TMPDIR", home.path());
     // It has a hundred answers and more, and a limit of its own for each.
     let done = finish_within(command, b"", 5 * LIMIT).ok();
     assert!(done.text().ends_with("answers are as they are written\n"), "{}\n{}", done.text(), done.error());

@@ -2,9 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use outlive::AutoBackground;
+use outlive_core::timestamp::Timestamp;
+use outlive_sys::identity::Stat;
 use outlive_tests::{
     Era, Home, LIMIT, Mcp, instead, is_running, millis, pid, proves, soon, until, with_enough_time,
 };
@@ -170,6 +172,8 @@ fn a_dev_server_moves_to_the_background_and_serves() {
     proves!("S4-82");
     let server = field(&shown, "PID").parse().unwrap();
     assert!(is_running(server));
+    assert_eq!(Stat::read(server).map(|stat| stat.group), Some(server), "it leads the group of the task");
+    proves!("S4-84");
     assert_eq!(
         kill(&mut mcp, &task),
         format!("Successfully terminated task {task} (python3 -u -m http.server 0 --bind 127.0.0.1)")
@@ -619,7 +623,13 @@ fn tasks_are_jobs_and_jobs_are_tasks() {
     let home = Home::new();
     let mut mcp =
         Mcp::start_with(&home, Era::Handshake, &["--profile", "neovate", "--all-sessions"], home.path());
+    let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    let before = now();
     let tasks = ["sleep 300", "sleep 301"].map(|command| start(&mut mcp, command));
+    let created = field(&output(&mut mcp, &tasks[0]), "Created").to_owned();
+    let created = u128::from(Timestamp::parse(&created).unwrap().0 / 1000);
+    assert!((before..=now()).contains(&created), "{before} {created}");
+    proves!("S4-13");
     let listed = home.json(["list"]);
     let ids: Vec<&str> = listed.as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 2);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outlive_tests::{Era, Home, Mcp};
+use outlive_tests::{Era, Home, Mcp, until};
 use serde_json::{Value, json};
 
 pub(super) const PROFILES: [&str; 5] = ["macos-shell", "claude-code", "deepchat", "duragent", "neovate"];
@@ -152,14 +152,20 @@ fn every_design_waits_no_longer_than_configured() {
     home.configure("[mcp]\nlongest_wait = \"1s\"\n");
     let line = "sleep 300";
     for (profile, tool, arguments, goes_on) in [
-        ("claude-code", "run_command", json!({"command": line}), "it goes on in the background"),
+        (
+            "claude-code",
+            "run_command",
+            json!({"command": line}),
+            "Not done after 1s in the foreground: it goes on in the background",
+        ),
         (
             "deepchat",
             "execute_command",
             json!({"command": line, "description": "sleeps", "yieldMs": 40_000}),
-            "running",
+            r#""status":"running""#,
         ),
-        ("macos-shell", "run_command", json!({"command": line, "timeout": 200_000}), ""),
+        ("macos-shell", "run_command", json!({"command": line, "timeout": 200_000}), r#""status":"running""#),
+        ("neovate", "bash", json!({"command": line}), "Command has been moved to background execution."),
     ] {
         let mut client = Mcp::start_with(&home, Era::Handshake, &["--profile", profile], home.path());
         let began = std::time::Instant::now();
@@ -170,4 +176,28 @@ fn every_design_waits_no_longer_than_configured() {
         assert_eq!(client.end(), 0);
     }
     home.run(["kill", "--all"]).ok();
+}
+
+/// A command that was moved to the background stays in the list when its end was told, however short the configured wait.
+#[test]
+fn what_was_moved_stays_in_the_list() {
+    let home = Home::new();
+    home.configure("[mcp]\nlongest_wait = \"1s\"\n");
+    for (profile, list, ended) in
+        [("macos-shell", "list_processes", "stopped"), ("claude-code", "list_shells", "completed")]
+    {
+        let mut client = Mcp::start_with(&home, Era::Handshake, &["--profile", profile], home.path());
+        let moved =
+            client.plain_call("run_command", json!({"command": "until test -e go; do sleep 0.02; done"}));
+        assert!(moved.text.contains("running"), "{profile}: {}", moved.text);
+        std::fs::write(home.path().join("go"), "").expect("the home is there");
+        until("its end is told", || client.plain_call(list, json!({})).text.contains(ended));
+        // Noted as told with the next call.
+        for _ in 0..3 {
+            let listed = client.plain_call(list, json!({})).text;
+            assert!(listed.contains(ended), "{profile}: {listed}");
+        }
+        assert_eq!(client.end(), 0);
+        std::fs::remove_file(home.path().join("go")).expect("it was made");
+    }
 }

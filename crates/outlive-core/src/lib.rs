@@ -74,6 +74,8 @@ pub mod file {
     pub const PROBE: &str = "probe";
     /// Of a job with a schedule: when it is to begin.
     pub const PLANNED: &str = "planned";
+    /// There once bash, asked for it, has written down the exit codes of the pipeline that its line ended with.
+    pub const PIPE_CODES: &str = "pipe_codes";
     /// There once its standard input has had all that another job printed.
     pub const FED: &str = "fed";
     /// Of a job that an engine places: it was not begun. One process gives it the next name or the one after, and that decides.

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outlive::{Cancel, Seat, SessionName, Store};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CompletionInfo, ContentBlock, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
-    ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-    ServerCapabilities, ServerConfig, Tool as Declared, ToolAnnotations, UpdateTaskParams,
+    CompleteResult, CompletionInfo, ContentBlock, CustomRequest, CustomResult, ErrorCode, ErrorData,
+    GetTaskParams, GetTaskResult, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    Tool as Declared, ToolAnnotations, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -223,7 +224,7 @@ impl Server {
             }
         });
         let token = context.meta.get_progress_token().filter(|_| tool.waits);
-        let mut sent = 0;
+        let (mut sent, began) = (0, Instant::now());
         loop {
             let next = if sent == 0 && tool.name == "wait" { Duration::ZERO } else { PROGRESS };
             tokio::select! {
@@ -242,7 +243,7 @@ impl Server {
                 () = tokio::time::sleep(next), if token.is_some() => {
                     if let Some(token) = token.clone() {
                         let param = ProgressNotificationParam::new(token, f64::from(sent))
-                            .with_message(format!("{}: {} s", tool.name, sent * 10));
+                            .with_message(format!("{}: {} s", tool.name, began.elapsed().as_secs()));
                         // Progress may be lost: the answer comes anyway.
                         tokio::time::timeout(PROGRESS, context.peer.notify_progress(param)).await.ok();
                         sent += 1;
@@ -420,6 +421,15 @@ impl ServerHandler for Server {
             true => Ok(()),
             false => Err(no_task(&request.task_id)),
         }
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let message = format!("there is no method {:?}", shown(&request.method));
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
     }
 
     async fn call_tool(

@@ -72,6 +72,7 @@ pub use launch::after::AfterError;
 pub use launch::engine::{Allocation, EngineError, PlaceError};
 pub use launch::ensure::Ensured;
 pub use launch::next_run::{NextRun, NextRunError};
+pub use launch::pipe::end_of_pipe;
 pub use launch::programs::SpareKeeper;
 pub use launch::queue::{QueueChange, QueueError, QueueObject};
 pub use launch::request::{Request, RequestError};

@@ -62,6 +62,8 @@ impl Reply {
             (problem["code"].as_str(), problem["status"].as_u64()),
             (Some(code), Some(u64::from(status)))
         );
+        let title = problem["title"].as_str().unwrap_or_default();
+        assert!(!title.is_empty() && !title.contains("--") && !title.contains(": "), "{problem}");
         problem
     }
 }

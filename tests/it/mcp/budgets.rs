@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use outlive_tests::{Answer, Era, Home, Mcp, report};
+use outlive_tests::{Answer, Era, Home, Mcp, finish, lacks, report};
 use serde_json::{Value, json};
 
 /// What the tests of this repository are given.
@@ -58,8 +58,29 @@ fn definitions_keep_their_budget() {
         report(&format!("{found:>7} bytes  {what}, of {allowed}"));
         judge(what, found, allowed, &mut over);
     }
+    if let Some(tokens) = tokens(&home, &about, &listed) {
+        let allowed = budget(&["definitions", "tokens"]);
+        report(&format!("{tokens:>7} tokens, of {allowed}"));
+        judge("tokens", tokens, allowed, &mut over);
+    }
     assert_eq!(client.end(), 0);
     assert_kept(&over);
+}
+
+/// Returns the tokens of what a model is told before its first call, as one text: more than its parts have, since brackets and commas
+/// count.
+fn tokens(home: &Home, about: &Value, listed: &Value) -> Option<usize> {
+    let built =
+        outlive_tests::binary("outlive").ancestors().nth(2).map(|target| target.join("tokens/debug/tokens"));
+    let Some(program) = built.filter(|program| program.exists()) else {
+        lacks("tests/tokens, which ./test builds");
+        return None;
+    };
+    let keys = ["name", "description", "inputSchema"];
+    let told = |tool: &Value| -> Value { keys.iter().map(|key| (*key, tool[*key].clone())).collect() };
+    let tools: Vec<Value> = listed["tools"].as_array().unwrap().iter().map(told).collect();
+    let text = format!("{}\n{}", about["instructions"].as_str().unwrap(), Value::from(tools));
+    Some(finish(home.command(program), text.as_bytes()).ok().text().trim_end().parse().unwrap())
 }
 
 #[test]

@@ -65,7 +65,11 @@ fn what_there_is_not_is_refused() {
     let home = Home::new();
     for era in ERAS {
         let mut client = Mcp::start(&home, era);
-        assert_eq!(client.error("no/such", json!({}))["code"], -32601);
+        let error = client.error("no/such", json!({}));
+        assert_eq!(
+            (&error["code"], &error["message"]),
+            (&json!(-32601), &json!("there is no method \"no/such\""))
+        );
         let error = client.error("tools/call", json!({"name": "nope", "arguments": {}}));
         assert_eq!(error["code"], -32602);
         assert!(error["message"].as_str().unwrap().contains("read_output"), "{error}");
@@ -155,6 +159,14 @@ fn a_client_that_asks_for_it_hears_that_a_wait_goes_on() {
     assert_eq!(progress["params"]["progressToken"], "p1");
     client.call("kill", json!({"job": job})).ok();
     assert!(client.tool_answer(waiting).text.contains("killed"));
+    // A start tells how long it has been waiting, and not how often it told so.
+    let arguments = json!({"command": "sleep 100", "wait_ms": 30_000});
+    let params = json!({"name": "run", "arguments": arguments, "_meta": {"progressToken": "p2"}});
+    client.send("tools/call", params);
+    let progress = client.message("progress", |message| message["params"]["progressToken"] == "p2");
+    let words = progress["params"]["message"].as_str().unwrap();
+    let seconds: u64 = words.trim_start_matches("run: ").trim_end_matches(" s").parse().unwrap();
+    assert!(seconds >= 10, "{progress}");
 }
 
 /// Calls that wait do not keep others from being answered.

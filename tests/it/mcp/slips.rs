@@ -3,6 +3,8 @@
 //! Proves that each does what was meant, without a note where nothing is lost, or costs one call whose error says how to write it;
 //! and that nothing which would change where or what runs is ignored.
 
+use std::time::{Duration, Instant};
+
 use outlive_tests::{Era, Home, Mcp};
 use serde_json::{Value, json};
 
@@ -15,13 +17,15 @@ struct Slip {
     lacks: Vec<&'static str>,
     note: Option<&'static str>,
     is_refused: bool,
+    /// How many seconds it may take.
+    seconds: u64,
     /// Fields of the `spec.json` of the job that was started; null for one that is absent.
     spec: Value,
 }
 
 fn slip(tool: &'static str, given: Value) -> Slip {
     let (shows, lacks, note, is_refused) = (Vec::new(), Vec::new(), None, false);
-    Slip { tool, given, shows, lacks, note, is_refused, spec: json!({}) }
+    Slip { tool, given, shows, lacks, note, is_refused, seconds: 60, spec: json!({}) }
 }
 
 impl Slip {
@@ -46,6 +50,11 @@ impl Slip {
         self
     }
 
+    fn within(mut self, seconds: u64) -> Self {
+        self.seconds = seconds;
+        self
+    }
+
     fn spec(mut self, fields: Value) -> Self {
         self.spec = fields;
         self
@@ -53,7 +62,7 @@ impl Slip {
 }
 
 /// `DONE` is a job that printed sixty lines and ended, `CAT` one that prints what it is sent, `TERM` the same in a terminal, `SLEEP`
-/// one that sleeps; each slip has its own of the last three.
+/// one that sleeps, `DEAF` one that does not listen to TERM, whose grace is five seconds; each slip has its own of the last four.
 fn slips() -> Vec<Slip> {
     let hi = "echo hi; pwd";
     vec![
@@ -84,8 +93,8 @@ fn slips() -> Vec<Slip> {
         )
         .shows(&["completed, exit 0"]),
         slip("kill", json!({"job": "SLEEP", "jobs": [], "group": "", "signal": "", "port": 0})).shows(&["ended, 1 process"]),
-        slip("kill", json!({"job": "SLEEP", "grace_ms": 0})).shows(&["ended, 1 process"]),
-        slip("send_input", json!({"job": "CAT", "text": ""})).shows(&["1 bytes sent"]),
+        slip("kill", json!({"job": "DEAF", "grace_ms": 0})).shows(&["ended, "]).within(4),
+        slip("send_input", json!({"job": "CAT", "text": ""})).shows(&["; 1 byte sent"]),
         slip("list_jobs", json!({"group": "", "status": "", "ports": false, "usage": false})).shows(&["jobs"]),
         // Where and what runs.
         slip("run", json!({"command": "pwd", "workdir": "sub"})).shows(&["/sub"]),
@@ -114,6 +123,13 @@ fn slips() -> Vec<Slip> {
         slip("run", json!({"command": "sleep 300", "yield_ms": 50})).shows(&["running"]),
         slip("run", json!({"command": "sleep 300", "yield_time_ms": 50, "max_output_tokens": 2000})).shows(&["running"]),
         slip("run", json!({"command": "true", "timeout": 30})).notes("timeout 30 is taken as 30 s").spec(json!({"timeout_ms": 30000})),
+        slip("run", json!({"command": "true", "timeout": 0})).spec(json!({"timeout_ms": null})),
+        slip("run", json!({"command": "true", "timeout": 3600}))
+            .notes("timeout 3600 is taken as 3600 s")
+            .spec(json!({"timeout_ms": 3_600_000})),
+        slip("run", json!({"command": "true", "timeout": 3601}))
+            .notes("timeout 3601 is taken as 3601 ms")
+            .spec(json!({"timeout_ms": 3601})),
         slip("run", json!({"command": "true", "timeout": 120000}))
             .notes("timeout 120000 is taken as 120000 ms")
             .spec(json!({"timeout_ms": 120000})),
@@ -134,6 +150,7 @@ fn slips() -> Vec<Slip> {
         slip("read_output", json!({"job": "DONE", "offset": 10, "limit": 1})).shows(&["\nline 11"]).lacks("line 12"),
         slip("read_output", json!({"job": "DONE", "limit": 1})).shows(&["\nline 60"]).lacks("line 59"),
         slip("read_output", json!({"job": "DONE", "lines": -1})).shows(&["\nline 60"]).lacks("line 59"),
+        slip("read_output", json!({"job": "DONE", "lines": -50})).shows(&["\nline 11\n", "\nline 60"]).lacks("line 10\n"),
         slip("read_output", json!({"job": "DONE", "start_line": 4, "end_line": 5})).shows(&["line 4\nline 5"]).lacks("line 6"),
         slip("read_output", json!({"bash_id": "DONE", "filter": "line 3$"})).shows(&["line 3"]).lacks("line 4"),
         // What is sent.
@@ -142,7 +159,7 @@ fn slips() -> Vec<Slip> {
         slip("send_input", json!({"session_id": "CAT", "chars": ""})).refused("read_output wait_ms="),
         slip("send_input", json!({"job": "CAT", "text": "\u{3}"})).refused("signal=INT"),
         slip("send_input", json!({"job": "CAT", "text": "\u{4}"})).shows(&["input closed"]),
-        slip("send_input", json!({"job": "TERM", "text": "\u{3}", "wait_ms": 20_000})).shows(&["1 bytes sent"]),
+        slip("send_input", json!({"job": "TERM", "text": "\u{3}", "wait_ms": 20_000})).shows(&["ended by SIGINT", "; 1 byte sent"]),
         // What is ended and listed.
         slip("kill", json!({"id": "SLEEP", "force": true})).shows(&["ended, 1 process"]),
         slip("kill", json!({"job": "SLEEP", "id": "DONE"})).refused("job and id differ"),
@@ -170,6 +187,10 @@ fn slips_do_what_was_meant_or_say_how() {
             ("CAT", json!({"command": "cat", "stdin": "open", "background": true})),
             ("TERM", json!({"command": "cat", "pty": true, "background": true})),
             ("SLEEP", json!({"command": "exec sleep 300", "background": true})),
+            (
+                "DEAF",
+                json!({"command": "trap '' TERM; echo up; while :; do sleep 0.1; done", "ready_on": "up"}),
+            ),
         ] {
             if given.contains(word) {
                 let job = client.call("run", arguments).ok().job();
@@ -177,8 +198,12 @@ fn slips_do_what_was_meant_or_say_how() {
                 started = Some(job);
             }
         }
+        let began = Instant::now();
         let answer = client.call(slip.tool, serde_json::from_str(&given).unwrap());
         let mut problems = Vec::new();
+        if began.elapsed() > Duration::from_secs(slip.seconds) {
+            problems.push(format!("took {:?}", began.elapsed()));
+        }
         let text = &answer.text;
         if answer.is_error != slip.is_refused || (slip.is_refused && !text.contains("[outlive] next: ")) {
             problems.push("refused or not, and what next".to_owned());

@@ -306,6 +306,7 @@ fn a_port_in_use_names_the_job_that_holds_it() {
     for line in [
         format!("echo 'Error: listen EADDRINUSE: address already in use 127.0.0.1:{port}' >&2; exit 1"),
         format!("echo 'OSError: [Errno 98] Address already in use' >&2; exit 1; : {port}"),
+        format!("echo 'OSError: [Errno 98] Address already in use' >&2; exit 1; : {port} --bind 127.0.0.1"),
     ] {
         let answer = client.call("run", json!({"command": line, "wait_ms": 45_000})).ok();
         assert!(answer.text.contains(&told), "{}", answer.text);
@@ -339,11 +340,48 @@ fn a_command_that_runs_already_is_named_reused_or_restarted() {
 fn the_end_of_a_pipe_does_not_pass_for_a_success() {
     let home = Home::new();
     let mut client = Mcp::start(&home, Era::Handshake);
-    let answer = client.call("run", json!({"command": "false | tail -5", "wait_ms": 45_000})).ok();
-    assert!(answer.text.contains("exit 0 is that of tail, the end of a pipe"), "{}", answer.text);
+    let told = |client: &mut Mcp, line: &str| {
+        let answer = client.call("run", json!({"command": line, "wait_ms": 45_000})).ok();
+        let note = answer.text.lines().find_map(|line| line.strip_prefix("[outlive] exit 0 is that of "));
+        (answer.header().split(", after").next().unwrap().to_owned(), note.unwrap_or_default().to_owned())
+    };
+    for (line, note) in [
+        ("false | tail -5", "tail alone; the codes of the pipe are 1, 0"),
+        ("cd / && (echo a; exit 3) | cat | tail -1", "tail alone; the codes of the pipe are 3, 0, 0"),
+        ("false |\n tee out", "tee alone; the codes of the pipe are 1, 0"),
+        // What has no more to read for is ended by its reader, and that is no failure.
+        ("yes | head -1", ""),
+        ("echo a | cat", ""),
+        ("false | cat; true", ""),
+        // A text stays as it is, and so does a trace, and the codes unknown.
+        ("cat <<X | tail\nit is\nX", ""),
+        ("set -x; false | tail", "tail, the end of a pipe; the codes before it are not known"),
+        // The shell that has the codes is another one.
+        ("(false | tail)", "tail, the end of a pipe; the codes before it are not known"),
+    ] {
+        let (header, found) = told(&mut client, line);
+        assert!(header.ends_with("completed, exit 0"), "{line}: {header}");
+        assert_eq!(found, note, "{line}");
+    }
+    for (line, code) in
+        [("true | exit 7", 7), ("set -e; true | false", 1), ("true | (kill -9 $BASHPID)", 137)]
+    {
+        let (header, found) = told(&mut client, line);
+        assert!(header.ends_with(&format!("failed, exit {code}")), "{line}: {header}");
+        assert_eq!(found, "", "{line}");
+    }
+    // The line stays what it was, for all who look at the job.
     let job = client.call("run", json!({"command": "false | cat", "background": true})).ok();
     let told = job.text.clone() + &client.call("wait", json!({"jobs": [job.job()]})).ok().text;
-    assert!(told.contains("exit 0 is that of cat"), "{told}");
-    let plain = client.call("run", json!({"command": "echo a | cat; true", "wait_ms": 45_000})).ok();
-    assert!(!plain.text.contains("exit 0 is that"), "{}", plain.text);
+    assert!(told.contains("exit 0 is that of cat alone; the codes of the pipe are 1, 0"), "{told}");
+    assert_eq!(home.show(&job.job())["command"], "false | cat");
+    // Another shell knows but the last.
+    home.configure("[job]\nshell = \"/bin/sh\"\n");
+    let mut client = Mcp::start(&home, Era::Handshake);
+    let answer = client.call("run", json!({"command": "false | tail -5", "wait_ms": 45_000})).ok();
+    assert!(
+        answer.text.contains("tail, the end of a pipe; the codes before it are not known"),
+        "{}",
+        answer.text
+    );
 }

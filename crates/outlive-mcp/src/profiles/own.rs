@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use outlive::{Job, JobId, OwnLabel, State};
 
-use crate::jobs::LONGEST_WAIT;
 use crate::reply::chain;
 use crate::tools::Call;
 
@@ -70,7 +69,7 @@ pub(crate) fn is_own(call: &Call<'_>, job: &Job) -> bool {
 
 /// Tells whether the profile of this call ran a job in the foreground and answered with its end: it never was in the background.
 pub(crate) fn is_answered(call: &Call<'_>, job: &Job, state: &State) -> bool {
-    let was_waited_for = |runtime_ms| Duration::from_millis(runtime_ms) < LONGEST_WAIT;
+    let was_waited_for = |runtime_ms| Duration::from_millis(runtime_ms) < call.longest();
     !state.is_live()
         && state.runtime_ms().is_some_and(was_waited_for)
         && job.is_seen()

@@ -13,12 +13,12 @@ use crate::reply::{Failure, MARK, Reply, push_own_line, quoted};
 pub(crate) static TOOL: Tool = Tool {
     name: "kill",
     title: "End jobs",
-    description: "End jobs with every process they started: TERM, then KILL after a grace. By id, name, group, or the port a job listens on. Another signal (INT, HUP, USR1 …) is only sent. Only jobs of outlive are touched.",
+    description: "End jobs with every process they started: TERM, then KILL after a grace. By id, name, group, or the port a job listens on. Another signal (INT, HUP, USR1 …) is only sent.",
     parameters: &[
         Parameter::new("job", Kind::Text, "Id or name"),
         Parameter::new("jobs", Kind::Texts, "Several"),
         Parameter::new("group", Kind::Text, ""),
-        Parameter::new("signal", Kind::Text, "Signal to send; default TERM"),
+        Parameter::new("signal", Kind::Text, "Default TERM"),
         Parameter::new("grace_ms", Kind::Number, "Time before KILL"),
         Parameter::new("port", Kind::Number, ""),
     ],

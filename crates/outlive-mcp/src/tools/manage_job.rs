@@ -12,7 +12,7 @@ const ACTIONS: [&str; 8] = ["pause", "resume", "restart", "clear", "remove", "re
 pub(crate) static TOOL: Tool = Tool {
     name: "manage_job",
     title: "Manage a job",
-    description: "pause or resume a job; restart: end it and run it again, with a new id; clear: forget its output; remove: forget an ended job; rename; watch: be told of lines that match pattern. To end a job use kill.",
+    description: "pause or resume a job; restart: run it again, with a new id; clear: forget its output; remove: forget an ended job; rename; watch: be told of lines that match pattern. To end a job use kill.",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::required("action", Kind::Word(&ACTIONS), ""),

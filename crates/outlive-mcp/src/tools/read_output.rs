@@ -14,7 +14,7 @@ use crate::reply::{Failure, Reply};
 pub(crate) static TOOL: Tool = Tool {
     name: "read_output",
     title: "Read a job's output",
-    description: "Read what a job printed (logs). With job alone: what is new since you last read it. Long output is cut in the middle, its errors are kept, and the answer says how to get the rest. To wait for the end use wait.",
+    description: "Read what a job printed (logs). With job alone: what is new since you last read it. Long output is cut in the middle, errors kept; the answer says how to get the rest. To wait for the end use wait.",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
         Parameter::new("lines", Kind::Number, "The last so many, or from from_line"),

@@ -12,10 +12,10 @@ use crate::reply::{Failure, Reply, chain, push_line, quoted};
 pub(crate) static TOOL: Tool = Tool {
     name: "read_screen",
     title: "See a job's screen",
-    description: "See the screen of a job started with pty=true (REPL, prompt, TUI, full-screen program).",
+    description: "See the screen of a job started with pty=true (REPL, prompt, TUI).",
     parameters: &[
         Parameter::required("job", Kind::Text, "Id or name"),
-        Parameter::new("changes", Kind::Flag, "Only rows that changed since you last looked"),
+        Parameter::new("changes", Kind::Flag, "Only rows changed since you last looked"),
         Parameter::new("wait_ms", Kind::Number, "Wait so long for it to be drawn; default 0"),
     ],
     hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },

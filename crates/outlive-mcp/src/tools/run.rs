@@ -151,7 +151,7 @@ fn report(call: &mut Call<'_>, job: Job, from: u64) -> Result<Reply, Failure> {
     }
     reply.footers.extend(servers::port_conflict(call, &job, &reply.body));
     if state.status == Status::Completed {
-        reply.footers.extend(servers::pipeline(&job.spec().command_line()));
+        reply.footers.extend(servers::pipeline(&job));
     }
     if let Some(question) = question {
         reply = reply.footer(question);
@@ -169,7 +169,7 @@ fn report(call: &mut Call<'_>, job: Job, from: u64) -> Result<Reply, Failure> {
 
 fn request(call: &mut Call<'_>) -> Result<Request, Failure> {
     let line = command(call.arguments.value("command"))?;
-    let mut request = starting::fill(call, Request::shell(line));
+    let mut request = starting::fill(call, Request::shell(line)).note_pipe_codes();
     if let Some(cwd) = call.arguments.text("cwd")? {
         request = request.cwd(starting::directory(call, &cwd));
     }

@@ -79,7 +79,8 @@ fn call(call: &mut Call<'_>) -> Result<Reply, Failure> {
     let cursor = job.cursor(&call.scope.reader, None).unwrap_or(0);
     let selection = Selection::after(cursor, call.room()?, state.is_live());
     let shown = show(&job, &selection).map_err(|error| unreadable(call, &job, &error))?;
-    let sent = format!("{} bytes sent{}", bytes.len(), if eof { ", input closed" } else { "" });
+    let unit = if bytes.len() == 1 { "byte" } else { "bytes" };
+    let sent = format!("{} {unit} sent{}", bytes.len(), if eof { ", input closed" } else { "" });
     let lines = if shown.range.is_some() { shown.lines() } else { "no new output yet".to_owned() };
     let end = shown.end;
     let header = format!("{}; {sent}; {lines}", summary(&job, &state));

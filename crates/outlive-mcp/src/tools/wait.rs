@@ -29,7 +29,7 @@ pub(crate) static TOOL: Tool = Tool {
         Parameter::new("all", Kind::Flag, "All of them, not the first"),
         Parameter::new("for", Kind::Word(&FOR), ""),
         Parameter::new("pattern", Kind::Text, "Regex"),
-        Parameter::new("fail_pattern", Kind::Text, "Regex of a line that ends the wait as failed"),
+        Parameter::new("fail_pattern", Kind::Text, "Regex of a line that fails the wait"),
         Parameter::new("port", Kind::Number, ""),
         Parameter::new("idle_ms", Kind::Number, "Silent so long; default 2000"),
         Parameter::new("timeout_ms", Kind::Number, ""),
@@ -198,6 +198,8 @@ fn tell(
     let what = decided.map(|at| summary(&jobs[at], &result.states[at])).unwrap_or_default();
     let header = match &result.reason {
         WaitReason::Timeout if jobs.is_empty() => format!("nothing has happened{waited}"),
+        // Each of several has a line of its own.
+        WaitReason::Timeout if jobs.len() > 1 => format!("not yet{waited}"),
         WaitReason::Timeout => format!("not yet{waited}: {what}"),
         WaitReason::Exit if result.is_reached && jobs.len() > 1 => ends(&result.states),
         WaitReason::Exit if result.is_reached => what,
@@ -330,7 +332,7 @@ fn unread(call: &Call<'_>, job: Job, state: &State, header: String, room: Room) 
     let mut reply = answer(&job, format!("{header}; {lines}"), shown, "");
     reply.footers.extend(servers::port_conflict(call, &job, &reply.body));
     if state.status == Status::Completed {
-        reply.footers.extend(servers::pipeline(&job.spec().command_line()));
+        reply.footers.extend(servers::pipeline(&job));
     }
     Ok(jobs::delivers_output(call, reply, job, state, Some((None, end))))
 }

@@ -4,6 +4,7 @@ pub(crate) mod after;
 pub(crate) mod engine;
 pub(crate) mod ensure;
 pub(crate) mod next_run;
+pub(crate) mod pipe;
 pub(crate) mod prepared;
 pub(crate) mod programs;
 pub(crate) mod queue;

@@ -52,6 +52,8 @@ pub struct Request {
     pub(crate) env_set: BTreeMap<String, OsString>,
     pub(crate) env_unset: Vec<String>,
     pub(crate) shell: Option<PathBuf>,
+    /// Bash is to write down the exit codes of a pipeline at the end of the line.
+    pub(crate) notes_pipe_codes: bool,
     pub(crate) reader: Option<SessionName>,
     pub(crate) labels: Labels,
     pub(crate) own_labels: Labels,
@@ -126,6 +128,12 @@ impl Request {
     /// Sets the shell for a command line; it must understand `-c`.
     pub fn with_shell(mut self, shell: impl Into<PathBuf>) -> Self {
         self.shell = Some(shell.into());
+        self
+    }
+
+    /// Lets bash, if it is the shell, write down the exit codes of a pipeline at the end of the line, for [`crate::Job::pipe_codes`].
+    pub fn note_pipe_codes(mut self) -> Self {
+        self.notes_pipe_codes = true;
         self
     }
 

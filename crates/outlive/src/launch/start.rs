@@ -27,6 +27,7 @@ use crate::control::{is_over_now, receive_frame};
 use crate::job::Job;
 use crate::launch::after::AfterError;
 use crate::launch::engine::EngineError;
+use crate::launch::pipe;
 use crate::launch::prepared::Prepared;
 use crate::launch::programs::SpareKeeper;
 use crate::launch::queue::QueueError;
@@ -194,12 +195,17 @@ impl Store {
             false => Vec::new(),
             true => self.helper_arguments("next-run", spec),
         };
+        let noting = request.notes_pipe_codes.then(|| pipe::noting_codes(spec, job.path())).flatten();
+        let mut argv: Vec<&[u8]> = spec.argv.iter().map(|argument| argument.0.as_slice()).collect();
+        if let (Some(noting), Some(line)) = (&noting, argv.last_mut()) {
+            *line = noting.as_bytes();
+        }
         let frame = Launch {
             job: spec.job.clone(),
             nonce: spec.nonce,
             live_mark: job.live_mark(),
             candidates: resolved.candidates.iter().map(Vec::as_slice).collect(),
-            argv: spec.argv.iter().map(|argument| argument.0.as_slice()).collect(),
+            argv,
             environment: environment.iter().map(Vec::as_slice).collect(),
             cwd: &spec.cwd.0,
             options: spec.options.clone(),
