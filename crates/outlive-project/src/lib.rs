@@ -4,6 +4,7 @@
 //! of a project are the jobs of one session. `up` may be killed at any time: what it began is carried on by a process of its own,
 //! which ends when all jobs are started.
 
+mod error;
 mod file;
 mod import;
 mod ports;
@@ -14,10 +15,15 @@ mod up;
 pub use file::fault::Fault;
 pub use file::templates::Template;
 pub use import::{Imported, import, importable};
-pub use project::{After, Command, FILE, LOCAL_FILE, Milestone, Port, Project, ProjectError, ProjectJob};
+pub use project::{
+    After, Command, FILE, LOCAL_FILE, Milestone, Port, Project, ProjectError, ProjectJob, There,
+};
 pub use schema::schema;
 pub use up::converge::converge;
+pub use up::define::define;
 pub use up::down::{Down, down, left_up};
 pub use up::record::{Progress, Record, Step, StepState};
 pub use up::status::{Cause, JobStatus, status, unready, why, why_alone};
-pub use up::{Rising, bring_up};
+pub use up::status_there::JobRun;
+pub use up::there::session_there;
+pub use up::{Rising, bring_up, ready_there};

@@ -9,7 +9,7 @@ use crate::file::keys::{self, Form, Key};
 pub fn schema() -> Value {
     let mut job = object(keys::of_job());
     job["required"] = json!(["run"]);
-    let mut template = object(keys::of_job().filter(|key| !["after", "stdin_from"].contains(&key.name)));
+    let mut template = object(keys::of_job().filter(|key| !keys::NOT_IN_TEMPLATES.contains(&key.name)));
     template["required"] = json!(["run"]);
     template["properties"]["about"] = json!({ "type": "string", "description": "What it is for" });
     template["properties"]["params"] = json!({
@@ -70,6 +70,7 @@ fn property(key: Key) -> Value {
         Form::Port => {
             json!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1, "maximum": 65535 }] })
         }
+        Form::Quantity => json!({ "type": ["string", "number"] }),
         Form::Table("restart") => {
             let words = keys::of_table("restart").find(|key| key.name == "when").map(property);
             json!({ "anyOf": [words, object(keys::of_table("restart"))] })

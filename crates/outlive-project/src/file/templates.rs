@@ -13,6 +13,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use crate::file::fault::{Fault, nearest};
 use crate::file::keys;
+use crate::file::place::Hosts;
 use crate::file::read::{Entry, Read, Written, command_line, entries, named, read_job};
 use crate::project::{Port, ProjectError, ProjectJob};
 
@@ -76,13 +77,16 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
                     "a template is started when it is asked for, and not after other jobs: leave it out";
                 return Err(entry.wrong_key(message));
             }
+            "on" | "sync" => {
+                return Err(entry.wrong_key("a template is started on this machine: leave it out"));
+            }
             "run" => run = command_line(entry)?,
             _ if keys::of_job().any(|key| key.name == entry.name()) => {}
             _ => {
                 let known = keys::of_job()
                     .map(|key| key.name)
                     .chain(OWN)
-                    .filter(|key| !["after", "stdin_from"].contains(key));
+                    .filter(|key| !keys::NOT_IN_TEMPLATES.contains(key));
                 return Err(entry.unknown("a template", known));
             }
         }
@@ -217,7 +221,7 @@ pub(super) fn fill(
         }
     }
     let written = Written { head: written.head, keys };
-    let (job, _) = read_job(&written, dir, &[])?;
+    let (job, _) = read_job(&written, dir, &[], &Hosts::new())?;
     if job.port == Some(Port::Auto) {
         let place = written.keys.get("port").and_then(|entries| entries.first()).unwrap_or(&written.head);
         return Err(place.wrong("a template has no port of its own each time: write a number, or {{port}}"));

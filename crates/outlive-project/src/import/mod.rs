@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::file::fault::Source;
+use crate::file::place::Hosts;
 use crate::file::{process_compose, procfile, read};
 use crate::project::{FILE, ProjectError};
 use draft::Draft;
@@ -74,7 +75,7 @@ pub fn import(file: &Path) -> Result<Imported, ProjectError> {
     let (toml, warnings) = draft.written(format.path);
     // What is written is what `up` can read.
     let source = Source { path: dir.join(FILE), text: toml };
-    read::project(source.path.clone(), dir.clone(), std::slice::from_ref(&source))?;
+    read::project(source.path.clone(), dir.clone(), std::slice::from_ref(&source), &Hosts::new())?;
     Ok(Imported { dir, toml: source.text, warnings })
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn run(context: &Context, arguments: &Why) -> Result<ExitCode, Failur
             outlive_project::why_alone(&context.store, job)
         }
         false => {
-            let project = load(&arguments.project)?;
+            let project = load(context, &arguments.project)?;
             outlive_project::why(&context.store, &project, &arguments.name)?
         }
     };
