@@ -6,8 +6,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use outlive::{Code, Failure, JobId, SessionName, Store};
-use outlive_project::{Cause, JobStatus, Project, Record};
+use outlive_project::{Cause, JobStatus, Project, Record, StepState};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::access::Caller;
@@ -66,11 +67,46 @@ pub(crate) struct UpRequest {
     profiles: Vec<String>,
 }
 
+/// A job of a project that is defined here by another machine.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DefineRequest {
+    /// The name of the project
+    project: String,
+    /// The keys of `[jobs.NAME]` in a project's file; a relative `dir` is one in the user's home
+    #[schema(value_type = Object)]
+    job: Map<String, Value>,
+    /// It is started also if it has completed
+    #[serde(default)]
+    named: bool,
+}
+
+/// What became of a job that was to be up.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Brought {
+    /// `started`, `restarted`, `kept`, `completed` or `failed`.
+    #[schema(value_type = String)]
+    state: StepState,
+    /// Its id.
+    #[schema(value_type = Option<String>)]
+    job: Option<JobId>,
+    /// What changed, or why it failed.
+    why: Option<String>,
+}
+
+/// What to end.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DownRequest {
+    /// Only these jobs; else all, and what they started
+    jobs: Vec<String>,
+}
+
 /// A job of a project that was ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Downed {
-    #[schema(value_type = String)]
-    job: JobId,
+    /// Its id; one on another machine begins with the machine's name.
+    job: String,
     /// Its name in the project.
     name: Option<String>,
     /// Nothing of it is left.
@@ -82,11 +118,11 @@ fn find(store: &Store, caller: &Caller, name: &str) -> Result<(SessionName, Proj
     let session = SessionName::parse(name)
         .map_err(|error| Failure::usage(format!("project: {error}"), "GET /v1/projects lists them"))?;
     let session = caller.session(Some(session))?.unwrap_or_default();
-    let record = Record::read(store, &session).ok_or_else(|| {
+    let project = Project::of_session(store, &session)?.ok_or_else(|| {
         Failure::new(Code::NotFound, format!("no project is up in session {session}"))
             .hint("GET /v1/projects lists those that are; POST /v1/projects brings one up")
     })?;
-    Ok((session, Project::load(&record.file)?))
+    Ok((session, project))
 }
 
 /// Lists the projects that are up.
@@ -166,7 +202,7 @@ pub(crate) async fn up(
             return Err(Failure::usage(format!("project: {:?} is relative", body.file), hint));
         }
         let file = if path.is_dir() { Project::find(&path)? } else { path };
-        let project = Project::load(&file)?;
+        let project = Project::load(&file, &store.config().hosts)?;
         let session = caller.session(Some(project.session()))?.unwrap_or_default();
         let asked = outlive_project::Asked { names: &body.jobs, profiles: &body.profiles };
         outlive_project::bring_up(store, &project, &asked)?;
@@ -176,22 +212,47 @@ pub(crate) async fn up(
     Ok((StatusCode::ACCEPTED, Json(brought.await?)))
 }
 
+/// Defines a job of a project in a session, and lets it be up as defined. The answer tells what became of it.
+#[utoipa::path(put, path = "/v1/projects/{session}/jobs/{job}", tag = "projects", request_body = DefineRequest,
+    security(("token" = ["drive"])),
+    params(("session" = String, Path, description = "The session of the project"),
+        ("job" = String, Path, description = "The job's name in the project")),
+    responses((status = 200, description = "What became of it", body = Brought)))]
+pub(crate) async fn define(
+    State(shared): State<Shared>,
+    caller: Caller,
+    Path((name, job)): Path<(String, String)>,
+    Body(body): Body<DefineRequest>,
+) -> Result<Json<Brought>, Problem> {
+    let brought = work::long(&shared, move |store, _| {
+        let session = SessionName::parse(&name)
+            .map_err(|error| Failure::usage(format!("project: {error}"), "name it by its session"))?;
+        let session = caller.session(Some(session))?.unwrap_or_default();
+        let of = (body.project.as_str(), job.as_str());
+        let step = outlive_project::define(store, &session, of, body.job, body.named)?;
+        Ok(Brought { state: step.state, job: step.job, why: step.why })
+    });
+    Ok(Json(brought.await?))
+}
+
 /// Ends the jobs of a project, in reverse order.
-#[utoipa::path(post, path = "/v1/projects/{session}/down", tag = "projects", security(("token" = ["drive"])),
+#[utoipa::path(post, path = "/v1/projects/{session}/down", tag = "projects", request_body = DownRequest,
+    security(("token" = ["drive"])),
     params(("session" = String, Path, description = "The session of the project")),
     responses((status = 200, description = "The jobs that were ended", body = Vec<Downed>)))]
 pub(crate) async fn down(
     State(shared): State<Shared>,
     caller: Caller,
     Path(name): Path<String>,
+    Body(body): Body<DownRequest>,
 ) -> Result<Json<Vec<Downed>>, Problem> {
     let ended = work::long(&shared, move |store, _| {
         let (_, project) = find(store, &caller, &name)?;
-        let ended = outlive_project::down(store, &project)?;
+        let ended = outlive_project::down(store, &project, &body.jobs)?;
         let object = |down: outlive_project::Down| Downed {
-            job: down.job.id().clone(),
-            name: down.job.name().map(str::to_owned),
-            is_ended: down.killed.is_ok_and(|killed| killed.survivors.is_empty()),
+            job: down.id,
+            name: down.name,
+            is_ended: down.left.is_ok_and(|left| left.is_empty()),
         };
         Ok(ended.into_iter().map(object).collect())
     });

@@ -87,6 +87,9 @@ pub enum ProjectError {
     /// The store cannot be used.
     #[error("cannot use the store")]
     Store(#[source] io::Error),
+    /// Another machine does not tell of its jobs.
+    #[error("{0}: {1}")]
+    There(String, String),
     /// The process that starts the jobs does not do its work.
     #[error("the process that starts the jobs {0}")]
     Starter(&'static str),
@@ -142,6 +145,8 @@ impl From<ProjectError> for outlive::Failure {
             ProjectError::Read(..) | ProjectError::Write(..) | ProjectError::Store(_) => {
                 Failure::other("", &error)
             }
+            ProjectError::There(..) => Failure::new(Code::Unreachable, error.to_string())
+                .hint("its jobs go on; try again when it can be reached"),
             ProjectError::Starter(_) => {
                 Failure::other("up", &error).hint("`outlive status` tells how far it has come")
             }

@@ -16,12 +16,14 @@ const RANGE: Range<u16> = 20_000..30_000;
 /// another process has it.
 pub(crate) fn assign(store: &Store, project: &Project) -> BTreeMap<String, u16> {
     let mut ports: BTreeMap<String, u16> = BTreeMap::new();
-    let fixed = project.jobs.iter().filter_map(|job| match job.port? {
+    // A port on another machine is chosen and looked at there.
+    let here = || project.jobs.iter().filter(|job| job.there.is_none());
+    let fixed = here().filter_map(|job| match job.port? {
         Port::Fixed(port) => Some((job.name.clone(), port)),
         Port::Auto => None,
     });
     ports.extend(fixed);
-    for job in project.jobs.iter().filter(|job| job.port == Some(Port::Auto)) {
+    for job in here().filter(|job| job.port == Some(Port::Auto)) {
         let session = project.session();
         let last = last_run(store, &session, &job.name).ok().flatten();
         let live = last.filter(|last| last.state(store).is_live());

@@ -4,13 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use outlive::{JobChoices, Labels, OwnLabel, QueueName, Request, SessionName, Signal, Stream, hash};
+use outlive::{
+    JobChoices, Labels, OwnLabel, Placement, QueueName, Request, SessionName, Signal, Store, Stream, hash,
+};
+use serde_json::{Map, Value};
 
 use crate::error::ProjectError;
 use crate::file::fault::{Fault, Source};
+use crate::file::place::Hosts;
 use crate::file::templates::Template;
 use crate::file::{process_compose, procfile, read};
 use crate::import;
+use crate::up::record::Record;
 
 /// The file of a project.
 pub const FILE: &str = "outlive.toml";
@@ -33,6 +38,8 @@ pub struct Project {
     pub queues: BTreeMap<QueueName, u64>,
     /// What is started when it is asked for, in the order of the file.
     pub templates: Vec<Template>,
+    /// The session of its jobs, where its file does not tell.
+    pub(crate) session: Option<SessionName>,
     /// What a file of another program says that has no counterpart here, each in a sentence.
     pub warnings: Vec<String>,
 }
@@ -64,6 +71,10 @@ pub struct ProjectJob {
     pub profiles: Vec<String>,
     /// The job whose output it reads, and which of its streams.
     pub stdin_from: Option<(String, Stream)>,
+    /// What an engine is asked for that places it; none: it is started where its store is.
+    pub placement: Option<Placement>,
+    /// The other machine that it runs on.
+    pub there: Option<There>,
     /// Where it says a directory that is not there. Only to start it is a mistake then: a job before it may make the directory, and what
     /// runs is ended all the same.
     pub(crate) missing_dir: Option<Box<Fault>>,
@@ -85,6 +96,8 @@ impl ProjectJob {
             watch: Vec::new(),
             profiles: Vec::new(),
             stdin_from: None,
+            placement: None,
+            there: None,
             missing_dir: None,
         }
     }
@@ -97,6 +110,17 @@ pub struct Asked<'a> {
     pub names: &'a [String],
     /// All jobs of these profiles.
     pub profiles: &'a [String],
+}
+
+/// Another machine that a job runs on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct There {
+    /// Its name in the configuration.
+    pub host: String,
+    /// The directory that is copied there before the start.
+    pub sync: Option<PathBuf>,
+    /// The job as a file there says it.
+    pub(crate) definition: Map<String, Value>,
 }
 
 /// What a job runs.
@@ -175,12 +199,13 @@ impl Project {
         if file.is_file() { Ok(file) } else { Err(ProjectError::NoFile(file)) }
     }
 
-    /// Reads a project: its file, and the local one beside it; or a Procfile or a file of process-compose, and `.env` beside it.
+    /// Reads a project: its file, and the local one beside it; or a Procfile or a file of process-compose, and `.env` beside it. Its
+    /// jobs may be on these machines.
     ///
     /// # Errors
     ///
     /// If a file cannot be read or has a mistake.
-    pub fn load(file: &Path) -> Result<Self, ProjectError> {
+    pub fn load(file: &Path, hosts: &Hosts) -> Result<Self, ProjectError> {
         let file = file.canonicalize().map_err(|error| ProjectError::Read(file.to_owned(), error))?;
         let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
         if procfile::is_one(&file) || process_compose::is_one(&file) {
@@ -197,7 +222,7 @@ impl Project {
         }
         let sources = [source(file.clone())?, source(dir.join(LOCAL_FILE))?];
         let sources: Vec<Source> = sources.into_iter().flatten().collect();
-        read::project(file, dir, &sources)
+        read::project(file, dir, &sources, hosts)
     }
 
     /// Reads a project, and makes the request of one of its templates with these parameters.
@@ -207,19 +232,39 @@ impl Project {
     /// If a file cannot be read or has a mistake, or the template cannot be filled in.
     pub fn fill_template(
         file: &Path,
+        hosts: &Hosts,
         name: &str,
         given: &BTreeMap<String, String>,
     ) -> Result<Request, ProjectError> {
-        let project = Self::load(file)?;
+        let project = Self::load(file, hosts)?;
         project.template(name)?;
         let sources = [source(project.file.clone())?, source(project.dir.join(LOCAL_FILE))?];
         let sources: Vec<Source> = sources.into_iter().flatten().collect();
-        let (project, job) = read::filled(project.file, project.dir, &sources, name, given)?;
+        let (project, job) = read::filled(project.file, project.dir, &sources, hosts, (name, given))?;
         let ports = match job.port {
             Some(Port::Fixed(port)) => BTreeMap::from([(job.name.clone(), port)]),
             _ => BTreeMap::new(),
         };
         Ok(job.request(&project, &ports))
+    }
+
+    /// Reads the project of a session: the one that was brought up in it, or that another machine defined in it.
+    ///
+    /// # Errors
+    ///
+    /// If its file cannot be read or has a mistake.
+    pub fn of_session(store: &Store, session: &SessionName) -> Result<Option<Self>, ProjectError> {
+        let defined = store.session_dir(session).join(FILE);
+        let file = match Record::read(store, session) {
+            Some(record) => record.file,
+            None if defined.is_file() => defined,
+            None => return Ok(None),
+        };
+        Self::load(&file, &store.config().hosts).map(|project| Some(project.in_session(session)))
+    }
+
+    pub(crate) fn in_session(self, session: &SessionName) -> Self {
+        Self { session: Some(session.clone()), ..self }
     }
 
     /// Finds a template by its name.
@@ -245,12 +290,16 @@ impl Project {
             jobs: Vec::new(),
             queues: BTreeMap::new(),
             templates: Vec::new(),
+            session: None,
             warnings: Vec::new(),
         }
     }
 
     /// Returns the session of its jobs. Another copy of the project, as in another worktree, has another.
     pub fn session(&self) -> SessionName {
+        if let Some(session) = &self.session {
+            return session.clone();
+        }
         let letters =
             self.name.chars().map(|c| if c.is_ascii_alphanumeric() || "_.".contains(c) { c } else { '-' });
         let word: String = letters.skip_while(|c| !c.is_ascii_alphanumeric()).take(48).collect();
@@ -372,6 +421,14 @@ impl ProjectJob {
             request.session(project.session()).cwd(&self.dir).own_label(OwnLabel::Project, project_dir);
         let request = added.into_iter().fold(request, |request, (name, value)| request.env(name, value));
         let request = self.labels.iter().fold(request, |request, (name, value)| request.label(name, value));
+        let request = match &self.placement {
+            // The limit is then the engine's.
+            Some(placement) => {
+                let memory_bytes = choices.memory.take().flatten();
+                request.placed_by(Placement { memory_bytes, ..placement.clone() })
+            }
+            None => request,
+        };
         request.options(choices).name(self.name.as_str()).restart_on_change(self.watch.iter())
     }
 }

@@ -71,6 +71,7 @@ fn property(key: Key) -> Value {
         Form::Port => {
             json!({ "anyOf": [{ "const": "auto" }, { "type": "integer", "minimum": 1, "maximum": 65535 }] })
         }
+        Form::Quantity => json!({ "type": ["string", "number"] }),
         Form::Table("restart") => {
             let words = keys::of_table("restart").find(|key| key.name == "when").map(property);
             json!({ "anyOf": [words, object(keys::of_table("restart"))] })

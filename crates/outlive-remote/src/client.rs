@@ -93,6 +93,12 @@ impl Client {
         Self { ssh, ..self }
     }
 
+    /// Lets `ssh` fail where it would ask at the terminal.
+    pub fn unasked(mut self) -> Self {
+        self.ssh.asks = false;
+        self
+    }
+
     /// Copies a directory to the machine; returns its path there. What git ignores stays here.
     ///
     /// # Errors
@@ -114,7 +120,7 @@ impl Client {
         Connection::open(&self.address, self.token.as_deref(), &self.ssh)
     }
 
-    fn ask<T: DeserializeOwned>(
+    pub(crate) fn ask<T: DeserializeOwned>(
         &self,
         method: &str,
         path: &str,
@@ -126,11 +132,15 @@ impl Client {
         serde_json::from_str(&text).map_err(|error| RemoteError::Strange(name, error.to_string()))
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, String)]) -> Result<T, RemoteError> {
+    pub(crate) fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+    ) -> Result<T, RemoteError> {
         self.ask("GET", &with_query(path, query), None)
     }
 
-    fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, RemoteError> {
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, RemoteError> {
         self.ask("POST", path, Some(body))
     }
 
@@ -172,8 +182,23 @@ impl Client {
     ///
     /// If there is no such job, or no answer.
     pub fn wait(&self, job: &str, limit: Option<Duration>) -> Result<Waited, RemoteError> {
-        let query: Vec<_> =
-            limit.map(|limit| ("timeout_ms", limit.as_millis().to_string())).into_iter().collect();
+        self.wait_until(job, false, limit)
+    }
+
+    /// Waits until a job is ready, or for its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::wait`].
+    pub fn wait_until(
+        &self,
+        job: &str,
+        is_ready: bool,
+        limit: Option<Duration>,
+    ) -> Result<Waited, RemoteError> {
+        let limit = limit.map(|limit| ("timeout_ms", limit.as_millis().to_string()));
+        let ready = is_ready.then(|| ("ready", "true".to_owned()));
+        let query: Vec<_> = limit.into_iter().chain(ready).collect();
         self.get(&of(job, "/wait"), &query)
     }
 
@@ -388,7 +413,7 @@ pub(crate) fn with_query(path: &str, query: &[(&str, String)]) -> String {
 }
 
 /// Writes a text as a part of a path or query.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()
         .map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

@@ -30,7 +30,7 @@ impl Client {
             Some(file) => Some(std::fs::read_to_string(file).map_err(failed)?.trim().to_owned()),
             None => token_of_environment(),
         };
-        let client = Self::new(address).with_ssh(Ssh { copies: rules.copies, tell });
+        let client = Self::new(address).with_ssh(Ssh { copies: rules.copies, tell, ..Ssh::default() });
         Ok(match token {
             Some(token) => client.with_token(token),
             None => client,

@@ -1,10 +1,10 @@
 //! The objects of the API, as far as a client needs them by name. What else there is, in this version or a later one, is in `more`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A job, as `outlive show --json` and the list have it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
     /// Its id, on that machine.
     pub job: String,

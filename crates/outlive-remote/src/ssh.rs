@@ -29,18 +29,20 @@ pub struct Ssh {
     pub copies: bool,
     /// Tells the user of it.
     pub tell: fn(&str),
+    /// `ssh` may ask at the terminal, such as for a passphrase. A program that draws in the terminal forbids it.
+    pub asks: bool,
 }
 
 impl Default for Ssh {
     fn default() -> Self {
-        Self { copies: true, tell: |_| {} }
+        Self { copies: true, tell: |_| {}, asks: true }
     }
 }
 
 impl Ssh {
     /// Starts `outlive rpc` on a machine.
     pub(crate) fn connect(&self, destination: &str, port: Option<u16>) -> Result<Connection, RemoteError> {
-        let machine = Machine { destination, port };
+        let machine = Machine { destination, port, asks: self.asks };
         let Missing(system) = match machine.start(self.copies)? {
             Ok(connection) => return Ok(connection),
             Err(missing) => missing,
@@ -68,11 +70,12 @@ struct Missing(String);
 pub(crate) struct Machine<'a> {
     destination: &'a str,
     port: Option<u16>,
+    asks: bool,
 }
 
 impl<'a> Machine<'a> {
     pub(crate) fn new(destination: &'a str, port: Option<u16>) -> Self {
-        Self { destination, port }
+        Self { destination, port, asks: true }
     }
 
     pub(crate) fn destination(&self) -> &str {
@@ -104,6 +107,9 @@ impl<'a> Machine<'a> {
         // A connection that is cut is noticed after 15 s, and its end is told to all that use it.
         for option in ["ServerAliveInterval=5", "ServerAliveCountMax=3", "ConnectTimeout=10"] {
             words.extend(["-o".to_owned(), option.to_owned()]);
+        }
+        if !self.asks {
+            words.extend(["-o", "BatchMode=yes"].map(str::to_owned));
         }
         words.extend(["-T", "-e", "none"].map(str::to_owned));
         if let Some(port) = self.port {

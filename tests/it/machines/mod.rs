@@ -6,6 +6,7 @@
 mod agent;
 mod cut;
 mod link;
+mod project;
 mod slurm;
 
 use std::fs;

@@ -4,15 +4,11 @@
 //! what was known of it, and how long ago: never as ended.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
-use outlive::duration::format_duration;
 use outlive::{Store, one_line};
-use outlive_remote::{Filter, Job, RemoteError};
-use serde_json::{Value, json};
+use outlive_remote::{Filter, HostLook};
+use serde_json::Value;
 
 use super::{LOCAL, Machine, call};
 use crate::args::{Arguments, Reach, Verb};
@@ -24,12 +20,6 @@ const MOST: usize = 2000;
 
 /// Longest command in a pipe.
 const LONGEST_COMMAND: usize = 60;
-
-/// What a machine last answered.
-struct Known {
-    jobs: Vec<Job>,
-    age_ms: u64,
-}
 
 pub(super) fn run(
     machines: &[Machine],
@@ -52,10 +42,10 @@ pub(super) fn run(
     own.args(&words[1..]).status().map_err(|error| Failure::other("list", &error))?;
     for machine in machines {
         print(&format!("\n{}:\n", machine.name));
-        match ask(machine, arguments) {
-            Ok(_) => drop(call::run(machine, there, arguments, &words)?),
-            Err(error) if error.is_passing() => print(&unreachable(machine, &error)),
-            Err(error) => return Err(error.into()),
+        let look = ask(machine, arguments)?;
+        match look.unreachable_words() {
+            None => drop(call::run(machine, there, arguments, &words)?),
+            Some(words) => print(&unreachable(&look, &words)),
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -74,65 +64,29 @@ fn at(host: &str, words: &[OsString]) -> Vec<OsString> {
     words
 }
 
-/// Asks for the jobs of a machine, and keeps the answer.
-fn ask(machine: &Machine, arguments: &Arguments) -> Result<Value, RemoteError> {
+/// Asks for the jobs of a machine.
+fn ask(machine: &Machine, arguments: &Arguments) -> Result<HostLook, Failure> {
     let session = arguments.common.session.as_ref().map(ToString::to_string);
-    let jobs = machine.client.jobs(&Filter { session, limit: Some(MOST), ..Filter::default() })?;
-    let objects: Vec<Value> = jobs.jobs.iter().rev().map(object).collect();
-    let objects = json!(objects);
-    // What cannot be kept is not known later, and all else is as it was.
-    keep(&machine.name, &objects);
-    Ok(objects)
-}
-
-/// Writes a job as the machine wrote it.
-fn object(job: &Job) -> Value {
-    let mut object = job.more.clone();
-    let fields = json!({
-        "job": job.job, "status": job.status, "name": job.name, "command": job.command, "cwd": job.cwd,
-        "session": job.session, "started_at": job.started_at, "ended_at": job.ended_at,
-        "exit_code": job.exit_code, "reason": job.reason, "runtime_ms": job.runtime_ms,
-    });
-    object.extend(fields.as_object().cloned().unwrap_or_default());
-    Value::Object(object)
-}
-
-fn path(name: &str) -> Option<PathBuf> {
-    Some(Store::open().ok()?.serve_dir().ok()?.join(format!("host-{name}.json")))
-}
-
-fn keep(name: &str, jobs: &Value) {
-    let Some(path) = path(name) else { return };
-    let new = path.with_extension(format!("new-{}", std::process::id()));
-    if fs::write(&new, jobs.to_string()).and_then(|()| fs::rename(&new, &path)).is_err() {
-        fs::remove_file(&new).ok();
+    let filter = Filter { session, limit: Some(MOST), ..Filter::default() };
+    let look = HostLook::now(&Store::open()?, &machine.name, &machine.client, &filter)?;
+    if let Some(why) = &look.unreachable {
+        note(&format!("outlive: {why}"));
     }
+    Ok(look)
 }
 
-fn known(name: &str) -> Option<Known> {
-    let path = path(name)?;
-    let kept = fs::metadata(&path).ok()?.modified().ok()?;
-    let age = SystemTime::now().duration_since(kept).unwrap_or_default();
-    let jobs = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-    Some(Known { jobs, age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX) })
-}
-
-/// Draws what is known of a machine that cannot be reached. Only what had ended is certain.
-fn unreachable(machine: &Machine, error: &RemoteError) -> String {
-    note(&format!("outlive: {}", outlive::chain(error)));
-    let Some(known) = known(&machine.name) else {
-        return "unreachable; nothing is known of it yet\n".to_owned();
-    };
-    let age = format_duration(known.age_ms);
+/// Draws what is known of a machine that cannot be reached.
+fn unreachable(look: &HostLook, words: &str) -> String {
+    if look.unreachable_ms.is_none() {
+        return format!("{words}\n");
+    }
     let mut rows = vec![["JOB", "STATUS", "COMMAND"].map(str::to_owned).to_vec()];
-    for job in &known.jobs {
-        let status = job.status.replace('_', " ");
-        let status = if job.ended_at.is_some() { status } else { format!("unreachable, {status} {age} ago") };
+    for job in &look.jobs {
         let command = one_line(&job.command);
         let longest = if width().is_some() { usize::MAX } else { LONGEST_COMMAND };
-        rows.push(vec![format!("{}/{}", machine.name, job.job), status, cut(&command, longest)]);
+        rows.push(vec![format!("{}/{}", look.host, job.job), look.words(job), cut(&command, longest)]);
     }
-    format!("unreachable; as it was {age} ago:\n{}", table(&rows, width(), |_, _, cell| cell.to_owned()))
+    format!("{words}:\n{}", table(&rows, width(), |_, _, cell| cell.to_owned()))
 }
 
 /// Prints the objects of all machines, each with its `host`; one that cannot be reached with `unreachable_ms`, the age of what is known.
@@ -144,19 +98,11 @@ fn as_json(machines: &[Machine], arguments: &Arguments) -> Result<ExitCode, Fail
     let mut all: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
     all.iter_mut().for_each(|job| job["host"] = LOCAL.into());
     for machine in machines {
-        let (jobs, age) = match ask(machine, arguments) {
-            Ok(Value::Array(jobs)) => (jobs, None),
-            Ok(_) => continue,
-            Err(error) if error.is_passing() => {
-                note(&format!("outlive: {}", outlive::chain(&error)));
-                let Some(known) = known(&machine.name) else { continue };
-                (known.jobs.iter().map(object).collect(), Some(known.age_ms))
-            }
-            Err(error) => return Err(error.into()),
-        };
-        for mut job in jobs {
+        let look = ask(machine, arguments)?;
+        for job in look.jobs {
+            let mut job = serde_json::to_value(job).unwrap_or_default();
             job["host"] = machine.name.as_str().into();
-            if let Some(age) = age {
+            if let Some(age) = look.unreachable_ms {
                 job["unreachable_ms"] = age.into();
             }
             all.push(job);

@@ -118,6 +118,9 @@ fn call(machine: &Machine, there: There, arguments: &Arguments, words: &[OsStrin
     {
         words.insert(place + 1, format!("--engine={}", engine.word()).into());
     }
+    if let (Some(session), None) = (&machine.session, &arguments.common.session) {
+        words.insert(1, format!("--session={session}").into());
+    }
     Call {
         arguments: words.iter().skip(1).map(|word| RawText::from(word.as_bytes())).collect(),
         directory: directory.map(|path| RawText::from(path.as_os_str().as_bytes())),

@@ -4,12 +4,13 @@ mod all;
 mod call;
 mod marks;
 mod node;
+mod project;
 mod window;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use outlive::{Code, HostRules, Store};
+use outlive::{Code, HostRules, SessionName, Store};
 use outlive_remote::{Address, Client, Ssh};
 
 use crate::args::{Arguments, Reach, Verb};
@@ -40,6 +41,8 @@ pub(crate) struct Machine {
     pub(crate) is_understood: bool,
     pub(crate) address: Address,
     pub(crate) client: Client,
+    /// The session of the jobs that are meant there, where their names alone were given.
+    pub(crate) session: Option<SessionName>,
 }
 
 /// Returns the machine that is meant, where it is not this one.
@@ -59,10 +62,16 @@ pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
             "give one of them",
         ));
     }
-    let named = arguments.common.host.clone().or(on);
-    let named = match named {
+    let mut session = None;
+    let named = match arguments.common.host.clone().or(on) {
         Some(named) => Some(named),
-        None => prefix(arguments)?,
+        None => match prefix(arguments)? {
+            Some(named) => Some(named),
+            None => project::of(arguments).map(|(host, there)| {
+                session = Some(there);
+                host
+            }),
+        },
     };
     let inherited = || std::env::var(HOST).ok().filter(|host| !host.is_empty());
     let is_understood = named.is_none();
@@ -90,7 +99,7 @@ pub(crate) fn host(arguments: &mut Arguments) -> Result<Option<Host>, Failure> {
             _ => Err(Failure::usage("--host all is for `list`", "name one machine")),
         };
     }
-    machine(&name, is_understood).map(|machine| Some(Host::One(machine)))
+    machine(&name, is_understood).map(|machine| Some(Host::One(Machine { session, ..machine })))
 }
 
 /// Returns the machine that all references begin with: `gpu1` of `gpu1/train-3f9c`.
@@ -120,7 +129,7 @@ fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
         let address = name.parse().map_err(|error: outlive_remote::AddressError| {
             Failure::usage(format!("--host: {error}"), "`outlive help hosts` has examples")
         })?;
-        let client = Client::new(address).with_ssh(Ssh { copies: true, tell: note });
+        let client = Client::new(address).with_ssh(Ssh { tell: note, ..Ssh::default() });
         let client = match outlive_remote::token_of_environment() {
             Some(token) => client.with_token(token),
             None => client,
@@ -146,8 +155,9 @@ fn machine(name: &str, is_understood: bool) -> Result<Machine, Failure> {
 /// Returns all machines of the configuration.
 fn machines() -> Result<Vec<Machine>, Failure> {
     let store = Store::open()?;
-    let hosts = store.config().hosts.iter().filter(|(_, rules)| !rules.address.is_empty());
-    hosts.map(|(name, rules)| configured(name, false, rules)).collect()
+    outlive_remote::machines(&store.config().hosts)
+        .map(|(name, rules)| configured(name, false, rules))
+        .collect()
 }
 
 fn configured(name: &str, is_understood: bool, rules: &HostRules) -> Result<Machine, Failure> {
@@ -156,7 +166,13 @@ fn configured(name: &str, is_understood: bool, rules: &HostRules) -> Result<Mach
 
 impl Machine {
     fn of(name: &str, is_understood: bool, client: Client) -> Self {
-        Self { name: name.to_owned(), is_understood, address: client.address().clone(), client }
+        Self {
+            name: name.to_owned(),
+            is_understood,
+            address: client.address().clone(),
+            client,
+            session: None,
+        }
     }
 }
 

@@ -31,13 +31,13 @@ export class Projects extends Cards {
       el('ul', { class: 'members' }, jobs.map((job) => this.member(session, job, after))));
   }
 
-  member(session, { name, state, waits_for: waits, changed, job }, after) {
+  member(session, { name, state, waits_for: waits, changed, job, host }, after) {
     const key = `${session} ${name}`;
     const reasons = asked.get(key);
     const needs = after.filter((edge) => edge.job === name).map((edge) => `${edge.on} ${edge.milestone}`);
     return el('li', { data: { mood: job ? mood(job) : 'killed' } },
       el('span', { class: 'icon' }, shape(job ? mood(job) : 'killed')),
-      job ? el('a', { href: `#/job/${encodeURIComponent(job.job)}` }, name) : el('strong', {}, name), el('span', {}, state),
+      job && !host ? el('a', { href: `#/job/${encodeURIComponent(job.job)}` }, name) : el('strong', {}, name), el('span', {}, state), host && el('span', { class: 'found' }, `on ${host}`),
       needs.length > 0 && el('span', { class: 'found' }, `after ${needs.join(', ')}`), waits && el('span', { class: 'found' }, waits), changed.length > 0 && el('span', { class: 'found' }, `changed in the file: ${changed.join(', ')}`),
       el('button', { type: 'button', class: 'quiet', data: { key: `${key} why` }, 'aria-expanded': String(Boolean(reasons)), 'aria-label': `Why is ${name} as it is`, on: { click: () => this.why(session, name, key) } }, 'Why?'),
       reasons && el('ul', { class: 'reasons' }, reasons.map(({ depth, text, output }) => el('li', { class: `depth${Math.min(depth, 4)}` }, text, output.length > 0 && el('pre', {}, output.join('\n'))))));

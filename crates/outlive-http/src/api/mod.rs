@@ -4,6 +4,7 @@
 
 mod control;
 pub(crate) mod events;
+mod hosts;
 mod inbox;
 mod input;
 mod jobs;
@@ -89,11 +90,13 @@ pub(crate) fn router() -> (Router<Shared>, Value) {
         .routes(routes!(sessions::close))
         .routes(routes!(inbox::inbox))
         .routes(routes!(inbox::acknowledge))
+        .routes(routes!(hosts::list))
         .routes(routes!(queues::list))
         .routes(routes!(queues::change))
         .routes(routes!(projects::list, projects::up))
         .routes(routes!(projects::status))
         .routes(routes!(projects::why))
+        .routes(routes!(projects::define))
         .routes(routes!(projects::down))
         .routes(routes!(crate::command::command))
         .routes(routes!(login::login, login::whoami))

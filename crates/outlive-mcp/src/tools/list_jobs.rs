@@ -100,7 +100,7 @@ fn project(call: &Call<'_>, name: &str) -> Result<Reply, Failure> {
     };
     let directory = call.scope.directory.as_deref().unwrap_or(&call.scope.here);
     let file = Project::find(directory).map_err(failed)?;
-    let project = Project::load(&file).map_err(failed)?;
+    let project = Project::load(&file, &call.store.config().hosts).map_err(failed)?;
     // A client from elsewhere names the directory: it sees the project if its session is that of it.
     let own = [project.session(), session_of(directory)];
     if call.scope.is_remote && call.scope.seen().is_some_and(|session| !own.contains(session)) {
@@ -110,7 +110,8 @@ fn project(call: &Call<'_>, name: &str) -> Result<Reply, Failure> {
     let mut body = String::new();
     if name == "*" {
         for job in outlive_project::status(call.store, &project).map_err(failed)? {
-            let id = job.job.map(|job| format!("  {}", job.job)).unwrap_or_default();
+            let host = job.host.map(|host| format!("{host}/")).unwrap_or_default();
+            let id = job.job.map(|job| format!("  {host}{}", job.id())).unwrap_or_default();
             push_own_line(&mut body, &format!("{}: {}{id}", job.name, job.state));
         }
         let header = format!(

@@ -17,6 +17,8 @@ pub(crate) enum Form {
     Named,
     /// A port, or `auto`.
     Port,
+    /// A number, or text with a unit.
+    Quantity,
     /// Options of a job, in a table of their own.
     Table(&'static str),
     /// An option of a job.
@@ -85,6 +87,30 @@ const OWN: &[Key] = &[
         about: "Run it at these times: a cron line such as \"*/15 * * * *\"; or a table with `cron`, or `every` and `at`, and `missed` and `overlap`",
     },
     Key { name: "limits", form: Form::Table("limits"), about: "Upper limits of what it may use" },
+    Key {
+        name: "on",
+        form: Form::Text,
+        about: "The machine that it runs on: a name from [hosts] of config.toml; `dir` is then a directory there, relative to the home",
+    },
+    Key {
+        name: "sync",
+        form: Form::Text,
+        about: "With `on`: copy this directory there before the start, and run in the copy",
+    },
+    Key { name: "engine", form: Form::Text, about: "Let this engine place it: slurm" },
+    Key {
+        name: "cpus",
+        form: Form::Quantity,
+        about: "With an engine: ask for so many processors; `limits.memory` asks it for memory",
+    },
+    Key { name: "gpus", form: Form::Quantity, about: "With an engine: ask for so many graphics processors" },
+    Key { name: "partition", form: Form::Text, about: "With an engine: the part of the cluster" },
+    Key { name: "time", form: Form::Quantity, about: "With an engine: it ends the job after so long" },
+    Key {
+        name: "cutoff",
+        form: Form::Quantity,
+        about: "With an engine: a node that cannot reach the engine for so long ends the job",
+    },
 ];
 
 /// Options that are no keys: the name of a job is that of its table, and `watch` means files here, not lines.

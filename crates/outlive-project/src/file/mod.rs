@@ -5,6 +5,7 @@ pub(crate) mod env;
 pub(crate) mod expand;
 pub(crate) mod fault;
 pub(crate) mod keys;
+pub(crate) mod place;
 pub(crate) mod process_compose;
 pub(crate) mod procfile;
 pub(crate) mod read;

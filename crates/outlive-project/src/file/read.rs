@@ -12,6 +12,7 @@ use crate::error::ProjectError;
 use crate::file::check::{check_job, check_value};
 use crate::file::fault::{Fault, Source};
 use crate::file::keys::{self, Form, Key};
+use crate::file::place::{self, Hosts};
 use crate::file::{env, templates};
 use crate::project::{After, Command, Milestone, Port, Project, ProjectJob};
 
@@ -70,7 +71,7 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns a text, number or truth as options are written.
-    fn scalar(&self) -> Read<String> {
+    pub(super) fn scalar(&self) -> Read<String> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text.clone().into_owned()),
             DeValue::Integer(number) => Ok(number.to_string()),
@@ -104,8 +105,13 @@ pub(super) struct Written<'a> {
 }
 
 /// Reads a project from its file and the local one, which takes precedence.
-pub(crate) fn project(file: PathBuf, dir: PathBuf, sources: &[Source]) -> Result<Project, ProjectError> {
-    read_all(file, dir, sources, |_, _| Ok(())).map(|(project, ())| project)
+pub(crate) fn project(
+    file: PathBuf,
+    dir: PathBuf,
+    sources: &[Source],
+    hosts: &Hosts,
+) -> Result<Project, ProjectError> {
+    read_all(file, dir, sources, hosts, |_, _| Ok(())).map(|(project, ())| project)
 }
 
 /// Reads a project, and the job of one of its templates with these parameters.
@@ -113,10 +119,10 @@ pub(crate) fn filled(
     file: PathBuf,
     dir: PathBuf,
     sources: &[Source],
-    name: &str,
-    given: &BTreeMap<String, String>,
+    hosts: &Hosts,
+    (name, given): (&str, &BTreeMap<String, String>),
 ) -> Result<(Project, ProjectJob), ProjectError> {
-    read_all(file, dir, sources, |project, written| {
+    read_all(file, dir, sources, hosts, |project, written| {
         let template = project.template(name)?;
         template.check(given)?;
         let written =
@@ -130,6 +136,7 @@ fn read_all<T>(
     file: PathBuf,
     dir: PathBuf,
     sources: &[Source],
+    hosts: &Hosts,
     then: impl FnOnce(&Project, &[Written<'_>]) -> Result<T, ProjectError>,
 ) -> Result<(Project, T), ProjectError> {
     let syntax = |source: &Source, error: toml::de::Error| {
@@ -173,7 +180,7 @@ fn read_all<T>(
     }
     let mut waits = Vec::new();
     for job in &written {
-        let (read, places) = read_job(job, &project.dir, &names)?;
+        let (read, places) = read_job(job, &project.dir, &names, hosts)?;
         project.jobs.push(read);
         waits.push(places);
     }
@@ -243,6 +250,7 @@ pub(super) fn read_job<'a>(
     written: &Written<'a>,
     dir: &Path,
     names: &[&str],
+    hosts: &Hosts,
 ) -> Read<(ProjectJob, Places<'a>)> {
     let mut job = ProjectJob::new(written.head.name(), Command::Argv(Vec::new()), dir, BTreeMap::new());
     let mut places = Vec::new();
@@ -296,6 +304,7 @@ pub(super) fn read_job<'a>(
                 let line = keys::of_table("schedule").find(|key| key.name == "cron");
                 option(entry, line.expect("it is a key"), &mut job.choices)?;
             }
+            (name, _) if place::KEYS.contains(&name) => {}
             (_, Form::Table(table)) => {
                 for inner in entry.table()? {
                     let Some(key) = keys::of_table(table).find(|key| key.name == inner.name()) else {
@@ -320,6 +329,7 @@ pub(super) fn read_job<'a>(
     for (name, value) in from_files {
         job.env.entry(name).or_insert(value);
     }
+    place::read(written, &mut job, dir, hosts)?;
     Ok((job, places))
 }
 
@@ -453,6 +463,11 @@ fn check(project: &Project, places: &[Places<'_>]) -> Read<()> {
                     "nothing says when {} is healthy: give it `health`, or write {0}@started",
                     after.job
                 );
+                return Err(source.fault(span.clone(), message));
+            }
+            let is_read = job.stdin_from.as_ref().is_some_and(|(name, _)| *name == after.job);
+            if is_read && other.is_some_and(|other| other.there.is_some()) {
+                let message = format!("{} runs on another machine, and cannot be read here", after.job);
                 return Err(source.fault(span.clone(), message));
             }
             if let Some(circle) = circle(project, &job.name, &after.job) {

@@ -14,6 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use crate::error::ProjectError;
 use crate::file::fault::{Fault, nearest};
 use crate::file::keys;
+use crate::file::place::Hosts;
 use crate::file::read::{Entry, Read, Written, command_line, entries, named, read_job};
 use crate::project::{Port, ProjectJob};
 
@@ -21,7 +22,7 @@ use crate::project::{Port, ProjectJob};
 pub(crate) const OWN: [&str; 2] = ["params", "about"];
 
 /// The keys of a job that a template has not: it is started when it is asked for.
-pub(crate) const NOT_HERE: [&str; 3] = ["after", "stdin_from", "profile"];
+pub(crate) const NOT_HERE: [&str; 5] = ["after", "stdin_from", "profile", "on", "sync"];
 
 /// A template, as its file says.
 #[derive(Debug, Clone, Serialize)]
@@ -79,6 +80,9 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
                 let message =
                     "a template is started when it is asked for, and not after other jobs: leave it out";
                 return Err(entry.wrong_key(message));
+            }
+            "on" | "sync" => {
+                return Err(entry.wrong_key("a template is started on this machine: leave it out"));
             }
             "run" => run = command_line(entry)?,
             _ if keys::of_job().any(|key| key.name == entry.name()) => {}
@@ -231,7 +235,7 @@ pub(super) fn fill(
         }
     }
     let written = Written { head: written.head, keys };
-    let (job, _) = read_job(&written, dir, &[])?;
+    let (job, _) = read_job(&written, dir, &[], &Hosts::new())?;
     if job.port == Some(Port::Auto) {
         let place = written.keys.get("port").and_then(|entries| entries.first()).unwrap_or(&written.head);
         return Err(place.wrong("a template has no port of its own each time: write a number, or {{port}}"));

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::error::ProjectError;
 use crate::file::fault::Source;
+use crate::file::place::Hosts;
 use crate::file::{process_compose, procfile, read};
 use crate::project::FILE;
 use draft::Draft;
@@ -80,7 +81,7 @@ pub fn import(file: &Path) -> Result<Imported, ProjectError> {
     let (toml, warnings) = draft.written(format.path);
     // What is written is what `up` can read.
     let source = Source { path: dir.join(FILE), text: toml };
-    read::project(source.path.clone(), dir.clone(), std::slice::from_ref(&source))?;
+    read::project(source.path.clone(), dir.clone(), std::slice::from_ref(&source), &Hosts::new())?;
     Ok(Imported { dir, toml: source.text, warnings })
 }
 

@@ -16,8 +16,9 @@ use outlive_sys::watch::Watch;
 
 use crate::error::ProjectError;
 use crate::ports;
-use crate::project::{After, Milestone, Project, ProjectJob};
+use crate::project::{After, Milestone, Project, ProjectJob, There};
 use crate::up::record::{self, Progress, Record, Step, StepState};
+use crate::up::there::{self, Part};
 
 /// How often to look whether another `up` or `down` took over, where the kernel does not tell.
 const LOOK: Duration = Duration::from_millis(100);
@@ -29,6 +30,8 @@ struct Board<'a> {
     record: Record,
     project: Project,
     ports: BTreeMap<String, u16>,
+    /// What the `up` before came to.
+    earlier: BTreeMap<String, Step>,
     progress: Mutex<Progress>,
     changed: Condvar,
     /// Another `up` or `down` took over.
@@ -53,10 +56,10 @@ pub fn converge(store: &Store, session: &SessionName, generation: &str) -> Resul
     let _held = record::lock(store, session).map_err(ProjectError::Store)?;
     let record = Record::read(store, session).filter(|record| record.generation == generation);
     let Some(record) = record else { return Ok(()) };
-    let project = match Project::load(&record.file) {
-        Ok(project) => project,
+    let project = match Project::load(&record.file, &store.config().hosts) {
+        Ok(project) => project.in_session(session),
         Err(error) => {
-            let step = Step { state: StepState::Failed, job: None, why: Some(outlive::chain(&error)) };
+            let step = Step::new(StepState::Failed, None, Some(outlive::chain(&error)));
             let mut progress = Progress::new(generation);
             progress.jobs = record.wanted.iter().map(|name| (name.clone(), step.clone())).collect();
             progress.is_over = true;
@@ -69,11 +72,13 @@ pub fn converge(store: &Store, session: &SessionName, generation: &str) -> Resul
     let mut progress = Progress::new(generation);
     // What an earlier `up` came to with other jobs is still so.
     let earlier = Progress::read(store, session).map(|earlier| earlier.jobs).unwrap_or_default();
-    progress.jobs.extend(earlier.into_iter().filter(|(name, _)| !record.wanted.contains(name)));
+    let is_left = |(name, _): &(&String, &Step)| !record.wanted.contains(name);
+    progress.jobs.extend(earlier.iter().filter(is_left).map(|(name, step)| (name.clone(), step.clone())));
     let progress = Mutex::new(progress);
     let session = session.clone();
     let ports = ports::assign(store, &project);
-    let board = Board { store, session, record, project, ports, progress, changed: Condvar::new(), replaced };
+    let changed = Condvar::new();
+    let board = Board { store, session, record, project, ports, earlier, progress, changed, replaced };
     std::thread::scope(|scope| {
         scope.spawn(|| board.watch(&over));
         let wanted = board.project.jobs.iter().filter(|job| board.record.wanted.contains(&job.name));
@@ -127,14 +132,25 @@ impl Board<'_> {
     }
 
     fn set(&self, job: &ProjectJob, state: StepState, id: Option<&Job>, why: Option<String>) {
-        let step = Step { state, job: id.map(|job| job.id().clone()), why };
+        self.set_step(job, Step::new(state, id.map(|job| job.id().clone()), why));
+    }
+
+    fn set_step(&self, job: &ProjectJob, mut step: Step) {
+        // Where it was before is known until nothing of it is left there.
+        if matches!(step.state, StepState::Waiting | StepState::Failed) && step.host.is_none() {
+            step.host = self.earlier.get(&job.name).and_then(|earlier| earlier.host.clone());
+        }
         self.write(|progress| drop(progress.jobs.insert(job.name.clone(), step)));
     }
 
     /// Waits for what a job is to come after, and starts it.
     fn bring_up(&self, job: &ProjectJob) {
         // What runs as the file says is not started, so that it has nothing to wait for.
-        if let Some(running) = self.unchanged(job) {
+        let was_there = self.earlier.get(&job.name).is_some_and(|earlier| earlier.host.is_some());
+        if job.there.is_none()
+            && !was_there
+            && let Some(running) = self.unchanged(job)
+        {
             return self.set(job, StepState::Kept, Some(&running), None);
         }
         let risen = job.after.iter().try_for_each(|after| self.wait_for(job, after));
@@ -177,7 +193,13 @@ impl Board<'_> {
     /// Waits until something holds of another job.
     fn wait_for(&self, job: &ProjectJob, after: &After) -> Result<(), Stopped> {
         let waits = || self.set(job, StepState::Waiting, None, Some(after.to_string()));
-        let mut other = self.wait_started(after, waits)?;
+        let step = self.wait_started(after, waits)?;
+        if let Some(host) = &step.host {
+            return self.wait_for_there(after, host, waits);
+        }
+        let id = step.job.map(|id| id.to_string()).unwrap_or_default();
+        let found = self.store.find(&id, Some(&self.session));
+        let mut other = found.map_err(|error| Stopped::Failed(outlive::chain(&error)))?;
         if after.milestone == Milestone::Started {
             return self.wait_begun(&other, after, waits);
         }
@@ -283,8 +305,18 @@ impl Board<'_> {
         })
     }
 
+    /// Waits until something holds of a job on another machine.
+    fn wait_for_there(&self, after: &After, host: &str, waits: impl Fn()) -> Result<(), Stopped> {
+        waits();
+        let part = Part::new(self.store, &self.project, host);
+        let part = part.map_err(|failure| Stopped::Failed(failure.text()))?;
+        let is_wanted = || !self.replaced.is_cancelled();
+        let come = part.wait_for(&after.job, after.milestone, is_wanted).ok_or(Stopped::Replaced)?;
+        come.map_err(|reason| Stopped::Failed(format!("{after} can no longer come: {reason}")))
+    }
+
     /// Waits until another job is started; `waits` is called if it waits itself.
-    fn wait_started(&self, after: &After, waits: impl Fn()) -> Result<Job, Stopped> {
+    fn wait_started(&self, after: &After, waits: impl Fn()) -> Result<Step, Stopped> {
         let mut has_told = false;
         loop {
             let mut progress = self.progress();
@@ -309,11 +341,7 @@ impl Board<'_> {
                         after.job
                     )));
                 }
-                _ => {
-                    let id = step.job.map(|id| id.to_string()).unwrap_or_default();
-                    let found = self.store.find(&id, Some(&self.session));
-                    return found.map_err(|error| Stopped::Failed(outlive::chain(&error)));
-                }
+                _ => return Ok(step),
             }
         }
     }
@@ -322,6 +350,10 @@ impl Board<'_> {
     fn start(&self, job: &ProjectJob) -> Result<(), Stopped> {
         if self.replaced.is_cancelled() {
             return Err(Stopped::Replaced);
+        }
+        self.leave_other_places(job)?;
+        if let Some(there) = &job.there {
+            return self.start_there(job, there);
         }
         let failed = |failure: Failure| Stopped::Failed(failure.text());
         let request = job.request(&self.project, &self.ports);
@@ -366,6 +398,44 @@ impl Board<'_> {
             false => (StepState::Started, None),
         };
         self.set(job, step, Some(&next), why);
+        Ok(())
+    }
+
+    /// Ends a run of the job on another machine than the file names now: there are never two.
+    fn leave_other_places(&self, job: &ProjectJob) -> Result<(), Stopped> {
+        let now = job.there.as_ref().map(|there| there.host.as_str());
+        let before = self.earlier.get(&job.name).and_then(|earlier| earlier.host.as_deref());
+        if let Some(before) = before.filter(|before| Some(*before) != now) {
+            let part = Part::new(self.store, &self.project, before);
+            let ended =
+                part.and_then(|part| part.down(std::slice::from_ref(&job.name)).map_err(Failure::from));
+            let why = |failure: Failure| format!("it ran on {before}, and may still: {}", failure.text());
+            ended.map_err(|failure| Stopped::Failed(why(failure)))?;
+        }
+        let last = last_run(self.store, &self.session, &job.name).ok().flatten();
+        if let Some(last) = last.filter(|last| now.is_some() && last.state(self.store).is_live()) {
+            let kill = Kill { signal: job.stop, by: "outlive up".to_owned(), ..Kill::default() };
+            let killed = self.store.kill(&last, &kill);
+            killed.map_err(|error| Stopped::Failed(Failure::from(error).text()))?;
+        }
+        Ok(())
+    }
+
+    /// Lets a job be up on another machine.
+    fn start_there(&self, job: &ProjectJob, there: &There) -> Result<(), Stopped> {
+        // Before it is asked: what is started there is found again, even if this process dies now.
+        let asks = Step { why: Some(there.host.clone()), ..Step::there(StepState::Waiting, None, there) };
+        self.set_step(job, asks);
+        let failed = |failure: Failure| Stopped::Failed(failure.text());
+        let part = Part::new(self.store, &self.project, &there.host).map_err(failed)?;
+        let (project, name, there) = (self.project.name.clone(), job.name.clone(), there.clone());
+        let is_named = self.record.named.contains(&name);
+        let brought = there::answer(
+            move || part.bring_up(&project, &name, &there, is_named),
+            || !self.replaced.is_cancelled(),
+        );
+        let step = brought.ok_or(Stopped::Replaced)?.map_err(failed)?;
+        self.set_step(job, step);
         Ok(())
     }
 

@@ -1,9 +1,12 @@
 //! `up` and `down`: what is wanted becomes so, in the right order, also when a process is killed meanwhile.
 
 pub(crate) mod converge;
+pub(crate) mod define;
 pub(crate) mod down;
 pub(crate) mod record;
 pub(crate) mod status;
+pub(crate) mod status_there;
+pub(crate) mod there;
 
 use std::time::{Duration, Instant};
 
@@ -49,8 +52,17 @@ pub fn bring_up<'a>(
     project: &Project,
     asked: &Asked<'_>,
 ) -> Result<Rising<'a>, ProjectError> {
+    ask(store, project, asked, asked.names)
+}
+
+/// Asks for jobs; those that are `named` are started even if they have completed.
+pub(crate) fn ask<'a>(
+    store: &'a Store,
+    project: &Project,
+    asked: &Asked<'_>,
+    named: &[String],
+) -> Result<Rising<'a>, ProjectError> {
     let session = project.session();
-    let names = asked.names.to_vec();
     let wanted = project.with_dependencies(asked)?;
     // One that waits for others may have its directory from them.
     if let Some(fault) =
@@ -67,7 +79,11 @@ pub fn bring_up<'a>(
     let _held = record::lock_record(store, &session).map_err(ProjectError::Store)?;
     let asked = wanted.clone();
     let before = Record::read(store, &session);
-    let steps = Progress::read(store, &session).map(|progress| progress.jobs).unwrap_or_default();
+    // What the last `up` asked for is settled by its own progress alone, and not by what came before it.
+    let is_of_last =
+        |progress: &Progress| before.as_ref().is_some_and(|before| before.generation == progress.generation);
+    let steps = Progress::read(store, &session).filter(is_of_last).map(|progress| progress.jobs);
+    let steps = steps.unwrap_or_default();
     // What an earlier `up` asked for and still waits goes on; the rest of it is left as it is.
     let is_settled = |name: &String| steps.get(name).is_some_and(|step| step.state != StepState::Waiting);
     for name in before.iter().flat_map(|before| &before.wanted) {
@@ -76,7 +92,7 @@ pub fn bring_up<'a>(
         }
     }
     let since = before.map(|before| before.since);
-    let record = Record::new(project.file.clone(), wanted, names, since);
+    let record = Record::new(project.file.clone(), wanted, named.to_vec(), since);
     let watch = Watch::new(&store.session_dir(&session));
     record.write(store, &session).map_err(ProjectError::Store)?;
     let words = ["converge", session.as_str(), &record.generation];
@@ -145,4 +161,22 @@ impl Rising<'_> {
             }
         }
     }
+}
+
+/// Waits until a job on another machine is ready, over all reconnects; `None`: `is_wanted` said that the answer is not wanted any more.
+/// The inner error is the reason why it no longer can be.
+///
+/// # Errors
+///
+/// If the project has no such job, or it runs here.
+pub fn ready_there(
+    store: &Store,
+    project: &Project,
+    name: &str,
+    is_wanted: impl Fn() -> bool,
+) -> Result<Option<Result<(), String>>, ProjectError> {
+    let host = project.job(name)?.there.as_ref().map_or("", |there| there.host.as_str());
+    let part = there::Part::new(store, project, host);
+    let part = part.map_err(|failure| ProjectError::There(host.to_owned(), failure.text()))?;
+    Ok(part.wait_for(name, crate::project::Milestone::Ready, is_wanted))
 }

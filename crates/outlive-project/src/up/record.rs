@@ -67,6 +67,12 @@ pub struct Step {
     /// What it waits for, what changed, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The other machine that its job is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Which definition was sent to that machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) definition: Option<String>,
 }
 
 /// How far `up` has come with a job.
@@ -112,10 +118,28 @@ impl Record {
         write(store, session, RECORD, self)
     }
 
-    /// Forgets what was wanted.
-    pub(crate) fn remove(store: &Store, session: &SessionName) -> io::Result<()> {
+    /// Forgets what was wanted; and what became of it, unless something of that is left to be ended.
+    pub(crate) fn remove(store: &Store, session: &SessionName, is_all_ended: bool) -> io::Result<()> {
         let dir = durable::open_dir(&store.session_dir(session))?;
-        [RECORD, PROGRESS].iter().try_for_each(|name| durable::remove(&dir, name))
+        let names = if is_all_ended { &[RECORD, PROGRESS][..] } else { &[RECORD] };
+        names.iter().try_for_each(|name| durable::remove(&dir, *name))
+    }
+}
+
+impl Step {
+    pub(crate) fn new(state: StepState, job: Option<JobId>, why: Option<String>) -> Self {
+        Self { state, job, why, host: None, definition: None }
+    }
+
+    /// Tells whether another machine is being asked for it: what becomes of it is known soon.
+    pub fn is_asked_for(&self) -> bool {
+        self.state == StepState::Waiting && self.host.is_some() && self.why == self.host
+    }
+
+    /// Returns the id by which the job is found here: that of one on another machine begins with its name.
+    pub fn id(&self) -> Option<String> {
+        let id = self.job.as_ref()?;
+        Some(self.host.as_ref().map_or_else(|| id.to_string(), |host| format!("{host}/{id}")))
     }
 }
 

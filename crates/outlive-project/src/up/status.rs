@@ -12,6 +12,8 @@ use crate::ports;
 use crate::project::{Command, Project, ProjectJob};
 use crate::up::converge::{last_run, reading};
 use crate::up::record::{self, Progress, Record, Step, StepState};
+use crate::up::status_there::{self, JobRun, LookThere};
+use crate::up::there::Known;
 
 /// How many lines of the end of a job's output explain it.
 const LAST_LINES: u64 = 5;
@@ -27,8 +29,14 @@ pub struct JobStatus {
     pub waits_for: Option<String>,
     /// What the file says now and its live job was started without.
     pub changed: Vec<&'static str>,
+    /// The other machine that it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The age of what is known, where that machine cannot be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable_ms: Option<u64>,
     /// Its newest job.
-    pub job: Option<JobObject>,
+    pub job: Option<JobRun>,
 }
 
 /// A reason, or the reason of the one before it.
@@ -47,6 +55,10 @@ struct Scope<'a> {
     store: &'a Store,
     project: &'a Project,
     ports: BTreeMap<String, u16>,
+    /// What `up` came to with each job.
+    steps: BTreeMap<String, Step>,
+    /// What other machines say.
+    there: BTreeMap<String, Known>,
 }
 
 /// What is known of one job.
@@ -67,8 +79,12 @@ struct Look<'a> {
 ///
 /// If the store cannot be read.
 pub fn status(store: &Store, project: &Project) -> Result<Vec<JobStatus>, ProjectError> {
-    let scope = Scope { store, project, ports: ports::assign(store, project) };
-    project.jobs.iter().map(|job| Ok(Look::new(&scope, job)?.status(store))).collect()
+    let scope = Scope::new(store, project);
+    let status = |job| match scope.there(job) {
+        Some(look) => Ok(look.status()),
+        None => Ok(Look::new(&scope, job)?.status(store)),
+    };
+    project.jobs.iter().map(status).collect()
 }
 
 /// Names the jobs that run and are not ready, each with what is missing, in the order of the file.
@@ -78,7 +94,12 @@ pub fn status(store: &Store, project: &Project) -> Result<Vec<JobStatus>, Projec
 /// If the store cannot be read.
 pub fn unready(store: &Store, project: &Project) -> Result<Vec<(String, String)>, ProjectError> {
     let mut unready = Vec::new();
+    let scope = Scope::new(store, project);
     for job in &project.jobs {
+        if let Some(look) = scope.there(job) {
+            unready.extend(look.unready().map(|why| (job.name.clone(), why)));
+            continue;
+        }
         let last = last_run(store, &project.session(), &job.name).map_err(ProjectError::Store)?;
         let Some(last) = last.filter(|last| last.spec().can_be_ready()) else { continue };
         let state = last.state(store);
@@ -98,13 +119,14 @@ pub fn unready(store: &Store, project: &Project) -> Result<Vec<(String, String)>
 pub fn why(store: &Store, project: &Project, name: &str) -> Result<Vec<Cause>, ProjectError> {
     let job = project.job(name)?;
     let mut causes = Vec::new();
-    let scope = Scope { store, project, ports: ports::assign(store, project) };
+    let scope = Scope::new(store, project);
     explain(&scope, job, 0, &mut causes)?;
     let waiting = project.jobs.iter().filter(|other| other.after.iter().any(|after| after.job == name));
     let mut blocked = Vec::new();
     for other in waiting {
+        let is_live_there = scope.there(other).is_some_and(|look| look.is_live());
         let look = Look::new(&scope, other)?;
-        blocked.extend((look.is_up && !look.is_live(store)).then_some(other.name.as_str()));
+        blocked.extend((look.is_up && !look.is_live(store) && !is_live_there).then_some(other.name.as_str()));
     }
     if !blocked.is_empty() {
         let text = format!("it is waited for by {}", blocked.join(", "));
@@ -129,9 +151,15 @@ fn explain(
     causes: &mut Vec<Cause>,
 ) -> Result<(), ProjectError> {
     let store = scope.store;
-    let look = Look::new(scope, job)?;
-    causes.push(look.cause(store, depth));
-    let stuck = look.step.filter(|step| matches!(step.state, StepState::Waiting | StepState::Failed));
+    match scope.there(job) {
+        Some(look) => causes.extend(look.causes(store, scope.project, depth)?),
+        None => causes.push(Look::new(scope, job)?.cause(store, depth)),
+    }
+    let stuck = scope
+        .steps
+        .get(&job.name)
+        .cloned()
+        .filter(|step| matches!(step.state, StepState::Waiting | StepState::Failed));
     let why = stuck.and_then(|step| step.why).unwrap_or_default();
     // There is no circle, so that this comes to an end.
     for after in job.after.iter().filter(|after| why.starts_with(&after.to_string())) {
@@ -140,20 +168,34 @@ fn explain(
     Ok(())
 }
 
+impl<'a> Scope<'a> {
+    fn new(store: &'a Store, project: &'a Project) -> Self {
+        let session = project.session();
+        let record = Record::read(store, &session);
+        let is_current = |progress: &Progress| {
+            record.as_ref().is_some_and(|record| record.generation == progress.generation)
+        };
+        let steps = Progress::read(store, &session).filter(is_current).map(|progress| progress.jobs);
+        let (ports, steps) = (ports::assign(store, project), steps.unwrap_or_default());
+        Self { store, project, ports, steps, there: status_there::look(store, project) }
+    }
+
+    /// Returns what is known of a job on another machine; none of one here.
+    fn there(&self, job: &'a ProjectJob) -> Option<LookThere<'_>> {
+        LookThere::new(job, self.steps.get(&job.name), &self.there)
+    }
+}
+
 impl<'a> Look<'a> {
     fn new(scope: &Scope<'_>, job: &'a ProjectJob) -> Result<Self, ProjectError> {
-        let Scope { store, project, ports } = scope;
+        let Scope { store, project, ports, .. } = scope;
         let session = project.session();
         let last = last_run(store, &session, &job.name).map_err(ProjectError::Store)?;
         if let Some(last) = &last {
             store.probe_in_passing(last, &last.state(store));
         }
         let record = Record::read(store, &session);
-        let progress = Progress::read(store, &session);
-        let is_current = |progress: &Progress| {
-            record.as_ref().is_some_and(|record| record.generation == progress.generation)
-        };
-        let step = progress.filter(is_current).and_then(|progress| progress.jobs.get(&job.name).cloned());
+        let step = scope.steps.get(&job.name).cloned();
         let request =
             reading(store, &session, job, job.request(project, ports)).map_err(ProjectError::Store)?;
         let live = last.as_ref().filter(|last| last.state(store).is_live());
@@ -192,7 +234,12 @@ impl<'a> Look<'a> {
             state: self.words(store),
             waits_for: self.waits_for(store).map(str::to_owned),
             changed: self.changed.clone(),
-            job: self.last.as_ref().map(|last| JobObject::new(last, &last.state(store))),
+            host: None,
+            unreachable_ms: None,
+            job: self
+                .last
+                .as_ref()
+                .map(|last| JobRun::Here(Box::new(JobObject::new(last, &last.state(store))))),
         }
     }
 

@@ -126,6 +126,7 @@ fn differences(spec: &Spec, request: &Request, resolved: &Resolved) -> Vec<&'sta
         (env_set.eq(wanted) && spec.env_unset == request.env_unset, "environment"),
         (labels.eq(&request.labels), "labels"),
         (spec.restart_on_change == request.restart_on_change, "watch"),
+        (spec.placement == request.placement, "placement"),
     ] {
         changed.extend((!is_same).then_some(what));
     }

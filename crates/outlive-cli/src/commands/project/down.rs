@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use outlive::{Code, JobId};
+use outlive::Code;
 use outlive_project::{FILE, Project};
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use crate::render::{note, one_line, print, print_json};
 #[derive(Serialize)]
 struct Ended {
     name: Option<String>,
-    job: JobId,
+    job: String,
     is_ended: bool,
 }
 
@@ -31,32 +31,28 @@ pub(crate) fn run(context: &Context, arguments: &Down) -> Result<ExitCode, Failu
         note(&format!("outlive: {file} is gone; this ends the jobs that were started from it"));
         return end(context, &project);
     }
-    end(context, &load(&arguments.project)?)
+    end(context, &load(context, &arguments.project)?)
 }
 
 /// Ends them and tells of each.
 pub(super) fn end(context: &Context, project: &Project) -> Result<ExitCode, Failure> {
     let mut answers = Vec::new();
-    for outlive_project::Down { job, killed } in outlive_project::down(&context.store, project)? {
-        let name = job.name().unwrap_or_default();
-        let is_ended = match &killed {
-            Ok(killed) => killed.survivors.is_empty(),
-            Err(_) => false,
-        };
+    for outlive_project::Down { name, id, job, left } in outlive_project::down(&context.store, project, &[])?
+    {
+        let shown = name.as_deref().unwrap_or_default();
+        let is_ended = left.as_ref().is_ok_and(Vec::is_empty);
         if is_ended && !context.is_json {
-            print(&one_line(&format!("{name} ended, {}", job.id())));
+            print(&one_line(&format!("{shown} ended, {id}")));
             print("\n");
         }
-        match killed {
-            Ok(killed) => {
-                for survivor in &killed.survivors {
-                    note(&format!("outlive: {name}: pid {} is left: {}", survivor.pid, survivor.why));
-                }
-            }
-            Err(error) => drop(report(&Failure::from(error).during("down").about(job.id()), context.is_json)),
+        match left {
+            Ok(left) => left.iter().for_each(|left| note(&format!("outlive: {shown}: {left}"))),
+            Err(failure) => drop(report(&failure, context.is_json)),
         }
-        job.mark_delivered(&context.reader);
-        answers.push(Ended { name: job.name().map(str::to_owned), job: job.id().clone(), is_ended });
+        if let Some(job) = job {
+            job.mark_delivered(&context.reader);
+        }
+        answers.push(Ended { name, job: id, is_ended });
     }
     if context.is_json {
         print_json(&answers)?;

@@ -14,11 +14,12 @@ use std::path::PathBuf;
 use outlive_project::{Project, ProjectError};
 
 use crate::args::OfProject;
+use crate::commands::Context;
 use crate::failure::Failure;
 
 /// Reads the project that is meant.
-fn load(arguments: &OfProject) -> Result<Project, Failure> {
-    Ok(Project::load(&file_of(arguments)?)?)
+fn load(context: &Context, arguments: &OfProject) -> Result<Project, Failure> {
+    Ok(Project::load(&file_of(arguments)?, &context.store.config().hosts)?)
 }
 
 /// Finds the file of the project that is meant.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use outlive::duration::format_duration;
-use outlive_project::JobStatus;
+use outlive_project::{JobRun, JobStatus};
 use serde::Serialize;
 
 use crate::args::{List, Status};
@@ -23,7 +23,7 @@ pub(crate) fn run(context: &Context, arguments: &Status) -> Result<ExitCode, Fai
     if is_outside(&arguments.project) {
         return list::run(context, &List::default());
     }
-    let project = load(&arguments.project)?;
+    let project = load(context, &arguments.project)?;
     let jobs = outlive_project::status(&context.store, &project)?;
     if context.is_json {
         let session = project.session().to_string();
@@ -34,7 +34,7 @@ pub(crate) fn run(context: &Context, arguments: &Status) -> Result<ExitCode, Fai
     let is_coloured = is_coloured();
     let text = table(&rows, width(), |line, column, cell| match (line, column) {
         (1.., 1) => match &jobs[line - 1].job {
-            Some(job) if jobs[line - 1].waits_for.is_none() => colour(job.status, cell, is_coloured),
+            Some(job) if jobs[line - 1].waits_for.is_none() => colour(job.status(), cell, is_coloured),
             _ => cell.to_owned(),
         },
         _ => cell.to_owned(),
@@ -47,8 +47,11 @@ fn row(status: &JobStatus) -> Vec<String> {
     let none = || "-".to_owned();
     // The job of an earlier `up` says nothing of one that waits to be started.
     let job = status.job.as_ref().filter(|_| status.waits_for.is_none());
-    let time = job.and_then(|job| job.runtime_ms).map_or_else(none, format_duration);
-    let id = job.map_or_else(none, |job| job.job.to_string());
-    let url = job.filter(|job| !job.status.has_ended()).and_then(|job| job.ready_url.clone());
-    vec![status.name.clone(), one_line(&status.state), time, id, url.unwrap_or_else(none)]
+    let time = job.and_then(JobRun::runtime_ms).map_or_else(none, format_duration);
+    let id = job.map_or_else(none, |job| match &status.host {
+        Some(host) => format!("{host}/{}", job.id()),
+        None => job.id().to_owned(),
+    });
+    let url = job.filter(|job| !job.status().has_ended()).and_then(JobRun::ready_url);
+    vec![status.name.clone(), one_line(&status.state), time, id, url.map_or_else(none, str::to_owned)]
 }

@@ -13,9 +13,9 @@ use crate::render::{note, one_line, print, print_json};
 
 pub(crate) fn run(context: &Context, arguments: &Template) -> Result<ExitCode, Failure> {
     match arguments {
-        Template::List { project } => list(context, &load(project)?),
+        Template::List { project } => list(context, &load(context, project)?),
         Template::Show { name, project } => {
-            let project = load(project)?;
+            let project = load(context, project)?;
             let template = project.template(name)?;
             if context.is_json {
                 return print_json(template);
@@ -25,7 +25,8 @@ pub(crate) fn run(context: &Context, arguments: &Template) -> Result<ExitCode, F
         }
         Template::Run { name, set, project } => {
             let given = set.iter().cloned().collect();
-            let request = Project::fill_template(&file_of(project)?, name, &given)?;
+            let request =
+                Project::fill_template(&file_of(project)?, &context.store.config().hosts, name, &given)?;
             let started = context.store.start(&request.reader(context.reader.clone()))?;
             started.warning.iter().for_each(|warning| note(&format!("outlive: warning: {warning}")));
             announce(context, &started.job, started.pid)

@@ -27,7 +27,7 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &Up) -> Result<ExitCode, Failure> {
-    let project = load(&arguments.project)?;
+    let project = load(context, &arguments.project)?;
     if project.jobs.is_empty() {
         let hint = match project.file.ends_with(FILE) {
             true => "add one: [jobs.web] and below it run = \"npm run dev\"",
@@ -144,7 +144,8 @@ fn follow(
             let width = wanted.iter().map(|name| name.len()).max().unwrap_or(0);
             tell(&progress, width, &mut told);
         }
-        let has_all = wanted.iter().all(|name| progress.jobs.contains_key(*name));
+        let is_known = |name: &&str| progress.jobs.get(*name).is_some_and(|step| !step.is_asked_for());
+        let has_all = wanted.iter().all(is_known);
         if interrupted() || progress.is_over || (has_all && !patience.waits) {
             return Ok(progress);
         }
@@ -155,11 +156,11 @@ fn follow(
 /// Prints what is new; names are padded to a width.
 pub(super) fn tell(progress: &Progress, width: usize, told: &mut BTreeMap<String, Step>) {
     for (name, step) in &progress.jobs {
-        if told.get(name) == Some(step) {
+        if told.get(name) == Some(step) || step.is_asked_for() {
             continue;
         }
         let why = step.why.as_deref().unwrap_or_default();
-        let id = step.job.as_ref().map(ToString::to_string).unwrap_or_default();
+        let id = step.id().unwrap_or_default();
         let words = match step.state {
             StepState::Waiting => format!("waits for {why}"),
             StepState::Started => format!("started {id}"),
@@ -188,6 +189,32 @@ fn summarise(progress: &Progress) {
     }
 }
 
+/// Waits until a job on another machine is ready, if it says when it is; `false` if it cannot be any more.
+fn wait_ready_there(patience: &mut Patience<'_>, name: &str) -> Result<bool, Failure> {
+    let (context, project) = (patience.context, patience.project);
+    if !project.job(name)?.can_be_ready() {
+        return Ok(true);
+    }
+    loop {
+        let until = patience.step().map(|step| Instant::now() + step);
+        let is_wanted = || !interrupted() && until.is_none_or(|until| Instant::now() < until);
+        match outlive_project::ready_there(&context.store, project, name, is_wanted)? {
+            Some(Ok(())) => {
+                if !context.is_json {
+                    print(&format!("{name} is ready\n"));
+                }
+                return Ok(true);
+            }
+            Some(Err(why)) => {
+                note(&format!("outlive: {name} is not ready: {why}; see: outlive why {name}"));
+                return Ok(false);
+            }
+            None if interrupted() => return Ok(false),
+            None => patience.look()?,
+        }
+    }
+}
+
 /// Names the live jobs of the session that the file does not have any more.
 fn tell_strangers(context: &Context, project: &Project, jobs: &[Job]) {
     let is_known = |job: &Job| {
@@ -209,7 +236,12 @@ fn tell_strangers(context: &Context, project: &Project, jobs: &[Job]) {
 fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, Failure> {
     let (context, session) = (patience.context, patience.project.session());
     let mut is_ready = true;
-    for job in progress.jobs.values().filter_map(|step| step.job.as_ref()) {
+    for (name, step) in &progress.jobs {
+        let Some(job) = &step.job else { continue };
+        if step.host.is_some() {
+            is_ready &= wait_ready_there(patience, name)?;
+            continue;
+        }
         let job = context.store.find(job.as_str(), Some(&session))?;
         // One that sleeps until its time is not to be ready before.
         if !job.spec().can_be_ready() || job.spec().options.schedule.is_set() {

@@ -15,7 +15,7 @@ pub(crate) fn run(context: &Context, arguments: &Why) -> Result<ExitCode, Failur
     let causes = match is_outside(&arguments.project) {
         true => outlive_project::why_alone(&context.store, find()?),
         false => {
-            let project = load(&arguments.project)?;
+            let project = load(context, &arguments.project)?;
             match outlive_project::why(&context.store, &project, &arguments.name) {
                 // A job that the file does not have may be one that was started otherwise.
                 Err(unknown @ ProjectError::Unknown { .. }) => {
