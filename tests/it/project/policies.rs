@@ -145,7 +145,10 @@ fn what_a_run_leaves_behind_is_ended_before_the_next() {
     let home = Home::new();
     let line = "if [ -e left ]; then kill -0 $(cat left) && exit 0; exec sleep 300; fi; sleep 300 & echo $! > left; exit 1";
     let first = home.start_with(&["--name", "web", "--restart", "on-failure"], ["sh", "-c", line]);
-    until("the next run runs", || newest(&home, "web")["status"] == "running");
+    until("the next run runs", || {
+        let newest = newest(&home, "web");
+        newest["job"] != first.as_str() && newest["status"] == "running"
+    });
     let left: i32 =
         std::fs::read_to_string(home.path().join("left")).expect("a pid").trim().parse().expect("a pid");
     assert!(!is_running(left));
