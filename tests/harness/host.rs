@@ -12,6 +12,7 @@ use crate::{Home, LIMIT, end_within, signal};
 const REACHED: &[&str] = &[
     "run", "list", "ls", "ps", "show", "logs", "log", "screen", "export", "play", "wait", "clear", "send",
     "resize", "kill", "stop", "restart", "pause", "resume", "remove", "rm", "events", "session", "inbox",
+    "queue", "watch",
 ];
 
 /// A server of a home.

@@ -321,6 +321,8 @@ async function isAccessible() {
     await page.context().close()
   }
   assert.deepEqual(found, [])
+  // What was asked for on purpose: a job that is not there, and without a token.
+  world.problems = world.problems.filter((text) => !/status of (401|404)/.test(text))
   world.outlive('kill', '--force', 'asks')
   say('axe finds nothing: light and dark, 1280, 640 and 320 px, every view')
 }
