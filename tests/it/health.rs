@@ -81,7 +81,7 @@ fn health_is_lost_and_regained_and_ready_with_it() {
         "--health-command",
         "test -e well",
         "--health-interval",
-        "50ms",
+        "1s",
         "--health-failures",
         "2",
     ];
