@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
 use outlive::{
-    AwaitedObject, Cause, Conditions, Form, InputWanted, Job, Notice, SessionName, State, Store, Stream,
-    WaitError, WaitFor, WaitStatus,
+    AwaitedObject, Cause, Conditions, Form, InputWanted, Job, Notice, SessionName, State, Status, Store,
+    Stream, WaitError, WaitFor, WaitStatus,
 };
 
 use crate::arguments::shown;
@@ -94,7 +94,22 @@ pub(crate) fn summary(job: &Job, state: &State) -> String {
         false => Some(readiness(job, state).unwrap_or_else(|| "not ready".to_owned())),
     };
     let ready = ready.map(|ready| format!(", {ready}")).unwrap_or_default();
-    format!("{}{name} {}{ready}", job.id(), condition(state))
+    let condition =
+        if state.status == Status::Completed { with_pipe(condition(state), job) } else { condition(state) };
+    format!("{}{name} {condition}{ready}", job.id())
+}
+
+/// Adds the codes of a pipeline to the words for a success that hides a failure: `completed, exit 0 (pipe exits 1, 0), after 3s`.
+pub(crate) fn with_pipe(words: String, job: &Job) -> String {
+    let Some(codes) = job.pipe_codes() else { return words };
+    // A command whose reader has seen enough is ended by SIGPIPE, which is no failure.
+    match codes.split_last() {
+        Some((0, before)) if before.iter().any(|code| !matches!(code, 0 | 141)) => {
+            let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+            words.replacen(", exit 0", &format!(", exit 0 (pipe exits {})", codes.join(", ")), 1)
+        }
+        _ => words,
+    }
 }
 
 /// Describes the state of a job: `failed, exit 1, after 42s`.

@@ -10,7 +10,7 @@ use outlive::duration::format_duration;
 use outlive::{AwaitedObject, Inbox, JobId, MatchedLine, Nonce, Notice, Started, Status, Store};
 use serde_json::Value;
 
-use crate::jobs::exit_words;
+use crate::jobs::{exit_words, with_pipe};
 use crate::profiles::NoticeStyle;
 use crate::reply::{After, MARK, Reply, push_line, quoted};
 use crate::scope::Scope;
@@ -161,7 +161,7 @@ impl Due {
             }
             let text = match style {
                 NoticeStyle::Messages => notice.to_message(store),
-                NoticeStyle::Lines | NoticeStyle::None => lines(notice),
+                NoticeStyle::Lines | NoticeStyle::None => lines(store, notice),
             };
             if length > 0 && length + text.len() > ROOM {
                 if style == NoticeStyle::Lines {
@@ -183,7 +183,7 @@ impl Due {
 }
 
 /// Formats an ending: a line of the server, and the last lines of the output.
-fn lines(notice: &Notice) -> String {
+fn lines(store: &Store, notice: &Notice) -> String {
     let name = notice.name.as_deref().filter(|name| !notice.job.as_str().starts_with(*name));
     let name = name.map(|name| format!(" ({})", crate::arguments::shown(name))).unwrap_or_default();
     if let Some(awaited) = &notice.awaits {
@@ -202,7 +202,10 @@ fn lines(notice: &Notice) -> String {
     }
     let tail = notice.output.as_ref().map(|output| output.tail.as_str()).unwrap_or_default();
     let subject = format!("{}{name}", notice.job);
-    ending(&subject, &exit_words(notice), notice.status == Status::Completed, tail)
+    let is_success = notice.status == Status::Completed;
+    let job = is_success.then(|| store.find_exactly(&notice.job, notice.nonce)).flatten();
+    let words = exit_words(notice);
+    ending(&subject, &job.map_or(words.clone(), |job| with_pipe(words, &job)), is_success, tail)
 }
 
 /// Formats an ending, or a question, on another machine, as its inbox tells it.
