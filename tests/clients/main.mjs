@@ -3,6 +3,7 @@
 // An SDK or the Inspector that fails is a failure. A real client that is not installed, or that does not get to our server at all, is
 // named; one that gets to it and is answered wrongly is a failure; and at least two must have run.
 
+import { overHosts } from './hosts.mjs'
 import { inspect } from './inspector.mjs'
 import { CLIENTS } from './real.mjs'
 import { drive, SDKS } from './sdk.mjs'
@@ -36,6 +37,7 @@ async function attempt(name, run, isClient = false) {
 for (const sdk of SDKS) await attempt(sdk.name, () => drive(sdk, expect))
 await attempt('Inspector', () => inspect(expect))
 for (const client of CLIENTS) await attempt(client.name, () => talk(client, expect), true)
+for (const client of CLIENTS) await attempt(`${client.name}, on another machine`, () => overHosts(client, expect))
 for (const client of CLIENTS.filter(client => client.wake)) await attempt(`${client.name}, woken`, () => wake(client, expect))
 for (const client of CLIENTS.filter(client => client.resume)) await attempt(`${client.name}, resumed`, () => resume(client, expect))
 

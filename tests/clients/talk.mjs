@@ -33,7 +33,7 @@ export async function talk(client, expect) {
   }
 }
 
-async function converse(client, world, program, script, check) {
+export async function converse(client, world, program, script, check) {
   const model = await startModel(script)
   try {
     const setup = name => {

@@ -1,23 +1,45 @@
 //! What another machine costs: a start and a list of many jobs over a warm connection of `ssh`, beside `ssh HOST true` and the same list
-//! here. The machine is this one, behind an `sshd` of its own on loopback.
+//! here; and the time from a key to its echo in an attached terminal, beside a plain `ssh` in a terminal, over a connection that is made
+//! slow. The machine is this one, behind an `sshd` of its own on loopback.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use outlive::{Request, Until};
-use outlive_bench::{Failure, Options, Samples, World, conclude, finish, go_on, judge, rest};
+use outlive_bench::window::Window;
+use outlive_bench::{Failure, Options, Samples, World, conclude, end, finish, go_on, judge, rest};
 
 /// A start may take so many times as long as `ssh HOST true`.
 const START: f64 = 1.5;
 
 /// A list may take so many times as long as here, and a round trip more.
 const LIST: f64 = 3.0;
+
+/// A key may take so many milliseconds longer to its echo than the round trip.
+const ECHO: f64 = 2.0;
+
+/// How long the slow connection holds everything back, in each direction.
+const DELAY: Duration = Duration::from_millis(10);
+
+/// Between two keys.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A window that has shown nothing for so long is there and waits.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Shows each letter in place of the one before.
+const ECHOES: &str = "stty raw -echo; exec cat";
+
+/// Shown in turn; none of them is in a sequence that one of the windows sends.
+const LETTERS: &[u8] = b"ABCDEFG";
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -26,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<bool, Failure> {
-    let (options, [jobs, rounds]) = Options::parse([("jobs", 1000), ("rounds", 20)])?;
+    let (options, [jobs, rounds, keys]) = Options::parse([("jobs", 1000), ("rounds", 20), ("keys", 100)])?;
     if !Path::new(SSHD).is_file() {
         println!("remote: not measured, for want of {SSHD}");
         return Ok(true);
@@ -81,9 +103,96 @@ fn run() -> Result<bool, Failure> {
         let (best, median, most) = (samples.best(), samples.median(), samples.quantile(1.0));
         println!("{name:<26}{best:>9.1}{median:>9.1}{most:>9.1}  {verdict}");
     }
+    let echoed = store.start(&Request::shell(ECHOES).pty(true))?.job;
+    let attach = outlive(&["--host", "ssh://slow", "attach", echoed.id().as_str()]);
+    let kept = echo(&ssh, &attach, usize::try_from(keys)?, &mut all_kept);
+    end(&store, &echoed)?;
+    kept?;
     let listed = store.list(None)?.jobs;
     listed.iter().try_for_each(|job| finish(&store, job))?;
     Ok(all_kept || !options.is_check)
+}
+
+/// Types into two windows in turn, and compares the time to the echo: that of a plain `ssh` is the round trip.
+fn echo(ssh: &Server, attach: &Command, keys: usize, all_kept: &mut bool) -> Result<(), Failure> {
+    let mut plain = Command::new(&ssh.ssh);
+    plain.args(["-tt", "slow", ECHOES]);
+    let mut sides = [("key, ssh -t", plain), ("key, attach there", command_of(attach))]
+        .map(|(name, command)| (name, Window::open((80, 24), &command), Samples::default()));
+    for (_, window, _) in &mut sides {
+        let window = window.as_mut().map_err(|error| error.to_string())?;
+        // The first key is echoed when all is connected.
+        window.settle(QUIET)?;
+        window.press(b"Z")?;
+        window.shows(b"Z")?;
+        window.settle(QUIET)?;
+    }
+    for key in 0..keys {
+        go_on()?;
+        let letter = &LETTERS[key % LETTERS.len()..][..1];
+        for (_, window, samples) in &mut sides {
+            let window = window.as_mut().map_err(|error| error.to_string())?;
+            let begun = Instant::now();
+            window.press(letter)?;
+            window.shows(letter)?;
+            samples.add(begun.elapsed().as_secs_f64() * 1000.0);
+            rest(PAUSE)?;
+        }
+    }
+    let medians = sides.each_ref().map(|(_, _, samples)| samples.median());
+    let verdicts = ["", judge(medians[1] <= medians[0] + ECHO, all_kept)];
+    for ((name, _, samples), verdict) in sides.iter().zip(verdicts) {
+        let (best, median, most) = (samples.best(), samples.median(), samples.quantile(1.0));
+        println!("{name:<26}{best:>9.1}{median:>9.1}{most:>9.1}  {verdict}");
+    }
+    Ok(())
+}
+
+/// Copies a command that was not run.
+fn command_of(of: &Command) -> Command {
+    let mut command = Command::new(of.get_program());
+    command.args(of.get_args());
+    command.envs(of.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+/// Listens on a port, and passes all that comes on to another one, later by so much; in both directions. Ends with this program.
+fn delayed(to: u16) -> Result<u16, Failure> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let Ok(other) = TcpStream::connect(("127.0.0.1", to)) else { continue };
+            for (from, to) in [(stream.try_clone(), other.try_clone()), (Ok(other), Ok(stream))] {
+                if let (Ok(from), Ok(to)) = (from, to) {
+                    pass_on(from, to);
+                }
+            }
+        }
+    });
+    Ok(port)
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream) {
+    to.set_nodelay(true).ok();
+    let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut buffer) {
+            if sender.send((Instant::now() + DELAY, buffer[..count].to_vec())).is_err() {
+                return;
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        for (at, bytes) in receiver {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            if to.write_all(&bytes).is_err() {
+                return;
+            }
+        }
+        to.shutdown(Shutdown::Write).ok();
+    });
 }
 
 /// Runs a command, and returns how many milliseconds it took.
@@ -131,8 +240,9 @@ impl Server {
             data.display()
         );
         fs::write(dir.join("sshd_config"), config)?;
+        let slow = delayed(port)?;
         let config = format!(
-            "Host bench\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {shown}/user\n  IdentitiesOnly yes\n  BatchMode yes\n  \
+            "Host bench\n  Port {port}\nHost slow\n  Port {slow}\nHost *\n  HostName 127.0.0.1\n  IdentityFile {shown}/user\n  IdentitiesOnly yes\n  BatchMode yes\n  \
              UserKnownHostsFile {shown}/known\n  StrictHostKeyChecking accept-new\n  LogLevel ERROR\n"
         );
         fs::write(dir.join("ssh_config"), config)?;
@@ -173,10 +283,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        for path in ["floor-%C", "outlive/%C"] {
+        for (path, host) in [("floor-%C", "bench"), ("outlive/%C", "bench"), ("outlive/%C", "slow")] {
             let path = format!("ControlPath={}", self.run.join(path).display());
             let mut command = Command::new(&self.ssh);
-            command.args(["-o", &path, "-O", "exit", "bench"]).stderr(Stdio::null()).status().ok();
+            command.args(["-o", &path, "-O", "exit", host]).stderr(Stdio::null()).status().ok();
         }
         self.child.kill().and_then(|()| self.child.wait()).ok();
     }

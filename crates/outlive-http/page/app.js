@@ -3,6 +3,7 @@
 import { ask, follow } from './api.js';
 import { help, startJob, toast } from './actions.js';
 import { el, setText, words } from './dom.js';
+import { Hosts } from './views/hosts.js';
 import { Job } from './views/job.js';
 import { List } from './views/list.js';
 import { Projects } from './views/projects.js';
@@ -11,7 +12,7 @@ import { Schedules } from './views/schedules.js';
 
 const main = document.getElementById('main');
 const access = { canDrive: false };
-const views = new Map([['projects', ['Projects', Projects]], ['queues', ['Queues', Queues]], ['schedules', ['Schedules', Schedules]]]);
+const views = new Map([['projects', ['Projects', Projects]], ['queues', ['Queues', Queues]], ['schedules', ['Schedules', Schedules]], ['machines', ['Machines', Hosts]]]);
 let view;
 
 function route() {

@@ -34,6 +34,7 @@ files! {
     "/views/projects.js" "views/projects.js" SCRIPT;
     "/views/queues.js" "views/queues.js" SCRIPT;
     "/views/recording.js" "views/recording.js" SCRIPT;
+    "/views/hosts.js" "views/hosts.js" SCRIPT;
     "/views/schedules.js" "views/schedules.js" SCRIPT;
     "/views/terminal.js" "views/terminal.js" SCRIPT;
 }

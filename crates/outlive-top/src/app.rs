@@ -18,6 +18,7 @@ use crate::draw;
 use crate::jobs::{Jobs, Row};
 use crate::keys::Keyboard;
 use crate::log::Log;
+use crate::machines::Machines;
 use crate::theme::Theme;
 use crate::{Attached, Host, Options};
 
@@ -84,6 +85,7 @@ pub(crate) struct App {
     pub(crate) options: Options,
     pub(crate) theme: Theme,
     pub(crate) jobs: Jobs,
+    pub(crate) machines: Machines,
     /// The output of the chosen job, by its id.
     pub(crate) log: Option<(JobId, Log)>,
     pub(crate) page: Page,
@@ -150,7 +152,7 @@ pub(crate) fn run(store: Store, options: Options, host: &impl Host) -> io::Resul
         let log = app.log.as_ref().map(|(_, log)| log);
         let key_in = keyboard.is_pending().then(|| KEY_LIMIT.saturating_sub(typed_at.elapsed()));
         let limits = [measure_in, key_in, list_rest, log_rest, changes.nap(), log.and_then(Log::nap)];
-        let fds = [stdin.as_fd(), signals.as_fd(), app.actions.as_fd()]
+        let fds = [stdin.as_fd(), signals.as_fd(), app.actions.as_fd(), app.machines.as_fd()]
             .into_iter()
             .chain(changes.fd().filter(|_| list_rest.is_none()))
             .chain(log.and_then(Log::fd).filter(|_| log_rest.is_none()));
@@ -207,6 +209,7 @@ pub(crate) fn run(store: Store, options: Options, host: &impl Host) -> io::Resul
         if next == Next::Leave {
             break;
         }
+        app.machines.take_changes();
         let mut is_stale = app.take_done();
         if list_pace.rest().is_none() && changes.take(&store) {
             is_stale = true;
@@ -231,8 +234,10 @@ impl App {
     fn new(store: Arc<Store>, options: Options) -> io::Result<Self> {
         let mut jobs = Jobs::default();
         jobs.set_filter(options.filter.clone());
+        let machines = Machines::watch(&store, options.session.as_ref())?;
         Ok(Self {
             store,
+            machines,
             theme: Theme { is_coloured: options.is_coloured },
             options,
             jobs,

@@ -14,6 +14,7 @@ mod input;
 mod jobs;
 mod keys;
 mod log;
+mod machines;
 mod text;
 mod theme;
 

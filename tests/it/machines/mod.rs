@@ -8,6 +8,7 @@ mod cut;
 mod link;
 mod project;
 mod slurm;
+mod window;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -6,13 +6,13 @@ import { el, fill } from '../dom.js';
 const PASSING = ['runtime_ms', 'starts_in_ms', 'usage', 'output'];
 
 export class Cards {
-  // `read` asks for all that is shown, `draw` makes the cards of it.
-  constructor(root, title, { canDrive }, { read, draw }) {
+  // `read` asks for all that is shown, each `every` milliseconds, `draw` makes the cards of it.
+  constructor(root, title, { canDrive }, { read, draw, every = 3000 }) {
     Object.assign(this, { canDrive, read, draw });
     this.items = el('div', { class: 'cards' });
     fill(root, el('h1', {}, title), this.items);
     this.refresh();
-    this.timer = setInterval(() => { if (!document.hidden) this.refresh(); }, 3000);
+    this.timer = setInterval(() => { if (!document.hidden) this.refresh(); }, every);
   }
 
   close() {

@@ -15,7 +15,7 @@ pub(crate) use self::watch::Watches;
 use crate::arguments::{Arguments, shown};
 use crate::jobs::LONGEST_WAIT_MS;
 use crate::profiles::Profile;
-use crate::reply::{Failure, Reply, push_own_line};
+use crate::reply::{Failure, MARK, Reply, push_own_line};
 use crate::scope::Scope;
 use crate::tools::{Call, Tool};
 
@@ -198,8 +198,10 @@ pub(crate) fn add_lists(call: &Call<'_>, tool: &Tool, reply: &mut Reply) {
     }
     for name in call.store.hosts_of(&call.scope.session) {
         let Some(host) = Host::find(call, &name) else { continue };
+        // As another reader: what this one is to be told of that machine comes from its inbox there, and once.
+        let reader = format!("{} list", call.scope.reader);
         let listed = host.client().and_then(|client| {
-            let caller = caller(call.scope, &host, false);
+            let caller = ToolCaller { reader: &reader, ..caller(call.scope, &host, false) };
             client
                 .call_tool(&caller, tool.name, call.arguments.values())
                 .map_err(|error| unanswered(&name, tool, &error))
@@ -211,7 +213,16 @@ pub(crate) fn add_lists(call: &Call<'_>, tool: &Tool, reply: &mut Reply) {
                     &mut reply.body,
                     &format!("on {name}: {}", text.lines().next().unwrap_or_default()),
                 );
-                text.lines().skip(1).for_each(|line| reply.body += &format!("{line}\n"));
+                let mut is_notice = false;
+                for line in text.lines().skip(1) {
+                    is_notice = match line.starts_with("  | ") {
+                        true => is_notice,
+                        false => line.starts_with(&format!("{MARK} since your last call: ")),
+                    };
+                    if !is_notice {
+                        reply.body += &format!("{line}\n");
+                    }
+                }
             }
             Err(failure) => push_own_line(&mut reply.body, &failure.into_words()),
         }

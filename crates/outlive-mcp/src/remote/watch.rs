@@ -32,6 +32,8 @@ struct Watch {
     has_news: Arc<AtomicBool>,
     /// A thread follows it.
     is_followed: bool,
+    /// A call was made there since that thread looked: before it ends, it looks again.
+    is_called: bool,
     /// Endings up to this sequence were in answers.
     told: u64,
 }
@@ -45,21 +47,36 @@ impl Watches {
     pub(crate) fn watch(&self, store: &Arc<Store>, scope: &Scope, host: &Host) {
         let Ok(client) = host.client() else { return };
         let mut all = self.all();
-        let new = || Watch { client: client.clone(), has_news: Arc::default(), is_followed: false, told: 0 };
+        let new = || Watch {
+            client: client.clone(),
+            has_news: Arc::default(),
+            is_followed: false,
+            is_called: false,
+            told: 0,
+        };
         let watch = all.entry(host.name.clone()).or_insert_with(new);
+        // A thread that has just ended has perhaps forgotten the machine. Where it cannot be noted, this process knows it all the same.
+        store.note_host(&scope.session, &host.name).ok();
         if std::mem::replace(&mut watch.is_followed, true) {
+            watch.is_called = true;
             return;
         }
         let (watch, name, all) = (watch.clone(), host.name.clone(), Arc::clone(&self.0));
         let (store, session, reader) = (Arc::clone(store), scope.session.clone(), scope.reader.clone());
         std::thread::spawn(move || {
-            follow(&watch, &session, &reader);
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(watch) = all.get_mut(&name) {
-                watch.is_followed = false;
-            }
-            if !watch.has_news.load(Ordering::SeqCst) {
-                store.forget_host(&session, &name);
+            loop {
+                follow(&watch, &session, &reader);
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(entry) = all.get_mut(&name) else { return };
+                // What was started since is live, or has something to tell.
+                if std::mem::take(&mut entry.is_called) {
+                    continue;
+                }
+                entry.is_followed = false;
+                if !watch.has_news.load(Ordering::SeqCst) {
+                    store.forget_host(&session, &name);
+                }
+                return;
             }
         });
     }

@@ -32,6 +32,8 @@ struct Board<'a> {
     ports: BTreeMap<String, u16>,
     /// What the `up` before came to.
     earlier: BTreeMap<String, Step>,
+    /// That `up` was not over when this one took its place: what it did is told with this one.
+    is_cut_short: bool,
     progress: Mutex<Progress>,
     changed: Condvar,
     /// Another `up` or `down` took over.
@@ -71,14 +73,16 @@ pub fn converge(store: &Store, session: &SessionName, generation: &str) -> Resul
     let over = Cancel::new().map_err(ProjectError::Store)?;
     let mut progress = Progress::new(generation);
     // What an earlier `up` came to with other jobs is still so.
-    let earlier = Progress::read(store, session).map(|earlier| earlier.jobs).unwrap_or_default();
+    let earlier = Progress::read(store, session).unwrap_or_default();
+    let (earlier, is_cut_short) = (earlier.jobs, !earlier.is_over);
     let is_left = |(name, _): &(&String, &Step)| !record.wanted.contains(name);
     progress.jobs.extend(earlier.iter().filter(is_left).map(|(name, step)| (name.clone(), step.clone())));
     let progress = Mutex::new(progress);
     let session = session.clone();
     let ports = ports::assign(store, &project);
     let changed = Condvar::new();
-    let board = Board { store, session, record, project, ports, earlier, progress, changed, replaced };
+    let board =
+        Board { store, session, record, project, ports, earlier, is_cut_short, progress, changed, replaced };
     std::thread::scope(|scope| {
         scope.spawn(|| board.watch(&over));
         let wanted = board.project.jobs.iter().filter(|job| board.record.wanted.contains(&job.name));
@@ -151,7 +155,11 @@ impl Board<'_> {
             && !was_there
             && let Some(running) = self.unchanged(job)
         {
-            return self.set(job, StepState::Kept, Some(&running), None);
+            let earlier = self.earlier.get(&job.name).filter(|_| self.is_cut_short);
+            return match earlier.filter(|step| step.job.as_ref() == Some(running.id())) {
+                Some(step) => self.set_step(job, step.clone()),
+                None => self.set(job, StepState::Kept, Some(&running), None),
+            };
         }
         let risen = job.after.iter().try_for_each(|after| self.wait_for(job, after));
         match risen.and_then(|()| self.wait_before(job)).and_then(|()| self.start(job)) {

@@ -179,7 +179,7 @@ pub(super) fn ports(ports: &[u16], width: usize) -> String {
 }
 
 /// Cuts a text to a width, marking the cut.
-fn cut(text: &str, width: u16) -> String {
+pub(super) fn cut(text: &str, width: u16) -> String {
     let width = usize::from(width);
     if unicode_width::UnicodeWidthStr::width(text) <= width {
         return text.to_owned();

@@ -2,6 +2,7 @@
 
 mod help;
 mod list;
+mod machines;
 mod output;
 
 use outlive::duration::format_duration;
@@ -46,7 +47,10 @@ pub(crate) fn page(app: &mut App, buffer: &mut Buffer) {
             let height = list_height(area, app.jobs.shown_count());
             list::draw(app, buffer, Rect::new(0, LIST_TOP - 1, area.width, height + 1));
             if area.height >= LEAST_FOR_OUTPUT {
-                let top = LIST_TOP + height;
+                let rows = app.machines.rows();
+                let (top, height) = (LIST_TOP + height, machines::height(area, &rows));
+                machines::draw(app, buffer, Rect::new(0, top, area.width, height), &rows);
+                let top = top + height;
                 output::draw(app, buffer, Rect::new(0, top, area.width, area.height - 1 - top));
             }
         }
