@@ -1,4 +1,6 @@
-//! Projects whose file says `on`: jobs on another machine, brought up, explained and ended beside those here.
+//! Projects whose file says `on`.
+//!
+//! Proves that jobs on another machine are brought up, explained and ended beside those here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
