@@ -87,8 +87,7 @@ pub fn is_taken(port: u16) -> bool {
 
 /// Returns the user whose socket is at this end of a connection within this program's own network namespace; `None` if no table has it.
 pub fn user_at(end: SocketAddr, other: SocketAddr) -> Option<u32> {
-    let plain = |end: SocketAddr| (end.ip().to_canonical(), end.port());
-    let wanted = (plain(end), plain(other));
+    let wanted = [end, other].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
     ["tcp", "tcp6"].iter().find_map(|table| {
         let text = fs::read_to_string(format!("/proc/self/net/{table}")).ok()?;
         let mut connections = text.lines().skip(1).filter_map(parse_connection);
@@ -97,13 +96,13 @@ pub fn user_at(end: SocketAddr, other: SocketAddr) -> Option<u32> {
 }
 
 /// Reads a line of a table: both ends, and the user at the first.
-fn parse_connection(line: &str) -> Option<(((IpAddr, u16), (IpAddr, u16)), u32)> {
+fn parse_connection(line: &str) -> Option<([SocketAddr; 2], u32)> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let mut end = || {
         let (address, port) = fields.next()?.split_once(':')?;
-        Some((parse_address(address)?, u16::from_str_radix(port, 16).ok()?))
+        Some(SocketAddr::new(parse_address(address)?, u16::from_str_radix(port, 16).ok()?))
     };
-    let ends = (end()?, end()?);
+    let ends = [end()?, end()?];
     // Before the user lie state, queues, timer and retransmissions.
     Some((ends, fields.nth(4)?.parse().ok()?))
 }

@@ -253,7 +253,7 @@ impl Reader {
             let seq = place.seq;
             let events = place.events.get_or_insert_with(|| store.events(session, seq));
             let read = events.read().map_err(failed)?;
-            let mut all: Vec<(u64, Result<outlive::Numbered, (u64, u64)>)> = Vec::with_capacity(read.len());
+            let mut all: Vec<(u64, Result<_, _>)> = Vec::with_capacity(read.len());
             while let Some((from, to)) = events.take_gap() {
                 if from > 0 || seq > 0 {
                     all.push((to, Err((from, to))));

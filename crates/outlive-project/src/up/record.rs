@@ -122,7 +122,7 @@ impl Record {
     pub(crate) fn remove(store: &Store, session: &SessionName, is_all_ended: bool) -> io::Result<()> {
         let dir = durable::open_dir(&store.session_dir(session))?;
         let names = if is_all_ended { &[RECORD, PROGRESS][..] } else { &[RECORD] };
-        names.iter().try_for_each(|name| durable::remove(&dir, *name))
+        names.iter().try_for_each(|name| durable::remove(&dir, name))
     }
 }
 
