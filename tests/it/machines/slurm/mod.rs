@@ -123,3 +123,42 @@ fn sixty_jobs_at_once_on_three_nodes_end_each_as_it_should() {
     };
     until("no mark is left", || marks() == [0, 0]);
 }
+
+#[test]
+fn a_job_of_a_project_is_placed_by_slurm() {
+    let Some(cluster) = Cluster::start() else { return };
+    let dir = cluster.home.make_dir("shop");
+    let toml = |word: &str| {
+        format!(
+            "[jobs.train]\non = \"cluster\"\npartition = \"far\"\ncpus = 2\nrun = \"echo {word} $SLURMD_NODENAME; sleep 300\"\n\
+             [jobs.here]\nrun = \"sleep 300\"\nafter = [\"train@started\"]\n"
+        )
+    };
+    let write = |word: &str| fs::write(dir.join("outlive.toml"), toml(word)).expect("written");
+    let run = |arguments: &[&str]| {
+        let mut command = cluster.outlive(arguments);
+        command.current_dir(&dir);
+        outlive_tests::finish(command, b"")
+    };
+    write("one");
+    run(&["up", "--wait"]).ok();
+    let status = |name: &str| {
+        let jobs = run(&["--json", "status"]).ok().json()["jobs"].clone();
+        jobs.as_array().expect("a list").iter().find(|job| job["name"] == name).expect("it is there").clone()
+    };
+    // It is on another node.
+    assert_eq!(status("train")["state"], "running, elsewhere");
+    assert_eq!(status("here")["state"], "running");
+    let first = status("train")["job"]["job"].as_str().expect("an id").to_owned();
+    assert!(status("train")["job"]["placed_by"].as_str().is_some_and(|text| text.ends_with("on far")));
+    assert!(run(&["why", "train"]).ok().text().contains(&format!("train runs as {first}")));
+    until("it prints", || run(&["logs", "train"]).ok().text() == "one far\n");
+    assert!(run(&["up"]).ok().text().contains(&format!("train  runs as {first}")), "it is left alone");
+    write("two");
+    let again = run(&["up"]).ok().text();
+    assert!(again.contains("train  restarted as") && again.contains("command changed"), "{again}");
+    assert_eq!(cluster.show(&first)["status"], "killed");
+    let down = run(&["down"]).ok().text();
+    assert!(down.contains("train ended") && down.contains("here ended"), "{down}");
+    assert_eq!(cluster.run(&["--json", "list", "--live"]).ok().json().as_array().map(Vec::len), Some(0));
+}
