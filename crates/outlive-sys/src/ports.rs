@@ -87,7 +87,7 @@ pub fn is_taken(port: u16) -> bool {
 
 /// Returns the user whose socket is at this end of a connection within this program's own network namespace; `None` if no table has it.
 pub fn user_at(end: SocketAddr, other: SocketAddr) -> Option<u32> {
-    let plain = |end: SocketAddr| (end.ip().to_canonical(), end.port());
+    let plain = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
     let wanted = (plain(end), plain(other));
     ["tcp", "tcp6"].iter().find_map(|table| {
         let text = fs::read_to_string(format!("/proc/self/net/{table}")).ok()?;
@@ -97,11 +97,11 @@ pub fn user_at(end: SocketAddr, other: SocketAddr) -> Option<u32> {
 }
 
 /// Reads a line of a table: both ends, and the user at the first.
-fn parse_connection(line: &str) -> Option<(((IpAddr, u16), (IpAddr, u16)), u32)> {
+fn parse_connection(line: &str) -> Option<((SocketAddr, SocketAddr), u32)> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let mut end = || {
         let (address, port) = fields.next()?.split_once(':')?;
-        Some((parse_address(address)?, u16::from_str_radix(port, 16).ok()?))
+        Some(SocketAddr::new(parse_address(address)?, u16::from_str_radix(port, 16).ok()?))
     };
     let ends = (end()?, end()?);
     // Before the user lie state, queues, timer and retransmissions.
