@@ -58,7 +58,7 @@ impl World {
 
     /// Sets the wall clock: the kernel wakes a keeper that sleeps by it.
     fn set_clock(&mut self, by: i64) {
-        self.now.wall_us = self.now.wall_us + by;
+        self.now.wall_us += by;
         if !self.planned.by_boot_clock {
             self.look_again();
         }
