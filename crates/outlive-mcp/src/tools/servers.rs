@@ -58,7 +58,7 @@ fn port_of(line: &str) -> Option<u16> {
 fn port_in(command: &str) -> Option<u16> {
     let number = |word: &str| word.rsplit([':', '=']).next().and_then(|number| number.parse::<u16>().ok());
     let words = command.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&'));
-    words.filter_map(number).filter(|port| *port >= 80).last()
+    words.filter_map(number).rfind(|port| *port >= 80)
 }
 
 /// Finds the newest live job of the same command in the same directory.
