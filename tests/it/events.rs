@@ -266,6 +266,10 @@ fn zeros_or_garbage_cost_what_they_cover_and_are_told() {
         home.wait(&second);
         let all = told(&home, 5, &session);
         is_told(gap(&all));
+        // Before what came later, and after what was there: a reader that breaks off at the gap has missed nothing.
+        let at = |job: &str| all.iter().rposition(|event| event["job"] == job).unwrap_or_default();
+        let place = all.iter().position(|event| !event["gap"].is_null()).unwrap_or_default();
+        assert!(at(&first) < place && place < at(&second), "{all:?}");
         for job in [&first, &second] {
             assert_eq!(words(&all, job), ["started", "exited"], "{} bytes", damage.len());
         }

@@ -1,4 +1,6 @@
 //! The jobs of other machines in `outlive top`, and over HTTP for the page.
+//!
+//! Proves that a job there is shown while it runs, and as unreachable, with the age of what is known, after a cut.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

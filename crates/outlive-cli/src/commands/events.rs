@@ -79,30 +79,27 @@ pub(crate) fn run(context: &Context, arguments: &args::Events) -> Result<ExitCod
             }
         }
         watched.look(&context.store);
-        let mut unread: Vec<(Timestamp, SessionName, Numbered)> = Vec::new();
+        let mut unread = Vec::new();
         for reading in &mut readings {
             if let Some(watch) = &reading.watch {
                 watch.clear();
             }
-            let events = reading.events.read().map_err(failed)?;
-            while let Some((from, to)) = reading.events.take_gap() {
-                // That the front is given back in time is told to a reader that asked for it.
-                if from > 0 || arguments.since.is_some() {
-                    tell_gap(context, &reading.session, Gap { from, to })?;
-                }
-            }
+            let events = reading.events.read_with_gaps(arguments.since.is_none()).map_err(failed)?;
             // Within a session the sequence decides: an event counts as no earlier than those before it.
             let mut latest = Timestamp(0);
-            unread.extend(events.into_iter().map(|numbered| {
-                latest = latest.max(numbered.event.at);
-                (latest, reading.session.clone(), numbered)
+            unread.extend(events.into_iter().map(|(_, what)| {
+                latest = what.as_ref().map_or(latest, |numbered| latest.max(numbered.event.at));
+                (latest, reading.session.clone(), what)
             }));
         }
         let is_new = !unread.is_empty();
         // Sessions have no common order but time. The sort is stable, so each keeps its own.
         unread.sort_by_key(|(latest, ..)| *latest);
-        for (_, session, numbered) in &unread {
-            print(&line(context, session, numbered)?);
+        for (_, session, what) in &unread {
+            match what {
+                Ok(numbered) => print(&line(context, session, numbered)?),
+                Err((from, to)) => tell_gap(context, session, Gap { from: *from, to: *to })?,
+            }
         }
         if !arguments.follow {
             return Ok(ExitCode::SUCCESS);

@@ -252,16 +252,7 @@ impl Reader {
         for (session, place) in &mut self.sessions {
             let seq = place.seq;
             let events = place.events.get_or_insert_with(|| store.events(session, seq));
-            let read = events.read().map_err(failed)?;
-            let mut all: Vec<(u64, Result<_, _>)> = Vec::with_capacity(read.len());
-            while let Some((from, to)) = events.take_gap() {
-                if from > 0 || seq > 0 {
-                    all.push((to, Err((from, to))));
-                }
-            }
-            all.extend(read.into_iter().map(|numbered| (numbered.seq, Ok(numbered))));
-            // A gap stands where it is: the id that comes with it must not pass over what was before it.
-            all.sort_by_key(|(seq, _)| *seq);
+            let all = events.read_with_gaps(seq == 0).map_err(failed)?;
             // Within a session the sequence decides: an event counts as no earlier than those before it.
             let mut latest = Timestamp(0);
             for (seq, what) in all {

@@ -200,6 +200,24 @@ impl Events {
         }
     }
 
+    /// As [`Events::read`], with the gaps among the events, each by its sequence, that of a gap being its end: a reader that breaks off
+    /// after any of them has missed nothing before it. Gaps that reach back to the beginning are left out where `is_from_start`: that
+    /// the front is given back in time is told only to a reader that asked for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Events::read`].
+    pub fn read_with_gaps(
+        &mut self,
+        is_from_start: bool,
+    ) -> io::Result<Vec<(u64, Result<Numbered, (u64, u64)>)>> {
+        let mut all: Vec<_> = self.read()?.into_iter().map(|event| (event.seq, Ok(event))).collect();
+        let gaps = self.gaps.drain(..).filter(|(from, _)| *from > 0 || !is_from_start);
+        all.extend(gaps.map(|gap| (gap.1, Err(gap))));
+        all.sort_by_key(|(seq, _)| *seq);
+        Ok(all)
+    }
+
     /// Reports damage that is long enough to hide a record as a gap.
     fn end_damage(&mut self) {
         if let Some(Range { start, end }) = self.damage.take()
