@@ -136,11 +136,13 @@ fn run() -> Result<bool, Failure> {
         is_over: AtomicBool::new(false),
         killing: Mutex::new(()),
     };
+    let mut before = vec![soak.own_size()?];
     let sentinels = soak.sentinels()?;
-    let before = soak.sizes(&sentinels)?;
+    before.extend(soak.sizes(&sentinels)?);
     soak.rage(Duration::from_secs(60 * minutes), seed, disk.as_ref())?;
-    let after = soak.sizes(&sentinels)?;
+    let mut after = soak.sizes(&sentinels)?;
     soak.finish(&sentinels)?;
+    after.insert(0, soak.own_size()?);
     soak.leftovers()?;
     soak.print(&before, &after)
 }
@@ -752,15 +754,20 @@ impl Soak<'_> {
         outlive_tests::all_processes().into_iter().filter(is_ours).collect()
     }
 
-    /// Measures this program, which has had the stores open all the time, and the keepers of the jobs that are never killed.
-    fn sizes(&self, sentinels: &[u64]) -> Result<Vec<(String, [i64; 2])>, Failure> {
-        // A keeper gives its buffer back after a second.
-        std::thread::sleep(Duration::from_secs(2));
-        // What this program keeps open of jobs that have ended meanwhile it closes when it lists them.
+    /// Measures this program, which has the stores open all the time, while no job is live: of live jobs it keeps files open, and closes them
+    /// when it lists the jobs after their end.
+    fn own_size(&self) -> Result<(String, [i64; 2]), Failure> {
         for place in &self.places {
             place.store.list_states(None, |_| true)?;
         }
-        let mut sizes = vec![("this front end".to_owned(), size("self")?)];
+        Ok(("this front end".to_owned(), size("self")?))
+    }
+
+    /// Measures the keepers of the jobs that are never killed.
+    fn sizes(&self, sentinels: &[u64]) -> Result<Vec<(String, [i64; 2])>, Failure> {
+        // A keeper gives its buffer back after a second.
+        std::thread::sleep(Duration::from_secs(2));
+        let mut sizes = Vec::new();
         for &number in sentinels {
             let Some(entry) = self.entry(number) else { continue };
             let store = &self.places[entry.place].store;
