@@ -80,7 +80,7 @@ pub use launch::resolve::check_options;
 pub use launch::restart::{RestartError, Restarted};
 pub use launch::start::{StartError, Started};
 pub use notify::changes::Changes;
-pub use notify::events::{Events, Numbered};
+pub use notify::events::{EventOrGap, Events, Numbered};
 pub use notify::inbox::{Inbox, InboxError, Pending};
 pub use notify::listener::Listener;
 pub use notify::notice::{MatchedLine, Notice, one_line, quoted};

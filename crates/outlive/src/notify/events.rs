@@ -151,6 +151,9 @@ pub(crate) fn make_dir(directory: &Path) -> io::Result<()> {
     }
 }
 
+/// An event, or the range of sequences of a gap.
+pub type EventOrGap = Result<Numbered, (u64, u64)>;
+
 impl Events {
     /// Returns the events since the last call, or since the beginning.
     ///
@@ -207,10 +210,7 @@ impl Events {
     /// # Errors
     ///
     /// As [`Events::read`].
-    pub fn read_with_gaps(
-        &mut self,
-        is_from_start: bool,
-    ) -> io::Result<Vec<(u64, Result<Numbered, (u64, u64)>)>> {
+    pub fn read_with_gaps(&mut self, is_from_start: bool) -> io::Result<Vec<(u64, EventOrGap)>> {
         let mut all: Vec<_> = self.read()?.into_iter().map(|event| (event.seq, Ok(event))).collect();
         let gaps = self.gaps.drain(..).filter(|(from, _)| *from > 0 || !is_from_start);
         all.extend(gaps.map(|gap| (gap.1, Err(gap))));
