@@ -27,6 +27,8 @@ type Looks = Arc<Mutex<BTreeMap<String, (HostLook, Instant)>>>;
 pub(crate) struct Machines {
     looks: Looks,
     woken: OwnedFd,
+    /// Open as long as this is: with no machine to look at, the other end would be ready for ever.
+    _wake: Arc<OwnedFd>,
 }
 
 impl Machines {
@@ -50,7 +52,7 @@ impl Machines {
             };
             std::thread::spawn(move || watch.run());
         }
-        Ok(Self { looks, woken })
+        Ok(Self { looks, woken, _wake: wake })
     }
 
     /// Returns a row for each machine and each of its jobs that lives, or ended last: its first column, and the others.

@@ -76,13 +76,13 @@ pub(super) fn template(written: &Written<'_>, dir: &Path) -> Read<Template> {
         match entry.name() {
             "params" => defaults.extend(named(entry)?),
             "about" => about = Some(entry.text()?.to_owned()),
+            "on" | "sync" => {
+                return Err(entry.wrong_key("a template is started on this machine: leave it out"));
+            }
             key if NOT_HERE.contains(&key) => {
                 let message =
                     "a template is started when it is asked for, and not after other jobs: leave it out";
                 return Err(entry.wrong_key(message));
-            }
-            "on" | "sync" => {
-                return Err(entry.wrong_key("a template is started on this machine: leave it out"));
             }
             "run" => run = command_line(entry)?,
             _ if keys::of_job().any(|key| key.name == entry.name()) => {}
