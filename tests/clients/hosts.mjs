@@ -27,7 +27,8 @@ const script = machine => [
   { tool: 'run', args: () => ({ command: `echo compiling; until [ -e ${machine.go} ]; do sleep 0.1; done; echo "error: no such symbol: frobnicate" >&2; exit 2`, name: 'build', on: HOST, background: true }) },
   { tool: 'run', args: () => ({ command: 'exec sleep 600', name: 'server', on: HOST, background: true }) },
   { tool: 'run', args: () => ({ command: `touch ${machine.go}; OUTLIVE_HOME=${machine.store} ${OUTLIVE} --reader another wait build; echo waited`, wait_ms: 60000 }) },
-  ...Array.from({ length: CALLS }, () => ({ tool: 'run', args: () => ({ command: 'sleep 1; echo next', wait_ms: 20000 }) })),
+  // Some clients end a turn in which the model repeats itself.
+  ...Array.from({ length: CALLS }, (_, call) => ({ tool: 'run', args: () => ({ command: `sleep 1; echo next ${call}`, wait_ms: 20000 }) })),
   { tool: 'read_output', args: shown => ({ job: idOf('build', shown[0]) }) },
   { tool: 'list_jobs', args: () => ({}) },
   { tool: 'kill', args: shown => ({ job: idOf('server', shown[1]) }) },

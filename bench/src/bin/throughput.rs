@@ -11,7 +11,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outlive::{Job, Kill, Request, Store, Until};
 use outlive_bench::recording::{Contender, Ratio, Way, contenders};
@@ -151,8 +151,12 @@ fn log_bytes(job: &Job) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
+/// How long a keeper whose locks are free may take to be gone.
+const REAP_LIMIT: Duration = Duration::from_secs(10);
+
 /// Reaps the keeper, which has ended, and returns the seconds that all its threads and its own children have used.
 fn reap(pid: i32) -> Result<f64, Failure> {
+    let begun = Instant::now();
     loop {
         match spawn::find_ended() {
             Reap::Ended(ended) => {
@@ -161,6 +165,8 @@ fn reap(pid: i32) -> Result<f64, Failure> {
                     return Ok((ended.usage.user_ms + ended.usage.system_ms) as f64 / 1e3);
                 }
             }
+            // Its locks are free a moment before it is gone.
+            Reap::Running if begun.elapsed() < REAP_LIMIT => std::thread::sleep(Duration::from_millis(1)),
             Reap::Running | Reap::None => return Err("the keeper was not ours to reap".into()),
         }
     }

@@ -153,14 +153,16 @@ fn follow_once(watch: &Watch, session: &str, reader: &str, failures: &mut usize)
     // Before the look: what happens after it is among the events.
     let mut events = watch.client.events(None)?;
     loop {
+        let filter =
+            Filter { session: Some(session.to_owned()), is_live: true, limit: Some(1), ..Filter::default() };
+        // In this order: what ends between the two looks is in the inbox, and no later look would find it.
+        let is_over = watch.client.jobs(&filter)?.total == 0;
         let inbox = watch.client.inbox(session, reader)?;
         *failures = 0;
         if inbox.notices.iter().any(|notice| notice["seq"].as_u64() > Some(watch.told)) {
             watch.has_news.store(true, Ordering::SeqCst);
         }
-        let filter =
-            Filter { session: Some(session.to_owned()), is_live: true, limit: Some(1), ..Filter::default() };
-        if watch.client.jobs(&filter)?.total == 0 {
+        if is_over {
             return Ok(());
         }
         // Whatever happens to a job of the session may be something to tell.
