@@ -27,12 +27,14 @@ export class Hosts extends Cards {
       const status = isOld && isLive(job) ? `unreachable, ${words(job.status)}${since}` : statusText(job);
       return el('li', {}, `${host}/${job.job} `, el('span', { class: 'status pill' }, status), ` ${job.command}`);
     };
+    // One that was never seen has nothing to tell, not even that nothing lives there.
+    const isKnown = !isOld || age !== null;
     const live = jobs.filter(isLive);
     const ended = jobs.filter((job) => !isLive(job)).slice(0, 20);
     return el('section', { class: 'card', 'aria-label': `Machine ${host}` },
       el('div', { class: 'title' }, el('h2', {}, host), isOld && el('span', { class: 'status pill' }, `unreachable${since}`)),
       isOld && el('p', { class: 'foot' }, unreachable),
-      el('h3', {}, isOld ? `${live.length} live when last seen` : `${live.length} live`), el('ul', { class: 'ids' }, live.map(row)),
-      el('h3', {}, 'ended'), el('ul', { class: 'ids' }, ended.map(row)));
+      isKnown && el('h3', {}, isOld ? `${live.length} live when last seen` : `${live.length} live`), live.length > 0 && el('ul', { class: 'ids' }, live.map(row)),
+      ended.length > 0 && el('h3', {}, 'ended'), ended.length > 0 && el('ul', { class: 'ids' }, ended.map(row)));
   }
 }
