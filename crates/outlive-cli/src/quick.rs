@@ -1,24 +1,36 @@
-//! The plainest ways to start a job and to list all, read without clap: to declare every option takes longer than all else that a start
-//! waits for.
+//! The plainest ways to start a job, to list all and to look at one, here and on another machine, read without clap: to declare every
+//! option takes longer than all else that they wait for.
 //!
 //! What it reads it reads as the declarations in `args` would; whatever else there is, and whatever is wrong, is left to them.
 
 use std::ffi::OsString;
 
-use crate::args::{Arguments, Common, List, Run, Verb};
+use crate::args::{Arguments, Common, List, Logs, Run, Show, Verb};
 
-/// Reads `run [--json] [--name NAME] [--cwd DIR] [--shell PROGRAM] [--] COMMAND` and `list [--json] [--all]`; none: it is something
-/// else.
+/// Reads `run [--json] [--name NAME] [--on HOST] [--cwd DIR] [--shell PROGRAM] [--] COMMAND`, `list [--json] [--all]`, `show [--json] JOB`
+/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, and `rpc`; none: it is something else.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Arguments> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let (mut common, mut run) = (Common::default(), Run::default());
-    common.json = arguments.next_if(|argument| argument == "--json").is_some();
-    let verb = arguments.next()?;
-    if verb == "list" {
-        return read_list(common, arguments);
-    }
-    if verb != "run" {
-        return None;
+    let verb = loop {
+        let argument = arguments.next()?;
+        match argument.to_str()? {
+            "--json" if !common.json => common.json = true,
+            "--host" if common.host.is_none() => {
+                common.host = Some(arguments.next().filter(is_value)?.into_string().ok()?);
+            }
+            _ => break argument,
+        }
+    };
+    match verb.to_str()? {
+        "run" => {}
+        "list" => return read_list(common, arguments),
+        "show" => return read_show(common, arguments),
+        "logs" => return read_logs(common, arguments),
+        "rpc" if arguments.peek().is_none() => {
+            return Some(Arguments { common, verb: Some(Verb::Rpc) });
+        }
+        _ => return None,
     }
     loop {
         let argument = arguments.next()?;
@@ -28,6 +40,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Argu
             Some("--name") if run.options.0.name.is_none() => {
                 run.options.0.name = Some(Some(value()?.into_string().ok()?));
             }
+            Some("--on") if run.on.is_none() => run.on = Some(value()?.into_string().ok()?),
             Some("--cwd") if run.cwd.is_none() => run.cwd = Some(value()?.into()),
             Some("--shell") if run.shell.is_none() => run.shell = Some(value()?.into()),
             Some("--") => {
@@ -63,6 +76,32 @@ fn read_list(mut common: Common, arguments: impl Iterator<Item = OsString>) -> O
     Some(Arguments { common, verb: Some(Verb::List(list)) })
 }
 
+fn read_show(mut common: Common, arguments: impl Iterator<Item = OsString>) -> Option<Arguments> {
+    let mut show = Show::default();
+    for argument in arguments {
+        match argument.to_str()? {
+            "--json" if !common.json => common.json = true,
+            job if is_value(&argument) && show.job.is_empty() => job.clone_into(&mut show.job),
+            _ => return None,
+        }
+    }
+    (!show.job.is_empty()).then_some(Arguments { common, verb: Some(Verb::Show(show)) })
+}
+
+fn read_logs(mut common: Common, mut arguments: impl Iterator<Item = OsString>) -> Option<Arguments> {
+    let mut logs = Logs::default();
+    while let Some(argument) = arguments.next() {
+        match argument.to_str()? {
+            "--json" if !common.json => common.json = true,
+            "-f" if !logs.follow => logs.follow = true,
+            "-n" if logs.lines.is_none() => logs.lines = Some(arguments.next()?.to_str()?.parse().ok()?),
+            job if is_value(&argument) => logs.jobs.push(job.to_owned()),
+            _ => return None,
+        }
+    }
+    Some(Arguments { common, verb: Some(Verb::Logs(logs)) })
+}
+
 /// Tells whether this can be nothing but a value.
 fn is_value(argument: &OsString) -> bool {
     !argument.is_empty() && !argument.as_encoded_bytes().starts_with(b"-")
@@ -75,20 +114,36 @@ mod tests {
     /// Whatever it reads, the declarations read the same.
     #[test]
     fn it_reads_what_the_declarations_read() {
-        let words = [
-            "--json", "--name", "web", "--cwd", "/tmp", "--shell", "sh", "--", "echo hi", "--wait", "-x", "",
-            "--all",
+        let begins_and_words: [(&[&[&str]], &[&str]); 3] = [
+            (
+                &[&["run"], &["--json", "run"], &["--host", "gpu1", "run"], &["rpc"]],
+                &[
+                    "--json", "--name", "web", "--cwd", "/tmp", "--shell", "sh", "--", "echo hi", "--wait",
+                    "-x", "", "--host", "--on",
+                ],
+            ),
+            (
+                &[&["list"], &["--host", "gpu1", "--json", "list"]],
+                &["--json", "--all", "--host", "web", "-x", ""],
+            ),
+            (
+                &[&["show"], &["logs"], &["--host", "gpu1", "logs"]],
+                &["--json", "web", "100", "-n", "-f", "--", "-1", "+1", "--tree", ""],
+            ),
         ];
-        let mut lines: Vec<Vec<&str>> = vec![vec![]];
         let mut read = 0;
-        for _ in 0..4 {
-            lines = lines
-                .iter()
-                .flat_map(|line| words.iter().map(move |word| [line.as_slice(), &[*word]].concat()))
-                .collect();
-            for line in &lines {
-                for begin in [&["outlive", "run"][..], &["outlive", "--json", "run"], &["outlive", "list"]] {
-                    let line: Vec<OsString> = begin.iter().chain(line).map(OsString::from).collect();
+        for (begins, words) in begins_and_words {
+            let mut lines: Vec<Vec<&str>> = vec![vec![]];
+            for _ in 0..4 {
+                lines = lines
+                    .iter()
+                    .flat_map(|line| words.iter().map(move |word| [line.as_slice(), &[*word]].concat()))
+                    .collect();
+                for (begin, line) in
+                    begins.iter().flat_map(|begin| lines.iter().map(move |line| (begin, line)))
+                {
+                    let line: Vec<OsString> =
+                        ["outlive"].iter().chain(*begin).chain(line).map(OsString::from).collect();
                     let Some(quick) = super::read(line.clone()) else { continue };
                     let declared = crate::parse_declared(line.clone());
                     let declared = declared.map_err(|error| format!("{line:?}: {error}")).unwrap();
@@ -106,7 +161,12 @@ mod tests {
             &["outlive", "run", "echo hi"][..],
             &["outlive", "run", "--shell", "sh", "echo hi"],
             &["outlive", "list"],
+            &["outlive", "rpc"],
             &["outlive", "--json", "list", "--all"],
+            &["outlive", "show", "web"],
+            &["outlive", "logs", "-n", "100", "web", "-f"],
+            &["outlive", "--host", "ssh://gpu1", "run", "true"],
+            &["outlive", "run", "--on", "gpu1", "true"],
             &["outlive", "--json", "run", "--name", "a", "--cwd", "b", "--", "x", "--y", ""],
             &["outlive", "run", "--name", "a", "python3", "-m", "http.server", "--", "--json"],
         ] {
@@ -117,6 +177,10 @@ mod tests {
             &["outlive", "run"],
             &["outlive", "run", "--"],
             &["outlive", "list", "x"],
+            &["outlive", "show", "a", "b"],
+            &["outlive", "logs", "-n", "many", "web"],
+            &["outlive", "rpc", "x"],
+            &["outlive", "--host", "a", "--host", "b", "list"],
             &["outlive", "--json", "list", "--json"],
             &["outlive", "run", "echo hi", "--wait"],
         ] {
