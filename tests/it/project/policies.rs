@@ -284,7 +284,46 @@ fn those_that_wait_for_a_job_wait_through_its_restarts() {
     );
     assert_eq!(statuses(&home, "migrate"), ["failed", "completed"]);
     let why = project.run(&["why", "never"]).text();
-    assert!(why.contains("gave up: 1 restart within") && why.contains("no"), "{why}");
+    assert!(why.contains("gave up: 1 restart within") && why.contains("| no\n"), "{why}");
+    project.run(&["down"]).ok();
+    until("no process is left", || home.processes().is_empty());
+}
+
+/// A job that is ready with its second run only, which a third waits for.
+const AGAIN: &str = "[jobs.db]\nrun = 'if [ -e again ]; then echo ready; fi; touch again; exec sleep 300'\nready.line = 'ready'\n\
+    watch = ['src/**']\n[jobs.web]\nrun = 'sleep 300'\nafter = ['db@ready']\n";
+
+/// Before this, a dependent waited through restarts by a policy alone (process-compose#189, compose#11813).
+#[test]
+fn those_that_wait_for_a_job_wait_through_a_restart_by_hand_and_by_a_change() {
+    for is_by_hand in [true, false] {
+        let home = Home::new();
+        let project = Project::new(&home, "shop", AGAIN);
+        std::fs::create_dir(project.dir.join("src")).expect("a directory");
+        project.run(&["up"]).ok();
+        until("the first run has begun", || project.dir.join("again").exists());
+        project.until("web", "waits for db@ready");
+        match is_by_hand {
+            true => drop(project.run(&["restart", "db"]).ok()),
+            false => project.write("src/a", ""),
+        }
+        project.until("web", "running");
+        assert_eq!(statuses(&home, "db"), ["killed", "running"]);
+        project.run(&["down"]).ok();
+        until("no process is left", || home.processes().is_empty());
+    }
+}
+
+/// Before this, it waited for the first run only, and failed though all were ready.
+#[test]
+fn up_waits_for_a_job_that_is_started_again() {
+    let home = Home::new();
+    let toml = "[jobs.db]\nrun = 'if [ -e again ]; then echo ready; exec sleep 300; fi; touch again; exit 1'\n\
+        ready.line = 'ready'\nrestart = 'on-failure'\n";
+    let project = Project::new(&home, "shop", toml);
+    let said = project.run(&["up", "--wait"]).ok().text();
+    assert!(said.ends_with("db is ready\n"), "{said}");
+    assert_eq!(statuses(&home, "db"), ["failed", "running"]);
     project.run(&["down"]).ok();
     until("no process is left", || home.processes().is_empty());
 }

@@ -78,7 +78,7 @@ fn a_port_that_is_taken_is_told_with_its_holder() {
 fn a_server_that_does_not_read_the_port_is_told() {
     // Castwright#2345: the assigned port was one that the server never read.
     let home = Home::new();
-    let other = TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr()).expect("a port").port();
+    let other = outlive_tests::free_port();
     let toml = format!("[jobs.web]\nrun = \"exec python3 server.py {other}\"\nport = \"auto\"\n");
     let project = Project::new(&home, "shop", &toml);
     project.write("server.py", SERVER);

@@ -20,10 +20,12 @@ fn a_second_up_starts_nothing() {
     let before = (project.id("db"), project.id("web"));
     let done = project.run(&["up"]).ok();
     assert!(done.text().contains(&format!("db   runs as {}", before.0)), "{}", done.text());
-    instead!("S0-134");
     assert!(done.error().contains("nothing to do"), "{}", done.error());
     assert_eq!((project.id("db"), project.id("web")), before);
     assert_eq!(project.live(), ["db", "web"]);
+    let commands = [&before.0, &before.1].map(|job| home.show(job)["command"].clone());
+    assert_eq!(commands, ["sleep 300", "sleep 301"], "as they are written down");
+    instead!("S0-134");
 }
 
 #[test]
@@ -88,7 +90,6 @@ fn a_job_waits_for_the_milestones_of_others() {
     let why = project.run(&["why", "behind"]).ok().text();
     let told: Vec<&str> = why.lines().collect();
     assert_eq!(told[0], "behind was not started: never@started can no longer come: never was not started");
-    instead!("S0-166");
     assert_eq!(told[1], "  never was not started: fails@succeeded can no longer come: exited with 3");
     assert!(told[2].starts_with("    fails failed as fails-"), "{why}");
     home.run(["send", &project.id("once"), "--eof"]).ok();
@@ -96,6 +97,7 @@ fn a_job_waits_for_the_milestones_of_others() {
     assert_eq!(project.state("ready"), "waits for server@ready");
     home.run(["send", &project.id("server"), "up"]).ok();
     project.until("ready", "running");
+    instead!("S0-166");
     // What could never come is a failure; what has completed is not run again, and what failed is.
     let failed = project.id("fails");
     let said = project.run(&["up", "--wait"]).code(1).text();
@@ -157,6 +159,7 @@ fn two_copies_of_a_project_live_side_by_side() {
 
 #[test]
 fn up_waits_until_all_are_ready() {
+    // compose PR 9092: a wait that had no end.
     let home = Home::new();
     let project =
         Project::new(&home, "shop", "[jobs.a]\nrun = \"echo up; sleep 300\"\nready.line = \"up\"\n");

@@ -41,6 +41,9 @@ pub(super) fn check_job(written: &Written<'_>, job: &ProjectJob) -> Read<()> {
         RequestError::NothingHealthy => key("health").wrong_key(
             "nothing says when it is healthy: give `health` a `port`, `http`, `command`, `line` or `notify`",
         ),
+        RequestError::NothingTyped => key("record_input").wrong_key(
+            "only what is typed into a terminal is recorded: add `pty = true`, or leave out `record_input`",
+        ),
         error => written.head.wrong_key(error.to_string().replace("--", "")),
     })
 }

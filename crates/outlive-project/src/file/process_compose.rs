@@ -157,6 +157,13 @@ impl Reader<'_> {
         self.warnings.push(format!("`{place}` is not taken over"));
     }
 
+    /// Names the keys of a table that are not taken.
+    fn leave_others(&mut self, place: &str, table: &Value, known: &[&str]) {
+        let keys = table.as_object().into_iter().flat_map(Map::keys);
+        keys.filter(|key| !known.contains(&key.as_str()))
+            .for_each(|key| self.leave(&format!("{place}.{key}")));
+    }
+
     fn wrong(&self, place: &str, message: &str) -> ProjectError {
         wrong(self.file, place, message)
     }
@@ -294,9 +301,10 @@ impl Reader<'_> {
         Ok(Some(job))
     }
 
-    fn depends_on(&self, place: &str, value: &Value) -> Result<Vec<After>, ProjectError> {
+    fn depends_on(&mut self, place: &str, value: &Value) -> Result<Vec<After>, ProjectError> {
         let mut found = Vec::new();
         for (job, settings) in self.table(place, value)? {
+            self.leave_others(&format!("{place}.{job}"), settings, &["condition"]);
             let place = format!("{place}.{job}.condition");
             let milestone = match settings.get("condition").and_then(Value::as_str) {
                 None | Some("process_started") => Milestone::Started,
@@ -336,6 +344,7 @@ impl Reader<'_> {
                         None => command,
                     };
                     self.set(&inner, choices, &format!("{kind}_command"), &line)?;
+                    self.leave_others(&inner, value, &["command", "working_dir"]);
                 }
                 ("http_get", _) => {
                     let get = |key: &str, default: &str| {
@@ -347,12 +356,7 @@ impl Reader<'_> {
                     let port = get("port", if scheme == "https" { "443" } else { "80" });
                     let url = format!("{scheme}://{host}:{port}/{}", path.trim_start_matches('/'));
                     self.set(&inner, choices, &format!("{kind}_http"), &url)?;
-                    let known = ["scheme", "host", "port", "path"];
-                    for key in value.as_object().into_iter().flatten().map(|(key, _)| key.as_str()) {
-                        if !known.contains(&key) {
-                            self.leave(&format!("{inner}.{key}"));
-                        }
-                    }
+                    self.leave_others(&inner, value, &["scheme", "host", "port", "path"]);
                 }
                 ("period_seconds", "health") => {
                     self.set(&inner, choices, "health_interval", &format!("{}s", scalar(value)))?;
@@ -360,8 +364,6 @@ impl Reader<'_> {
                 ("failure_threshold", "health") => {
                     self.set(&inner, choices, "health_failures", &scalar(value))?;
                 }
-                // It is looked at more often, and given up with the job.
-                ("period_seconds" | "failure_threshold", _) => {}
                 _ => self.leave(&inner),
             }
         }

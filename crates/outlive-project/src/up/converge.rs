@@ -213,12 +213,19 @@ impl Board<'_> {
         }
         loop {
             let Err(reason) = self.wait_for_run(&other, after, waits)? else { return Ok(()) };
-            // A job that is started again by itself may come to it with another run.
-            other = match self.store.next_run_of(&other).filter(|_| after.milestone != Milestone::Completed) {
+            // A job that is started again, by its policy or by a front end, may come to it with another run.
+            let next = || self.store.run_after(&other).or_else(|| self.newer_run(&other));
+            other = match (after.milestone != Milestone::Completed).then(next).flatten() {
                 Some(next) => next,
                 None => return Err(Stopped::Failed(format!("{after} can no longer come: {reason}"))),
             };
         }
+    }
+
+    /// Returns the newest run of a job, which may have ended already, if that is another one.
+    fn newer_run(&self, job: &Job) -> Option<Job> {
+        let last = last_run(self.store, &self.session, job.name()?).ok()??;
+        (last.id() != job.id() && last.spec().created >= job.spec().created).then_some(last)
     }
 
     /// Looks at another job each time something of it changes, until that gives an answer.

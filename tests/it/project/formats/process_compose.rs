@@ -191,10 +191,23 @@ fn liveness_and_what_is_not_taken_over() {
         \x20   liveness_probe:\n\
         \x20     http_get:\n        host: 127.0.0.1\n        port: 1\n        path: /health\n\
         \x20     initial_delay_seconds: 5\n      period_seconds: 7\n      failure_threshold: 2\n\
-        \x20   availability:\n      restart: exit_on_failure\n";
+        \x20   availability:\n      restart: exit_on_failure\n\
+        \x20 job:\n    command: 'exec sleep 300'\n    disabled: false\n\
+        \x20   depends_on:\n      web:\n        condition: process_started\n        patience: 3\n\
+        \x20   readiness_probe:\n      exec:\n        command: 'true'\n        shell: zsh\n\
+        \x20     period_seconds: 3\n      failure_threshold: 4\n";
     let project = project(&home, "live", yaml);
     let said = project.run(&["up", "-f", FILE]).ok().error();
-    for key in ["log_level", "web.log_location", "liveness_probe.initial_delay_seconds", "exit_on_failure"] {
+    for key in [
+        "log_level",
+        "web.log_location",
+        "liveness_probe.initial_delay_seconds",
+        "exit_on_failure",
+        "job.depends_on.web.patience",
+        "job.readiness_probe.exec.shell",
+        "job.readiness_probe.period_seconds",
+        "job.readiness_probe.failure_threshold",
+    ] {
         assert!(said.contains(key), "{key} is not named: {said}");
     }
     let jobs = home.json(["list"]);

@@ -242,7 +242,7 @@ fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, 
             is_ready &= wait_ready_there(patience, name)?;
             continue;
         }
-        let job = context.store.find(job.as_str(), Some(&session))?;
+        let mut job = context.store.find(job.as_str(), Some(&session))?;
         // One that sleeps until its time is not to be ready before.
         if !job.spec().can_be_ready() || job.spec().options.schedule.is_set() {
             continue;
@@ -255,8 +255,15 @@ fn wait_ready(patience: &mut Patience<'_>, progress: &Progress) -> Result<bool, 
                 ..WaitFor::exits(std::slice::from_ref(&job))
             };
             let waited = context.store.wait_for(&wanted)?;
-            if waited.is_reached || !waited.can_still_come || interrupted() {
+            let is_over = waited.states[0].status.has_ended();
+            if (waited.is_reached && !is_over) || interrupted() {
                 break waited;
+            }
+            // A job that is started again meanwhile may be ready with another run.
+            match is_over.then(|| context.store.run_after(&job)).flatten() {
+                Some(next) => job = next,
+                None if waited.is_reached || !waited.can_still_come => break waited,
+                None => {}
             }
             patience.look()?;
         };
