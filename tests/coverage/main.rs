@@ -4,7 +4,8 @@
 //! shows it, `proves!("S0-12")`, or by a step of a written dialogue that names it (`names.rs`). All other lines are settled in `s0.txt` to
 //! `s4.txt` (`lists.rs`). A line that is both, or neither, is a mistake. `lacking.md` says what the inventory does not have.
 //!
-//! With `--shown FILE` it names the lines of which no test was reached in a run: those that are not in the file.
+//! With `--shown FILE` it names the lines of which no test was reached in a run: those that are not in the file. With `--draw SEED` it
+//! draws lines to be read beside the designs and the tests: whether an assertion shows all of its line, no program can tell.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints a page, or what is missing")]
 
@@ -18,7 +19,10 @@ use std::process::ExitCode;
 
 use lists::{Settled, Verdict, settled};
 use names::{How, Naming, namings};
-use outlive_tests::workspace;
+use outlive_tests::{Random, workspace};
+
+/// How many lines are drawn: as many as can be read with care.
+const DRAWN: usize = 80;
 
 /// The id of a line: design and number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,8 +61,14 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
+        (Ok(rows), [option, seed]) if option == "--draw" && seed.parse::<u64>().is_ok() => {
+            let lines = drawn(&rows, seed.parse().unwrap_or_default());
+            println!("{} of {} lines, drawn with the seed {seed}:\n", lines.len(), rows.len());
+            lines.into_iter().for_each(|row| print!("{}", row.to_line()));
+            ExitCode::SUCCESS
+        }
         (Ok(_), [_, ..]) => {
-            eprintln!("usage: coverage [--shown FILE]");
+            eprintln!("usage: coverage [--shown FILE | --draw SEED]");
             ExitCode::FAILURE
         }
         (rows, _) => {
@@ -78,6 +88,27 @@ struct Row {
     class: &'static str,
     /// What the page says of it.
     verdict: String,
+}
+
+impl Row {
+    /// Renders it as a line of a table.
+    fn to_line(&self) -> String {
+        let [what, verdict] = [&self.what, &self.verdict].map(|text| text.replace('|', "\\|"));
+        format!("| {} | {} | {what} | {verdict} |\n", self.id, self.kind)
+    }
+}
+
+/// Draws lines, the same ones for the same seed, and returns them in their order.
+fn drawn(rows: &[Row], seed: u64) -> Vec<&Row> {
+    let mut random = Random::new(seed);
+    let mut left: Vec<&Row> = rows.iter().collect();
+    let mut drawn = Vec::new();
+    while drawn.len() < DRAWN && !left.is_empty() {
+        let place = usize::try_from(random.below(left.len() as u64)).unwrap_or(0);
+        drawn.push(left.swap_remove(place));
+    }
+    drawn.sort_by_key(|row| row.id);
+    drawn
 }
 
 /// Brings together what the lists and the tests say of each line; else says all that is wrong.
@@ -190,17 +221,16 @@ fn page(rows: &[Row], lacking: &str) -> String {
     let mut counts = BTreeMap::<&str, usize>::new();
     let mut table = String::new();
     let mut design = None;
-    for Row { id, kind, what, class, verdict } in rows {
-        *counts.entry(class).or_default() += 1;
-        if design != Some(id.0) {
-            design = Some(id.0);
+    for row in rows {
+        *counts.entry(row.class).or_default() += 1;
+        if design != Some(row.id.0) {
+            design = Some(row.id.0);
             table.push_str(&format!(
                 "\n## S{}\n\n| line | kind | what | |\n| --- | --- | --- | --- |\n",
-                id.0
+                row.id.0
             ));
         }
-        let [what, verdict] = [what, verdict].map(|text| text.replace('|', "\\|"));
-        table.push_str(&format!("| {id} | {kind} | {what} | {verdict} |\n"));
+        table.push_str(&row.to_line());
     }
     let counts: Vec<String> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
     format!(
@@ -293,6 +323,25 @@ mod tests {
         assert!(page.contains("1 proved by a test, 1 reversed."), "{page}");
         assert!(judged("S0-2 open: x\n", &[one.clone(), instead.clone()]).is_err());
         assert!(judged("", &[one, instead]).is_err());
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_lines_and_none_twice() {
+        let row = |number| Row {
+            id: Id(0, number),
+            kind: String::new(),
+            what: String::new(),
+            class: "",
+            verdict: String::new(),
+        };
+        let ids = |count: u32, seed: u64| -> Vec<Id> {
+            let rows: Vec<Row> = (0..count).map(row).collect();
+            drawn(&rows, seed).iter().map(|row| row.id).collect()
+        };
+        assert_eq!(ids(609, 7), ids(609, 7));
+        assert_ne!(ids(609, 7), ids(609, 8));
+        assert!(ids(609, 7).is_sorted_by(|one, next| one < next), "{:?}", ids(609, 7));
+        assert_eq!((ids(609, 7).len(), ids(3, 7).len()), (DRAWN, 3));
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use outlive_core::outcome::{OUTCOME_AT, Outcome, SLOT_BYTES};
 use outlive_core::timestamp::Timestamp;
-use outlive_tests::{Era, Home, Mcp, free_port, instead, is_running, lacks, pid, proves, until};
+use outlive_tests::{
+    Era, Home, Mcp, free_port, instead, is_running, lacks, pid, proves, signal, soon, until,
+};
 use serde_json::{Value, json};
 
 /// A client of a profile's server, which speaks for one conversation.
@@ -177,19 +179,28 @@ fn times_are_milliseconds_and_looks_are_noted() {
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as u64;
     let before = now();
     let id = chat.background("read x");
+    let after = now();
+    // Times of files are as exact as the kernel's tick.
+    let tick = || {
+        let last = now();
+        until("the clock ticks", || now() > last + 40);
+    };
+    tick();
     let listed = chat.sessions().remove(0);
     let created = listed["createdAt"].as_u64().unwrap();
-    assert!(before <= created && created <= now(), "{before} {listed}");
+    assert!(before <= created && created <= after, "{before} {listed} {after}");
     proves!("S2-14");
     assert_eq!(listed["lastAccessedAt"], created);
     let looked = |chat: &mut Talk| chat.sessions()[0]["lastAccessedAt"].as_u64().unwrap();
-    // Times of files are as exact as the kernel's tick.
-    until("the clock ticks", || now() > created + 40);
     let between = now();
     chat.act("poll", &id);
     let first = looked(&mut chat);
-    assert!(first + 20 >= between, "{first} {between}");
+    assert!(first + 20 >= between && first <= now(), "{first} {between}");
+    tick();
     assert_eq!(looked(&mut chat), first, "to be listed is no look");
+    chat.act("log", &id);
+    assert!(looked(&mut chat) > first, "a later look is a later time");
+    proves!("S2-15");
     chat.json("process", json!({"action": "write", "sessionId": id, "eof": true}));
     chat.poll_to_end(&id);
     // Noted with the next call, which comes after the client has the answer.
@@ -244,7 +255,14 @@ fn conversations_are_apart() {
     assert_eq!(below.components().count(), 2, "{below:?}");
     assert!(!below.as_os_str().as_bytes().windows(3).any(|part| part == b"../"), "{below:?}");
     proves!("S2-56");
-    assert_eq!(other.sessions(), Vec::<Value>::new());
+    // Each has sessions of its own.
+    let second = one.background("read z");
+    let theirs = other.background("echo $$; read z");
+    let said = other.poll_until(&theirs, |polled| polled["output"].as_str().unwrap().ends_with('\n'));
+    let listed = other.sessions();
+    assert_eq!((listed.len(), &listed[0]["sessionId"]), (1, &json!(theirs)));
+    assert_eq!(format!("{}\n", listed[0]["pid"]), said["output"].as_str().unwrap(), "it is its own");
+    proves!("S2-19");
     for action in ["poll", "log", "write", "kill", "clear", "remove"] {
         let refused =
             other.refusal("process", json!({"action": action, "sessionId": id, "data": "no\n", "eof": true}));
@@ -252,8 +270,8 @@ fn conversations_are_apart() {
     }
     proves!("S2-9", "S2-55");
     assert_eq!(one.act("poll", &id)["status"], "running");
-    assert_eq!(one.ids(), std::slice::from_ref(&id));
-    proves!("S2-3");
+    assert_eq!((one.ids(), other.ids()), (vec![id.clone(), second], vec![theirs]));
+    proves!("S2-3", "S2-81");
     one.act("remove", &id);
     assert!(fs::symlink_metadata(&file).is_err());
 }
@@ -263,12 +281,19 @@ fn conversations_are_apart() {
 fn sessions_survive_their_server() {
     let home = Home::new();
     let mut chat = Talk::start(&home, "deepchat", "a");
-    let id = chat.background("echo one; read x; echo \"two $x\"; exit 5");
-    chat.poll_until(&id, |polled| polled["output"] == "one\n");
+    let id = chat.background("printf o; read x; echo \"ne\ntwo $x\"; exit 5");
+    // Before anyone asks for it, and while the command runs.
+    let log = home.job_dir(&id).join("out.000000000000000.log");
+    until("the first byte is on disk", || fs::read(&log).is_ok_and(|bytes| bytes == b"o"));
+    assert_eq!(chat.act("poll", &id), json!({"status": "running", "output": "o"}));
     let command = "echo fg; until test -e go; do sleep 0.02; done; echo not lost";
     let arguments = json!({"command": command, "description": "In the foreground"});
     chat.0.send_call("execute_command", arguments);
-    until("the foreground command runs", || home.json(["list"]).as_array().unwrap().len() == 2);
+    // A server that is killed while it starts a command may not have started it.
+    let runs = |job: &&Value| job["status"] == "running";
+    until("the foreground command runs", || {
+        home.json(["list"]).as_array().unwrap().iter().filter(runs).count() == 2
+    });
     chat.0.kill();
     let mut next = Talk::start(&home, "deepchat", "a");
     let ids = next.ids();
@@ -321,9 +346,12 @@ fn ended_sessions_go_when_nobody_looks() {
     let mut left = chat.ids();
     left.sort();
     assert_eq!(left, expected);
+    proves!("S2-15");
+    let gone = [&polled, &listed, &unseen];
+    let is_left = |id: &&String| fs::symlink_metadata(file(id)).is_ok() || home.job_dir(id).exists();
+    assert_eq!(gone.into_iter().find(is_left), None);
     instead!("S2-6");
-    proves!("S2-15", "S2-57", "S2-74");
-    assert!(fs::symlink_metadata(file(&listed)).is_err() && !home.job_dir(&listed).exists());
+    proves!("S2-57", "S2-74");
     // A look gives it another half an hour.
     chat.act("log", &kept);
     chat.ids();
@@ -346,10 +374,10 @@ fn long_output_has_a_file_and_pages() {
     let first = chat.poll_until(&id, |polled| polled["output"].as_str().unwrap().ends_with("3999 🦀\n"));
     let last = |text: &str| text.chars().skip(text.chars().count() - 500).collect::<String>();
     assert_eq!(first["output"], last(&expected));
-    proves!("S2-37", "S2-53", "S2-68");
+    proves!("S2-37", "S2-53");
     assert_eq!(first["outputFilePath"], offload_path(&home, "a", &id).to_str().unwrap());
     assert_eq!(fs::read_to_string(offload_path(&home, "a", &id)).unwrap(), expected);
-    proves!("S2-7");
+    proves!("S2-7", "S2-51", "S2-68");
     chat.json("process", json!({"action": "write", "sessionId": id, "data": "of it\n"}));
     let ended = chat.poll_to_end(&id);
     expected.push_str("end of it\n");
@@ -388,11 +416,12 @@ fn the_threshold_is_ten_thousand_characters() {
     let id = chat.background(&print(5000));
     let at = chat.poll_to_end(&id);
     assert!(at.get("offloaded").is_none() && at.get("outputFilePath").is_none(), "{at}");
+    assert!(fs::symlink_metadata(offload_path(&home, "a", &id)).is_err());
     let id = chat.background(&format!("{}; printf x", print(5000)));
     assert_eq!(chat.poll_to_end(&id)["offloaded"], true);
     let file = offload_path(&home, "a", &id);
     assert_eq!(fs::read_to_string(file).unwrap(), format!("{}x", "0é".repeat(5000)));
-    proves!("S2-50");
+    instead!("S2-50");
     let foreground = |chat: &mut Talk, command: String| {
         chat.text(
             "execute_command",
@@ -448,7 +477,13 @@ fn a_yielded_command_goes_on_as_it_was() {
     let mut chat = Talk::start(&home, "deepchat", "a");
     let command = "echo before; until test -e go; do sleep 0.02; done; echo after";
     let arguments = json!({"command": command, "description": "Wait for an answer", "yieldMs": 300});
-    let started = chat.json("execute_command", arguments);
+    // Far less than the ten seconds of a command that says nothing.
+    let started = soon("a window of 300 ms", Duration::from_secs(5), || {
+        let began = Instant::now();
+        let started = chat.json("execute_command", arguments.clone());
+        assert!(began.elapsed() >= Duration::from_millis(300), "{:?}", began.elapsed());
+        started
+    });
     let id = started["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(started, json!({"status": "running", "sessionId": id}));
     proves!("S2-32");
@@ -463,6 +498,7 @@ fn a_yielded_command_goes_on_as_it_was() {
         json!({"command": "read x", "description": "With a timeout", "timeout": 55_000, "background": true});
     let id = chat.json("execute_command", given)["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(home.show(&id)["timeout_ms"], 55_000);
+    proves!("S2-29");
 }
 
 /// Where the file cannot be made or removed, the session is read and removed all the same.
@@ -530,6 +566,8 @@ fn removing_a_running_session_leaves_nothing() {
         child > 0
     });
     let main = pid(&chat.sessions()[0], "pid");
+    assert!(is_running(main) && is_running(child) && home.job_dir(&id).exists());
+    assert!(fs::symlink_metadata(&file).is_ok());
     assert_eq!(chat.act("remove", &id), json!({"status": "ok", "sessionId": id}));
     assert!(!is_running(main) && !is_running(child));
     assert!(fs::symlink_metadata(file).is_err() && !home.job_dir(&id).exists());
@@ -624,6 +662,20 @@ fn a_dev_server_runs_beside_foreground_commands() {
     chat.act("kill", &id);
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     assert_eq!(chat.act("poll", &id)["status"], "killed");
+}
+
+/// One whose end nobody saw has one of the design's words, too, and no code.
+#[test]
+fn a_session_whose_end_was_not_seen_is_an_error() {
+    let home = Home::new();
+    let mut chat = Talk::start(&home, "deepchat", "a");
+    let id = chat.background("echo up; exec sleep 300");
+    chat.poll_until(&id, |polled| polled["output"] == "up\n");
+    let command = home.orphan(&id);
+    assert_eq!(chat.act("poll", &id), json!({"status": "running", "output": "up\n"}));
+    signal(command, "KILL");
+    assert_eq!(chat.poll_to_end(&id), json!({"status": "error", "output": "up\n"}));
+    proves!("S2-12", "S2-13");
 }
 
 /// What has come of a character so far is not told as another one, and reading on has the whole.

@@ -5,10 +5,10 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use outlive_tests::{
-    Era, Home, Mcp, Terminal, instead, is_running, lacks, pid, proves, signal, until, with_enough_time,
+    Era, Home, Mcp, Terminal, instead, is_running, lacks, pid, proves, signal, soon, until, with_enough_time,
 };
 use serde_json::{Value, json};
 
@@ -132,6 +132,12 @@ fn scenario_1_simple_delegation() {
     proves!("S3-8");
     assert!(fs::read_to_string(home.path().join("api.py")).unwrap().contains("raise ValueError"));
     proves!("S3-2", "S3-24");
+    // It would have had half an hour for it.
+    let listed = act(&mut agent, "list", "");
+    let handle = listed.split(' ').nth(1).unwrap();
+    let status: Value = serde_json::from_str(&act(&mut agent, "status", handle)).unwrap();
+    assert_eq!((&status["label"], &status["timeout_seconds"]), (&json!("add-validation"), &json!(1800)));
+    proves!("S3-4");
     assert_told_once(&home, &mut agent, "a");
 }
 
@@ -176,6 +182,32 @@ fn scenario_2_fire_and_forget() {
     );
     proves!("S3-5", "S3-24");
     assert_told_once(&home, &mut agent, "a");
+}
+
+/// A handle comes at once, however long the process runs, and is a short one.
+#[test]
+fn a_spawn_without_wait_answers_at_once() {
+    let home = Home::new();
+    let mut agent = start(&home, "a");
+    let handles =
+        [json!({"command": "exec sleep 1000"}), json!({"command": "exec sleep 1000", "wait": false})].map(
+            |arguments| {
+                let spawned = || spawn(&mut agent, arguments.clone());
+                let (handle, pid, _) = soon("a spawn without wait", Duration::from_secs(1), spawned);
+                assert!(is_running(pid));
+                handle
+            },
+        );
+    proves!("S3-9", "S3-62", "S3-86");
+    for handle in &handles {
+        let id = handle.strip_prefix("proc-").unwrap_or_else(|| panic!("{handle}"));
+        assert!(
+            id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()),
+            "{id}"
+        );
+    }
+    assert_ne!(handles[0], handles[1]);
+    proves!("S3-48");
 }
 
 /// Three at the same time; the end of each is told as it comes, whichever comes first.
@@ -234,12 +266,16 @@ fn the_message_has_the_last_two_thousand_characters() {
     let mut agent = start(&home, "a");
     let command = "i=0; while [ $i -lt 3000 ]; do printf 'é%05d\\n' $i; i=$((i+1)); done; read x; exit 9";
     let (handle, _, _) = spawn(&mut agent, json!({"command": command, "label": "many"}));
+    until("it has run for a while", || home.show(&handle)["runtime_ms"].as_u64() > Some(1200));
     write(&mut agent, &handle, "\n");
     let told = messages(&mut agent).remove(0);
+    let seconds = home.show(&handle)["runtime_ms"].as_u64().unwrap() / 1000;
     let all: String = (0..3000).map(|number| format!("é{number:05}\n")).collect();
     let tail: String = all.chars().skip(all.chars().count() - 2000).collect();
-    let duration = line_of(&told, "Duration");
-    assert!(duration.starts_with(|c: char| c.is_ascii_digit()) && duration.ends_with('s'), "{duration}");
+    let duration = match seconds {
+        0..60 => format!("{seconds}s"),
+        _ => format!("{}m {}s", seconds / 60, seconds % 60),
+    };
     let expected = format!(
         "[Background Process Completed]\n\nHandle: {handle}\nLabel: many\nCommand: {command}\nExit code: 9\n\
          Duration: {duration}\n\nOutput (last 2000 chars):\n{tail}"
@@ -297,15 +333,22 @@ fn a_cancelled_wait_ends_nothing() {
 fn files_are_true_with_no_server_alive() {
     let home = Home::new();
     let mut agent = start(&home, "a");
-    let command = "echo one; read x; echo two >&2; sleep 0.2; exit 3";
+    let command = "echo one; read x; printf 'tw\\377\\033[1m\\n' >&2; sleep 0.2; exit 3";
+    let now = || {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        u64::try_from(now.as_micros()).unwrap()
+    };
+    let before = now();
     let (handle, pid, _) = spawn(&mut agent, json!({"command": command, "label": "files"}));
     let (running, first) = (meta(&home, &handle), inode(&home, &handle));
     assert_eq!((&running["status"], &running["command"]["pid"]), (&json!("running"), &json!(pid)));
     assert_eq!(running["command_line"], command);
-    assert!(running["started_us"].as_u64().is_some() && running["outcome"].is_null(), "{running}");
-    proves!("S3-18", "S3-64");
+    let started = running["started_us"].as_u64().unwrap();
+    assert!((before..=now()).contains(&started) && running["outcome"].is_null(), "{before} {running}");
+    instead!("S3-18");
     let spec: Value = serde_json::from_slice(&fs::read(file(&home, &handle, "spec.json")).unwrap()).unwrap();
     assert_eq!((&spec["shell_line"], &spec["name"]), (&json!(command), &json!("files")));
+    let let_go = now();
     write(&mut agent, &handle, "\n");
     agent.0.kill();
     let mut states = Vec::new();
@@ -321,8 +364,10 @@ fn files_are_true_with_no_server_alive() {
     assert_ne!(inode(&home, &handle), first, "it was renamed into its place");
     proves!("S3-71");
     let ended = meta(&home, &handle);
-    assert!(ended["outcome"]["ended_us"].as_u64() > running["started_us"].as_u64(), "{ended}");
-    assert_eq!(fs::read_to_string(file(&home, &handle, "log")).unwrap(), "one\ntwo\n");
+    let time = ended["outcome"]["ended_us"].as_u64().unwrap();
+    assert!((let_go..=now()).contains(&time) && ended["started_us"] == started, "{let_go} {ended}");
+    proves!("S3-64");
+    assert_eq!(fs::read(file(&home, &handle, "log")).unwrap(), b"one\ntw\xff\x1b[1m\n", "as it was printed");
     proves!("S3-63");
 }
 
@@ -355,11 +400,16 @@ fn ended_processes_go_after_half_an_hour() {
         let new = after.lines().find(|line| !before.contains(line)).unwrap().to_owned();
         new.split(' ').nth(1).unwrap().to_owned()
     };
+    let lost = handle(&mut agent, "exec sleep 1000");
+    let main = home.orphan(&lost);
+    signal(main, "KILL");
+    until("it is gone", || !is_running(main));
+    assert_eq!(line_of(&messages(&mut agent)[0], "Handle"), lost);
     let [asked, listed, young] = [(); 3].map(|()| waited(&mut agent));
     let running = handle(&mut agent, "read x");
     let others = home.start_with(&["--session", "a"], ["true"]);
     home.wait(&others);
-    for old in [&asked, &listed, &others] {
+    for old in [&lost, &asked, &listed, &others] {
         set_end_back(&home, old, half_an_hour);
     }
     set_end_back(&home, &young, half_an_hour - Duration::from_secs(60));
@@ -372,10 +422,11 @@ fn ended_processes_go_after_half_an_hour() {
     assert!(!home.job_dir(&asked).exists());
     let list = act(&mut agent, "list", "");
     assert!(
-        !list.contains(&listed) && [&young, &running, &others].iter().all(|id| list.contains(*id)),
+        !list.contains(&lost)
+            && !list.contains(&listed)
+            && [&young, &running, &others].iter().all(|id| list.contains(*id)),
         "{list}"
     );
-    instead!("S3-79");
     assert!(kinds.iter().all(|kind| fs::symlink_metadata(file(&home, &listed, kind)).is_err()));
     proves!("S3-80");
     assert!(file(&home, &young, "log").is_file() && file(&home, &running, "log").is_file());
@@ -391,6 +442,7 @@ fn ended_processes_go_after_half_an_hour() {
     assert_eq!(line_of(&told[0], "Handle"), running);
     let list = act(&mut next, "list", "");
     assert!(!list.contains(&running), "{list}");
+    instead!("S3-79");
     // The files of what another front end removes go, too; what is not ours stays.
     home.run(["rm", &young]).ok();
     act(&mut next, "list", "");
@@ -416,7 +468,9 @@ fn processes_are_there_after_a_crash_of_the_server() {
     until("one ends while no server is there", || meta(&home, &ends)["status"] == "failed");
     assert!(is_running(main));
 
-    let mut next = start(&home, "a");
+    // Neither the files of the design nor tmux are there to be asked.
+    fs::rename(home.path().join(".duragent"), home.path().join("moved away")).unwrap();
+    let mut next = Talk::start_with(&home, "duragent", "a", &[("PATH", "/nonexistent")]);
     let told = messages(&mut next);
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((line_of(&told[0], "Handle"), line_of(&told[0], "Exit code")), (ends.as_str(), "8"));
@@ -424,7 +478,7 @@ fn processes_are_there_after_a_crash_of_the_server() {
     proves!("S3-78");
     let status: Value = serde_json::from_str(&act(&mut next, "status", &goes_on)).unwrap();
     assert_eq!((&status["status"], &status["pid"]), (&json!("running"), &json!(main)));
-    instead!("S3-17", "S3-73", "S3-74", "S3-77");
+    instead!("S3-17", "S3-18", "S3-73", "S3-74", "S3-77", "S3-96");
     write(&mut next, &goes_on, "the crash\n");
     let told = messages(&mut next);
     assert_eq!(line_of(&told[0], "Handle"), goes_on);
@@ -533,14 +587,22 @@ fn conversations_are_apart() {
     let (mut one, mut other) = (start(&home, "one"), start(&home, "other"));
     let private = handle(&mut one, "read x; echo secret");
     assert_eq!(act(&mut other, "list", ""), "No background processes for this session.");
+    let own = handle(&mut other, "read y");
+    let (others, ones) = (
+        format!("- {own} | read y | running | -"),
+        format!("- {private} | read x; echo secret | running | -"),
+    );
+    assert_eq!((act(&mut one, "list", ""), act(&mut other, "list", "")), (ones, others.clone()));
     for action in ["status", "log", "capture", "send_keys", "write", "kill"] {
         let arguments = json!({"action": action, "handle": private, "keys": "n", "input": "no\n"});
         assert_eq!(other.refusal("process", arguments), format!("process not found: {private}"));
     }
-    proves!("S3-20");
+    proves!("S3-20", "S3-51");
     write(&mut one, &private, "\n");
     assert_eq!(line_of(&messages(&mut one)[0], "Handle"), private);
-    assert_eq!(act(&mut other, "list", ""), "No background processes for this session.");
+    // With nothing beside it.
+    assert_eq!(act(&mut other, "list", ""), others);
+    proves!("S3-30", "S3-92");
 }
 
 /// Of a long result the end is shown, and said to be that; the log has all of it, in pages of lines.
@@ -683,7 +745,7 @@ fn a_process_in_tmux_is_watched_and_answered() {
     let handle = answer["handle"].as_str().unwrap().to_owned();
     let session = format!("duragent-{handle}");
     assert_eq!((&answer["status"], &answer["tmux_session"]), (&json!("running"), &json!(session)));
-    proves!("S3-43", "S3-49");
+    proves!("S3-43");
     assert!(is_running(pid(&answer, "pid")), "{answer}");
     proves!("S3-46");
     assert_eq!(answer["attach"], format!("tmux attach -t {session}"));
@@ -694,16 +756,17 @@ fn a_process_in_tmux_is_watched_and_answered() {
     let mut person =
         window.start(&home, &[("TMUX_TMPDIR", sockets)], ["tmux", "attach", "-t", session.as_str()]);
     window.read_until("Delete the file?");
-    proves!("S3-28", "S3-91");
+    proves!("S3-28", "S3-49", "S3-91");
     send_keys(&mut agent, &handle, "n");
     window.read_until("answer: n");
-    instead!("S3-27");
-    proves!("S3-13", "S3-29", "S3-55");
+    instead!("S3-27", "S3-55");
+    proves!("S3-13", "S3-29");
     shows(&mut agent, &handle, "answer: n");
     instead!("S3-26");
     proves!("S3-12", "S3-90");
     let status = agent.json("process", json!({"action": "status", "handle": handle}));
     assert_eq!((&status["status"], &status["tmux_session"]), (&json!("running"), &json!(session)));
+    assert_eq!((&status["command"], &status["session_id"]), (&json!(ASKS), &json!("a")));
     proves!("S3-19");
     // The person leaves, and closes the session: it was only a window.
     drop(window);
@@ -716,11 +779,12 @@ fn a_process_in_tmux_is_watched_and_answered() {
         assert_eq!(status["status"], "running");
         status.get("tmux_session").is_none()
     });
-    instead!("S3-25", "S3-58", "S3-89", "S3-76");
+    instead!("S3-76");
     write(&mut agent, &handle, "that is all\n");
     let message = messages(&mut agent).remove(0);
     assert_eq!((line_of(&message, "Handle"), line_of(&message, "Exit code")), (handle.as_str(), "4"));
     assert!(message.contains("more: that is all"), "{message}");
+    instead!("S3-25", "S3-58", "S3-89");
     proves!("S3-16");
     assert!(act(&mut agent, "capture", &handle).contains("more: that is all"), "the last screen stays");
 }
@@ -742,5 +806,8 @@ fn a_terminal_needs_no_tmux() {
     shows(&mut agent, &handle, "answer: no, not now");
     send_keys(&mut agent, &handle, "C-u Enter");
     assert_eq!(line_of(&messages(&mut agent)[0], "Exit code"), "4");
-    proves!("S3-94", "S3-105");
+    proves!("S3-105");
+    let log = fs::read_to_string(file(&home, &handle, "log")).unwrap();
+    assert!(log.starts_with("Delete the file? [y/N] ") && log.contains("answer: no, not now\r\n"), "{log}");
+    instead!("S3-54", "S3-55", "S3-59", "S3-94");
 }

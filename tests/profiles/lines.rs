@@ -17,6 +17,21 @@ fn object(client: &mut Mcp, tool: &str, arguments: Value) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
+/// Asserts that a job which is told to end, and ignores it, is ended by SIGKILL when the design's time for it is over, and not much
+/// later. `end` starts one and tells it to end: it returns the job, and since when its time counts.
+#[track_caller]
+fn assert_forced(home: &Home, time: Duration, mut end: impl FnMut() -> (String, Instant)) {
+    // A busy machine takes longer now and then, or does not let it say in time what it ignores.
+    until("it is ended in time", || {
+        let (job, begun) = end();
+        let ended = home.wait(&job);
+        let took = begun.elapsed();
+        let is_deaf = home.logs(&job).starts_with(b"ready\n");
+        assert!(!is_deaf || (ended["signal"] == "SIGKILL" && took >= time), "{took:?}: {ended}");
+        is_deaf && took < time + Duration::from_secs(2)
+    });
+}
+
 /// An hour and half an hour are the designs'; a configuration decides.
 #[test]
 fn how_long_an_ended_process_stays_is_configured() {
@@ -24,8 +39,15 @@ fn how_long_an_ended_process_stays_is_configured() {
     home.configure("[retention]\nkeep = \"0s\"\n");
     let mut client = connect(&home, "macos-shell", &[]);
     object(&mut client, "run_background", json!({"command": "true"}));
+    until("it has ended, and its client does not know", || !home.json(["list"])[0]["exit_code"].is_null());
+    home.run(["gc"]).ok();
     let mut listed = || object(&mut client, "list_processes", json!({}))["processes"].take();
-    assert_eq!(listed().as_array().map(Vec::len), Some(1), "not before it was told");
+    let told = listed();
+    assert_eq!(
+        (told.as_array().map(Vec::len), &told[0]["status"]),
+        (Some(1), &json!("stopped")),
+        "not before it was told"
+    );
     until("it is gone", || listed() == json!([]));
     instead!("S0-100");
     let mut client = connect(&home, "duragent", &[]);
@@ -64,24 +86,28 @@ mod macos_shell {
         for arguments in [json!({}), json!({"includeOutput": false})] {
             assert_eq!(row(arguments).get("recentOutput"), None);
         }
-        proves!("S0-50");
         // Also those that are no longer in the buffer.
         assert_eq!(row(json!({}))["outputLines"], 400);
         proves!("S0-60");
         let last: Vec<String> = (391..=400).map(|number: u32| number.to_string()).collect();
         assert_eq!(row(json!({"includeOutput": true}))["recentOutput"], json!(last));
-        proves!("S0-61");
+        proves!("S0-50", "S0-61");
     }
 
     #[test]
     fn a_process_has_nothing_to_read_and_a_session_of_its_own() {
         let home = Home::new();
         let mut client = connect(&home, "macos-shell", &[]);
-        let id = start(&mut client, "cat; readlink /proc/self/fd/0; echo over")["processId"].clone();
+        let line = "cat; for fd in 0 1 2; do readlink /proc/self/fd/$fd; done; echo over";
+        let id = start(&mut client, line)["processId"].clone();
         let told = ended(&mut client, &id);
-        let lines: Vec<&Value> =
-            told["output"].as_array().into_iter().flatten().map(|line| &line["content"]).collect();
-        assert_eq!(lines, ["/dev/null", "over"]);
+        let lines: Vec<&str> = told["output"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|line| line["content"].as_str()?.split('[').next())
+            .collect();
+        assert_eq!(lines, ["/dev/null", "pipe:", "pipe:", "over"]);
         proves!("S0-85");
         let sleeper = soon("a start in the background", Duration::from_secs(1), || {
             start(&mut client, "exec sleep 300")
@@ -90,9 +116,16 @@ mod macos_shell {
         let of = |pid: i32| Stat::read(pid).map(|stat| (stat.group, stat.session)).expect("it runs");
         let pid = outlive_tests::pid(&sleeper, "pid");
         assert_eq!(of(pid).0, pid, "it leads its group");
-        assert_ne!(of(pid).1, of(client.pid()).1, "it has another session than the server");
+        let other = start(&mut client, "exec sleep 300");
+        let sessions = [pid, outlive_tests::pid(&other, "pid"), client.pid()].map(|pid| of(pid).1);
+        assert!(
+            sessions[0] != sessions[1] && !sessions[..2].contains(&sessions[2]),
+            "each has a session of its own: {sessions:?}"
+        );
         proves!("S0-81");
-        object(&mut client, "kill_process", json!({"processId": sleeper["processId"]}));
+        for id in [&sleeper["processId"], &other["processId"]] {
+            object(&mut client, "kill_process", json!({"processId": id}));
+        }
     }
 
     #[test]
@@ -121,13 +154,126 @@ mod macos_shell {
         let begun = Instant::now();
         let moved = object(&mut client, "run_command", arguments);
         assert_eq!(moved["status"], "running", "{moved}");
-        assert!(begun.elapsed() > Duration::from_secs(44), "{:?}", begun.elapsed());
+        let (took, about) = (begun.elapsed(), Duration::from_secs(44)..Duration::from_secs(90));
+        assert!(about.contains(&took), "{took:?}");
+        let mut fields: Vec<&str> =
+            moved.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, ["pid", "processId", "status"], "as one that was begun in the background");
+        let shown = home.show(moved["processId"].as_str().expect("an id"));
+        assert_eq!((&shown["pid"], &shown["timeout_ms"]), (&moved["pid"], &json!(200_000)));
+        assert_eq!(shown["status"], "running", "it goes on");
         instead!("S0-113");
         object(&mut client, "kill_process", json!({"processId": moved["processId"]}));
     }
 }
 
+mod claude_code {
+    use outlive_core::timestamp::Timestamp;
+
+    use super::super::letter::STUBBORN;
+    use super::*;
+
+    fn start(client: &mut Mcp, command: &str) -> u64 {
+        client.send_call("run_command", json!({"command": command, "run_in_background": true}))
+    }
+
+    fn listed(client: &mut Mcp) -> Vec<Value> {
+        object(client, "list_shells", json!({})).as_array().cloned().expect("a list")
+    }
+
+    /// Its start is answered a second and a half later.
+    #[test]
+    fn a_process_is_listed_before_its_start_is_answered() {
+        let home = Home::new();
+        let mut client = connect(&home, "claude-code", &[]);
+        let mut count = 0;
+        until("the list has it first", || {
+            count += 1;
+            let asked = start(&mut client, "exec sleep 300");
+            until("it is listed", || listed(&mut client).len() == count);
+            let was_answered = client.is_answered(asked);
+            client.plain_answer(asked).ok();
+            !was_answered
+        });
+        proves!("S1-43");
+        let row = listed(&mut client).pop().expect("it is listed");
+        let id = row["id"].as_str().expect("an id");
+        let read = object(&mut client, "bash_output", json!({"bash_id": id}));
+        assert_eq!(
+            (&row["status"], &row["outputLines"], &row["errorLines"], read),
+            (
+                &json!("running"),
+                &json!(0),
+                &json!(0),
+                json!({"id": id, "status": "running", "newOutput": "", "newErrors": ""})
+            )
+        );
+        proves!("S1-30");
+    }
+
+    #[test]
+    fn what_ignores_a_kill_is_forced_after_five_seconds() {
+        let home = Home::new();
+        let mut client = connect(&home, "claude-code", &[]);
+        let begin = || {
+            let asked = start(&mut client, STUBBORN);
+            let text = client.plain_answer(asked).ok().text;
+            let id = text.lines().find_map(|line| line.strip_prefix("  ID: ")).expect("an id").to_owned();
+            home.wait_for_output(&id, "ready");
+            let begun = Instant::now();
+            object(&mut client, "kill_shell", json!({"shell_id": id}));
+            (id, begun)
+        };
+        assert_forced(&home, Duration::from_secs(5), begin);
+        proves!("S1-70");
+    }
+
+    #[test]
+    fn a_row_has_the_time_of_the_start_and_fifty_characters_of_the_command() {
+        let home = Home::new();
+        let mut client = connect(&home, "claude-code", &[]);
+        let now = || {
+            let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+            u64::try_from(now.expect("it is after 1970").as_millis())
+                .expect("it is before the year 292 million")
+        };
+        // Each says itself what time it is: it was started between that and its call.
+        let line = |length: usize| format!("{:x<length$}", "date +%s%3N; : ");
+        let times = [50, 51].map(|length| {
+            let before = now();
+            let asked = start(&mut client, &line(length));
+            let text = client.plain_answer(asked).ok().text;
+            let id = text.lines().find_map(|line| line.strip_prefix("  ID: ")).expect("an id").to_owned();
+            home.wait(&id);
+            let said = String::from_utf8(home.logs(&id)).expect("digits").trim().parse::<u64>();
+            before..=said.expect("a number")
+        });
+        let rows = listed(&mut client);
+        let mut drawn = Vec::new();
+        for (row, times) in rows.iter().zip(&times) {
+            let id = row["id"].as_str().expect("an id");
+            let parts: Vec<&str> = id.split('-').collect();
+            let millis: u64 = parts[1].parse().expect("a number");
+            assert!(times.contains(&millis), "{id} {times:?}");
+            drawn.push(parts[2].to_owned());
+        }
+        assert_ne!(drawn[0], drawn[1], "of 36⁴ at random");
+        proves!("S1-22");
+        for (row, times) in rows.iter().zip(&times) {
+            let started =
+                row["startedAt"].as_str().and_then(|time| Timestamp::parse(time).ok()).expect("a time");
+            assert!(times.contains(&(started.0 / 1000)), "{row} {times:?}");
+        }
+        proves!("S1-10");
+        let commands: Vec<&str> = rows.iter().filter_map(|row| row["command"].as_str()).collect();
+        assert_eq!(commands, [line(50), format!("{}...", &line(51)[..47])]);
+        proves!("S1-78");
+    }
+}
+
 mod deepchat {
+    use super::super::letter::STUBBORN;
     use super::*;
 
     /// Of an output that has no file yet.
@@ -149,11 +295,32 @@ mod deepchat {
         proves!("S2-53");
     }
 
+    #[test]
+    fn what_ignores_a_kill_is_forced_after_two_seconds() {
+        let home = Home::new();
+        let mut client = connect(&home, "deepchat", &[]);
+        let arguments = json!({"command": STUBBORN, "description": "Ignores SIGTERM", "background": true});
+        let begin = || {
+            let started = object(&mut client, "execute_command", arguments.clone());
+            let id = started["sessionId"].as_str().expect("an id").to_owned();
+            home.wait_for_output(&id, "ready");
+            let begun = Instant::now();
+            object(&mut client, "process", json!({"action": "kill", "sessionId": id}));
+            (id, begun)
+        };
+        assert_forced(&home, Duration::from_secs(2), begin);
+        proves!("S2-42", "S2-58");
+    }
+
     /// The window of a command in the foreground that does not say how long it is.
     #[test]
     fn a_command_yields_after_ten_seconds() {
         let home = Home::new();
         let mut client = connect(&home, "deepchat", &[]);
+        // Beside it one with a longer window, which it does not need.
+        let patient =
+            json!({"command": "sleep 11; echo done", "description": "Within its window", "yieldMs": 40_000});
+        let patient = client.send_call("execute_command", patient);
         let begun = Instant::now();
         let arguments = json!({"command": "exec sleep 300", "description": "Longer than the window"});
         let moved = object(&mut client, "execute_command", arguments);
@@ -161,6 +328,8 @@ mod deepchat {
         assert_eq!(moved["status"], "running", "{moved}");
         // Before the 45 seconds after which any command moves.
         assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(40), "{took:?}");
+        proves!("S2-79");
+        assert_eq!(client.plain_answer(patient).ok().text, "done\nExit Code: 0");
         proves!("S2-32");
         object(&mut client, "process", json!({"action": "remove", "sessionId": moved["sessionId"]}));
     }
@@ -169,7 +338,22 @@ mod deepchat {
 mod duragent {
     use super::super::deepchat::Talk;
     use super::super::duragent::{ASKS, line_of, messages, send_keys, shows, write};
+    use super::super::letter::STUBBORN;
     use super::*;
+
+    #[test]
+    fn what_ignores_its_timeout_is_forced_after_five_seconds() {
+        let home = Home::new();
+        let mut agent = Talk::start(&home, "duragent", "a");
+        let begin = || {
+            let begun = Instant::now();
+            let (texts, _) = agent.call("spawn_process", json!({"command": STUBBORN, "timeout_seconds": 2}));
+            let started: Value = serde_json::from_str(&texts[0]).expect("an object");
+            (started["handle"].as_str().expect("a handle").to_owned(), begun)
+        };
+        assert_forced(&home, Duration::from_secs(2 + 5), begin);
+        proves!("S3-82");
+    }
 
     #[test]
     fn a_person_takes_over_and_the_screen_is_clean_text() {
@@ -182,7 +366,7 @@ mod duragent {
         let handle = answer["handle"].as_str().expect("a handle").to_owned();
         let capture = json!({"action": "capture", "handle": handle});
         until("it asks", || agent.text("process", capture.clone()).trim_end() == "Delete? y/N");
-        proves!("S3-54");
+        instead!("S3-54");
         let mut window = Terminal::open(120);
         let session = format!("duragent-{handle}");
         let mut person = window.start(&home, &variables, ["tmux", "attach", "-t", session.as_str()]);
@@ -221,5 +405,27 @@ mod duragent {
         assert_eq!((line_of(&told, "Handle"), line_of(&told, "Exit code")), (handle.as_str(), "4"));
         proves!("S3-75");
         instead!("S3-96");
+    }
+}
+
+mod neovate {
+    use super::super::letter::STUBBORN;
+    use super::*;
+
+    #[test]
+    fn what_ignores_a_kill_is_forced_after_a_fifth_of_a_second() {
+        let home = Home::new();
+        let mut client = connect(&home, "neovate", &[]);
+        let begin = || {
+            let arguments = json!({"command": STUBBORN, "run_in_background": true});
+            let text = client.plain_call("bash", arguments).ok().text;
+            let id = text.lines().find_map(|line| line.strip_prefix("Task ID: ")).expect("an id").to_owned();
+            home.wait_for_output(&id, "ready");
+            let begun = Instant::now();
+            client.plain_call("kill_bash", json!({"task_id": id})).ok();
+            (id, begun)
+        };
+        assert_forced(&home, Duration::from_millis(200), begin);
+        proves!("S4-33");
     }
 }

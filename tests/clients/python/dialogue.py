@@ -10,7 +10,7 @@ is `instead`: these are for `tests/coverage/`.
 
 In a template, `<name:kind>` matches what is new and remembers it (in the same text again: the same), `<:kind>` matches without remembering, and `<name>` is what was
 remembered; in arguments, too. Everything else is compared as it stands: texts whole, objects field by field, none too many and none
-too few. In an object a template that is nothing but a placeholder also matches a number. A step with `until` is called again until
+too few. In an object a template that is nothing but a placeholder matches a number if its kind is one of numbers, and a text otherwise. A step with `until` is called again until
 it matches, for as long as the patience lasts: for what comes by itself. A step {"run": [PROGRAM, ARGUMENT…], "text": …} runs a
 program in place of a tool.
 
@@ -37,6 +37,8 @@ KINDS = {
     "task": r"task_[0-9a-f]{12}",
     "pid": r"[1-9][0-9]*",
     "int": r"[0-9]+",
+    # Since 1970, until 2033.
+    "millis": r"1[0-9]{12}",
     "number": r"[0-9]+(?:\.[0-9]+)?",
     "iso": r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?Z",
     "word": r"\S+",
@@ -44,11 +46,17 @@ KINDS = {
     "line": r"[^\n]*",
     "any": r"(?s:.*)",
 }
+# In an object these are numbers, and no others are.
+NUMBERS = {"pid", "int", "millis", "number"}
 PLACEHOLDER = re.compile(r"<([A-Za-z0-9_]*)(?::([a-z]+))?>")
 
 
 class Mismatch(Exception):
     """Something is not as it is written."""
+
+
+class Number(str):
+    """What was remembered as a number, wherever it stood."""
 
 
 def is_placeholder(match, known):
@@ -58,7 +66,7 @@ def is_placeholder(match, known):
 
 def match_text(template, text, known, where):
     """Compares a text with a template, and remembers what it names."""
-    pattern, at, names = "", 0, []
+    pattern, at, names = "", 0, {}
     for match in PLACEHOLDER.finditer(template):
         if not is_placeholder(match, known):
             continue
@@ -70,7 +78,7 @@ def match_text(template, text, known, where):
             pattern += f"(?P={name})"
         elif name:
             pattern += f"(?P<{name}>{KINDS[kind]})"
-            names.append(name)
+            names[name] = Number if kind in NUMBERS else str
         else:
             pattern += f"(?:{KINDS[kind]})"
         at = match.end()
@@ -78,7 +86,7 @@ def match_text(template, text, known, where):
     found = re.fullmatch(pattern, text)
     if not found:
         raise Mismatch(f"{where}:\n--- written\n{template}\n--- answered\n{text}")
-    return {name: found.group(name) for name in names}
+    return {name: kind(found.group(name)) for name, kind in names.items()}
 
 
 def match_value(template, value, known, where):
@@ -101,8 +109,12 @@ def match_value(template, value, known, where):
         return new
     if isinstance(template, str):
         whole = PLACEHOLDER.fullmatch(template)
-        if whole and is_placeholder(whole, known) and isinstance(value, (int, float)) and not isinstance(value, bool):
-            return match_text(template, json.dumps(value), known, where)
+        if whole and is_placeholder(whole, known):
+            name, kind = whole.group(1), whole.group(2)
+            if (kind in NUMBERS) if kind else isinstance(known[name], Number):
+                if not isinstance(value, (int, float)) or isinstance(value, bool):
+                    raise Mismatch(f"{where} is {json.dumps(value)}, and should be a number")
+                return match_text(template, json.dumps(value), known, where)
         if not isinstance(value, str):
             raise Mismatch(f"{where} is {json.dumps(value)}, and should be like {json.dumps(template)}")
         return match_text(template, value, known, where)

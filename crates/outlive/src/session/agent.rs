@@ -290,7 +290,8 @@ impl Agent {
                 // The first character may be incomplete.
                 let begin = bytes.iter().take(4).position(|byte| byte & 0xc0 != 0x80).unwrap_or(0);
                 format!(
-                    "({left_out} bytes before this are left out)\n{}",
+                    "({} bytes before this are left out)\n{}",
+                    left_out + begin as u64,
                     String::from_utf8_lossy(&bytes[begin..])
                 )
             }

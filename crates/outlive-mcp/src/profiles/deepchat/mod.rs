@@ -59,8 +59,22 @@ fn invalid(what: impl std::fmt::Display) -> Failure {
     Failure::new(format!("Invalid arguments: {what}"))
 }
 
-/// Returns a number that is at least `least`, if it was given. A number written as text is taken, too.
+/// Returns a number that is at least `least`, if it was given; what is beyond whole milliseconds does not count.
 fn number(call: &Call<'_>, name: &str, least: u64) -> Result<Option<u64>, Failure> {
+    // Numbers here are far below what a float holds exactly.
+    Ok(given(call, name, least)?.map(|given| given.round().min(9e15) as u64))
+}
+
+/// Returns a whole number that is at least `least`, if it was given.
+fn whole(call: &Call<'_>, name: &str, least: u64) -> Result<Option<u64>, Failure> {
+    match given(call, name, least)? {
+        Some(given) if given.fract() != 0.0 => Err(invalid(format!("{name} must be a whole number"))),
+        given => Ok(given.map(|given| given.min(9e15) as u64)),
+    }
+}
+
+/// Returns a number that is at least `least`, if it was given. A number written as text is taken, too.
+fn given(call: &Call<'_>, name: &str, least: u64) -> Result<Option<f64>, Failure> {
     let given = match call.arguments.value(name) {
         None => return Ok(None),
         Some(Value::Number(number)) => number.as_f64(),
@@ -70,8 +84,7 @@ fn number(call: &Call<'_>, name: &str, least: u64) -> Result<Option<u64>, Failur
     match given.filter(|given| given.is_finite()) {
         None => Err(invalid(format!("{name} must be a number"))),
         Some(given) if given < least as f64 => Err(invalid(format!("{name} must be at least {least}"))),
-        // Numbers here are far below what a float holds exactly.
-        Some(given) => Ok(Some(given.round().min(9e15) as u64)),
+        given => Ok(given),
     }
 }
 

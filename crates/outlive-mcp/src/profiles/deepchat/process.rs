@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::files::{OFFLOADED, file, forget_file, offloaded};
 use super::messages::{SESSION_NOT_FOUND, SESSION_NOT_RUNNING, STDIN_NOT_AVAILABLE};
-use super::{GRACE, flag, invalid, number, status};
+use super::{GRACE, flag, invalid, status, whole};
 use crate::arguments::{scalar, shown};
 use crate::jobs::{self, BY, UNREAD};
 use crate::profiles::{epoch_ms, find, pid, read, sweep, without_nulls};
@@ -111,8 +111,8 @@ fn poll(call: &Call<'_>, job: Job) -> Reply {
 }
 
 fn log(call: &mut Call<'_>, job: Job) -> Result<Reply, Failure> {
-    let offset = number(call, "offset", 0)?.unwrap_or(0);
-    let limit = number(call, "limit", 1)?.unwrap_or(LOGGED).min(MOST_LOGGED);
+    let offset = whole(call, "offset", 0)?.unwrap_or(0);
+    let limit = whole(call, "limit", 1)?.unwrap_or(LOGGED).min(MOST_LOGGED);
     // The state is read first: of an ended job, all output is then there.
     let state = job.state(call.store);
     let output = read(&job, |output| output.characters(offset, limit, None));
