@@ -59,6 +59,8 @@ export async function findsMore(world, { until, say }) {
   world.run('grows', 'n=0; while read a; do n=$((n+1)); echo "match $n"; echo other; done', '--stdin', 'open')
   const page = await world.page()
   await world.go(page, 'grows')
+  const none = () => page.evaluate(() => { const note = document.querySelector('.lines .empty'); return note.hidden ? '' : note.textContent })
+  await until(page, () => document.querySelector('.lines .empty')?.textContent === 'It has printed nothing yet.')
   // Its input is a line at the top.
   const write = async (count) => {
     await page.fill('#answer', 'x')
@@ -66,6 +68,9 @@ export async function findsMore(world, { until, say }) {
     await until(page, (count) => document.querySelector('.panel .foot').textContent.startsWith(`${2 * count} lines`), count)
   }
   await write(1)
+  assert.equal(await none(), '')
+  await page.fill('.panel input[type=search]', 'not there')
+  await until(page, () => document.querySelector('.lines .empty:not([hidden])')?.textContent === 'No line fits.')
   await page.fill('.panel input[type=search]', 'MATCH')
   await until(page, () => document.querySelector('.found').textContent === '1 line')
   await write(2)

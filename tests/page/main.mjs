@@ -5,19 +5,20 @@ import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { holdsMuch } from './flood.mjs'
 import { findsMore, reads } from './log.mjs'
+import { seesMachines } from './machines.mjs'
 import { answers, types, walks } from './typing.mjs'
-import { World } from './world.mjs'
+import { LIMIT, World } from './world.mjs'
 
 const at = process.argv.indexOf('--pictures')
 const pictures = at > 0 ? process.argv[at + 1] : null
-const seconds = Number(process.env.OUTLIVE_TEST_FLOOD ?? 10)
 const HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>\\033]0;<script>window.hacked=1</script>\\007\\033[31m&amp;<b>bold</b>\\033[0m'
 
 const world = new World()
 const photograph = async (page, name) => { if (pictures) await page.screenshot({ path: join(pictures, `${name}.png`) }) }
 const say = (text) => console.log(`  ${text}`)
-const until = (page, what, argument) => page.waitForFunction(what, argument, { timeout: 60000 })
+const until = (page, what, argument) => page.waitForFunction(what, argument, { timeout: LIMIT })
 
 async function fill() {
   world.run('web', 'python3 -m http.server 0 --bind 127.0.0.1')
@@ -191,6 +192,8 @@ async function repeats() {
   world.run('report', './make-report --for accounting', '--at', '18:00')
   world.run('backup', 'echo saved', '--every', '1s')
   const page = await world.page()
+  // In the list, when it comes; a job that waits has not started.
+  await until(page, () => [...document.querySelectorAll('li.row')].some((row) => row.querySelector('.name').textContent === 'report' && /^(in \d|within a minute)/.test(row.querySelector('.started').textContent)))
   await page.click('nav a[href="#/schedules"]')
   const card = (name) => page.locator(`.card[aria-label="Schedule of ${name}"]`)
   await card('backup').locator('.runs li[data-mood=completed]').nth(2).waitFor()
@@ -301,9 +304,10 @@ async function isAccessible() {
     await page.waitForSelector('.empty h1')
     await check('no such job')
     await page.evaluate(() => { location.hash = '#/' })
-    for (const view of ['projects', 'queues', 'schedules']) {
+    for (const view of ['projects', 'queues', 'schedules', 'machines']) {
       await page.click(`nav a[href="#/${view}"]`)
-      await page.waitForSelector('.card')
+      // No other machine is named here: `seesMachines` has some.
+      await page.waitForSelector(view === 'machines' ? '.cards .empty' : '.card')
       await check(view)
     }
     for (const [job, tabs] of [['tests', ['log', 'events', 'facts']], ['hostile', ['terminal', 'recording']]]) {
@@ -357,60 +361,6 @@ async function travels() {
   say('the page over TLS')
 }
 
-// Prints 10 MB a second, a line of this length after the other.
-const printer = (length, seconds) => `exec python3 -c 'import sys, time
-many, rest, out, begun, count = ${Math.round(500000 / length)}, b"x" * ${length - 8} + b"\\n", sys.stdout.buffer, time.monotonic(), 0
-while time.monotonic() - begun < ${seconds}:
-    out.write(b"".join(b"%07d" % (count + at) + rest for at in range(many)))
-    out.flush()
-    count += many
-    time.sleep(max(0, begun + count * ${length} / 1e7 - time.monotonic()))'`
-
-// The tasks of the page's main thread, by the browser's own record: how long each took, and how much of that it ran.
-function tasksOf(trace) {
-  const threads = new Set(trace.filter((event) => event.name === 'thread_name' && event.args.name === 'CrRendererMain').map((event) => `${event.pid} ${event.tid}`))
-  const tasks = trace.filter((event) => event.ph === 'X' && event.name.endsWith('RunTask') && threads.has(`${event.pid} ${event.tid}`))
-  return tasks.map((event) => ({ took: event.dur / 1000, ran: (event.tdur ?? event.dur) / 1000 }))
-}
-
-async function holdsMuch() {
-  const page = await world.page()
-  for (const length of [2000, 80, 8]) {
-    const name = `flood-${length}`
-    world.run(name, printer(length, seconds / 3))
-    await world.browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline'] })
-    await world.go(page, name)
-    await page.waitForTimeout((seconds / 3) * 1000)
-    const tasks = tasksOf(JSON.parse(await world.browser.stopTracing()).traceEvents)
-    const most = (key) => Math.round(Math.max(0, ...tasks.map((task) => task[key])))
-    const { heap, lines } = await page.evaluate(() => ({ heap: performance.memory.usedJSHeapSize / 1e6, lines: document.querySelectorAll('.line').length }))
-    const memory = await world.memory()
-    const printed = world.json('show', name).output.bytes / 1e6
-    say(`lines of ${length}: ${Math.round(printed)} MB of output in ${Math.round(seconds / 3)} s: ${Math.round(memory)} MB, of them ${Math.round(heap)} of the page's heap; longest task ${most('took')} ms, of which it ran ${most('ran')}; ${lines} lines in the page`)
-    assert.ok(tasks.length > 10, 'the browser has kept a record')
-    assert.ok(memory < 300, `${memory} MB`)
-    assert.ok(lines < 200, `${lines} lines in the page`)
-    // What a task waits for a processor that others have is not its own.
-    assert.ok(most('ran') <= 100, `a task ran for ${most('ran')} ms`)
-    assert.ok(printed > seconds, `${printed} MB were printed`)
-    world.outlive('kill', '--force', name)
-  }
-  await page.keyboard.press('Escape')
-  for (let number = 0; number < 1000; number += 1) world.run(`job-${number}`, 'true')
-  await world.go(page)
-  await until(page, () => document.querySelectorAll('li.row').length >= 1000)
-  const begun = performance.now()
-  await page.fill('#search', 'job-957')
-  await until(page, () => document.querySelectorAll('li.row').length === 1)
-  say(`1,000 jobs: filtered in ${Math.round(performance.now() - begun)} ms`)
-  await page.fill('#search', '')
-  for (const width of pictures ? [360, 1280, 2560] : []) {
-    await page.setViewportSize({ width, height: 900 })
-    await photograph(page, `jobs-1000-${width}`)
-  }
-  await page.context().close()
-}
-
 async function takeEmpty() {
   mkdirSync(pictures, { recursive: true })
   for (const width of [360, 1280, 2560]) {
@@ -437,7 +387,7 @@ try {
   await fill()
   if (pictures) await takePictures()
   const only = process.env.OUTLIVE_TEST_ONLY?.split(',')
-  for (const step of [looks, acts, reads, findsMore, types, answers, walks, survives, resists, belongs, repeats, leads, rewinds, travels, isAccessible, holdsMuch]) if (!only || only.includes(step.name)) await step(world, { until, say })
+  for (const step of [looks, acts, reads, findsMore, types, answers, walks, survives, resists, belongs, repeats, leads, rewinds, seesMachines, travels, isAccessible, holdsMuch]) if (!only || only.includes(step.name)) await step(world, { until, say, photograph, pictures })
   assert.deepEqual(world.problems, [], 'the console is quiet')
 } finally {
   await world.end()

@@ -102,8 +102,8 @@ export async function walks(world, { until, say }) {
   await until(page, () => [...document.querySelectorAll('.name')].some((name) => name.textContent === 'walked'))
   const seen = []
   const tab = async (key = 'Tab') => { await page.keyboard.press(key); seen.push(await active(page)) }
-  for (let step = 0; step < 12; step += 1) await tab()
-  assert.match(seen.join(' > '), /^skip > brand > Jobs > Projects > Queues > Schedules > help > start > All ?\d+ > Live ?\d+ > Asking ?\d+ > Failed ?\d+$/)
+  for (let step = 0; step < 13; step += 1) await tab()
+  assert.match(seen.join(' > '), /^skip > brand > Jobs > Projects > Queues > Schedules > Machines > help > start > All ?\d+ > Live ?\d+ > Asking ?\d+ > Failed ?\d+$/)
   await page.evaluate(() => document.activeElement.blur())
   await page.keyboard.press('/')
   await page.keyboard.type('walked')

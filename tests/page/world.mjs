@@ -10,6 +10,9 @@ const packages = process.env.OUTLIVE_TEST_PACKAGES
 const { chromium } = createRequire(join(packages, 'x.js'))('playwright-core')
 const axe = readFileSync(join(packages, 'axe-core/axe.min.js'), 'utf8')
 
+// Nothing here is waited for in vain for longer; no test depends on how long something takes.
+export const LIMIT = 180_000
+
 export class World {
   constructor() {
     this.home = mkdtempSync(join(tmpdir(), 'outlive-page-'))
@@ -41,6 +44,7 @@ export class World {
       // While the page is worked on: its files as they are now, without a build.
       await context.route(/\/[a-z]+\.(js|css)$/, (route) => route.fulfill({ path: join(resolve(process.env.OUTLIVE_TEST_PAGE), new URL(route.request().url()).pathname) }))
     }
+    context.setDefaultTimeout(LIMIT)
     const page = await context.newPage()
     page.on('pageerror', (error) => this.problems.push(error.message))
     page.on('console', (message) => {

@@ -23,6 +23,19 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// Lets a question be asked once at a time: what comes meanwhile is one more, after it. Many events at once are not many questions.
+export function oneAtATime(ask) {
+  let isAsking = false;
+  let isStale = false;
+  return async () => {
+    if (isAsking) { isStale = true; return; }
+    isAsking = true;
+    try {
+      do { isStale = false; await ask(); } while (isStale);
+    } finally { isAsking = false; }
+  };
+}
+
 // --- words for people
 
 export const words = (status) => status.replaceAll('_', ' ');
@@ -52,6 +65,12 @@ export function ago(time) {
   const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
   if (seconds < 5) return 'just now';
   return `${duration(seconds * 1000).split(' ').slice(0, 2).join(' ')} ago`;
+}
+
+// How far off a time to come is; whole minutes, so that it does not change each second.
+export function until(time) {
+  const left = Date.parse(time) - Date.now();
+  return left < 60000 ? 'within a minute' : `in ${duration(left - (left % 60000)).replace(' 0 s', '')}`;
 }
 
 export function clock(time) {

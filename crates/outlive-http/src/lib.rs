@@ -12,6 +12,7 @@ mod problem;
 mod projects;
 mod rpc;
 mod server;
+mod unread;
 mod work;
 
 pub use access::scope::Scope;

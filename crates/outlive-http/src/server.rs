@@ -22,7 +22,7 @@ use outlive_sys::{clock, durable, lock, socket};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore};
 use tower::ServiceExt;
 
@@ -32,6 +32,7 @@ use crate::access::{Failures, Needs};
 use crate::api;
 use crate::api::events::Hub;
 use crate::api::written::Written;
+use crate::unread::{Known, Unread};
 use crate::work::{Pools, QUICK, WAITS};
 
 /// Connections at once, of each listener: another user who fills TCP does not keep programs from the socket.
@@ -238,7 +239,6 @@ pub fn serve(
             let certificate = options.tls.as_ref().map(read).transpose()?;
             let name = certificate.as_ref().map(|certificate| certificate.name().to_owned());
             let running = Running { pid: std::process::id(), address, name, since_us: clock::wall_us() };
-            write(&dir, "server.json", &serde_json::to_vec(&running).map_err(io::Error::from)?)?;
             (Some(running), Some(Site { port: address.port(), certificate }))
         }
     };
@@ -246,6 +246,11 @@ pub fn serve(
     let socket = dir.join("socket");
     let has_socket = unix.is_some();
     let served = runtime.block_on(async {
+        // Before the file names this process: a program that reads it may ask it to end at once.
+        let end = End::catch()?;
+        if let Some(running) = &running {
+            write(&dir, "server.json", &serde_json::to_vec(running).map_err(io::Error::from)?)?;
+        }
         if let Some((listener, _)) = &unix {
             let listener = UnixListener::from_std(listener.try_clone()?)?;
             tokio::spawn(accept_unix(listener, router.clone(), Arc::clone(&shared)));
@@ -255,14 +260,15 @@ pub fn serve(
             tokio::spawn(accept_tcp(listener, router.clone(), Arc::clone(&shared)));
         }
         ready(&socket, running.as_ref());
-        until_over(&shared, options.idle).await
+        end.wait(&shared, options.idle).await;
+        Ok(())
     });
     // What still waits in a thread ends with the process.
     runtime.shutdown_background();
     if has_socket {
         fs::remove_file(&socket).ok();
     }
-    Ok(served?)
+    served
 }
 
 /// Makes what every request needs: the routes, what they share, and the runtime.
@@ -297,26 +303,38 @@ pub(crate) fn prepare(
     Ok((router, shared, runtime))
 }
 
-/// Waits for a signal, or until no connection was open for long enough.
-pub(crate) async fn until_over(shared: &Shared, idle: Option<Duration>) -> io::Result<()> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    loop {
-        let quiet = shared.quiet.notified();
-        let is_idle = shared.connections.load(Ordering::Relaxed) == 0;
-        let nap = async {
-            match idle.filter(|_| is_idle) {
-                Some(idle) => tokio::time::sleep(idle).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = term.recv() => return Ok(()),
-            _ = int.recv() => return Ok(()),
-            () = quiet => {}
-            () = nap => {
-                // One that came meanwhile has announced itself only when it goes.
-                if shared.connections.load(Ordering::Relaxed) == 0 {
-                    return Ok(());
+/// The signals that end a server.
+pub(crate) struct End {
+    term: Signal,
+    int: Signal,
+}
+
+impl End {
+    /// From here on these signals do not end the process by themselves: [`End::wait`] returns.
+    pub(crate) fn catch() -> io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for a signal, or until no connection was open for long enough.
+    pub(crate) async fn wait(mut self, shared: &Shared, idle: Option<Duration>) {
+        loop {
+            let quiet = shared.quiet.notified();
+            let is_idle = shared.connections.load(Ordering::Relaxed) == 0;
+            let nap = async {
+                match idle.filter(|_| is_idle) {
+                    Some(idle) => tokio::time::sleep(idle).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = self.term.recv() => return,
+                _ = self.int.recv() => return,
+                () = quiet => {}
+                () = nap => {
+                    // One that came meanwhile has announced itself only when it goes.
+                    if shared.connections.load(Ordering::Relaxed) == 0 {
+                        return;
+                    }
                 }
             }
         }
@@ -432,9 +450,12 @@ pub(crate) async fn connection(
 ) {
     shared.connections.fetch_add(1, Ordering::Relaxed);
     let open = Arc::new((Open(shared), permit));
+    let known = Known::default();
+    let stream = Unread::new(stream, known.clone());
     let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(known.clone());
         // A WebSocket outlives its connection's task, and counts as long as it lasts.
         request.extensions_mut().insert(Held(Arc::clone(&open)));
         router.clone().oneshot(request)

@@ -3,9 +3,10 @@
 //! Proves: on the socket the kernel says who asks; on TCP every request for data needs a token, and gets no more than its scope and
 //! session; a link signs one browser in, once; tokens are kept as hashes and can be revoked.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use outlive_tests::Home;
+use outlive_tests::{Home, LIMIT, end_within, until};
 use serde_json::{Value, json};
 
 use super::Server;
@@ -35,12 +36,35 @@ fn a_server_that_was_killed_leaves_nothing_in_the_way() {
     assert_eq!(server.get(&format!("/v1/jobs/{job}")).ok()["status"], "running");
 }
 
+/// The file with its address names its process, so `serve --stop` may signal it as soon as that is there, and before it has said where it
+/// listens: the pipe that it says it to is full here.
+#[test]
+fn a_server_that_has_an_address_can_be_asked_to_end() {
+    const TERM: u32 = 15;
+    let home = Home::new();
+    let (mut said, mut full) = std::io::pipe().expect("a pipe");
+    let size = rustix::pipe::fcntl_getpipe_size(&full).expect("it has a size");
+    full.write_all(&vec![b' '; size]).expect("there is room");
+    let mut command = home.outlive(["--json", "serve", "--tcp"]);
+    let mut child = command.stdout(full).spawn().expect("it starts");
+    until("it has an address", || home.store().join("serve/server.json").exists());
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("the kernel tells");
+    let caught = u64::from_str_radix(caught.trim(), 16).expect("a mask");
+    assert_ne!(caught & (1 << (TERM - 1)), 0, "{caught:x}");
+    outlive_tests::signal(child.id().cast_signed(), "TERM");
+    drop(command);
+    std::io::copy(&mut said, &mut std::io::sink()).expect("it is read to its end");
+    assert_eq!(end_within(&mut child, LIMIT), Some(0));
+    assert!(!home.store().join("serve/socket").exists());
+}
+
 #[test]
 fn it_ends_by_itself_when_nobody_asks_and_jobs_do_not_notice() {
     let home = Home::new();
     let mut server = Server::start_with(&home, &["--idle", "200ms"]);
     let job = home.start_line("sleep 300");
-    assert_eq!(outlive_tests::end_within(&mut server.child, outlive_tests::LIMIT), Some(0));
+    assert_eq!(end_within(&mut server.child, LIMIT), Some(0));
     assert_eq!(home.show(&job)["status"], "running");
 }
 
@@ -109,7 +133,7 @@ fn tokens_are_kept_as_hashes_listed_and_end_by_themselves() {
     assert!(failed.contains("already"), "{failed}");
     home.run(["token", "create", "brief", "--for", "1ms"]).ok();
     let gone = || home.json(["token", "list"]).as_array().is_some_and(|all| all.len() == 1);
-    outlive_tests::until("the brief one is over", gone);
+    until("the brief one is over", gone);
     assert_eq!(home.json(["token", "list"])[0]["scope"], "view");
     let failed = home.run(["token", "revoke", "nobody"]).code(3).error();
     assert!(failed.contains("token list"), "{failed}");
@@ -156,7 +180,7 @@ fn open_starts_a_server_where_none_runs() {
     assert_ne!(first["link"], second["link"]);
     let pid = outlive_tests::pid(&first, "pid");
     outlive_tests::signal(pid, "TERM");
-    outlive_tests::until("it is gone", || !outlive_tests::is_running(pid));
+    until("it is gone", || !outlive_tests::is_running(pid));
 }
 
 #[test]

@@ -202,6 +202,44 @@ fn long_bodies_heads_and_slow_clients_cost_nothing() {
     dripping.join().expect("it only writes");
 }
 
+/// What needs no token is asked for again and again, and not read: the answers fill what the kernel holds for the client. One that has shown
+/// a token may take its time.
+#[test]
+fn a_client_without_a_token_that_does_not_read_is_sent_away() {
+    const ASKED: usize = 2000;
+    let home = Home::new();
+    let server = Server::start(&home);
+    let (host, token) = (server.host(), server.token("t", &["--scope", "view"]));
+    let connections = || {
+        let held = std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).expect("it runs");
+        let links = held.filter_map(|one| std::fs::read_link(one.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    };
+    let before = connections();
+    let ask = |access: &str| {
+        let mut stream = server.connect_tcp();
+        let first = format!("GET /v1/jobs HTTP/1.1\r\n{host}\r\n{access}\r\n\r\n");
+        let more = format!("GET /style.css HTTP/1.1\r\n{host}\r\n\r\n").repeat(ASKED);
+        let last = format!("GET / HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n");
+        stream.write_all([first, more, last].concat().as_bytes()).expect("the kernel takes it");
+        stream
+    };
+    let answers = |mut stream: std::net::TcpStream| {
+        let mut bytes = Vec::new();
+        // One that was sent away ends with an error.
+        stream.read_to_end(&mut bytes).ok();
+        let begin = b"HTTP/1.1 ";
+        bytes.windows(begin.len()).filter(|window| window == begin).count()
+    };
+    let known = ask(&token);
+    until("it is connected", || connections() == before + 1);
+    let unknown = ask("X-None: 1");
+    until("both are connected", || connections() == before + 2);
+    until("one is sent away", || connections() == before + 1);
+    assert!(answers(unknown) < ASKED);
+    assert_eq!(answers(known), ASKED + 2);
+}
+
 /// A gigabyte, announced or in chunks without an end, to what takes a body and to what takes none, with a token and without.
 #[test]
 fn a_body_of_a_gigabyte_is_broken_off_and_kept_nowhere() {

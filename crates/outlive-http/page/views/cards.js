@@ -1,6 +1,6 @@
 // A view of cards, asked for again and again, and drawn anew only when something in it has changed.
 
-import { el, fill } from '../dom.js';
+import { el, fill, oneAtATime } from '../dom.js';
 
 // What changes without a need to draw.
 const PASSING = ['runtime_ms', 'starts_in_ms', 'usage', 'output'];
@@ -9,6 +9,7 @@ export class Cards {
   // `read` asks for all that is shown, each `every` milliseconds, `draw` makes the cards of it.
   constructor(root, title, { canDrive }, { read, draw, every = 3000 }) {
     Object.assign(this, { canDrive, read, draw });
+    this.refresh = oneAtATime(() => this.look());
     this.items = el('div', { class: 'cards' });
     fill(root, el('h1', {}, title), this.items);
     this.refresh();
@@ -24,7 +25,8 @@ export class Cards {
     this.refresh();
   }
 
-  async refresh() {
+  async look() {
+    if (this.isClosed) return;
     let all;
     try { all = await this.read(); } catch { return; }
     const text = JSON.stringify(all, (key, value) => (PASSING.includes(key) ? undefined : value));

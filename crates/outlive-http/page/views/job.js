@@ -2,7 +2,7 @@
 
 import { act, ask, job as path } from '../api.js';
 import { attempt, kill, remove, rename } from '../actions.js';
-import { ago, clock, duration, el, fill, isLive, mood, setText, shape, size, statusText, words } from '../dom.js';
+import { ago, clock, duration, el, fill, isLive, mood, setText, shape, size, statusText, until, words } from '../dom.js';
 import { Log } from './log.js';
 import { Recording } from './recording.js';
 import { Terminal } from './terminal.js';
@@ -94,7 +94,7 @@ export class Job {
     setText(this.command, job.command);
     document.title = `${job.name ?? job.job}: ${words(job.status)}`;
     const use = [job.usage?.memory_bytes && `${size(job.usage.memory_bytes)} of memory`, job.usage?.cpu_ms && `${duration(job.usage.cpu_ms)} of processor time`].filter(Boolean);
-    const parts = [job.name && job.job, job.started_at && `started ${ago(job.started_at)}`, job.runtime_ms !== null && (isLive(job) ? `for ${duration(job.runtime_ms)}` : `took ${duration(job.runtime_ms)}`), !isLive(job) && job.reason, ...(isLive(job) ? use : []), `in ${job.cwd}`].filter(Boolean);
+    const parts = [job.name && job.job, job.started_at ? `started ${ago(job.started_at)}` : job.next_run_at && `starts ${until(job.next_run_at)}`, job.runtime_ms !== null && (isLive(job) ? `for ${duration(job.runtime_ms)}` : `took ${duration(job.runtime_ms)}`), !isLive(job) && job.reason, ...(isLive(job) ? use : []), `in ${job.cwd}`].filter(Boolean);
     const text = parts.join(' · ');
     const ports = (job.ports ?? []).map((port) => port.url).join(' ');
     if (this.line.dataset.text !== text + ports) {

@@ -2,7 +2,7 @@
 
 import { ask } from '../api.js';
 import { leaving } from '../actions.js';
-import { ago, duration, el, fill, isLive, mood, setText, shape, size, sparkline, statusText } from '../dom.js';
+import { ago, duration, el, fill, isLive, mood, oneAtATime, setText, shape, size, sparkline, statusText, until } from '../dom.js';
 
 const VIEWS = [['all', 'All'], ['live', 'Live'], ['asks', 'Asking'], ['failed', 'Failed'], ['ended', 'Ended']];
 const HISTORY = 30;
@@ -25,6 +25,7 @@ export class List {
   constructor(root) {
     this.rows = new Map();
     this.jobs = [];
+    this.refresh = oneAtATime(() => this.read());
     this.search = el('input', { type: 'search', id: 'search', placeholder: 'Filter by name, id, command…  ( / )', 'aria-label': 'Filter jobs', value: kept.search, autocomplete: 'off', spellcheck: 'false',
       on: { input: () => { kept.search = this.search.value; this.draw(); } } });
     this.search.value = kept.search;
@@ -62,7 +63,8 @@ export class List {
     setTimeout(() => { this.isWaiting = false; if (!this.isClosed) this.refresh(); }, 120);
   }
 
-  async refresh() {
+  async read() {
+    if (this.isClosed) return;
     try {
       const answer = await ask('jobs', { query: { limit: 2000 } });
       if (this.isClosed) return;
@@ -188,7 +190,7 @@ function course(values, write, label) {
 
 function time(row) {
   const { job } = row;
-  setText(row.started, ago(job.started_at));
+  setText(row.started, job.started_at || !job.next_run_at ? ago(job.started_at) : until(job.next_run_at));
   const ms = isLive(job) && job.status === 'running' && job.runtime_ms !== null ? job.runtime_ms + (Date.now() - job.seen) : job.runtime_ms;
   setText(row.time, duration(ms));
 }

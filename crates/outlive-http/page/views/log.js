@@ -40,7 +40,8 @@ export class Log {
     this.pane = el('div', { class: 'lines', tabindex: '0', role: 'region', 'aria-label': 'Log', on: { scroll: () => this.scrolled(), keydown: (event) => this.key(event) } });
     this.space = el('div', { class: 'space' });
     this.view = el('div', { class: 'view' });
-    this.pane.append(this.space, this.view);
+    this.none = el('p', { class: 'empty', hidden: true });
+    this.pane.append(this.space, this.view, this.none);
     this.foot = el('p', { class: 'foot' });
     root.replaceChildren(
       el('div', { class: 'tools' }, this.find, this.stream, this.found, el('span', { class: 'grow' }), this.follow, this.times,
@@ -76,7 +77,7 @@ export class Log {
         const answer = await ask(path(this.job.job, 'output'), { query: this.query({ tail: CHUNK, ...waits }), signal: this.abort.signal });
         if (after === undefined || answer.end !== after || answer.total_lines !== this.total) this.took(answer);
         after = answer.end;
-        if (!answer.live) { this.isOver = true; this.follow.hidden = true; this.say(); return; }
+        if (!answer.live) { this.isOver = true; this.follow.hidden = true; this.say(); this.draw(); return; }
       } catch (problem) {
         if (this.abort.signal.aborted || problem.status === 404) return;
         await new Promise((resolve) => setTimeout(resolve, 1500));
@@ -88,7 +89,7 @@ export class Log {
   }
 
   took(answer) {
-    Object.assign(this, { total: answer.total_lines, end: answer.end, start: answer.start });
+    Object.assign(this, { total: answer.total_lines, end: answer.end, start: answer.start, isRead: true });
     // The last chunks may have been read when they were shorter.
     for (const at of this.chunks.keys()) if (at >= Math.floor((this.total - 1) / CHUNK) - 1 || this.chunks.get(at).isShort) this.chunks.delete(at);
     for (const line of answer.lines) this.keep(line, true);
@@ -138,6 +139,8 @@ export class Log {
   }
 
   draw() {
+    this.none.hidden = this.count > 0 || !this.isRead;
+    if (!this.none.hidden) setText(this.none, this.matches ? 'No line fits.' : this.isOver ? 'It printed nothing.' : 'It has printed nothing yet.');
     this.space.style.height = `${this.pixels}px`;
     const first = Math.max(0, Math.min(this.first(), this.count - 1));
     const fits = Math.ceil(this.pane.clientHeight / this.height) + 1;

@@ -3,7 +3,7 @@
 import { act, ask } from '../api.js';
 import { attempt, dialog } from '../actions.js';
 import { Cards, none } from './cards.js';
-import { ago, clock, duration, el, isLive, mood, shape, statusText } from '../dom.js';
+import { ago, clock, el, isLive, mood, shape, statusText, until } from '../dom.js';
 
 const RUNS = 12;
 const link = (job) => `#/job/${encodeURIComponent(job.job)}`;
@@ -33,8 +33,7 @@ export class Schedules extends Cards {
 
   card(job, runs) {
     const name = job.name ?? job.job;
-    const left = Date.parse(job.next_run_at) - Date.now();
-    const next = job.next_run_at ? `${clock(job.next_run_at)}, ${left < 60000 ? 'within a minute' : `in ${duration(left - (left % 60000)).replace(' 0 s', '')}`}` : 'when this run is over';
+    const next = job.next_run_at ? `${clock(job.next_run_at)}, ${until(job.next_run_at)}` : 'when this run is over';
     return el('section', { class: 'card', 'aria-label': `Schedule of ${name}` },
       el('div', { class: 'title' }, el('h2', {}, el('a', { href: link(job), data: { key: `${job.job} open` } }, name)), job.session !== 'default' && el('span', { class: 'found' }, job.session), el('span', { class: 'grow' }),
         this.canDrive && el('button', { type: 'button', class: 'danger', data: { key: `${name} end` }, on: { click: () => this.end(job, name) } }, 'End')),

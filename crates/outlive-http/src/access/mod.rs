@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use crate::problem::Problem;
 use crate::server::{Peer, Shared};
+use crate::unread::Known;
 use scope::Scope;
 use site::Site;
 
@@ -44,6 +45,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// The user that runs this program, as the kernel says it of the other end of a socket or pipe.
+    pub(crate) fn user() -> Self {
+        Self { scope: Scope::Admin, session: None, name: "outlive serve (socket)".to_owned() }
+    }
+
     /// Returns the session to look in: the caller's own, or the one that is asked for.
     ///
     /// # Errors
@@ -157,6 +163,9 @@ pub(crate) async fn in_scope(State(shared): State<Shared>, mut request: Request,
     };
     match caller {
         Ok(Some(caller)) => {
+            if let Some(known) = request.extensions().get::<Known>() {
+                known.set();
+            }
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
@@ -216,8 +225,7 @@ pub(crate) fn too_many_guesses() -> Failure {
 /// Finds out who asks.
 fn identify(shared: &Shared, request: &Request) -> Result<Caller, Failure> {
     if request.extensions().get::<Peer>() == Some(&Peer::Unix) {
-        let name = "outlive serve (socket)".to_owned();
-        return Ok(Caller { scope: Scope::Admin, session: None, name });
+        return Ok(Caller::user());
     }
     let headers = request.headers();
     let bearer = only(headers, &AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "));
