@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use outlive::{Code, SessionName, Stream};
 use outlive_http::Scope;
+use outlive_sys::fault::{self, Point};
 use serde::Deserialize;
 
 use crate::args::{Arguments, REACHED, Reach};
@@ -33,6 +34,8 @@ struct Terms {
     places: [Option<String>; 2],
     #[serde(default)]
     elapsed_ms: u64,
+    #[serde(default)]
+    notice: Option<String>,
 }
 
 static TERMS: OnceLock<Terms> = OnceLock::new();
@@ -126,6 +129,11 @@ pub(crate) fn addressed(text: &str) -> Cow<'_, str> {
     whole.into()
 }
 
+/// Returns what a viewer shows its user first.
+pub(crate) fn notice() -> Option<String> {
+    TERMS.get()?.notice.clone()
+}
+
 /// Returns the time that the caller has waited already.
 pub(crate) fn elapsed() -> Duration {
     Duration::from_millis(TERMS.get().map_or(0, |terms| terms.elapsed_ms))
@@ -159,9 +167,10 @@ pub(crate) fn mark<'a>(stream: Stream, places: impl IntoIterator<Item = (&'a str
     let Some(secret) = TERMS.get().and_then(|terms| terms.mark.as_deref()) else { return };
     let places: Vec<String> = places.into_iter().map(|(name, at)| format!("{name} {at}")).collect();
     let mark = format!("\x1b]7717;{secret};{};{}\x07", stream.index() + 1, places.join(","));
-    // A caller that is gone needs no mark.
-    match stream {
-        Stream::Stdout => io::stdout().write_all(mark.as_bytes()).and_then(|()| io::stdout().flush()).ok(),
-        Stream::Stderr => io::stderr().write_all(mark.as_bytes()).ok(),
+    let write = || match stream {
+        Stream::Stdout => io::stdout().write_all(mark.as_bytes()).and_then(|()| io::stdout().flush()),
+        Stream::Stderr => io::stderr().write_all(mark.as_bytes()),
     };
+    // A caller that is gone needs no mark, and one that misses a mark goes on from the one before.
+    fault::step(Point::Mark, write).ok();
 }

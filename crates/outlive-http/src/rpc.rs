@@ -1,6 +1,7 @@
 //! The API on standard input and output, for a program that has reached this machine in its own way: nothing listens.
 //!
-//! The program that started this process is this user's, as on the Unix socket. It serves one connection, and ends with it.
+//! The program that started this process is this user's, as on the Unix socket. It serves one connection, and ends with it. A verb of the
+//! command line is run without the server (`command::pipes`).
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use outlive_sys::socket;
 use tokio::sync::Semaphore;
 
 use crate::access::tokens::Tokens;
-use crate::server::{Peer, ServeError, connection, prepare, until_over};
+use crate::command::pipes::{self, Input};
+use crate::server::{End, Peer, ServeError, connection, prepare};
 
 /// How much is copied at once.
 const PIECE: usize = 64 << 10;
@@ -23,12 +25,18 @@ const PIECE: usize = 64 << 10;
 /// If the store cannot be used.
 pub fn serve_pipes(store: Store) -> Result<(), ServeError> {
     outlive_sys::signal::unblock_all();
+    let (key, mut begun) = pipes::begin(Input::take()?)?;
+    if let Some(key) = key {
+        // A client that is gone is told nothing.
+        pipes::run(&store, &key, begun).ok();
+        return Ok(());
+    }
     let tokens = Tokens::of(&store)?;
     let (router, shared, runtime) = prepare(store, tokens, None)?;
     let (ours, theirs) = socket::pair()?;
     let input = ours.try_clone()?;
     std::thread::spawn(move || {
-        copy(io::stdin(), &input);
+        copy(&mut begun, &input);
         // The client is gone, and so is what it asked for.
         input.shutdown(std::net::Shutdown::Write).ok();
     });
@@ -40,7 +48,8 @@ pub fn serve_pipes(store: Store) -> Result<(), ServeError> {
         let permit = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
         connection(stream, router, Arc::clone(&shared), Peer::Unix, permit).await;
         // A WebSocket goes on after its connection's task.
-        until_over(&shared, Some(Duration::ZERO)).await
+        End::catch()?.wait(&shared, Some(Duration::ZERO)).await;
+        Ok::<(), io::Error>(())
     })?;
     // Closes our side of the pair, so that the last bytes are written and the thread ends.
     drop(runtime);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use outlive::{Failure, RawText};
@@ -11,7 +12,7 @@ use serde_json::json;
 use crate::connection::{Carrier, Connection, Problem};
 use crate::error::RemoteError;
 use crate::http::Reader;
-use crate::websocket::{self, Message};
+use crate::websocket::{self, Message, Side};
 
 const PATH: &str = "/v1/command";
 
@@ -42,6 +43,8 @@ pub struct Call {
     pub places: [Option<String>; 2],
     /// The time since the first call, which counts for a limit.
     pub elapsed_ms: u64,
+    /// What a viewer of a terminal shows its user first.
+    pub notice: Option<String>,
 }
 
 /// What is at one of the three ends.
@@ -86,7 +89,17 @@ impl std::fmt::Debug for Channel {
 
 /// Sends input and orders to a verb; for another thread.
 #[derive(Clone)]
-pub struct Sender(Arc<Mutex<Box<dyn Write + Send>>>);
+pub struct Sender {
+    to: Arc<Mutex<Box<dyn Write + Send>>>,
+    input: Arc<Input>,
+}
+
+/// How much input was sent, and how much of it has arrived, in bytes.
+#[derive(Default)]
+struct Input {
+    sent: AtomicU64,
+    taken: AtomicU64,
+}
 
 impl std::fmt::Debug for Sender {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -99,6 +112,8 @@ impl std::fmt::Debug for Sender {
 enum Told {
     Exit(i32),
     Error(Problem),
+    /// So many bytes of the input have arrived.
+    Taken(u64),
 }
 
 impl Channel {
@@ -108,12 +123,9 @@ impl Channel {
     ///
     /// If the connection breaks off, or the server refuses.
     pub fn open(connection: Connection, call: &Call) -> Result<Self, RemoteError> {
-        let (reader, writer, carrier, name) = connection.upgrade(PATH)?;
-        let sender = Sender(Arc::new(Mutex::new(writer)));
-        let call = serde_json::to_string(call).unwrap_or_default();
-        sender
-            .with(|to| websocket::write(to, &call))
-            .map_err(|error| RemoteError::Lost(name.clone(), error))?;
+        let call = Message::Text(serde_json::to_string(call).unwrap_or_default());
+        let (reader, writer, carrier, name) = connection.upgrade(PATH, &call)?;
+        let sender = Sender { to: Arc::new(Mutex::new(writer)), input: Arc::default() };
         Ok(Self { reader, sender, name, carrier })
     }
 
@@ -129,7 +141,7 @@ impl Channel {
     /// If the connection breaks off: what became of the verb is not known.
     pub fn receive(&mut self) -> Result<Said, RemoteError> {
         loop {
-            let message = match websocket::read(&mut self.reader) {
+            let message = match websocket::read(&mut self.reader, Side::Server) {
                 Ok(message) => message,
                 Err(error) => return Err(self.lost(error)),
             };
@@ -146,6 +158,7 @@ impl Channel {
                 Message::Text(text) => match serde_json::from_str(&text) {
                     Ok(Told::Exit(code)) => return Ok(Said::Exit(u8::try_from(code).unwrap_or(1))),
                     Ok(Told::Error(problem)) => return Ok(Said::Failed(problem.failure())),
+                    Ok(Told::Taken(bytes)) => self.sender.input.taken.store(bytes, Ordering::SeqCst),
                     // A later version may tell more.
                     Err(_) => {}
                 },
@@ -169,7 +182,7 @@ impl Sender {
         &self,
         write: impl FnOnce(&mut Box<dyn Write + Send>) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        write(&mut self.to.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Sends input.
@@ -178,7 +191,14 @@ impl Sender {
     ///
     /// If the connection broke off.
     pub fn input(&self, bytes: &[u8]) -> std::io::Result<()> {
-        self.with(|to| websocket::write_bytes(to, bytes))
+        // Counted first: what arrives is never more than what was sent.
+        self.input.sent.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+        self.with(|to| websocket::write(to, Side::Client, &Message::Binary(bytes.to_vec())))
+    }
+
+    /// Tells whether all input that was sent is known to have arrived. Where a connection has broken off, it is not known of the rest.
+    pub fn is_confirmed(&self) -> bool {
+        self.input.taken.load(Ordering::SeqCst) >= self.input.sent.load(Ordering::SeqCst)
     }
 
     /// Says that the input has ended.
@@ -209,6 +229,6 @@ impl Sender {
     }
 
     fn order(&self, order: &serde_json::Value) -> std::io::Result<()> {
-        self.with(|to| websocket::write(to, &order.to_string()))
+        self.with(|to| websocket::write(to, Side::Client, &Message::Text(order.to_string())))
     }
 }

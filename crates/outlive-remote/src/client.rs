@@ -279,6 +279,16 @@ impl Client {
         Ok(EventStream { lines: BufReader::new(answer), name })
     }
 
+    /// Returns the offset after the last byte that a job has printed.
+    ///
+    /// # Errors
+    ///
+    /// If there is no answer, or no such job.
+    pub fn end_of_output(&self, job: &str) -> Result<u64, RemoteError> {
+        let state: Value = self.get(&of(job, "/output"), &[("lines", "1".to_owned())])?;
+        Ok(state["end"].as_u64().unwrap_or(0))
+    }
+
     /// Follows what a job prints, from this offset on.
     pub fn follow(&self, job: &str, from: u64) -> Follow {
         Follow { client: self.clone(), job: job.to_owned(), position: from }

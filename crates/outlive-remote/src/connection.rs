@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use outlive::{Code, Failure};
+use outlive_sys::fault::{self, Point};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::socket;
 use serde::Deserialize;
@@ -16,7 +17,8 @@ use serde::Deserialize;
 use crate::address::Address;
 use crate::error::RemoteError;
 use crate::http::{self, Body, Head, Reader};
-use crate::ssh::Ssh;
+use crate::ssh::{Greeted, Greeting, Ssh};
+use crate::websocket::{self, Message, Side};
 
 /// A server on this machine, or behind a tunnel, takes a connection within this time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -35,6 +37,10 @@ pub struct Connection {
     name: String,
     /// The `ssh` that carries it.
     carrier: Carrier,
+    /// What comes before the API, where `ssh` carries it.
+    greeting: Option<Greeting>,
+    /// There may be a proxy in between, which takes nothing of a protocol that was not agreed on yet.
+    is_proxied: bool,
 }
 
 /// A process that carries a connection; it ends with it.
@@ -120,7 +126,8 @@ impl Connection {
             Address::Http(host) => {
                 let stream = connect_tcp(host).map_err(unreachable)?;
                 let reader = stream.try_clone().map_err(unreachable)?;
-                Ok(Self { host: host.clone(), token, ..Self::over(reader, stream, &name) })
+                let connection = Self::over(reader, stream, &name);
+                Ok(Self { host: host.clone(), token, is_proxied: true, ..connection })
             }
             Address::Ssh { destination, port } => ssh.connect(destination, *port),
             Address::Command { name, words } => {
@@ -150,6 +157,8 @@ impl Connection {
             token: None,
             name: name.to_owned(),
             carrier: Carrier::default(),
+            greeting: None,
+            is_proxied: false,
         }
     }
 
@@ -157,22 +166,52 @@ impl Connection {
         Self { carrier, ..self }
     }
 
+    pub(crate) fn greeted_by(self, greeting: Greeting) -> Self {
+        Self { greeting: Some(greeting), ..self }
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Sends a request, and reads the head of the answer.
-    fn send(&mut self, method: &str, path: &str, more: &[(&str, &str)], body: &[u8]) -> io::Result<Head> {
+    fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Head, RemoteError> {
         let bearer = self.token.as_ref().map(|token| format!("Bearer {token}"));
         let mut headers = vec![("Host", self.host.as_str())];
         headers.extend(bearer.as_deref().map(|bearer| ("Authorization", bearer)));
         headers.extend(more);
         let mut request = Vec::new();
-        http::write_head(&mut request, method, path, &headers)?;
+        http::write_head(&mut request, method, path, &headers).map_err(|error| self.lost(error))?;
         request.extend_from_slice(body);
-        self.writer.write_all(&request)?;
-        self.writer.flush()?;
-        http::read_head(&mut self.reader)
+        let mut written = self.write(&request);
+        // The request has not waited for the greeting: that would be a round trip more. A machine without the program has not taken it.
+        while let Some(greeting) = self.greeting.take() {
+            match greeting.read(&mut self.reader) {
+                Ok(Greeted::Found) => {}
+                Ok(Greeted::Missing(system)) => {
+                    *self = greeting.copied(&system)?;
+                    written = self.write(&request);
+                }
+                Err(error) => {
+                    // Where it waits for more, it ends.
+                    self.writer = Box::new(io::sink());
+                    return Err(greeting.missed(error, self.carrier.last_words()));
+                }
+            }
+        }
+        written.map_err(|error| self.lost(error))?;
+        http::read_head(&mut self.reader).map_err(|error| self.lost(error))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        fault::write_all(Point::CallSend, &mut self.writer, bytes)?;
+        self.writer.flush()
     }
 
     /// Explains why there was no answer: what carries the connection may know more.
@@ -180,6 +219,8 @@ impl Connection {
         if error.kind() == io::ErrorKind::InvalidData {
             return RemoteError::Strange(self.name.clone(), error.to_string());
         }
+        // What waits for the rest of a request ends.
+        self.writer = Box::new(io::sink());
         match self.carrier.last_words() {
             Some((_, said)) if !said.is_empty() => {
                 RemoteError::Ssh(self.name.clone(), outlive::one_line(&said))
@@ -203,7 +244,7 @@ impl Connection {
             headers.push(("Content-Type", "application/json"));
         }
         headers.extend(more);
-        let head = self.send(method, path, &headers, body.as_bytes()).map_err(|error| self.lost(error))?;
+        let head = self.send(method, path, &headers, body.as_bytes())?;
         let is_good = (200..300).contains(&head.status);
         let strange =
             |error: &dyn std::error::Error| RemoteError::Strange(self.name.clone(), error.to_string());
@@ -217,20 +258,28 @@ impl Connection {
         Err(refused(&self.name, &head, &text))
     }
 
-    /// Becomes a WebSocket: both halves.
+    /// Becomes a WebSocket with this first message: both halves.
     pub(crate) fn upgrade(
         mut self,
         path: &str,
+        first: &Message,
     ) -> Result<(Reader, Box<dyn Write + Send>, Carrier, String), RemoteError> {
-        let key = crate::websocket::key();
+        let key = websocket::key();
         let headers = [
             ("Connection", "Upgrade"),
             ("Upgrade", "websocket"),
             ("Sec-WebSocket-Version", "13"),
             ("Sec-WebSocket-Key", key.as_str()),
         ];
-        let head = self.send("GET", path, &headers, b"").map_err(|error| self.lost(error))?;
+        let mut message = Vec::new();
+        websocket::write(&mut message, Side::Client, first).map_err(|error| self.lost(error))?;
+        // Our server reads the message after it has agreed.
+        let early: &[u8] = if self.is_proxied { b"" } else { &message };
+        let head = self.send("GET", path, &headers, early)?;
         if head.status == 101 {
+            if self.is_proxied {
+                self.write(&message).map_err(|error| self.lost(error))?;
+            }
             return Ok((self.reader, self.writer, self.carrier, self.name));
         }
         let mut text = String::new();

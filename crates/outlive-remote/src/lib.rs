@@ -28,7 +28,7 @@ mod projects;
 mod ssh;
 mod sync;
 mod tools;
-mod websocket;
+pub mod websocket;
 
 pub use address::{Address, AddressError};
 pub use channel::{Call, Channel, End, Said, Sender};

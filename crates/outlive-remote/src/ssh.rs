@@ -10,11 +10,15 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use outlive_sys::fault::{self, Point};
 use outlive_sys::socket;
 use sha2::{Digest, Sha256};
 
 use crate::connection::{Carrier, Connection};
 use crate::error::RemoteError;
+
+/// What the other machine says where outlive is there.
+const FOUND: &str = "outlive-found";
 
 /// What the other machine says where outlive is not there.
 const MISSING: &str = "outlive-missing";
@@ -40,31 +44,106 @@ impl Default for Ssh {
 }
 
 impl Ssh {
-    /// Starts `outlive rpc` on a machine.
+    /// Starts `outlive rpc` on a machine. Whether the machine answers, and has the program, is in the greeting of the connection.
     pub(crate) fn connect(&self, destination: &str, port: Option<u16>) -> Result<Connection, RemoteError> {
-        let machine = Machine { destination, port, asks: self.asks };
-        let Missing(system) = match machine.start(self.copies)? {
-            Ok(connection) => return Ok(connection),
-            Err(missing) => missing,
-        };
-        let not_installed = |what: String| RemoteError::NotInstalled(machine.name(), what);
-        if !self.copies {
-            return Err(not_installed("outlive is not in the PATH there".to_owned()));
+        let greeting = Greeting { destination: destination.to_owned(), port, ssh: *self, is_copied: false };
+        greeting.connect()
+    }
+}
+
+/// What a machine says before the API begins: whether it has the program. It is read with the first answer.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    destination: String,
+    port: Option<u16>,
+    ssh: Ssh,
+    /// The program was copied there for this connection.
+    is_copied: bool,
+}
+
+/// What the greeting says.
+pub(crate) enum Greeted {
+    /// The program runs, and takes requests.
+    Found,
+    /// It is not there; what `uname -sm` says there.
+    Missing(String),
+}
+
+impl Greeting {
+    fn machine(&self) -> Machine<'_> {
+        Machine { destination: &self.destination, port: self.port, asks: self.ssh.asks }
+    }
+
+    fn connect(self) -> Result<Connection, RemoteError> {
+        let connection = self.machine().start(self.ssh.copies)?;
+        Ok(connection.greeted_by(self))
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub(crate) fn read(&self, from: &mut impl Read) -> io::Result<Greeted> {
+        let line = first_line(from)?;
+        match line.strip_prefix(MISSING) {
+            Some(system) => Ok(Greeted::Missing(system.trim().to_owned())),
+            None if line == FOUND => Ok(Greeted::Found),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
+    }
+
+    /// Copies the program to a machine that is a `system`, and connects to the copy.
+    pub(crate) fn copied(self, system: &str) -> Result<Connection, RemoteError> {
+        let machine = self.machine();
+        let not_installed = |what: String| Err(RemoteError::NotInstalled(machine.name(), what));
         let own = own_system();
-        if system != own {
-            return Err(not_installed(format!("it is {system}, and this program is for {own}")));
+        if !self.ssh.copies {
+            return not_installed("outlive is not in the PATH there".to_owned());
         }
-        machine.copy(self.tell)?;
-        match machine.start(true)? {
-            Ok(connection) => Ok(connection),
-            Err(_) => Err(not_installed("outlive was copied there, and is not there".to_owned())),
+        if self.is_copied {
+            return not_installed("outlive was copied there, and is not there".to_owned());
+        }
+        if system != own {
+            return not_installed(format!("it is {system}, and this program is for {own}"));
+        }
+        machine.copy(self.ssh.tell)?;
+        Self { is_copied: true, ..self }.connect()
+    }
+
+    /// Explains why there was none, by the exit status of `ssh` and what it said.
+    pub(crate) fn missed(self, error: io::Error, last: Option<(Option<i32>, String)>) -> RemoteError {
+        let name = self.machine().name();
+        match last {
+            // The request was on its way, and may have been carried out.
+            Some((_, said)) if !said.is_empty() && !is_unconnected(&said) => {
+                RemoteError::Lost(name, io::Error::other(outlive::one_line(&said)))
+            }
+            Some((_, said)) if !said.is_empty() => RemoteError::Ssh(self.destination, said),
+            Some((Some(status), _)) => {
+                RemoteError::Ssh(self.destination, format!("ended with status {status}"))
+            }
+            Some((None, _)) => RemoteError::Ssh(self.destination, "ended with a signal".to_owned()),
+            None => RemoteError::Unreachable(name, error),
         }
     }
 }
 
-/// outlive is not there; what `uname -sm` says there.
-struct Missing(String);
+/// Tells whether `ssh` says that there was no connection at all: then the machine has taken nothing.
+fn is_unconnected(said: &str) -> bool {
+    const SAID: [&str; 9] = [
+        "ssh: ",
+        "Permission denied",
+        "Host key verification failed",
+        "banner exchange",
+        "kex_exchange_identification",
+        "Too many authentication failures",
+        "Bad configuration option",
+        "terminating,",
+        "Bad owner or permissions",
+    ];
+    said.lines().any(|line| SAID.iter().any(|part| line.contains(part)))
+}
 
 /// A machine that `ssh` reaches.
 pub(crate) struct Machine<'a> {
@@ -118,46 +197,28 @@ impl<'a> Machine<'a> {
         words
     }
 
-    /// Starts the program there; the inner error: it is not there.
-    fn start(&self, is_copied: bool) -> Result<Result<Connection, Missing>, RemoteError> {
+    /// Starts the program there: the copy, or the one in the `PATH`. It says that it runs before the API begins, so that what went wrong
+    /// before is told apart.
+    fn start(&self, is_copy: bool) -> Result<Connection, RemoteError> {
         let unreachable = |error: io::Error| RemoteError::Unreachable(self.name(), error);
-        let program = match is_copied {
-            true => format!("{}/outlive-{}", directory(), own_hash().map_err(unreachable)?),
-            false => "outlive".to_owned(),
+        // Words of the shell alone: no other process is started before the program.
+        let script = match is_copy {
+            true => {
+                let hash = own_hash().map_err(unreachable)?;
+                format!(
+                    "p=\"{}/outlive-{hash}\"; [ -x \"$p\" ] && echo {FOUND} && exec \"$p\" rpc",
+                    directory()
+                )
+            }
+            false => format!("command -v outlive >/dev/null && echo {FOUND} && exec outlive rpc"),
         };
-        // It says that it runs before the API begins, so that what went wrong before is told apart.
-        let script = format!(
-            "p=$(command -v \"{program}\") && [ -x \"$p\" ] && echo outlive-found && exec \"$p\" rpc; \
-             echo {MISSING} \"$(uname -sm)\""
-        );
-        let mut command = self.ssh(&script);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(unreachable)?;
-        let (Some(writer), Some(mut reader)) = (child.stdin.take(), child.stdout.take()) else {
+        let mut ssh = self.ssh(&format!("{script}; echo {MISSING} \"$(uname -sm)\""));
+        ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = fault::step(Point::Connect, || ssh.spawn()).map_err(unreachable)?;
+        let (Some(writer), Some(reader)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(unreachable(io::ErrorKind::BrokenPipe.into()));
         };
-        let mut carrier = Carrier(Some(child));
-        let line = first_line(&mut reader).map_err(unreachable)?;
-        if line == "outlive-found" {
-            return Ok(Ok(Connection::over(reader, writer, &self.name()).carried_by(carrier)));
-        }
-        if let Some(system) = line.strip_prefix(MISSING) {
-            return Ok(Err(Missing(system.trim().to_owned())));
-        }
-        drop(writer);
-        match carrier.last_words() {
-            Some((_, said)) if !said.is_empty() => Err(RemoteError::Ssh(self.destination.to_owned(), said)),
-            Some((status, _)) => {
-                let status =
-                    status.map_or_else(|| "a signal".to_owned(), |status| format!("status {status}"));
-                Err(RemoteError::Ssh(self.destination.to_owned(), format!("ended with {status}")))
-            }
-            None => Err(unreachable(io::ErrorKind::UnexpectedEof.into())),
-        }
+        Ok(Connection::over(reader, writer, &self.name()).carried_by(Carrier(Some(child))))
     }
 
     /// Copies this program there, under a name with its hash: one that is there is whole.
@@ -174,7 +235,9 @@ impl<'a> Machine<'a> {
             "umask 077; d=\"{directory}\"; mkdir -p \"$d\" && cat >\"$d/.new-$$\" && chmod 700 \"$d/.new-$$\" && \
              mv \"$d/.new-$$\" \"$d/outlive-{hash}\""
         );
-        let copied = self.ssh(&script).stdin(program).stdout(Stdio::null()).output().map_err(unreachable)?;
+        let mut ssh = self.ssh(&script);
+        ssh.stdin(program).stdout(Stdio::null());
+        let copied = fault::step(Point::Copy, || ssh.output()).map_err(unreachable)?;
         match copied.status.success() {
             true => Ok(()),
             false => {
@@ -188,7 +251,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Reads a line, byte by byte: what follows belongs to another reader. A banner of the user's shell is passed over.
+/// Reads our line, byte by byte: what follows belongs to another reader. A banner of the user's shell is passed over.
 fn first_line(from: &mut impl Read) -> io::Result<String> {
     const LONGEST: usize = 64 << 10;
     let (mut line, mut read) = (Vec::new(), 0);
@@ -251,7 +314,7 @@ fn own_hash() -> io::Result<String> {
     let hash: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     if let Some(path) = path {
         // One that cannot be remembered is found again.
-        fs::write(path, &hash).ok();
+        fault::write(Point::HashWrite, hash.as_bytes(), |part| fs::write(path, part)).ok();
     }
     Ok(hash)
 }
@@ -276,6 +339,39 @@ pub fn runtime_dir() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn to_a_machine_of_another_kind_nothing_is_copied() {
+        let greeting =
+            Greeting { destination: "gpu1".to_owned(), port: None, ssh: Ssh::default(), is_copied: false };
+        let error = greeting.copied("Linux sparc64").unwrap_err();
+        let expected = format!("ssh://gpu1: it is Linux sparc64, and this program is for {}", own_system());
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn what_was_on_its_way_may_have_arrived() {
+        let missed = |said: &str| {
+            let greeting = Greeting {
+                destination: "gpu1".to_owned(),
+                port: None,
+                ssh: Ssh::default(),
+                is_copied: false,
+            };
+            greeting.missed(io::ErrorKind::UnexpectedEof.into(), Some((Some(255), said.to_owned())))
+        };
+        for said in [
+            "ssh: connect to host gpu1 port 22: Connection refused",
+            "ssh: Could not resolve hostname gpu1: Name or service not known",
+            "root@gpu1: Permission denied (publickey).",
+            "Connection timed out during banner exchange",
+        ] {
+            assert!(matches!(missed(said), RemoteError::Ssh(..)), "{said}");
+        }
+        for said in ["Connection to gpu1 closed by remote host.", "Timeout, server gpu1 not responding."] {
+            assert!(matches!(missed(said), RemoteError::Lost(..)), "{said}");
+        }
+    }
 
     #[test]
     fn a_banner_is_passed_over_and_what_follows_is_left() {

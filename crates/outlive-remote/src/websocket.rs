@@ -1,10 +1,10 @@
-//! As much of RFC 6455 as our own server speaks: whole messages, from the client masked.
+//! As much of RFC 6455 as our own programs speak: whole messages, from the client masked.
 
 use std::io::{self, Read, Write};
 
 use outlive_sys::random;
 
-/// The most that a message of the server has: what a verb printed, in pieces of 32 KiB.
+/// The most that a message has: what a verb printed or is to read, in pieces of 32 KiB.
 const MOST: u64 = 1 << 20;
 
 const CONTINUED: u8 = 0;
@@ -14,14 +14,26 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// What came.
+/// What is sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub enum Message {
+    /// A call, an order, or an answer, as JSON.
     Text(String),
+    /// What a verb printed, or is to read.
     Binary(Vec<u8>),
-    /// The server asks whether this client is there.
+    /// The sender asks whether the other side is there.
     Ping(Vec<u8>),
+    /// The sender sends no more.
     Close,
+}
+
+/// Who sends: a client masks its messages, and a server does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The side that asked for the connection.
+    Client,
+    /// The side that answers.
+    Server,
 }
 
 /// Makes the key of a handshake: 16 random bytes.
@@ -44,50 +56,74 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 /// Writes a message.
-pub(crate) fn write(to: impl Write, text: &str) -> io::Result<()> {
-    write_frame(to, TEXT, text.as_bytes())
-}
-
-/// Writes bytes.
-pub(crate) fn write_bytes(to: impl Write, bytes: &[u8]) -> io::Result<()> {
-    write_frame(to, BINARY, bytes)
+///
+/// # Errors
+///
+/// If the other side is gone.
+pub fn write(to: impl Write, side: Side, message: &Message) -> io::Result<()> {
+    let (kind, bytes): (u8, &[u8]) = match message {
+        Message::Text(text) => (TEXT, text.as_bytes()),
+        Message::Binary(bytes) => (BINARY, bytes),
+        Message::Ping(bytes) => (PING, bytes),
+        // The code of an end that is no failure.
+        Message::Close => (CLOSE, &[0x03, 0xe8]),
+    };
+    write_frame(to, side, kind, bytes)
 }
 
 /// Answers a ping.
 pub(crate) fn write_pong(to: impl Write, bytes: &[u8]) -> io::Result<()> {
-    write_frame(to, PONG, bytes)
+    write_frame(to, Side::Client, PONG, bytes)
 }
 
-fn write_frame(mut to: impl Write, kind: u8, bytes: &[u8]) -> io::Result<()> {
-    let random = random::bytes16();
-    let mask = [random[0], random[1], random[2], random[3]];
-    let mut frame = vec![0x80 | kind];
+fn frame(side: Side, kind: u8, bytes: &[u8]) -> Vec<u8> {
+    let masked = if side == Side::Client { 0x80 } else { 0 };
+    let mut frame = Vec::with_capacity(bytes.len() + 14);
+    frame.push(0x80 | kind);
     match bytes.len() {
-        length @ 0..=125 => frame.push(0x80 | length as u8),
+        length @ 0..=125 => frame.push(masked | length as u8),
         length @ 126..=0xffff => {
-            frame.push(0x80 | 126);
+            frame.push(masked | 126);
             frame.extend((length as u16).to_be_bytes());
         }
         length => {
-            frame.push(0x80 | 127);
+            frame.push(masked | 127);
             frame.extend((length as u64).to_be_bytes());
         }
     }
-    frame.extend(mask);
-    frame.extend(bytes.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
-    to.write_all(&frame)?;
+    match side {
+        Side::Client => {
+            let random = random::bytes16();
+            let mask = [random[0], random[1], random[2], random[3]];
+            frame.extend(mask);
+            frame.extend(bytes.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        }
+        Side::Server => frame.extend_from_slice(bytes),
+    }
+    frame
+}
+
+fn write_frame(mut to: impl Write, side: Side, kind: u8, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(&frame(side, kind, bytes))?;
     to.flush()
 }
 
-/// Reads the next message. Our server sends each message in one part, so a ping never comes between two parts.
-pub(crate) fn read(mut from: impl Read) -> io::Result<Message> {
+/// Reads the next message of a side. Our programs send each message in one part, so a ping never comes between two parts.
+///
+/// # Errors
+///
+/// If the other side is gone, or does not keep to the protocol.
+pub fn read(mut from: impl Read, side: Side) -> io::Result<Message> {
     let strange = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let (mut whole, mut is_text) = (Vec::new(), false);
     loop {
         let mut head = [0; 2];
         from.read_exact(&mut head)?;
-        let (is_last, kind) = (head[0] & 0x80 != 0, head[0] & 15);
-        let length = match head[1] {
+        let (is_last, kind, is_masked) = (head[0] & 0x80 != 0, head[0] & 15, head[1] & 0x80 != 0);
+        if is_masked != (side == Side::Client) {
+            return Err(strange("a message of the server is masked, or one of the client is not"));
+        }
+        let length = match head[1] & 0x7f {
             126 => {
                 let mut length = [0; 2];
                 from.read_exact(&mut length)?;
@@ -98,14 +134,20 @@ pub(crate) fn read(mut from: impl Read) -> io::Result<Message> {
                 from.read_exact(&mut length)?;
                 u64::from_be_bytes(length)
             }
-            length if length < 126 => u64::from(length),
-            _ => return Err(strange("the server has masked a message")),
+            length => u64::from(length),
         };
         if length > MOST || length + whole.len() as u64 > MOST {
-            return Err(strange("the server sends too long a message"));
+            return Err(strange("a message is too long"));
+        }
+        let mut mask = [0; 4];
+        if is_masked {
+            from.read_exact(&mut mask)?;
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         from.read_exact(&mut bytes)?;
+        if is_masked {
+            bytes.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+        }
         match kind {
             CLOSE => return Ok(Message::Close),
             PING => return Ok(Message::Ping(bytes)),
@@ -115,7 +157,7 @@ pub(crate) fn read(mut from: impl Read) -> io::Result<Message> {
                 whole = bytes;
             }
             CONTINUED => whole.extend(bytes),
-            _ => return Err(strange("the server sends messages of an unknown kind")),
+            _ => return Err(strange("a message is of an unknown kind")),
         }
         if is_last {
             return match is_text {
@@ -146,7 +188,7 @@ mod tests {
         for length in [0usize, 1, 125, 126, 0xffff, 0x10000] {
             let bytes: Vec<u8> = (0..length).map(|n| n as u8).collect();
             let mut frame = Vec::new();
-            write_bytes(&mut frame, &bytes).unwrap();
+            write(&mut frame, Side::Client, &Message::Binary(bytes.clone())).unwrap();
             let header = match length {
                 0..=125 => 2,
                 126..=0xffff => 4,
@@ -158,6 +200,12 @@ mod tests {
             let unmasked: Vec<u8> =
                 frame[header + 4..].iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
             assert_eq!(unmasked, bytes);
+            assert_eq!(read(&mut frame.as_slice(), Side::Client).unwrap(), Message::Binary(bytes.clone()));
+            let mut plain = Vec::new();
+            write(&mut plain, Side::Server, &Message::Binary(bytes.clone())).unwrap();
+            assert_eq!(plain.len(), header + length);
+            assert_eq!(read(&mut plain.as_slice(), Side::Server).unwrap(), Message::Binary(bytes));
+            assert!(read(&mut plain.as_slice(), Side::Client).is_err(), "a client masks what it sends");
         }
     }
 
@@ -165,12 +213,12 @@ mod tests {
     fn messages_come_whole_and_in_parts() {
         let mut stream: &[u8] =
             &[0x89, 1, b'p', 0x01, 2, b'h', b'e', 0x8a, 0, 0x80, 1, b'y', 0x82, 1, 7, 0x88, 0];
-        assert_eq!(read(&mut stream).unwrap(), Message::Ping(b"p".to_vec()));
-        assert_eq!(read(&mut stream).unwrap(), Message::Text("hey".to_owned()));
-        assert_eq!(read(&mut stream).unwrap(), Message::Binary(vec![7]));
-        assert_eq!(read(&mut stream).unwrap(), Message::Close);
-        assert!(read(&mut stream).is_err());
+        assert_eq!(read(&mut stream, Side::Server).unwrap(), Message::Ping(b"p".to_vec()));
+        assert_eq!(read(&mut stream, Side::Server).unwrap(), Message::Text("hey".to_owned()));
+        assert_eq!(read(&mut stream, Side::Server).unwrap(), Message::Binary(vec![7]));
+        assert_eq!(read(&mut stream, Side::Server).unwrap(), Message::Close);
+        assert!(read(&mut stream, Side::Server).is_err());
         let mut huge: &[u8] = &[0x82, 127, 255, 255, 255, 255, 255, 255, 255, 255];
-        assert!(read(&mut huge).is_err(), "no length that is claimed is allocated unchecked");
+        assert!(read(&mut huge, Side::Server).is_err(), "no length that is claimed is allocated unchecked");
     }
 }

@@ -77,7 +77,7 @@ fn a_pulled_cable_loses_and_repeats_nothing() {
     waiting_anew = spawn(&machine, &["--json", "wait", &job]);
     let (text_anew, reading_anew) = collect(&mut anew);
     let (answer_anew, answering_anew) = collect(&mut waiting_anew);
-    // Keys that are typed while there is no connection are lost; the terminal itself goes on.
+    // Keys of which it is not known whether they have arrived are not sent again (`keys`); the terminal itself goes on.
     until("keys arrive again", || {
         terminal.write(b"second\r");
         std::thread::sleep(Duration::from_millis(200));

@@ -5,6 +5,7 @@
 
 mod agent;
 mod cut;
+mod keys;
 mod link;
 mod project;
 mod slurm;
@@ -12,7 +13,7 @@ mod window;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -69,7 +70,7 @@ impl Machine {
         keygen(&dir.join("host"));
         keygen(&dir.join("user"));
         fs::copy(dir.join("user.pub"), dir.join("authorized")).expect("copied");
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        let port = outlive_tests::free_port();
         let shown = dir.display();
         // With SHLVL, bash reads no file of the user's own: these may do anything, and are cut short by this test.
         let (store, data) = (there.store(), there.path().join("data"));

@@ -181,3 +181,19 @@ fn a_machine_that_is_not_configured_is_told_with_its_place() {
     assert_eq!(project.run(&["logs", "a"]).ok().text(), "one\n");
     project.run(&["down"]).ok();
 }
+
+#[test]
+fn what_jobs_print_on_another_machine_is_shown_in_the_foreground() {
+    let Some(machine) = Machine::start() else { return };
+    let project = Project::new(
+        &machine,
+        "[jobs.there]\non = \"gpu1\"\nrun = \"echo far; echo away >&2; exit 3\"\n[jobs.here]\nrun = \"echo near\"\n",
+    );
+    let shown = project.run(&["up", "--foreground"]).ok().text();
+    for line in ["there | far\n", "there | away\n", "here  | near\n"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    let end = shown.lines().find(|line| line.starts_with("there | [gpu1/there-")).unwrap_or_default();
+    assert!(end.contains("failed: exited with 3"), "{shown}");
+    project.run(&["down"]).ok();
+}

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outlive::RawText;
@@ -29,6 +29,9 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(5),
 ];
 
+/// What a person is told who has typed while the connection was away.
+const NOT_SENT: &str = " What you typed during the cut was not all sent: look, and type it again ";
+
 /// Variables that the command line looks at.
 const VARIABLES: [&str; 4] = ["TERM", "COLORTERM", "NO_COLOR", "OUTLIVE_SESSION"];
 
@@ -45,7 +48,7 @@ pub(super) fn run(
     if there.resumes != Resumes::Never {
         call.mark = Some(secret);
     }
-    let line: Line = Arc::new(Mutex::new(None));
+    let line: Line = Arc::default();
     let mut window = window::take(call.stdin, &line).map_err(|error| Failure::other("--host", &error))?;
     let (began, mut has_begun, mut failures) = (Instant::now(), false, 0);
     let ended = loop {
@@ -53,6 +56,7 @@ pub(super) fn run(
         if has_begun {
             call.places = [0, 1].map(|stream| marks.streams[stream].place.clone());
             call.size = window::size();
+            call.notice = window::keys(&line).is_lost().then(|| NOT_SENT.to_owned());
             marks.resume(there.resumes != Resumes::Anew);
         }
         let called = machine.client.connect().and_then(|connection| Channel::open(connection, &call));
@@ -62,10 +66,15 @@ pub(super) fn run(
                     note(&format!("outlive: {} is back", machine.name));
                 }
                 (has_begun, failures) = (true, 0);
-                *line.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel.sender());
+                if there.resumes != Resumes::Anew
+                    && let Some(notice) = &call.notice
+                {
+                    note(&format!("outlive: {}", notice.trim()));
+                }
+                window::keys(&line).begin(channel.sender());
                 window.begin().map_err(|error| Failure::other("--host", &error))?;
                 let ended = pass_on(&mut channel, &mut marks);
-                line.lock().unwrap_or_else(PoisonError::into_inner).take();
+                window::keys(&line).end();
                 match ended {
                     Ok(ended) => break ended,
                     Err(error) => error,
@@ -111,6 +120,10 @@ fn call(machine: &Machine, there: There, arguments: &Arguments, words: &[OsStrin
     let directory = std::env::current_dir().ok().filter(|_| is_here);
     let reader = arguments.common.reader.clone().unwrap_or_else(outlive::reader_of_environment);
     let mut words = words.to_vec();
+    // Which machine is meant is decided: without it the verb stands first, where the other machine sees at a glance that a job is started.
+    if let Some(place) = words.iter().take(3).position(|word| word == "--host") {
+        words.drain(place..words.len().min(place + 2));
+    }
     // The other machine does not know by this machine's name for it that an engine is meant.
     if let Some(Verb::Run(run)) = &arguments.verb
         && let (Some(engine), Some(_)) = (run.engine, &run.on)
@@ -170,9 +183,10 @@ fn print_error(bytes: &[u8]) {
 
 /// Says what is not known where a connection broke off.
 fn unreached(machine: &Machine, there: There, has_begun: bool, error: RemoteError) -> Failure {
+    let is_lost = matches!(error, RemoteError::Lost(..));
     let failure = Failure::from(error);
     match there.resumes {
-        Resumes::OnceStarted if has_begun => failure
+        Resumes::OnceStarted if has_begun || is_lost => failure
             .hint(format!("whether it was started is not known: outlive --host {} list tells", machine.name)),
         _ => failure,
     }

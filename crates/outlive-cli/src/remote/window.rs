@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outlive_remote::{End, Sender};
 use outlive_sys::poll;
@@ -50,8 +50,58 @@ pub(super) fn size() -> Option<String> {
     size.map(|(columns, rows)| format!("{columns}x{rows}"))
 }
 
-/// The connection that keys and signals go to; none while there is none.
-pub(super) type Line = Arc<Mutex<Option<Sender>>>;
+/// The most that is kept of what is typed while there is no connection.
+const MOST_TYPED: usize = 4 << 10;
+
+/// What keys and signals go to.
+pub(super) type Line = Arc<Mutex<Keys>>;
+
+/// The connection that keys go to, and those that have to wait for one. A key is sent once or not at all: where it is not known whether
+/// one has arrived, no later one is sent, because the end of a line without its beginning is another line.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// None while there is no connection.
+    sender: Option<Sender>,
+    /// What was typed meanwhile.
+    typed: Vec<u8>,
+    /// Of some keys it is not known whether they have arrived, or they were too many to be kept.
+    is_lost: bool,
+}
+
+impl Keys {
+    /// There is a connection again, or for the first time.
+    pub(super) fn begin(&mut self, sender: Sender) {
+        let typed = std::mem::take(&mut self.typed);
+        if !std::mem::take(&mut self.is_lost) && !typed.is_empty() {
+            // Where this one has broken off too, its reader says so, and these are not confirmed.
+            sender.input(&typed).ok();
+        }
+        self.sender = Some(sender);
+    }
+
+    /// The connection broke off.
+    pub(super) fn end(&mut self) {
+        self.is_lost |= self.sender.take().is_some_and(|sender| !sender.is_confirmed());
+    }
+
+    /// Tells whether what was typed is not sent.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Sends what was typed, or keeps it for the next connection; false: it is kept.
+    fn type_on(&mut self, bytes: &[u8]) -> bool {
+        if let Some(sender) = &self.sender {
+            // Of a connection that has just broken off it is not known how much of this went out.
+            return sender.input(bytes).is_ok();
+        }
+        self.is_lost |= self.typed.len() + bytes.len() > MOST_TYPED;
+        if !self.is_lost {
+            self.typed.extend_from_slice(bytes);
+        }
+        false
+    }
+}
 
 /// The user's terminal while a verb runs elsewhere. What was changed there is changed back when this is dropped.
 pub(super) struct Window {
@@ -94,7 +144,11 @@ pub(super) fn take(stdin: End, line: &Line) -> io::Result<Window> {
 }
 
 fn sender(line: &Line) -> Option<Sender> {
-    line.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    keys(line).sender.clone()
+}
+
+pub(super) fn keys(line: &Line) -> MutexGuard<'_, Keys> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends this program; the verb notices that its caller is gone.
@@ -132,8 +186,11 @@ fn pass_input(stdin: End, line: &Line, changed: &Mutex<Option<Changed>>) {
             Ok(0) | Err(_) => break,
             Ok(count) => count,
         };
-        let sent = sender(line).is_some_and(|sender| sender.input(&buffer[..count]).is_ok());
-        // Keys that are typed while there is no connection are lost, but the one that ends the waiting for it.
+        // Keys that are typed while there is no connection wait for one, but for the one that ends the waiting.
+        let sent = match stdin {
+            End::Terminal => keys(line).type_on(&buffer[..count]),
+            _ => sender(line).is_some_and(|sender| sender.input(&buffer[..count]).is_ok()),
+        };
         if !sent && stdin == End::Terminal && buffer[..count].contains(&CONTROL_C) {
             leave(changed);
         }

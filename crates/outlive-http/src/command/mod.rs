@@ -4,6 +4,7 @@
 //! (`docs/design/host.md`). The verb is a process of its own, with the rights of its caller (`outlive served`); it is killed when the
 //! client goes, which no front end minds.
 
+pub(crate) mod pipes;
 mod process;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,9 @@ const PING: Duration = Duration::from_secs(15);
 
 /// A client that has taken nothing for so long is gone, or stopped by its user for good.
 const SEND_LIMIT: Duration = Duration::from_secs(600);
+
+/// What a client that said something else is told.
+const HINT: &str = r#"begin with a text such as {"arguments": ["list"], "stdout": "pipe"}"#;
 
 /// What a client says first.
 #[derive(Debug, Default, Deserialize)]
@@ -69,6 +73,8 @@ pub(crate) struct Manner {
     places: [Option<String>; 2],
     /// The time since the first call, which counts for a limit.
     elapsed_ms: u64,
+    /// What a viewer of a terminal shows first.
+    notice: Option<String>,
 }
 
 /// What is at one of the three ends.
@@ -98,7 +104,8 @@ enum Order {
 
 /// Runs a verb of the command line over a WebSocket. The client first sends `{"arguments": ["list"], "stdout": "pipe"}`; then what the
 /// verb prints comes as binary messages, whose first byte is 1 for standard output and 2 for standard error, and last `{"exit": 0}`.
-/// The client's input goes as binary messages, then `{"eof": true}`. The verb may do what the caller may.
+/// The client's input goes as binary messages, then `{"eof": true}`; of input for a terminal, `{"taken": 5}` says how many bytes have
+/// arrived. The verb may do what the caller may.
 #[utoipa::path(get, path = "/v1/command", tag = "command line", security(("token" = ["view"])),
     responses((status = 101, description = "The WebSocket is open")))]
 pub(crate) async fn command(
@@ -131,7 +138,7 @@ impl Session {
         };
         match started {
             Ok(process) => pass_on(&mut socket, process).await,
-            Err(failure) => drop(send(&mut socket, failed(&failure)).await),
+            Err(failure) => drop(send(&mut socket, Message::Text(failed(&failure).into())).await),
         }
         // A client that is gone needs no farewell.
         let farewell = Message::Close(Some(CloseFrame { code: 1000, reason: "".into() }));
@@ -140,17 +147,16 @@ impl Session {
 
     /// Receives the call; `None` if the client goes.
     async fn call(&self, socket: &mut WebSocket) -> Option<Result<Call, Failure>> {
-        let hint = r#"begin with a text such as {"arguments": ["list"], "stdout": "pipe"}"#;
         loop {
             match tokio::time::timeout(CALL_LIMIT, socket.recv()).await {
-                Err(_) => return Some(Err(Failure::timed_out("command: no call came", hint))),
+                Err(_) => return Some(Err(Failure::timed_out("command: no call came", HINT))),
                 Ok(Some(Ok(Message::Text(text)))) => {
                     let call = serde_json::from_str(&text);
-                    return Some(call.map_err(|error| Failure::usage(format!("command: {error}"), hint)));
+                    return Some(call.map_err(|error| Failure::usage(format!("command: {error}"), HINT)));
                 }
                 Ok(Some(Ok(Message::Ping(_) | Message::Pong(_)))) => {}
                 Ok(Some(Ok(Message::Binary(_)))) => {
-                    return Some(Err(Failure::usage("command: no call", hint)));
+                    return Some(Err(Failure::usage("command: no call", HINT)));
                 }
                 Ok(Some(Ok(Message::Close(_)) | Err(_)) | None) => return None,
             }
@@ -172,6 +178,7 @@ async fn pass_on(socket: &mut WebSocket, mut process: Process) {
     let mut ping = tokio::time::interval_at(tokio::time::Instant::now() + PING, PING);
     // Input that the process has not taken; no more is read from the client meanwhile.
     let (mut typed, mut has_ended): (Option<Vec<u8>>, bool) = (None, false);
+    let mut taken = 0;
     loop {
         if has_ended {
             // The thread that writes sees the end after all that came before.
@@ -198,7 +205,11 @@ async fn pass_on(socket: &mut WebSocket, mut process: Process) {
             received = socket.recv(), if typed.is_none() => match received {
                 Some(Ok(Message::Binary(bytes))) => {
                     typed = process.input.is_some().then(|| bytes.to_vec());
-                    continue;
+                    taken += bytes.len();
+                    match process.is_typed_into() {
+                        true => Message::Text(confirmed(taken).into()),
+                        false => continue,
+                    }
                 }
                 Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
                     Ok(Order::Size(size)) => {
@@ -215,10 +226,7 @@ async fn pass_on(socket: &mut WebSocket, mut process: Process) {
                         has_ended |= is_end;
                         continue;
                     }
-                    Err(error) => failed(&Failure::usage(
-                        format!("command: {error}"),
-                        r#"such as {"size": "80x24"}, {"signal": "INT"} or {"eof": true}"#,
-                    )),
+                    Err(error) => Message::Text(failed(&misunderstood(&error)).into()),
                 },
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 Some(Ok(_)) => continue,
@@ -240,7 +248,19 @@ async fn send(socket: &mut WebSocket, message: Message) -> bool {
     matches!(tokio::time::timeout(SEND_LIMIT, socket.send(message)).await, Ok(Ok(())))
 }
 
-fn failed(failure: &Failure) -> Message {
+/// Returns the text that tells a client how much of its input has arrived.
+fn confirmed(taken: usize) -> String {
+    json!({ "taken": taken }).to_string()
+}
+
+/// Explains an order that is none.
+fn misunderstood(error: &serde_json::Error) -> Failure {
+    let hint = r#"such as {"size": "80x24"}, {"signal": "INT"} or {"eof": true}"#;
+    Failure::usage(format!("command: {error}"), hint)
+}
+
+/// Returns the text that tells a client of a failure.
+fn failed(failure: &Failure) -> String {
     let error = json!({ "code": failure.code.word(), "detail": failure.text(), "hint": failure.hint });
-    Message::Text(json!({ "error": error }).to_string().into())
+    json!({ "error": error }).to_string()
 }

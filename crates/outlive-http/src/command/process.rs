@@ -68,7 +68,7 @@ pub(super) struct Process {
     /// None: it has no input, or the input has ended.
     pub(super) input: Option<mpsc::Sender<Vec<u8>>>,
     terminal: Option<Arc<OwnedFd>>,
-    handle: Option<Handle>,
+    handle: Option<Arc<Handle>>,
 }
 
 impl Process {
@@ -77,6 +77,16 @@ impl Process {
             // One that is gone has no size.
             pty::resize(terminal, size.columns(), size.rows()).ok();
         }
+    }
+
+    /// Returns what ends it, for another thread.
+    pub(super) fn end(&self) -> Ended {
+        Ended(self.handle.clone())
+    }
+
+    /// Tells whether its input is what a person types.
+    pub(super) fn is_typed_into(&self) -> bool {
+        self.terminal.is_some() && self.input.is_some()
     }
 
     /// Passes on a signal that the client's user sent from the keyboard, and no other.
@@ -90,8 +100,18 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The thread that waits for it has not reaped it before it has ended, so this is no other process.
-        if let Some(handle) = &self.handle {
+        drop(self.end());
+    }
+}
+
+/// Ends a process when it is dropped, if that has not ended.
+#[derive(Debug)]
+pub(super) struct Ended(Option<Arc<Handle>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // A handle is of one process and never of another that has its number later.
+        if let Some(handle) = &self.0 {
             handle.signal(Signal::KILL).ok();
         }
     }
@@ -188,7 +208,7 @@ pub(super) fn start(store: &Store, caller: &Caller, call: &Call) -> Result<(Proc
         }
         _ => None,
     };
-    let handle = ProcessId::of(child.id().cast_signed()).and_then(Handle::open);
+    let handle = ProcessId::of(child.id().cast_signed()).and_then(Handle::open).map(Arc::new);
     Ok((Process { said, input, terminal: master, handle }, Waiting { child, copying, said: send }))
 }
 
@@ -216,7 +236,7 @@ fn directory(call: &Call) -> Result<PathBuf, Failure> {
     }
 }
 
-fn thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn thread(run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("command".to_owned()).stack_size(STACK).spawn(run)
 }
 

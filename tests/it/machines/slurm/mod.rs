@@ -6,6 +6,7 @@
 
 mod cluster;
 mod failures;
+mod taken_back;
 
 use std::fs;
 

@@ -8,7 +8,6 @@ mod slurm;
 
 use std::borrow::Cow;
 use std::fs;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use outlive_core::id::{JobId, Nonce};
@@ -18,6 +17,7 @@ use outlive_core::spec::{Host, Process};
 use outlive_core::status::Status;
 use outlive_core::timestamp::Timestamp;
 use outlive_core::{FORMAT, file};
+use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::ProcessId;
 use outlive_sys::{clock, durable};
 
@@ -69,11 +69,19 @@ impl Store {
     /// Hands a prepared job to its engine. Its locks are free from now on: the node takes them.
     pub(crate) fn submit(&self, prepared: Prepared, warning: Option<String>) -> Result<Started, StartError> {
         let job = prepared.into_job();
-        match slurm::submit(self, &job) {
+        // A command that cannot be run is as one that refuses.
+        let submit = || Ok(slurm::submit(self, &job));
+        match fault::step(Point::Submit, submit)
+            .unwrap_or_else(|error| Err(EngineError::Command("sbatch", error)))
+        {
             Ok(number) => {
                 // Without it the job is found by its nonce all the same.
                 let noted = job.dir().and_then(|dir| durable::create_new(dir, file::ENGINE_JOB));
-                noted.and_then(|mut file| file.write_all(number.as_bytes())).ok();
+                noted
+                    .and_then(|mut file| {
+                        fault::write_all(Point::EngineJobWrite, &mut file, number.as_bytes())
+                    })
+                    .ok();
                 Ok(Started { job, pid: None, warning })
             }
             Err(error) => {
@@ -93,7 +101,8 @@ impl Store {
         let job = self.find_exactly(id, nonce).ok_or_else(|| PlaceError::NotFound(id.clone()))?;
         let over = || PlaceError::Over(id.clone());
         let dir = job.dir().map_err(|_| over())?;
-        durable::rename(&dir, file::SUBMITTED, file::CLAIMED).map_err(|_| over())?;
+        fault::step(Point::Claim, || durable::rename(&dir, file::SUBMITTED, file::CLAIMED))
+            .map_err(|_| over())?;
         let me = ProcessId::current();
         let placed = Placed {
             format: FORMAT,
@@ -105,12 +114,7 @@ impl Store {
         };
         let failed = |error| StartError::Store(job.path().to_owned(), error);
         let bytes = serde_json::to_vec(&placed).map_err(|error| failed(error.into()))?;
-        let write = || {
-            let temporary = durable::temporary_name(file::PLACED);
-            durable::create_new(&dir, &temporary)?.write_all(&bytes)?;
-            durable::rename(&dir, &temporary, file::PLACED)
-        };
-        write().map_err(failed)?;
+        durable::replace(Replacing::PLACED, &dir, file::PLACED, &bytes).map_err(failed)?;
         drop(dir);
         let request = Request::again(&job);
         let path = request.path();
@@ -188,11 +192,12 @@ impl Store {
         job.spec().placement.as_ref()?;
         if state.status == Status::Queued {
             let dir = job.dir().ok()?;
-            if durable::rename(&dir, file::SUBMITTED, file::CANCELLED).is_ok() {
+            let cancel = || durable::rename(&dir, file::SUBMITTED, file::CANCELLED);
+            if fault::step(Point::CancelRename, cancel).is_ok() {
                 drop(dir);
                 self.recover_placed(job, Cause::Kill { by: kill.by.clone() });
                 // One that stays in the engine's queue finds that it was cancelled.
-                slurm::cancel(job).ok();
+                fault::step(Point::Cancel, || Ok(slurm::cancel(job).ok())).ok();
                 return Some(Killed::default());
             }
         }
@@ -207,11 +212,17 @@ impl Store {
             return None;
         }
         // Its own process there gets a signal from the engine, and ends it as its keeper would.
-        slurm::cancel(job).ok()?;
-        let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
-        let until = Instant::now() + grace + ENDING;
-        while job.state(self).is_live() && Instant::now() < until {
-            std::thread::sleep(LOOK);
+        if slurm::cancel(job).is_ok() {
+            let grace = kill.grace.unwrap_or(Duration::from_millis(job.spec().options.grace_ms));
+            let until = Instant::now() + grace + ENDING;
+            while job.state(self).is_live() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
+        }
+        // A node that failed while it began it leaves no process, and the engine forgets it after a while.
+        let is_forgotten = || slurm::look(&[slurm::name(job)]).is_ok_and(|found| found.is_empty());
+        if job.unplaced().is_some() && is_forgotten() {
+            self.recover_placed(job, Cause::Kill { by: kill.by.clone() });
         }
         (!job.state(self).is_live()).then(Killed::default)
     }
@@ -219,7 +230,7 @@ impl Store {
     /// Removes the mark of a job that has ended on this node. Until then it counts as one that waits: it is no load of the machine that
     /// submitted it.
     pub fn leave_place(&self, job: &Job) {
-        fs::remove_file(self.waiting().join(job.id().as_str())).ok();
+        fault::step(Point::PlaceLeave, || fs::remove_file(self.waiting().join(job.id().as_str()))).ok();
     }
 
     /// Tells whether the engine still has this job under the number that it began with: then a step can be started beside it.

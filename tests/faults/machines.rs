@@ -1,0 +1,205 @@
+//! Jobs on another machine, and jobs that an engine places: whatever process is killed, stopped or fails, each is run once, and what is not
+//! known is not claimed.
+//!
+//! `ssh` and the commands of Slurm are stand-ins, which do their work on this machine: what can go wrong between outlive's own steps is
+//! here; what the real ones lose is in `tests/it/machines`.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use outlive_tests::{Done, finish};
+use serde_json::Value;
+
+use crate::scenario::Scenario;
+use crate::world;
+
+/// Runs the script in the background, unless `hold` is there: then when that is gone. What becomes of it is in `job.NUMBER`.
+const SBATCH: &str = r#"
+for word; do case $word in --job-name=*) name=${word#--job-name=};; esac; done
+cat >"$dir/script.$$"
+[ ! -e "$dir/hold" ] && word=RUNNING || word=PENDING
+echo "$$|$name|$word|None" >"$dir/job.$$"
+setsid sh -c '
+  while [ -e "$1/hold" ]; do sleep 0.02; done
+  echo "$2|$3|RUNNING|None" >"$1/job.$2"
+  sh "$1/script.$2" & echo $! >"$1/pid.$2"
+  wait $! && word=COMPLETED || word=FAILED
+  echo "$2|$3|$word|None" >"$1/job.$2"' - "$dir" $$ "$name" </dev/null >/dev/null 2>&1 &
+echo $$
+"#;
+
+const SQUEUE: &str = "cat \"$dir\"/job.* 2>/dev/null\nexit 0\n";
+
+const SCANCEL: &str =
+    "for number; do :; done\n[ -e \"$dir/pid.$number\" ] && kill \"$(cat \"$dir/pid.$number\")\"\nexit 0\n";
+
+/// What is to be run is the last word. The other machine has another store and another home.
+const SSH: &str =
+    "for line; do :; done\nOUTLIVE_HOME=$dir/store HOME=$dir XDG_DATA_HOME=$dir/data exec sh -c \"$line\"\n";
+
+/// The commands in place of the real ones.
+struct StandIns {
+    dir: PathBuf,
+    path: String,
+    run: PathBuf,
+}
+
+impl StandIns {
+    fn new(run: &Scenario<'_>) -> Self {
+        let (dir, bin) = (run.home.make_dir("there"), run.home.make_dir("bin"));
+        for (name, text) in [("sbatch", SBATCH), ("squeue", SQUEUE), ("scancel", SCANCEL), ("ssh", SSH)] {
+            let file = bin.join(name);
+            std::fs::write(&file, format!("#!/bin/sh\ndir={}\n{text}", dir.display())).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        // Only where copying is the subject: the program with fault points is large.
+        let copies = ["caller.copy.", "caller.hash."].iter().any(|point| run.fault.hits(point));
+        let copy = if copies { "" } else { "copy = false\n" };
+        run.home.configure(&format!("[hosts.gpu1]\naddress = \"ssh://gpu1\"\n{copy}"));
+        let runtime = run.home.make_dir("run");
+        std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+        Self { dir, path, run: runtime }
+    }
+
+    /// Returns a command that finds them; there, `outlive` is the one with fault points.
+    fn outlive(&self, run: &Scenario<'_>, actor: &str, arguments: &[&str]) -> Command {
+        let mut command = run.outlive(actor, arguments);
+        let binaries = PathBuf::from(command.get_program());
+        let binaries = binaries.parent().unwrap().display();
+        command.env("PATH", format!("{binaries}:{}", self.path)).env("XDG_RUNTIME_DIR", &self.run);
+        command
+    }
+
+    /// Runs one that no fault hits.
+    fn fresh(&self, run: &Scenario<'_>, arguments: &[&str]) -> Done {
+        let mut command = self.outlive(run, "none", arguments);
+        command.env_remove("OUTLIVE_FAULT").env_remove("OUTLIVE_KEEPER_FAULT");
+        finish(command, b"")
+    }
+
+    fn front_end(&self, run: &mut Scenario<'_>, actor: &str, arguments: &[&str]) -> Done {
+        let command = self.outlive(run, actor, arguments);
+        run.finish(command)
+    }
+
+    /// Returns the jobs of this machine or of another one with a name.
+    fn jobs(&self, run: &Scenario<'_>, host: &str, name: &str) -> Vec<Value> {
+        let listed = self.fresh(run, &["--host", host, "--json", "list", "--all"]);
+        let jobs: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        jobs.into_iter().filter(|job| job["name"] == name).collect()
+    }
+}
+
+pub(crate) fn play(run: &mut Scenario<'_>) {
+    let stand_ins = StandIns::new(run);
+    if run.fault.hits("caller") || run.fault.hits("served") {
+        call(run, &stand_ins);
+    } else {
+        place(run, &stand_ins);
+    }
+    std::fs::write(run.released(), b"").unwrap();
+    world::check_store(run, None);
+}
+
+fn count(run: &Scenario<'_>, word: &str) -> usize {
+    let text = std::fs::read_to_string(run.ledger()).unwrap_or_default();
+    text.lines().filter(|line| *line == word).count()
+}
+
+/// A start and a follow over `ssh`: a user who looks before trying again has one job, and all that it printed.
+fn call(run: &mut Scenario<'_>, stand_ins: &StandIns) {
+    let line = format!("echo ran >>{}; for i in 1 2 3; do echo line $i; done", run.ledger().display());
+    let start = ["run", "--on", "gpu1", "--name", "there", &line];
+    let begun = stand_ins.front_end(run, "caller", &start);
+    if begun.code != 0 && stand_ins.jobs(run, "gpu1", "there").is_empty() {
+        let again = stand_ins.fresh(run, &start);
+        if again.code != 0 {
+            return run.violation(format!("a second try fails: {}", again.error()));
+        }
+    }
+    let waited = stand_ins.fresh(run, &["wait", "gpu1/there"]);
+    if waited.code != 0 {
+        return run.violation(format!("the wait comes to {}: {}", waited.code, waited.error()));
+    }
+    let actor = if run.fault.hits("served") { "served" } else { "caller" };
+    let follow = ["logs", "-f", "gpu1/there"];
+    let mut followed = stand_ins.front_end(run, actor, &follow);
+    if followed.code != 0 {
+        followed = stand_ins.fresh(run, &follow);
+    }
+    if followed.text() != "line 1\nline 2\nline 3\n" {
+        run.violation(format!("what is followed: {:?} {}", followed.text(), followed.error()));
+    }
+    let (ran, known) = (count(run, "ran"), stand_ins.jobs(run, "gpu1", "there").len());
+    if (ran, known) != (1, 1) {
+        run.violation(format!("it ran {ran} times, as {known} jobs"));
+    }
+}
+
+/// A job that an engine places, and one that is ended before it is.
+fn place(run: &mut Scenario<'_>, stand_ins: &StandIns) {
+    // What the engine starts hears of a fault from what submits.
+    let actor = if run.fault.hits("placer") { "placer" } else { "starter" };
+    let line = format!("echo ran >>{}", run.ledger().display());
+    let start = ["run", "--engine", "slurm", "--name", "placed", &line];
+    let begun = stand_ins.front_end(run, actor, &start);
+    // One whose starter was killed before it was submitted waits for an engine that does not know it; a user sees that, and gives it up.
+    let is_unknown =
+        |job: &Value| job["waits_for"].as_str().is_some_and(|text| text.contains("does not know it"));
+    let unknown: Vec<Value> = stand_ins.jobs(run, "local", "placed").into_iter().filter(is_unknown).collect();
+    for job in &unknown {
+        let given_up = stand_ins.fresh(run, &["kill", job["job"].as_str().unwrap_or_default()]);
+        if given_up.code != 0 {
+            run.violation(format!("it cannot be given up: {}", given_up.error()));
+        }
+    }
+    if begun.code != 0 && stand_ins.jobs(run, "local", "placed").len() == unknown.len() {
+        let again = stand_ins.fresh(run, &start);
+        if again.code != 0 {
+            return run.violation(format!("a second try fails: {}", again.error()));
+        }
+    }
+    let is_live = |job: &Value| ["queued", "starting", "running"].iter().any(|word| job["status"] == *word);
+    if !run.comes(|run| !stand_ins.jobs(run, "local", "placed").iter().any(is_live)) {
+        let listed = stand_ins.fresh(run, &["list"]).text();
+        return run.violation(format!("it does not end: {listed}"));
+    }
+    let jobs = stand_ins.jobs(run, "local", "placed");
+    let (ran, ended) = (count(run, "ran"), jobs.iter().filter(|job| job["exit_code"] == 0).count());
+    // Of one that is lost it is not known how far it came.
+    let lost = jobs.iter().filter(|job| job["status"] == "lost").count();
+    if ran < ended || ran > ended + lost {
+        run.violation(format!("it ran {ran} times, and {ended} have ended well, {lost} are lost"));
+    }
+    std::fs::write(stand_ins.dir.join("hold"), "").unwrap();
+    let line = format!("echo never >>{}", run.ledger().display());
+    let held = stand_ins.fresh(run, &["run", "--engine", "slurm", "--name", "held", &line]);
+    if held.code != 0 {
+        return run.violation(format!("it is not submitted: {}", held.error()));
+    }
+    let killed = stand_ins.front_end(run, "reader", &["kill", "held"]);
+    let is_ended = |job: &Value| job["status"] == "killed";
+    if killed.code != 0 && !stand_ins.jobs(run, "local", "held").iter().all(is_ended) {
+        let again = stand_ins.fresh(run, &["kill", "held"]);
+        if again.code != 0 {
+            run.violation(format!("a second try to end it fails: {}", again.error()));
+        }
+    }
+    std::fs::remove_file(stand_ins.dir.join("hold")).unwrap();
+    let is_over = |_: &Scenario<'_>| {
+        let files = std::fs::read_dir(&stand_ins.dir).into_iter().flatten().flatten();
+        let mut jobs = files.filter(|file| file.file_name().to_string_lossy().starts_with("job."));
+        jobs.all(|file| {
+            let text = std::fs::read_to_string(file.path()).unwrap_or_default();
+            text.contains("|COMPLETED|") || text.contains("|FAILED|")
+        })
+    };
+    if !run.comes(is_over) {
+        run.violation("the engine's processes do not end");
+    }
+    if count(run, "never") > 0 {
+        run.violation("a job that was ended before it was begun has run");
+    }
+}
