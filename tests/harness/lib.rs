@@ -10,8 +10,10 @@ pub mod counts;
 mod disk;
 mod host;
 mod mcp;
+mod ports;
 mod proofs;
 mod random;
+mod slurm;
 mod terminal;
 mod user;
 mod weather;
@@ -32,8 +34,10 @@ pub use disk::{FragileDisk, SmallDisk};
 pub use host::{HostServer, is_over_host};
 pub use mcp::{Answer, ERAS, Era, Mcp};
 pub use outlive_test_pattern as pattern;
+pub use ports::free_port;
 pub use proofs::{dialogue_names, shown};
 pub use random::Random;
+pub use slurm::{NODES, Slurm, is_placed};
 pub use terminal::{Terminal, on_terminal};
 pub use user::{User, everywhere};
 pub use weather::{millis, processor_time, soon, with_enough_time};
@@ -171,10 +175,16 @@ impl Home {
         self.finish(self.outlive(arguments), b"")
     }
 
-    /// Runs a command of this home to its end; with `OUTLIVE_TEST_HOST=1` through a server, where that can be.
+    /// Runs a command of this home to its end; with `OUTLIVE_TEST_HOST=1` through a server, where that can be, and with
+    /// `OUTLIVE_TEST_ENGINE=1` placed by Slurm.
     fn finish(&self, mut command: Command, input: &[u8]) -> Done {
         self.server.address(self, &mut command);
-        finish(command, input)
+        let is_placed = slurm::place(self, &mut command);
+        let done = finish(command, input);
+        if is_placed {
+            slurm::await_start(self, &done);
+        }
+        done
     }
 
     /// Runs `outlive` with this on its standard input.
@@ -421,12 +431,30 @@ pub fn end_within(child: &mut Child, limit: Duration) -> Option<i32> {
 
 /// Checks a condition until it holds; panics if it does not within [`LIMIT`].
 #[track_caller]
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn until(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(is_within(is_so), "not within {LIMIT:?}: {what}");
+}
+
+/// Checks a condition until it holds; `false` if it does not within [`LIMIT`].
+fn is_within(mut is_so: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + LIMIT;
     while !is_so() {
-        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        if Instant::now() >= deadline {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
+    true
+}
+
+/// Looks until what is seen is as it should be; panics with what was seen last if it is not within [`LIMIT`].
+pub fn until_seen(what: &str, mut look: impl FnMut() -> String, is_so: impl Fn(&str) -> bool) {
+    let mut seen = String::new();
+    let is_in_time = is_within(|| {
+        seen = look();
+        is_so(&seen)
+    });
+    assert!(is_in_time, "not within {LIMIT:?}: {what}. It is:\n{seen}");
 }
 
 /// Tells whether a process runs: it is there and has not ended.
@@ -510,12 +538,6 @@ pub fn registered(file: &Path) -> Vec<ProcessId> {
 #[track_caller]
 pub fn pid(object: &Value, field: &str) -> i32 {
     i32::try_from(object[field].as_i64().unwrap_or_else(|| panic!("no {field} in {object}"))).unwrap()
-}
-
-/// Returns a port of loopback on which nothing listens at the moment.
-pub fn free_port() -> u16 {
-    let bound = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has ports");
-    bound.local_addr().expect("it is bound").port()
 }
 
 /// Tells whether a process sleeps in the kernel and has a file of this name open: a waiter that has begun to wait.

@@ -131,7 +131,7 @@ fn a_child_that_ate_too_much_is_told_while_the_job_goes_on() {
             until("the job says so", || home.show(&job)["out_of_memory"] == true);
             let listed = home.run(["list", "--live"]).ok().text();
             assert!(listed.contains("running, a process ran out of memory"), "{listed}");
-            assert!(told(home, &job).contains(&"out_of_memory".to_owned()));
+            until("an event tells it", || told(home, &job).contains(&"out_of_memory".to_owned()));
             home.run(["kill", "--force", &job]).ok();
         } else {
             assert_eq!(closed(home, &job)["cause"], "oom");
