@@ -26,6 +26,8 @@ pub(crate) enum Play {
     Reruns,
     /// Jobs that wait for their turn.
     Queues,
+    /// The same, and their guards die meanwhile.
+    Unguarded,
     /// A job whose health is lost and regained.
     Health,
     /// A job that reads another one, and one that is restarted when a file changes.
@@ -34,6 +36,8 @@ pub(crate) enum Play {
     Lists,
     /// A job with a schedule, by a clock that is set.
     Schedules,
+    /// Jobs on another machine, and jobs that an engine places.
+    Machines,
 }
 
 impl Play {
@@ -61,7 +65,18 @@ impl Play {
         let queues =
             ["starter.queue", "starter.waiting.", "keeper.ticket.", "keeper.slot.", "keeper.waiting."];
         let schedules = ["starter.planned.", "keeper.planned.", "keeper.plan.", "parting.plan"];
-        if is_of(&schedules) {
+        let machines = [
+            "starter.submitted.",
+            "starter.engine",
+            "placer.",
+            "reader.cancelled.",
+            "reader.engine.",
+            "caller.",
+            "served.",
+        ];
+        if is_of(&machines) {
+            Self::Machines
+        } else if is_of(&schedules) {
             Self::Schedules
         } else if is_of(&queues) {
             Self::Queues
@@ -73,7 +88,8 @@ impl Play {
             Self::Reruns
         } else if is_of(&telling) {
             Self::Telling
-        } else if is_of(&["keeper.terminal.", "keeper.screen.", "reader.screen.", "screen."]) {
+        } else if is_of(&["keeper.terminal.", "keeper.screen.", "keeper.typed.", "reader.screen.", "screen."])
+        {
             Self::Terminals
         } else if is_of(&["reader.jobs-cache."]) {
             Self::Lists
@@ -143,10 +159,12 @@ impl<'a> Scenario<'a> {
             Play::Terminals => crate::terminals::play(&mut run),
             Play::Reruns => crate::reruns::play(&mut run),
             Play::Queues => crate::queues::play(&mut run),
+            Play::Unguarded => crate::queues::play_unguarded(&mut run),
             Play::Health => crate::health::play(&mut run),
             Play::Companions => crate::companions::play(&mut run),
             Play::Lists => crate::lists::play(&mut run),
             Play::Schedules => crate::schedules::play(&mut run),
+            Play::Machines => crate::machines::play(&mut run),
         }
         let log = std::fs::read_to_string(run.log()).unwrap_or_default();
         Ran {

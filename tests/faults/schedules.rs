@@ -97,8 +97,13 @@ fn runs(run: &Scenario<'_>) -> Vec<Value> {
     jobs.into_iter().filter(|job| job["name"] == "planned").collect()
 }
 
+/// Tells whether a run waits for its time. One whose command is being executed may have printed, and is still called `queued`: it counts
+/// as soon as it is known to have started.
 fn is_waiting(run: &Scenario<'_>) -> bool {
-    runs(run).last().is_some_and(|job| job["status"] == "queued")
+    let printed = count(run);
+    let runs = runs(run);
+    let started = runs.iter().filter(|job| job["started_at"].is_string()).count();
+    started >= printed && runs.last().is_some_and(|job| job["status"] == "queued")
 }
 
 fn count(run: &Scenario<'_>) -> usize {

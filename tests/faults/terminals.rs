@@ -42,6 +42,7 @@ pub(crate) fn play(run: &mut Scenario<'_>) {
     world::end_what_runs(run, id.as_deref());
     if let Some(id) = &id {
         check_output(run, id);
+        check_typed(run, id);
     }
     world::check_store(run, None);
 }
@@ -56,8 +57,8 @@ fn start(run: &mut Scenario<'_>) -> Option<String> {
     let is_kept = run.fault.hits("screen.kept")
         || run.fault.hits("keeper.screen.exec") && run.fault.name().len().is_multiple_of(2);
     let cap = if is_kept { "2M" } else { "100M" };
-    let arguments =
-        ["--json", "run", "--pty", "--size", "90x30", "--output-cap", cap, "--name", "drawn", "--"];
+    let terminal = ["--json", "run", "--pty", "--size", "90x30", "--record-input"];
+    let arguments = [&terminal[..], &["--output-cap", cap, "--name", "drawn", "--"]].concat();
     let id = run.start_named("drawn", "starter", &[&arguments[..], &["bash", "-c", &script]].concat())?;
     let last = format!("{NUMBERS}\r\n");
     until(run, &id, "its numbers", |log| log.ends_with(&last).then_some(()));
@@ -85,7 +86,11 @@ fn check_screen(run: &mut Scenario<'_>, id: &str) {
 
 /// A command that asks for the cursor is told, whatever became of the process that worked it out.
 fn check_cursor(run: &mut Scenario<'_>, id: &str) {
-    run.must(&["send", id, "--keys", "\"cursor\" Enter"]);
+    // The first input, at which a keeper may be stopped.
+    let sent = run.front_end("typist", &["send", id, "--keys", "\"cursor\" Enter"]);
+    if sent.code != 0 {
+        run.violation(format!("nothing can be typed: {}", sent.error()));
+    }
     until(run, id, "the cursor", |log| log.ends_with("at 30;1\r\n").then_some(()));
 }
 
@@ -159,4 +164,32 @@ fn check_output(run: &mut Scenario<'_>, id: &str) {
         run.violation(format!("the log is not what was printed: {} bytes", log.len()));
     }
     run.must(&["screen", id]);
+}
+
+/// What was typed is in the recording, but for the piece that was hit; a recording that fails is nothing to the job.
+fn check_typed(run: &mut Scenario<'_>, id: &str) {
+    let cast = run.must(&["export", id, "--cast"]).text();
+    let events = cast.lines().skip(1).filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let typed: Vec<String> = events
+        .filter(|event| event[1] == "i")
+        .filter_map(|event| Some(event[2].as_str()?.to_owned()))
+        .collect();
+    if let Some(strange) = typed.iter().find(|word| !["cursor\r", "size\r", "end\r"].contains(&word.as_str()))
+    {
+        run.violation(format!("the recording has {strange:?}, which nobody typed"));
+    }
+    if !run.fault.hits("keeper.typed.") {
+        return;
+    }
+    let job = run.home.show(id);
+    if job["exit_code"] != 6 {
+        run.violation(format!("what is recorded of the input disturbed the job: {}", job["reason"]));
+    }
+    // It happens at the first piece. Killed after the write, or stopped, the keeper has recorded that one too.
+    let is_kept = run.fault.action == "pause" || run.fault.name().ends_with("write@after=kill");
+    let missing = usize::from(!is_kept);
+    let all = ["cursor\r", "size\r", "size\r", "end\r"];
+    if !typed.iter().eq(&all[missing..]) {
+        run.violation(format!("the recording has {typed:?} of {all:?}"));
+    }
 }

@@ -6,8 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use outlive_sys::identity::ProcessId;
 use outlive_tests::{
@@ -80,6 +83,50 @@ fn a_job_inside_a_job_outlives_it_whatever_holds_the_two() {
     }
 }
 
+/// The group for keepers goes with the last of them, also between the two steps of a keeper that enters it.
+#[test]
+fn a_job_inside_a_job_leaves_its_groups_while_the_one_for_keepers_comes_and_goes() {
+    const JOBS: usize = 20;
+    let home = Home::new();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // As keepers do that end; a group with a process in it stays.
+        scope.spawn(|| {
+            let groups = groups_for_keepers();
+            while !is_over.load(Ordering::Relaxed) {
+                groups.iter().for_each(|group| drop(fs::remove_dir(group)));
+            }
+        });
+        let inside: Vec<String> =
+            home.levels().iter().flat_map(|level| inside(&home, level.word(), JOBS)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(inside.is_empty(), "{inside:#?}");
+    });
+}
+
+/// Starts so many jobs from inside a job; returns those groups that they had in common with it.
+fn inside(home: &Home, level: &str, jobs: usize) -> Vec<String> {
+    // Each is over before the next: the group for keepers is empty when its keeper comes.
+    let line =
+        "for i in $(seq \"$0\"); do outlive run --wait -- cat /proc/self/cgroup; done; echo ready; sleep 300";
+    let job = home.start_with(&["--containment", level], ["sh", "-c", line, &jobs.to_string()]);
+    home.wait_for_output(&job, "ready");
+    let outer = fs::read_to_string(format!("/proc/{}/cgroup", pid(&home.show(&job), "pid"))).unwrap();
+    let own: Vec<&str> =
+        outer.lines().filter_map(|line| line.split('/').find(|part| part.starts_with("job-"))).collect();
+    let printed = home.run(["logs", &job]).text();
+    assert_eq!(printed.lines().filter(|line| line.starts_with("0:")).count(), jobs, "{printed}");
+    home.run(["kill", &job]).ok();
+    printed.lines().filter(|line| own.iter().any(|own| line.contains(own))).map(str::to_owned).collect()
+}
+
+/// Returns where the groups for keepers of this user can be.
+fn groups_for_keepers() -> Vec<PathBuf> {
+    let mounts = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());
+    let name = format!("outlive-{}/keepers", rustix::process::geteuid().as_raw());
+    mounts.chain([PathBuf::from("/sys/fs/cgroup")]).map(|mount| mount.join(&name)).collect()
+}
+
 /// A pid namespace of its own, in which the next pid can be chosen; all in it ends with it.
 struct Namespace<'a> {
     home: &'a Home,
@@ -98,7 +145,7 @@ impl<'a> Namespace<'a> {
         let mut said = String::new();
         BufReader::new(unshare.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let parent = unshare.id();
-        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
         let Some(init) = children.ok().and_then(|children| children.trim().parse().ok()) else {
             unshare.wait().unwrap();
             lacks("CAP_SYS_ADMIN, to make a pid namespace");
@@ -160,7 +207,7 @@ impl<'a> Namespace<'a> {
     /// Returns the command line of a process as it is seen inside; none if there is no such process.
     fn state(&self, number: i32) -> Option<String> {
         let path = format!("/proc/{}/root/proc/{number}/cmdline", self.init);
-        std::fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 

@@ -98,6 +98,8 @@ fn a_job_whose_keeper_dies_is_orphaned_once_and_lost_once() {
     let home = Home::new();
     let job = home.start(["sleep", "300"]);
     let shown = home.show(&job);
+    // Its keeper tells that it was started after the starter has its answer.
+    until("it is told", || words(&events(&home, &[]), &job) == ["started"]);
     outlive_tests::kill_with_guard(pid(&shown, "keeper_pid"));
     until("it is orphaned", || home.show(&job)["orphaned"] == true);
     home.run(["list"]).ok();

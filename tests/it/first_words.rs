@@ -132,7 +132,10 @@ fn what_may_not_be_meant_is_told() {
     let told = home.run(["run", "--name", "tick", "--every", "1h", "--wait", "true"]).ok().error();
     assert!(told.contains("it is run again, every 1h") && told.contains("outlive kill tick"), "{told}");
     let outer = home.start_line("outlive run --name inner sleep 300; sleep 300");
-    until("the inner one runs", || home.run(["show", "inner"]).code == 0);
+    // Its starter is a process of the outer job, and would be ended with that while it starts it.
+    until("the inner one runs", || {
+        home.run(["--json", "show", "inner"]).text().contains(r#""status":"running""#)
+    });
     let inner = home.show("inner")["job"].as_str().expect("an id").to_owned();
     let told = home.run(["kill", &outer]).ok().error();
     assert!(told.contains(&format!("{inner} was started from inside and goes on; --nested ends")), "{told}");

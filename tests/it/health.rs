@@ -59,6 +59,8 @@ fn any_port_makes_a_job_ready_until_it_is_closed() {
     assert_eq!(home.show(&job)["ready"], false);
     touch(&home, "open");
     home.run(["wait", &job, "--ready"]).ok();
+    // It listens before it says where.
+    until("it prints its port", || home.logs(&job).ends_with(b"\n"));
     let port = String::from_utf8(home.logs(&job)).expect("a number").trim().to_owned();
     let shown = home.show(&job);
     assert_eq!(shown["ready_url"], format!("http://localhost:{port}"), "{shown}");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use outlive::{Request, Store, Until};
 use outlive_sys::identity::ProcessId;
-use outlive_tests::{Home, until};
+use outlive_tests::{Home, proves, until};
 
 /// Starts `count` jobs that wait at a gate and then exit, job n with n modulo 256.
 fn start_all(home: &Home, store: &Store, count: usize) -> Vec<outlive::Job> {
@@ -93,6 +93,7 @@ fn two_hundred_at_once_end_right_cost_little_and_leave_nothing() {
         }
         since.elapsed() >= Duration::from_secs(10)
     });
+    proves!("S0-158");
 
     let processes = identities(&home);
     assert_eq!(processes.len(), 400, "a keeper and a shell each");

@@ -407,7 +407,17 @@ fn groups_and_sessions_are_waited_for_and_ended() {
     assert_eq!((outcome(&ended), &ended["jobs"][1]["status"]), ("exit", &json!("killed")));
     let any = home.run(["--json", "wait", "--any", "--group", "g", "--session", "s"]).code(7).json();
     assert!(outcome(&any) == "exit" && ours.iter().any(|job| any["job"] == **job), "{any}");
-    instead!("S3-104");
+    // The first of them is enough, and all are waited for without `--any`.
+    let [last, first] = [(); 2].map(|()| start_repeating(&home, &["--group", "h"]));
+    home.run(["wait", "--any", "--group", "h", "--timeout", "20ms"]).code(4);
+    home.run(["send", &first, "--eof"]).ok();
+    let any = home.run(["--json", "wait", "--any", "--group", "h"]).ok().json();
+    assert_eq!((outcome(&any), &any["job"]), ("exit", &json!(first)));
+    home.run(["wait", "--group", "h", "--timeout", "20ms"]).code(4);
+    home.run(["send", &last, "--eof"]).ok();
+    let all = home.run(["--json", "wait", "--group", "h"]).ok().json();
+    assert_eq!((outcome(&all), all["jobs"].as_array().map(Vec::len)), ("exit", Some(2)));
+    instead!("S0-166", "S3-104");
     home.run(["wait", "--group", "g", "--timeout", "20ms"]).code(4);
     // A session: what is live in it now.
     home.run(["wait", "--session", "s", "--timeout", "20ms"]).code(4);

@@ -105,7 +105,7 @@ fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
 
 /// Reads a verb that is used often, with its own declarations: declaring all other verbs takes longer than parsing the line.
 fn parse_alone(words: &[OsString]) -> Option<Result<Arguments, clap::Error>> {
-    let verb = words.iter().skip(1).find(|argument| *argument != "--json")?;
+    let verb = &words[place_of_verb(words)?];
     Some(match verb.to_str()? {
         "run" => declare("run", words, |run| Verb::Run(Box::new(run))),
         "list" => declare("list", words, Verb::List),
@@ -115,6 +115,19 @@ fn parse_alone(words: &[OsString]) -> Option<Result<Arguments, clap::Error>> {
         "kill" => declare("kill", words, Verb::Kill),
         _ => return None,
     })
+}
+
+/// Returns which word is the verb: what the options for all verbs that stand before it are is known without the declarations.
+fn place_of_verb(words: &[OsString]) -> Option<usize> {
+    let mut place = 1;
+    loop {
+        place += match words.get(place)?.to_str()? {
+            "--json" => 1,
+            "--host" => 2,
+            word if word.starts_with("--host=") => 1,
+            _ => return Some(place),
+        };
+    }
 }
 
 /// Reads the command line as one of this verb.
@@ -136,8 +149,9 @@ fn declare<A: Args>(
 /// costs a process that ends at once.
 fn starts_a_job(words: &[OsString]) -> bool {
     let mut arguments = words.iter().skip(1).skip_while(|argument| *argument == "--json");
+    let is_elsewhere = |argument: &OsString| argument == "--on" && !served::is_called();
     arguments.next().is_some_and(|verb| verb == "run")
-        && arguments.next().is_some_and(|argument| argument != "--help" && argument != "--on")
+        && arguments.next().is_some_and(|argument| argument != "--help" && !is_elsewhere(argument))
         && std::env::var_os(remote::HOST).is_none()
 }
 

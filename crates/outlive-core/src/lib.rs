@@ -52,6 +52,8 @@ pub mod file {
     pub const OUTCOME: &str = "outcome";
     /// The index of the output.
     pub const INDEX: &str = "out.idx";
+    /// What was typed, where that is recorded.
+    pub const INPUT: &str = "input";
     /// Held by the keeper for as long as it lives.
     pub const LOCK: &str = "lock";
     /// Held by the keeper until the outcome is written.

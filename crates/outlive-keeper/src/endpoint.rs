@@ -119,6 +119,11 @@ impl Terminal {
         awaits::of_terminal(&self.master, &self.command_side, pids, is_prompted)
     }
 
+    /// Tells whether what is typed now is not shown, as a password is not.
+    pub(crate) fn hides_input(&self) -> bool {
+        pty::hides_lines(&self.master)
+    }
+
     /// Returns what a person types who has no more input.
     pub(crate) fn end_of_file(&self) -> u8 {
         pty::end_of_file(&self.master)

@@ -103,11 +103,16 @@ impl Input {
         self.queue.as_ref().is_none_or(|queue| queue.held + bytes <= SMALL)
     }
 
-    /// Takes as much of a client's input as there is room for; returns how much. What was taken of the same place before, by this
-    /// keeper or one that died, is not taken again.
-    pub(crate) fn push(&mut self, bytes: &[u8], place: Place) -> usize {
+    /// Returns how many of so many bytes at a place were taken before, by this keeper or one that died.
+    pub(crate) fn taken_before(&self, place: Place, length: usize) -> usize {
         let taken = self.custody.taken_from(place.client).saturating_sub(place.offset);
-        let taken = usize::try_from(taken).unwrap_or(usize::MAX).min(bytes.len());
+        usize::try_from(taken).unwrap_or(usize::MAX).min(length)
+    }
+
+    /// Takes as much of a client's input as there is room for; returns how much. What was taken of the same place before is not
+    /// taken again.
+    pub(crate) fn push(&mut self, bytes: &[u8], place: Place) -> usize {
+        let taken = self.taken_before(place, bytes.len());
         let rest = &bytes[taken..];
         if rest.is_empty() {
             return taken;

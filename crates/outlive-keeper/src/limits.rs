@@ -65,8 +65,10 @@ impl Keeper {
         if let Some(limit) = self.limit_monitor.limits.memory_bytes {
             let used = self.containment.memory(limit / 100 * NEAR_PERCENT);
             self.limit_monitor.memory_peak = self.limit_monitor.memory_peak.max(used);
-            self.note_near("memory", used, limit, now);
-            if self.containment.oom_kills().is_some() {
+            // What ran out of memory had reached its limit, though the dead process has given it back.
+            let is_over = self.containment.oom_kills().is_some();
+            self.note_near("memory", if is_over { limit } else { used }, limit, now);
+            if is_over {
                 self.note_out_of_memory(now);
             }
             if used > limit && self.limit_monitor.kept.memory == Some(Enforcement::Polled) {

@@ -11,6 +11,7 @@ use outlive_sys::signal::Signal;
 use crate::clients::Waiting;
 use crate::guard::Word;
 use crate::start::Keeper;
+use crate::terminal::typed;
 use crate::terminal::viewers::Viewer;
 
 impl Keeper {
@@ -27,8 +28,11 @@ impl Keeper {
                 fault::around(Point::ClientServe, || self.carry_out(index, request));
             }
         }
+        // A key is read at the size of the window in which it was typed: what the command draws in answer to it stays on the screen.
+        self.fit_viewers();
         self.take_waiting_input();
         self.clients.retain(|client| !client.is_finished());
+        // Those that are left may suit another size.
         self.fit_viewers();
     }
 
@@ -151,7 +155,14 @@ impl Keeper {
         for client in &mut self.clients {
             let Waiting::Room(bytes, place) = &mut client.waiting else { continue };
             if self.input.is_open() {
+                let terminal = self.terminal.as_ref().filter(|_| self.records_input && !place.is_secret);
+                // Asked before it is typed: it may be the answer after which a program asks for a password.
+                let is_recorded = terminal.is_some_and(|terminal| !terminal.hides_input());
+                let before = self.input.taken_before(*place, bytes.len());
                 let taken = self.input.push(bytes, *place);
+                if is_recorded && taken > before {
+                    typed::record(&self.dir, self.recorder.end(), &bytes[before..taken]);
+                }
                 if taken > 0 {
                     self.input_wait.note_input(&bytes[..taken]);
                 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, unlockpt};
-use rustix::termios::{SpecialCodeIndex, Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{LocalModes, SpecialCodeIndex, Winsize, tcgetattr, tcsetwinsize};
 
 /// What a terminal holds at most of what was printed and not yet read: the kernel's buffer between the two sides, and that of the
 /// reading side.
@@ -58,8 +58,18 @@ pub fn end_of_file(terminal: impl AsFd) -> u8 {
     tcgetattr(terminal).map_or(CONTROL_D, |attributes| attributes.special_codes[SpecialCodeIndex::VEOF])
 }
 
+/// Tells whether what is typed at this moment is a line that is not shown, as a password is, or that cannot be told.
+pub fn hides_lines(terminal: impl AsFd) -> bool {
+    tcgetattr(terminal).map_or(true, |attributes| {
+        attributes.local_modes.contains(LocalModes::ICANON)
+            && !attributes.local_modes.contains(LocalModes::ECHO)
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use rustix::termios::{OptionalActions, tcsetattr};
+
     use super::*;
     use crate::pipe::{Attempt, try_read, try_write};
 
@@ -70,6 +80,16 @@ mod tests {
         resize(&master, 132, 50).unwrap();
         assert_eq!(crate::terminal::columns(&side), Some(132));
         assert_eq!(end_of_file(&master), 4);
+        assert!(!hides_lines(&master));
+        let mut modes = tcgetattr(&side).unwrap();
+        modes.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&side, OptionalActions::Now, &modes).unwrap();
+        assert!(hides_lines(&master), "a password is typed");
+        modes.local_modes.remove(LocalModes::ICANON);
+        tcsetattr(&side, OptionalActions::Now, &modes).unwrap();
+        assert!(!hides_lines(&master), "keys are typed");
+        let (own, _) = crate::pipe::new().unwrap();
+        assert!(hides_lines(own), "no terminal says that it shows anything");
         assert!(matches!(try_write(&side, b"hello\n"), Attempt::Moved(6)));
         let mut buffer = [0; 32];
         let Attempt::Moved(count) = try_read(&master, &mut buffer) else { panic!("nothing was read") };

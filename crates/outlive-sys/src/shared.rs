@@ -310,11 +310,6 @@ pub fn is_parent(pid: i32) -> bool {
     rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == pid)
 }
 
-/// Returns the pid of the process's parent; 0 if that is in another pid namespace.
-pub fn parent() -> i32 {
-    rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get())
-}
-
 /// Tells whether a child has ended, also one that a plain wait does not find, and reaps it then.
 pub fn has_child_ended(pid: i32) -> bool {
     // SAFETY: waits, without waiting, for a child of this process; the status is not asked for.
@@ -354,17 +349,19 @@ pub fn set_name(name: &std::ffi::CStr) {
     rustix::thread::set_name(name).ok();
 }
 
-/// Lists the descriptors that are open. The one that it was found out with is among them, and closed.
+/// Lists the descriptors that are open.
 pub fn open_files() -> Vec<RawFd> {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let listed: Vec<RawFd> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // Without the one that it was found out with: its number is the next file's.
+    // SAFETY: asks for a flag of a descriptor, and tells of a number that is not open.
+    listed.into_iter().filter(|fd| unsafe { libc::fcntl(*fd, libc::F_GETFD) } >= 0).collect()
 }
 
 /// Closes every descriptor but the standard ones and those that are `kept`.
 pub fn close_all_but(kept: &[RawFd]) {
     for fd in open_files().into_iter().filter(|fd| *fd > 2 && !kept.contains(fd)) {
-        // SAFETY: the process that owned it is dead, and this one has no use for it. The directory above is closed already,
-        // which is no harm.
+        // SAFETY: the process that owned it is dead, and this one has no use for it.
         unsafe { libc::close(fd) };
     }
 }
@@ -385,6 +382,13 @@ mod tests {
         shared.set_text(1, &"x".repeat(600));
         assert_eq!(shared.text(1).map(|text| text.len()), Some(TEXT_BYTES));
         assert!(shared.exchange(3, u64::MAX, 7) && !shared.exchange(3, u64::MAX, 8) && shared.get(3) == 7);
+    }
+
+    #[test]
+    fn the_next_file_is_none_of_those_that_were_open() {
+        let open = open_files();
+        let file = File::open("/dev/null").unwrap();
+        assert!(!open.contains(&file.as_raw_fd()) && open_files().contains(&file.as_raw_fd()), "{open:?}");
     }
 
     #[test]

@@ -39,11 +39,11 @@ fn many_queued_jobs_keep_order_and_parallelism_whatever_is_killed() {
     home.run(["queue", "pause", "build"]).ok();
     let mut jobs = Vec::new();
     for number in 0..count {
-        // Until another is started, so that some run at the same time.
+        // Until another is started after it, so that some run at the same time, and never all of them for ever.
         let line = format!(
-            "echo + {number} >> ledger; n=$(($(grep -c + ledger) + 1)); \
-             until [ $(grep -c + ledger) -ge $n ] || [ $(grep -c + ledger) -ge {count} ]; do sleep 0.01; done; \
-             echo - {number} >> ledger"
+            "echo + {number} >> ledger; \
+             until [ \"$(grep + ledger | tail -n 1)\" != '+ {number}' ] || [ $(grep -c + ledger) -ge {count} ]; do \
+             sleep 0.01; done; echo - {number} >> ledger"
         );
         let name = format!("j{number}");
         let started = || home.json(["run", "--queue", "build", "--name", &name, &line]);

@@ -156,6 +156,66 @@ fn a_place_in_the_queue_outlives_keepers_and_guards() {
     until("no process is left", || home.processes().is_empty());
 }
 
+/// A keeper that makes another, because its guard died while the job waited, is the guard of that one: all that a guard is.
+#[test]
+fn a_job_that_lost_its_guard_while_it_waited_outlives_its_keeper() {
+    let home = Home::new();
+    home.run(["queue", "parallel", "build", "1"]).ok();
+    home.run(["queue", "pause", "build"]).ok();
+    let jobs = ["a", "b"].map(|name| put(&home, "build", name));
+    let keeper = |job: &str| pid(&home.show(job), "keeper_pid");
+    let first = keeper(&jobs[0]);
+    signal(guard_of(first).expect("it has one"), "KILL");
+    until("it has another keeper, and is its guard", || guard_of(keeper(&jobs[0])) == Some(first));
+    home.run(["queue", "resume", "build"]).ok();
+    until("the first runs", || ledger(&home) == ["+ a"] && status(&home, &jobs[0]) == "running");
+    signal(keeper(&jobs[0]), "KILL");
+    until("its guard is the keeper", || keeper(&jobs[0]) == first);
+    assert_eq!(queue(&home, "build")["running"], json!(jobs[..1]), "the slot is still its own");
+    ["a", "b"].iter().for_each(|name| let_go(&home, name));
+    for job in &jobs {
+        let shown = home.wait(job);
+        assert_eq!((&shown["status"], &shown["exit_code"]), (&json!("completed"), &json!(0)), "{shown}");
+    }
+    assert_eq!(ledger(&home), ["+ a", "- a", "+ b", "- b"]);
+    until("no process is left", || home.processes().is_empty());
+}
+
+/// Before this, the second to go on closed a descriptor of the record that it had just opened, and the third found none: the slot was
+/// free while the command ran.
+#[test]
+fn a_slot_and_the_output_outlive_keepers_that_die_one_after_the_other() {
+    let home = Home::new();
+    let line = "echo + a >> ledger; n=0; until [ -e a.go ]; do n=$((n + 1)); echo $n; sleep 0.01; done; \
+                echo $n > last; echo - a >> ledger; exit 7";
+    let job = home.start_with(&["--queue", "build", "--name", "a"], ["sh", "-c", line]);
+    let next = put(&home, "build", "b");
+    let (keeper, mut dead) = (|| pid(&home.show(&job), "keeper_pid"), 0);
+    let printed = || home.run(["logs", &job]).ok().text().lines().count();
+    for death in 1..=5 {
+        until("it is kept", || status(&home, &job) == "running" && keeper() != dead);
+        let before = printed();
+        until("what it prints is kept", || printed() > before);
+        dead = keeper();
+        signal(dead, "KILL");
+        until("another process goes on", || keeper() != dead);
+        assert_eq!(queue(&home, "build")["running"], json!([job]), "death {death}");
+        assert_eq!(status(&home, &next), "queued", "death {death}");
+    }
+    ["a", "b"].iter().for_each(|name| let_go(&home, name));
+    let shown = home.wait(&job);
+    if outlive_sys::exit::can_tell() {
+        assert_eq!(shown["exit_code"], 7, "{shown}");
+    }
+    let last = std::fs::read_to_string(home.path().join("last")).expect("it is written");
+    let whole: String =
+        (1..=last.trim_end().parse().expect("a number")).map(|n: u32| format!("{n}\n")).collect();
+    assert_eq!(home.run(["logs", &job]).ok().text(), whole);
+    assert_eq!(home.wait(&next)["exit_code"], 0);
+    assert_eq!(ledger(&home), ["+ a", "- a", "+ b", "- b"]);
+    until("no process is left", || home.processes().is_empty());
+}
+
 #[test]
 fn a_queued_job_is_not_woken_by_what_does_not_concern_it() {
     let home = Home::new();

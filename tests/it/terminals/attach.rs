@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use outlive_tests::{Home, binary, is_running, until};
+use outlive::{Followed, Follower, Piece, Sizing, TerminalSize};
+use outlive_tests::{Home, LIMIT, binary, is_running, until, until_seen};
 
 use super::start;
 
@@ -66,7 +67,8 @@ impl<'a> Tmux<'a> {
     }
 
     pub(crate) fn shows(&self, window: &str, text: &str) {
-        until(&format!("{window} shows {text:?}"), || self.screen(window).contains(text));
+        let what = format!("{window} shows {text:?}");
+        until_seen(&what, || self.screen(window), |screen| screen.contains(text));
     }
 
     /// Returns the modes of the window that a program can have left behind.
@@ -82,8 +84,9 @@ impl Drop for Tmux<'_> {
     }
 }
 
-/// A program that draws its size, and what is typed. A shell looks at signals between reads, so none of them is long.
-pub(super) const ECHOES: &str = "stty -echo; size() { printf '\\033[2J\\033[H'; stty size; }; trap size WINCH; printf '\\033[?1049h\\033[?1h\\033[?1000h\\033[?2004h'; size; while :; do if read -r -t 0.1 part; then echo \"got $line$part\"; line=; else line+=$part; fi; done";
+/// A program that draws its size, and what is typed. A shell looks at signals between reads, so none of them is long; a line that one
+/// of them has read a part of is put together, with the blanks at the cut.
+pub(super) const ECHOES: &str = "stty -echo; size() { printf '\\033[2J\\033[H'; stty size; }; trap size WINCH; printf '\\033[?1049h\\033[?1h\\033[?1000h\\033[?2004h'; size; while :; do if IFS= read -r -t 0.1 part; then echo \"got $line$part\"; line=; else line+=$part; fi; done";
 
 #[test]
 fn a_person_sees_types_and_leaves() {
@@ -134,6 +137,37 @@ fn two_look_and_the_one_that_types_leads() {
     tmux.shows("one", "killed");
 }
 
+/// A program that were given the key first would draw the answer, and then, for the size, clear its screen: the answer would be gone.
+#[test]
+fn a_key_is_read_at_the_size_of_the_window_where_it_is_typed() {
+    let home = Home::new();
+    let tells = "import os, tty\ntty.setraw(0)\nos.write(1, b'.')\nwhile True:\n    os.read(0, 1)\n    os.write(1, b'%dx%d.' % os.get_terminal_size(0))";
+    let job = home.start_with(&["--pty"], ["python3", "-c", tells]);
+    let store = home.open();
+    let job = store.find(&job, None).unwrap();
+    let mut follower = Follower::new(&store, &job, 0).unwrap();
+    let mut read = || {
+        let mut text = Vec::new();
+        while text.last() != Some(&b'.') {
+            match follower.next(Some(LIMIT)).unwrap() {
+                Followed::Piece(Piece::Output { bytes, .. }) => text.extend(bytes),
+                other => panic!("{other:?} after {text:?}"),
+            }
+        }
+        String::from_utf8(text).unwrap()
+    };
+    assert_eq!(read(), ".");
+    let mut viewers = [(80, 20), (50, 12)]
+        .map(|(columns, rows)| store.view(&job, TerminalSize::new(columns, rows), Sizing::Latest).unwrap());
+    for turn in 0..200 {
+        let (viewer, size) = (&mut viewers[turn % 2], ["80x20.", "50x12."][turn % 2]);
+        viewer.keys(b"k").unwrap();
+        assert_eq!(read(), size, "turn {turn}");
+    }
+    drop(viewers);
+    home.run(["kill", job.id().as_str()]).ok();
+}
+
 #[test]
 fn who_only_looks_neither_types_nor_sizes() {
     let home = Home::new();
@@ -161,6 +195,11 @@ fn a_window_that_keeps_the_size_can_be_fitted() {
     tmux.shows("one", "10 60");
     tmux.tell(&["send-keys", "-t", "one", "C-\\", "f"]);
     tmux.shows("one", "20 80");
+    // All the keys are told in a narrow window, too.
+    tmux.tell(&["resize-window", "-t", "one", "-x", "50", "-y", "12"]);
+    tmux.shows("one", "12 50");
+    tmux.tell(&["send-keys", "-t", "one", "C-\\", "?"]);
+    tmux.shows("one", "f: fit  prefix: itself");
     tmux.tell(&["send-keys", "-t", "one", "C-\\", "d"]);
     tmux.shows("one", "goes on");
     until("the job has its own size again", || home.json(["screen", &job])["size"] == "60x10");

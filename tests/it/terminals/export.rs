@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::start;
 
 /// Returns the header of a recording and its events: code, data and the seconds since the event before.
-fn cast(text: &str) -> (Value, Vec<(String, String, f64)>) {
+pub(super) fn cast(text: &str) -> (Value, Vec<(String, String, f64)>) {
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let header = lines.next().expect("a header");
     let field = |value: &Value| value.as_str().expect("text").to_owned();
@@ -17,7 +17,7 @@ fn cast(text: &str) -> (Value, Vec<(String, String, f64)>) {
 }
 
 /// Puts together what was printed between other events.
-fn merged(events: &[(String, String, f64)]) -> Vec<(String, String)> {
+pub(super) fn merged(events: &[(String, String, f64)]) -> Vec<(String, String)> {
     let mut merged: Vec<(String, String)> = Vec::new();
     for (code, data, _) in events {
         match merged.last_mut() {
@@ -28,7 +28,7 @@ fn merged(events: &[(String, String, f64)]) -> Vec<(String, String)> {
     merged
 }
 
-fn pair(code: &str, data: &str) -> (String, String) {
+pub(super) fn pair(code: &str, data: &str) -> (String, String) {
     (code.to_owned(), data.to_owned())
 }
 

@@ -15,8 +15,16 @@ const END: &str = "\x18\x1b\\\x1bcall of it is printed";
 /// The most memory of a process that shows the output, in KiB: half of what the shortest of the long sequences takes.
 const MEMORY: u64 = 32 << 10;
 
-/// Prints a file as it is, and then what is typed: first the answers to what the file asks.
-const PRINTS: &str = "stty raw -echo; cat hostile; stty sane -icanon -echo; exec cat -v";
+/// How much is printed in a second where it is to take longer.
+const A_SECOND: usize = 2 << 20;
+
+/// Prints a file as it is, in so many seconds at least, and then what is typed: first the answers to what the last of the file asks. Those of
+/// a whole minute would fill the screen: they are read and forgotten.
+fn prints(seconds: usize) -> String {
+    let forgets = "read -r -t 1 -N 1000000 answers < /dev/tty";
+    let slowly = format!("for second in $(seq {seconds}); do head -c {A_SECOND}; {forgets}; done");
+    format!("stty raw -echo; {{ {slowly}; cat; }} < hostile; stty sane -icanon -echo; exec cat -v")
+}
 
 fn long(begin: &str, bytes: usize) -> Vec<u8> {
     let mut output = begin.as_bytes().to_vec();
@@ -28,15 +36,19 @@ fn numbered(count: usize, each: impl Fn(usize) -> String) -> Vec<u8> {
     (0..count).map(each).collect::<String>().into_bytes()
 }
 
-/// Prints this in a job, with a viewer, and looks at everything meanwhile and afterwards.
 fn endure(hostile: &[u8]) {
+    endure_for(0, hostile);
+}
+
+/// Prints this in a job, with a viewer, and looks at everything meanwhile and afterwards.
+fn endure_for(seconds: usize, hostile: &[u8]) {
     let home = Home::new();
     let printed = [hostile, END.as_bytes()].concat();
     std::fs::write(home.path().join("hostile"), &printed).expect("the home can be written");
     home.configure("[job]\noutput_cap = \"off\"\n");
     let tmux = Tmux::open(&home, 100, 30);
     let mut client = Mcp::start(&home, Era::Handshake);
-    let line = format!("read -r go; {PRINTS}");
+    let line = format!("read -r go; {}", prints(seconds));
     let job = client.call("run", json!({ "command": line, "pty": true, "wait_ms": 0 })).ok().job();
     tmux.outlive("one", &format!("attach --size latest {job}"));
     until("there is a viewer", || home.json(["screen", &job])["size"] == "100x30");
@@ -117,13 +129,8 @@ fn sizes_of_nothing_and_of_everything() {
     endure(output.as_bytes());
 }
 
-#[test]
-fn bytes_of_chance() {
-    let seed = Random::seed();
-    report(&format!("OUTLIVE_TEST_SEED={seed}"));
-    let mut random = Random::new(seed);
-    let bytes: Vec<u8> = (0..1 << 18).flat_map(|_| random.draw().to_le_bytes()).collect();
-    // Sequences are rare in it: as much again of what they are made of.
+/// Half of it are bytes, and half what sequences are made of: these are rare among bytes.
+fn chance(random: &mut Random, bytes: usize) -> Vec<u8> {
     let parts: &[&[u8]] = &[
         b"\x1b",
         b"\x1b[",
@@ -150,8 +157,22 @@ fn bytes_of_chance() {
         "\u{301}".as_bytes(),
         b"\xff",
     ];
-    let sequences: Vec<u8> = (0..1 << 19).flat_map(|_| random.one_of(parts).iter().copied()).collect();
-    endure(&[bytes, sequences].concat());
+    let mut chance: Vec<u8> = (0..bytes / 16).flat_map(|_| random.draw().to_le_bytes()).collect();
+    while chance.len() < bytes {
+        chance.extend_from_slice(random.one_of::<&[u8]>(parts));
+    }
+    chance
+}
+
+/// `OUTLIVE_TEST_CHANCE` lets it go on for so many seconds.
+#[test]
+fn bytes_of_chance() {
+    let seed = Random::seed();
+    report(&format!("OUTLIVE_TEST_SEED={seed}"));
+    let mut random = Random::new(seed);
+    let seconds = std::env::var("OUTLIVE_TEST_CHANCE").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let parts = (0..=seconds).map(|_| chance(&mut random, A_SECOND)).collect::<Vec<_>>();
+    endure_for(seconds, &parts.concat());
 }
 
 #[test]

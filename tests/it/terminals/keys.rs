@@ -63,6 +63,11 @@ fn a_secret_is_neither_shown_nor_recorded() {
     home.wait(&job);
     let printed = String::from_utf8(home.logs(&job)).unwrap();
     assert!(printed.ends_with("7 characters\r\n") && !printed.contains("hunter2"), "{printed}");
+    let job = start(&home, &[], "read -s -p 'Password: ' secret; echo");
+    home.wait_for_output(&job, "Password: ");
+    let sent = home.run_with_input(["--json", "send", &job, "--secret"], b"hunter2\n").ok().json();
+    assert_eq!(sent["bytes"], serde_json::Value::Null, "{sent}");
+    home.wait(&job);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod screen;
 mod survival;
 mod top;
 mod top_keys;
+mod typed;
 
 use outlive_core::index::{Kind, RECORD_BYTES, Record};
 use outlive_tests::{Home, until};

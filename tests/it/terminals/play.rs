@@ -33,6 +33,10 @@ fn a_recording_is_played_paused_and_left() {
     // A hundred times as slow: the pause is longer than any test.
     tmux.outlive("one", &format!("play {job} --speed 0.01 --from {first}"));
     tmux.shows("one", "first");
+    tmux.tell(&["send-keys", "-t", "one", "?"]);
+    tmux.shows("one", "q: leave   space: pause");
+    tmux.tell(&["send-keys", "-t", "one", "?"]);
+    until("the keys are gone", || !tmux.screen("one").contains("q: leave"));
     let [alternate, rest] = [&before[..1], &before[1..]];
     assert_eq!(alternate, "0");
     assert_eq!(tmux.modes("one"), format!("1{rest}"), "the modes of the program are not the window's");
@@ -60,6 +64,8 @@ fn it_ends_with_the_last_screen() {
     // So slow, only the limit lets it come to its end.
     tmux.outlive("one", &format!("play {job} --speed 0.01 --idle-limit 1ms; echo code $?"));
     tmux.shows("one", "second\n");
+    // A program that takes the whole window leaves nothing of it behind; this says that it was played.
+    tmux.shows("one", &format!("{job} failed: exited with 3"));
     tmux.shows("one", "code 0");
     assert_eq!(tmux.modes("one"), before);
     // From the end on there is nothing but the last screen.

@@ -69,6 +69,31 @@ fn a_screen_is_shown_as_it_was() {
 }
 
 #[test]
+fn a_blank_screen_says_why() {
+    let home = Home::new();
+    let job = start(
+        &home,
+        &[],
+        "stty -echo; read line; printf '\\033[?1049hdrawn'; read line; printf '\\033[?1049l'",
+    );
+    let why = || home.run(["screen", &job]).ok().error();
+    assert_eq!(why(), "outlive: it has printed nothing yet\n");
+    home.run(["send", &job, ""]).ok();
+    home.wait_for_output(&job, "drawn");
+    assert_eq!(why(), "");
+    let before = home.run(["screen", &job, "--at", "1h"]).ok();
+    assert_eq!(before.text(), "");
+    assert!(
+        before.error().starts_with("outlive: nothing was on its screen yet; look at 20"),
+        "{}",
+        before.error()
+    );
+    home.run(["send", &job, ""]).ok();
+    home.wait(&job);
+    assert!(why().contains(&format!("its screen is blank; `outlive play {job}`")), "{}", why());
+}
+
+#[test]
 fn sizes_change_in_their_place() {
     let home = Home::new();
     let job = start(

@@ -68,7 +68,7 @@ pub(crate) struct Top {
 }
 
 /// Show all that is known of a job
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Show {
     /// The job
     #[arg(value_name = "JOB")]
@@ -186,7 +186,7 @@ pub(crate) struct Play {
 ///
 /// On a terminal colours stay, a progress bar is one line, and nothing else that a job printed drives the terminal; into a pipe or
 /// file the bytes go as they are. Several jobs are merged by time, each line behind the name of its job.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_help = "Examples:\n  \
 outlive logs -n 20 web                       # the last lines\n  \
 outlive logs -f web --grep 'error|warn' -i   # follow what matters\n  \
@@ -289,9 +289,10 @@ pub(crate) struct Logs {
 }
 
 /// Where colours stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     /// On a terminal, unless NO_COLOR is set
+    #[default]
     Auto,
     /// In a pipe or file, too
     Always,

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use outlive::duration::format_duration;
-use outlive::{Job, JobScreen, Timestamp};
+use outlive::{Job, JobObject, JobScreen, Timestamp};
 use outlive_sys::pipe::{self, Attempt};
 use outlive_sys::signal::{Caught, Signal};
 use outlive_sys::{poll, terminal};
@@ -18,7 +18,7 @@ use crate::commands::Context;
 use crate::commands::attach::{View, Window, is_possible};
 use crate::commands::screen::no_terminal;
 use crate::failure::Failure;
-use crate::render::print;
+use crate::render::{ending, note, print};
 
 /// How far an arrow key goes, in microseconds.
 const SEEK: u64 = 5_000_000;
@@ -32,6 +32,7 @@ enum Key {
     Pause,
     Back,
     Forward,
+    Help,
     Leave,
 }
 
@@ -45,8 +46,9 @@ pub(crate) fn run(context: &Context, arguments: &Play) -> Result<ExitCode, Failu
         Failure::usage("play needs a terminal", hint)
     })?;
     let failed = |error: io::Error| Failure::other("play", &error);
-    let outcome = job.state(&context.store).outcome;
-    let end = outcome.map_or_else(|| Timestamp(outlive_sys::clock::wall_us()), |outcome| outcome.ended);
+    let state = job.state(&context.store);
+    let now = || Timestamp(outlive_sys::clock::wall_us());
+    let end = state.outcome.as_ref().map_or_else(now, |outcome| outcome.ended);
     let screen = JobScreen::at(&job, Timestamp(0)).map_err(failed)?;
     let Some(mut screen) = screen else { return Err(no_terminal(&job)) };
     let start = screen.next_time().map_err(failed)?.unwrap_or(end);
@@ -59,6 +61,7 @@ pub(crate) fn run(context: &Context, arguments: &Play) -> Result<ExitCode, Failu
         end,
         now: start,
         is_paused: false,
+        is_helped: false,
     };
     if let Some(from) = arguments.from {
         // As in `screen --at`: all that was drawn within this millisecond.
@@ -70,6 +73,11 @@ pub(crate) fn run(context: &Context, arguments: &Play) -> Result<ExitCode, Failu
     drop(window);
     if played.map_err(failed)? {
         print(&player.screen.screen().styled_text());
+        // A program that takes the whole window leaves none of it behind: without a word it looks as if nothing was played.
+        note(&match state.outcome {
+            Some(_) => ending(&JobObject::new(&job, &state)),
+            None => format!("{0} goes on: outlive attach {0}", job.id()),
+        });
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -85,6 +93,8 @@ struct Player<'a> {
     /// The time that is shown.
     now: Timestamp,
     is_paused: bool,
+    /// The keys are shown.
+    is_helped: bool,
 }
 
 impl Player<'_> {
@@ -129,6 +139,7 @@ impl Player<'_> {
                     match key {
                         Key::Leave => return Ok(false),
                         Key::Pause => self.is_paused = !self.is_paused,
+                        Key::Help => self.is_helped = !self.is_helped,
                         Key::Back => self.seek(Timestamp(self.now.0.saturating_sub(SEEK)))?,
                         Key::Forward => self.seek(Timestamp(self.now.0.saturating_add(SEEK)))?,
                     }
@@ -162,11 +173,14 @@ impl Player<'_> {
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        let notice = self.is_paused.then(|| {
-            let since = |time: Timestamp| format_duration(time.0.saturating_sub(self.start.0) / 1000);
+        let since = |time: Timestamp| format_duration(time.0.saturating_sub(self.start.0) / 1000);
+        let keys = |space: &str| format!("q: leave   space: {space}   left, right: 5s ");
+        let notice = if self.is_paused {
             let (now, all) = (since(self.now.min(self.end)), since(self.end));
-            format!(" paused at {now} of {all}   space: go on   left, right: 5s   q: leave ")
-        });
+            Some(format!(" paused at {now} of {all}   {}", keys("go on")))
+        } else {
+            self.is_helped.then(|| format!(" {}", keys("pause")))
+        };
         self.view.set_notice(notice);
         let text = self.view.draw(self.screen.screen()).unwrap_or_default();
         let mut stdout = io::stdout();
@@ -176,8 +190,9 @@ impl Player<'_> {
 
 /// Reads what was typed; other keys mean nothing.
 fn keys(mut typed: &[u8]) -> Vec<Key> {
-    let known: [(&[u8], Key); 8] = [
+    let known: [(&[u8], Key); 9] = [
         (b" ", Key::Pause),
+        (b"?", Key::Help),
         (b"\x1b[D", Key::Back),
         (b"\x1bOD", Key::Back),
         (b"\x1b[C", Key::Forward),
@@ -202,7 +217,7 @@ mod tests {
 
     #[test]
     fn keys_are_known_in_both_modes_of_the_cursor_keys() {
-        assert_eq!(keys(b" \x1b[D\x1bOCxq"), [Key::Pause, Key::Back, Key::Forward, Key::Leave]);
+        assert_eq!(keys(b" ?\x1b[D\x1bOCxq"), [Key::Pause, Key::Help, Key::Back, Key::Forward, Key::Leave]);
         assert_eq!(keys(b"\x1b[A\x03"), [Key::Leave]);
     }
 }

@@ -68,17 +68,28 @@ pub(crate) fn run(context: &Context, arguments: &Screen) -> Result<ExitCode, Fai
             shown.derived_from()
         ));
     }
-    if arguments.ansi {
-        print(&shown.screen().styled_text());
-    } else {
-        print(&shown.screen().text());
+    let text = if arguments.ansi { shown.screen().styled_text() } else { shown.screen().text() };
+    if text.is_empty() {
+        note(&why_blank(&mut shown, job.id()).map_err(failed)?);
     }
+    print(&text);
     if arguments.cursor {
         let cursor = shown.screen().object(false).cursor;
         let hidden = if cursor.visible { "" } else { ", hidden" };
         print(&format!("cursor: row {}, column {}{hidden}\n", cursor.row, cursor.column));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells why nothing is shown, which looks like a mistake.
+fn why_blank(screen: &mut JobScreen, job: &outlive::JobId) -> std::io::Result<String> {
+    Ok(match (screen.offset(), screen.next_time()?) {
+        (0, Some(next)) => format!("outlive: nothing was on its screen yet; look at {next} or later"),
+        (0, None) => "outlive: it has printed nothing yet".to_owned(),
+        (_, _) => format!(
+            "outlive: its screen is blank; `outlive play {job}` shows what was on it, `outlive screen {job} --at TIME` one moment"
+        ),
+    })
 }
 
 /// Reads what was printed since, and returns the rows that have become others; of a screen of another size all.

@@ -27,7 +27,8 @@ const MAX_PASTE: u64 = 16 << 20;
 #[derive(Serialize)]
 struct Sent {
     job: outlive::JobId,
-    bytes: u64,
+    /// None for a secret: how long it is could help to guess it.
+    bytes: Option<u64>,
     eof: bool,
 }
 
@@ -51,7 +52,8 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
                 Failure::usage("send: standard input has ended, and nothing is sent", hint)
             })?;
             line.push(job.spec().options.line_end());
-            bytes = write(&line)?;
+            context.store.write_secret(&job, &line, LIMIT).map_err(failed)?;
+            bytes = line.len() as u64;
         }
         text if arguments.paste => {
             let text = match text.filter(|text| *text != "-") {
@@ -95,10 +97,10 @@ pub(crate) fn run(context: &Context, arguments: Send) -> Result<ExitCode, Failur
         context.store.close_stdin(&job).map_err(failed)?;
     }
     if context.is_json {
+        let bytes = (!arguments.secret).then_some(bytes);
         return print_json(&Sent { job: job.id().clone(), bytes, eof: arguments.eof });
     }
     let sent = (bytes > 0 || !arguments.eof).then(|| match arguments.secret {
-        // How long it is could help to guess it.
         true => "sent".to_owned(),
         false => counted(bytes, "byte sent", "bytes sent"),
     });

@@ -52,6 +52,9 @@ job_options! {
         /// Size of its terminal, columns x rows; without it 120x40
         size: Maybe<TerminalSize> as size = None, "SIZE", RUN.show();
 
+        /// Keep what is typed into its terminal, for `export --cast`; not passwords, nor what `send --secret` sends
+        record_input: bool as record_input = false, "true|false", RUN.config().show();
+
         /// Join standard error to standard output in one pipe, so that their order is exact; all of it counts as standard output
         merge: bool as merge = false, "true|false", RUN.config().show();
 

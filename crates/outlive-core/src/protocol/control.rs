@@ -84,13 +84,23 @@ impl Hello {
     }
 }
 
-/// Where a piece of input belongs: a request that is sent again, because the keeper died meanwhile, repeats nothing.
+/// Where a piece of input belongs: a request that is sent again, because the keeper died meanwhile, repeats nothing. And whether it
+/// may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// A random number that the writer has for all its pieces; 0: it has none, and sends nothing twice.
     pub client: u64,
     /// How many bytes it has sent before this piece.
     pub offset: u64,
+    /// The piece is not recorded, though what is typed is.
+    pub is_secret: bool,
+}
+
+impl Place {
+    /// Adds it to a request.
+    fn write(self, writer: Writer) -> Writer {
+        writer.u64(self.client).u64(self.offset).u8(u8::from(self.is_secret))
+    }
 }
 
 /// A program that a keeper is to execute in its own place.
@@ -166,10 +176,8 @@ impl Request {
             Self::Kill { signal, grace_ms, by } => {
                 Writer::new(KILL).i32(*signal).option_u64(*grace_ms).bytes(by.as_bytes()).finish()
             }
-            Self::Input(bytes, place) => {
-                Writer::new(INPUT).bytes(bytes).u64(place.client).u64(place.offset).finish()
-            }
-            Self::Eof(place) => Writer::new(EOF).u64(place.client).u64(place.offset).finish(),
+            Self::Input(bytes, place) => place.write(Writer::new(INPUT).bytes(bytes)).finish(),
+            Self::Eof(place) => place.write(Writer::new(EOF)).finish(),
             Self::Clear => Writer::new(CLEAR).finish(),
             Self::Pause => Writer::new(PAUSE).finish(),
             Self::Resume => Writer::new(RESUME).finish(),
@@ -188,9 +196,7 @@ impl Request {
                 .u32(size.rows().into())
                 .bytes(sizing.word().as_bytes())
                 .finish(),
-            Self::Keys(bytes, place) => {
-                Writer::new(KEYS).bytes(bytes).u64(place.client).u64(place.offset).finish()
-            }
+            Self::Keys(bytes, place) => place.write(Writer::new(KEYS).bytes(bytes)).finish(),
         }
     }
 
@@ -229,10 +235,10 @@ impl Request {
     }
 }
 
-/// Reads where a piece of input belongs; earlier front ends do not say it.
+/// Reads where a piece of input belongs; earlier front ends do not say it, or not whether it is secret.
 fn place(reader: &mut Reader<'_>) -> Place {
-    let place = reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()? }));
-    place.unwrap_or_default()
+    let place = reader.u64().and_then(|client| Ok(Place { client, offset: reader.u64()?, is_secret: false }));
+    place.map(|place| Place { is_secret: reader.u8() == Ok(1), ..place }).unwrap_or_default()
 }
 
 fn size(reader: &mut Reader<'_>) -> Result<TerminalSize, WireError> {
@@ -351,8 +357,8 @@ mod tests {
             Request::Signal { signal: 10, by: "cli".into() },
             Request::Kill { signal: 15, grace_ms: Some(1), by: String::new() },
             Request::Kill { signal: 9, grace_ms: None, by: "x".into() },
-            Request::Input(vec![0, 255, b'\n'], Place { client: 7, offset: 1 << 40 }),
-            Request::Eof(Place { client: 9, offset: 4 }),
+            Request::Input(vec![0, 255, b'\n'], Place { client: 7, offset: 1 << 40, is_secret: true }),
+            Request::Eof(Place { client: 9, offset: 4, is_secret: false }),
             Request::Clear,
             Request::Pause,
             Request::Resume,
@@ -363,7 +369,7 @@ mod tests {
             Request::Upgrade(Upgrade { program: b"/bin/k".to_vec(), page: 3, attempt: u64::MAX }),
             Request::Resize(TerminalSize::new(80, 24)),
             Request::View { size: TerminalSize::new(80, 24), sizing: Sizing::Smallest },
-            Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3 }),
+            Request::Keys(b"\x1b[A".to_vec(), Place { client: 8, offset: 3, is_secret: false }),
         ] {
             assert_eq!(Request::parse(contents(&request.to_frame())), Ok(request));
         }
@@ -384,7 +390,7 @@ mod tests {
 
     #[test]
     fn fields_of_a_later_version_are_ignored() {
-        let request = Request::Eof(Place { client: 1, offset: 2 });
+        let request = Request::Eof(Place { client: 1, offset: 2, is_secret: false });
         let mut frame = request.to_frame();
         frame.extend(b"later");
         let length = (frame.len() - 4) as u32;

@@ -1,6 +1,7 @@
 //! Keys by name, as the bytes that a terminal sends for them: `C-c Up Enter F5 M-x S-Tab "text"`.
 //!
-//! The names are those of tmux and Emacs, in any case. The bytes are xterm's, which is what `TERM` says.
+//! The names are those of tmux and Emacs, in any case; `Ctrl+c`, `Alt-x` and `^C` are understood as well. The bytes are xterm's, which is
+//! what `TERM` says.
 
 /// What the program has asked its terminal for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,7 +19,7 @@ pub struct KeyModes {
 pub enum KeyError {
     /// A word names no key.
     #[error(
-        "unknown key `{0}`: a key is one character, one of {NAMES}, or F1 to F20, after any of C-, M- and S-; text goes in double quotes"
+        "unknown key `{0}`: as text it is written `\"{0}\"`; a key is one character, one of {NAMES}, or F1 to F20, after any of C-, M- and S-"
     )]
     Unknown(String),
     /// A key has no byte with these modifiers.
@@ -139,17 +140,29 @@ fn push_named(key: Named, modifiers: u8, modes: &KeyModes, out: &mut Vec<u8>) {
     out.extend_from_slice(bytes.as_bytes());
 }
 
+/// Takes the modifier off the beginning of a word that goes on after it.
+fn strip_modifier(word: &str) -> Option<(u8, &str)> {
+    if let Some((name, key)) = word.split_once(['-', '+']).filter(|(_, key)| !key.is_empty()) {
+        let is_short = word[name.len()..].starts_with('-');
+        return match name.to_ascii_lowercase().as_str() {
+            "c" | "^" if is_short => Some((CONTROL, key)),
+            "m" | "a" if is_short => Some((ALT, key)),
+            "s" if is_short => Some((SHIFT, key)),
+            "ctrl" | "control" => Some((CONTROL, key)),
+            "alt" | "meta" => Some((ALT, key)),
+            "shift" => Some((SHIFT, key)),
+            _ => None,
+        };
+    }
+    word.strip_prefix('^').filter(|key| key.chars().count() == 1).map(|key| (CONTROL, key))
+}
+
 /// Appends the key that a word names.
 fn push_word(word: &str, modes: &KeyModes, out: &mut Vec<u8>) -> Result<(), KeyError> {
     let (mut key, mut modifiers) = (word, 0);
-    while let [modifier, b'-', _, ..] = key.as_bytes() {
-        modifiers |= match modifier {
-            b'C' | b'c' | b'^' => CONTROL,
-            b'M' | b'm' | b'A' | b'a' => ALT,
-            b'S' | b's' => SHIFT,
-            _ => return Err(KeyError::Unknown(word.to_owned())),
-        };
-        key = &key[2..];
+    while let Some((modifier, rest)) = strip_modifier(key) {
+        modifiers |= modifier;
+        key = rest;
     }
     let mut characters = key.chars();
     let (Some(first), None) = (characters.next(), characters.next()) else {
@@ -240,7 +253,12 @@ mod tests {
     fn keys_are_what_xterm_sends() {
         for (keys, expected) in [
             ("C-c", "\x03"),
-            ("^-c c-C", "\x03\x03"),
+            ("^-c c-C ^C ^[ ^", "\x03\x03\x03\x1b^"),
+            (
+                "Ctrl-C ctrl+c Control-c Alt+x Meta-x Shift+Tab Ctrl-Shift-Right",
+                "\x03\x03\x03\x1bx\x1bx\x1b[Z\x1b[1;6C",
+            ),
+            ("- + M-+", "-+\x1b+"),
             ("C-Space C-@ C-[ C-\\ C-] C-^ C-_ C-/ C-?", "\0\0\x1b\x1c\x1d\x1e\x1f\x1f\x7f"),
             ("Up Down Right Left Home End", "\x1b[A\x1b[B\x1b[C\x1b[D\x1b[H\x1b[F"),
             ("C-Up M-Left S-End C-S-Right C-M-S-Home", "\x1b[1;5A\x1b[1;3D\x1b[1;2F\x1b[1;6C\x1b[1;8H"),
@@ -270,9 +288,10 @@ mod tests {
         let error = |keys: &str| parse(keys, &KeyModes::default()).unwrap_err().to_string();
         let unknown = error("Up Foo Enter");
         assert!(unknown.starts_with("unknown key `Foo`: ") && unknown.contains("PageUp"), "{unknown}");
-        for keys in ["F0", "F21", "F05", "KPx", "X-a", "C-Foo", "hello", "C-M-"] {
+        for keys in ["F0", "F21", "F05", "KPx", "X-a", "C-Foo", "hello", "C-M-", "C+c", "Ctrl-"] {
             assert!(error(keys).contains(&format!("`{keys}`")), "{keys}");
         }
+        assert!(error(":wq Enter").contains("as text it is written `\":wq\"`"));
         for keys in ["C-é", "C--"] {
             assert!(error(keys).starts_with(&format!("a terminal has no `{keys}`")), "{keys}");
         }

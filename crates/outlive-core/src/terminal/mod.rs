@@ -7,3 +7,4 @@ pub mod palette;
 pub mod query;
 pub mod sequence;
 pub mod size;
+pub mod typed;

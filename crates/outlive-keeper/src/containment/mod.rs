@@ -100,13 +100,18 @@ impl Containment {
     }
 
     /// Takes over the containment of a command that runs on this rung; `None` if it cannot be found.
+    ///
+    /// Nothing is left open of the preparation: the process that goes on soon forks another with the same table of descriptors, and
+    /// what both would close has another meaning by the time that the second does.
     pub(crate) fn take_over(
-        preparation: &Preparation,
+        mut preparation: Preparation,
         level: Level,
         limits: &JobLimits,
     ) -> Option<(Self, Kept)> {
-        let containment = Self::make(preparation, level, limits)?;
-        let directory = preparation.unified.as_ref().and_then(|group| group.open().ok());
+        let containment = Self::make(&preparation, level, limits)?;
+        let directory = preparation.unified_dir.take();
+        let directory =
+            directory.or_else(|| preparation.unified.as_ref().and_then(|group| group.open().ok()));
         // The groups are gone where the keeper died after the end of the job; then there is nothing to limit.
         let kept =
             containment.cgroup_fds(limits, directory.as_ref()).map_or_else(|_| Kept::default(), |set| set.0);

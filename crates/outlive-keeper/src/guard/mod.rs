@@ -16,7 +16,7 @@ use outlive_sys::fault::{self, Point, Replacing};
 use outlive_sys::identity::{Handle, ProcessId};
 use outlive_sys::keeper::{GUARD_NAME, KEEPER_NAME};
 use outlive_sys::shared::{self, Forked};
-use outlive_sys::{clock, memory};
+use outlive_sys::{clock, memory, spawn};
 
 use page::Phase;
 pub(crate) use page::{Custody, Word};
@@ -63,6 +63,9 @@ impl Guard {
 /// Forks: the child returns at once, and is the keeper. The parent returns when the keeper has died before the job was over; of
 /// descriptors it needs those that are lent, and these.
 pub(crate) fn part(custody: Custody, needed: &[RawFd]) -> std::io::Result<Part> {
+    // The kernel gives what a dead keeper leaves to the guard above it, and this is no right that a fork passes on: a keeper that
+    // makes another, because its own guard died while the command waited, has to ask for it as well.
+    spawn::adopt_orphans();
     // What is copied when either writes to it is paid for twice.
     memory::give_back();
     match fault::step(Point::GuardFork, || shared::fork_sharing_files(false))? {

@@ -68,8 +68,8 @@ pub(crate) fn take_over(
         return Err(Box::new((handed, Unstarted::Failed(never))));
     };
     custody.note_main(id);
-    let limits = &launch.options.limits;
-    let level = custody.level().and_then(|level| Containment::take_over(&preparation, level, limits));
+    let (limits, owner) = (&launch.options.limits, preparation.owner);
+    let level = custody.level().and_then(|level| Containment::take_over(preparation, level, limits));
     // A guard that cannot go on leaves the job to the front ends, as an orphan.
     let Some((mut containment, limits_kept)) = level else { std::process::exit(1) };
     containment.began(id, Handle::open(id));
@@ -80,7 +80,7 @@ pub(crate) fn take_over(
     let held = Held { lock, done, dir, outcome, recorder, outputs, input, terminal };
     let main = Main {
         id,
-        owner: preparation.owner,
+        owner,
         started: Timestamp(custody.get(Word::Started)),
         started_boot_us: custody.get(Word::StartedBoot),
         containment,

@@ -58,6 +58,8 @@ pub(crate) struct Keeper {
     pub(crate) input: Input,
     pub(crate) terminal: Option<Terminal>,
     pub(crate) input_wait: InputWait,
+    /// What is typed is kept.
+    pub(crate) records_input: bool,
     /// None once no request can be carried out any more.
     pub(crate) listener: Option<OwnedFd>,
     /// Where the command says that it is ready, if that is asked for.
@@ -169,6 +171,7 @@ impl Keeper {
             input_wait: InputWait::new(input.is_open()),
             input,
             terminal,
+            records_input: launch.options.record_input,
             listener: common.listener,
             notices: common.notices,
             clients: Vec::new(),

@@ -287,7 +287,6 @@ fn prepare(
             }
         };
     }
-    spawn::adopt_orphans();
     // Now: without it the command would run, and nothing would read what it prints.
     let buffer = attempt!("memory for its output", fault::step(Point::BufferMap, || Region::new(BUFFER)));
     let custody = attempt!("memory for its guard", Custody::new());

@@ -28,7 +28,7 @@ use outlive_sys::poll::{PollFd, PollFlags, poll};
 use outlive_sys::{clock, durable, memory, shared, socket};
 
 use crate::clients::{Client, MAX_CLIENTS};
-use crate::guard::{self, Custody, Guard, Part, Word};
+use crate::guard::{self, Guard, Part, Word};
 use crate::on_exit::OnExit;
 use crate::start::{Common, Handed, Unstarted, snapshot};
 
@@ -86,6 +86,8 @@ pub(crate) fn wait(
     let starter = handed.starter.as_ref().map(AsRawFd::as_raw_fd);
     let mut kept = shared::open_files();
     loop {
+        // Known before the fork: a guard that dies at once must not be taken for the process that has adopted its keeper.
+        let guard = ProcessId::current();
         if guard::part(custody, needed)? == Part::Successor {
             schedule::end_program(custody);
             // A keeper that died before it executed the command has left all that another needs to do it.
@@ -101,8 +103,7 @@ pub(crate) fn wait(
             shared::close_all_but(&[&kept[..], &custody.lent()].concat());
             continue;
         }
-        let guard = ProcessId::of(shared::parent());
-        let meta = snapshot(launch, guard);
+        let meta = snapshot(launch, Some(guard));
         durable::replace(Replacing::META_START, &handed.dir, outlive_core::file::META, &meta.to_bytes()).ok();
         let mut waiting = Waiting::new(launch, common, on_exit, &handed.dir, &kept, meta);
         // Before the starter is answered: jobs that are started one after the other come in this order.
@@ -122,24 +123,16 @@ pub(crate) fn wait(
             fault::step(Point::WaitingRemove, || durable::remove(&handed.dir, &mark)).ok();
         }
         match woken {
-            Woken::Due => {
-                return Ok(Turn::Come { guard: Some(guard.unwrap_or_else(ProcessId::current)) });
-            }
+            Woken::Due => return Ok(Turn::Come { guard: Some(guard) }),
             Woken::Over(unstarted) => {
-                end(guard, custody);
+                // This process records the end of the job.
+                Guard::Above(guard).dismiss(custody);
+                shared::forget_peers();
                 return Ok(Turn::Over(unstarted));
             }
             Woken::Unguarded => {}
         }
     }
-}
-
-/// Lets the guard go: this process records the end of the job.
-fn end(guard: Option<ProcessId>, custody: Custody) {
-    if let Some(guard) = guard {
-        Guard::Above(guard).dismiss(custody);
-    }
-    shared::forget_peers();
 }
 
 /// Puts the end of a job that was never executed into its snapshot, which says that it waits.
@@ -224,7 +217,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    fn run(mut self, guard: Option<ProcessId>) -> io::Result<Woken> {
+    fn run(mut self, guard: ProcessId) -> io::Result<Woken> {
         loop {
             match std::mem::replace(&mut self.found, Found::Wait) {
                 Found::Due => {
@@ -240,7 +233,7 @@ impl<'a> Waiting<'a> {
                 }
                 found => self.found = found,
             }
-            if !guard.is_some_and(|guard| shared::is_parent(guard.pid)) {
+            if !shared::is_parent(guard.pid) {
                 // The fork has one table of descriptors for both: its child begins without clients.
                 self.clients.clear();
                 self.close_watched();

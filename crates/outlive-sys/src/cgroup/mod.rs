@@ -12,6 +12,7 @@ mod hierarchies;
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -35,14 +36,25 @@ const STALE: Duration = Duration::from_secs(3600);
 /// The group of keepers that were started from inside a job.
 const KEEPERS: &str = "keepers";
 
+/// How often the group for keepers is made anew that others remove: each time another keeper has come and gone.
+const ENTER_ATTEMPTS: usize = 1000;
+
 /// Moves this program out of the groups of a job that it was started from, into the one for keepers: it is no part of that
 /// job. Takes milliseconds.
 pub fn leave_job(hierarchies: &Hierarchies) {
     for place in &hierarchies.in_job {
         let path = place.join(parent_name()).join(KEEPERS);
-        fs::create_dir(&path).ok();
-        // Where it may not, it stays, and ends with that job.
-        Group::at(path).set("cgroup.procs", "0").ok();
+        for _ in 0..ENTER_ATTEMPTS {
+            fs::create_dir_all(&path).ok();
+            // Where it may not, it stays, and ends with that job.
+            let entered = Group::at(path.clone()).set("cgroup.procs", "0");
+            let is_gone =
+                |error: io::Error| matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV));
+            // The last keeper in it has removed it between the two steps.
+            if !entered.is_err_and(is_gone) {
+                break;
+            }
+        }
     }
 }
 

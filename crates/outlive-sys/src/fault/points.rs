@@ -113,6 +113,30 @@ points! {
         /// Making the mark of a job whose output is watched.
         WatchMark = "starter.watch.create", Call;
         SessionMake = "starter.session.mkdir", Call;
+        /// That an engine has to place a job.
+        SubmittedMake = "starter.submitted.create", Call;
+        /// An engine's command to take a job.
+        Submit = "starter.engine.submit", Call;
+        /// What the engine calls the job.
+        EngineJobWrite = "starter.engine-job.write", Write;
+        /// A node begins a job: no other does after this.
+        Claim = "placer.claim.rename", Call;
+        /// The mark of a job that an engine has.
+        PlaceLeave = "placer.waiting.unlink", Call;
+        /// A front end ends a job that no node has begun: none does after this.
+        CancelRename = "reader.cancelled.rename", Call;
+        /// An engine's command to give a job up.
+        Cancel = "reader.engine.cancel", Call;
+        /// `ssh`, to another machine.
+        Connect = "caller.connect.exec", Call;
+        /// A request to another machine.
+        CallSend = "caller.call.send", Write;
+        /// `ssh`, which copies the program to another machine.
+        Copy = "caller.copy.exec", Call;
+        /// The remembered hash of the program.
+        HashWrite = "caller.hash.write", Write;
+        /// The place in what a verb prints from which a caller goes on.
+        Mark = "served.mark.write", Call;
         LaunchSend = "starter.launch.send", Write;
         LaunchAnswer = "starter.launch.receive", Call;
         /// Removing the mark of a job that no keeper takes.
@@ -327,6 +351,8 @@ points! {
         SENT = "deliver.sent", SentWrite, SentRename;
         /// How far a reader has received events.
         INBOX = "reader.inbox", InboxWrite, InboxRename;
+        /// Where an engine has placed a job.
+        PLACED = "placer.placed", PlacedWrite, PlacedRename;
         /// What a session says.
         SETTINGS = "reader.settings", SettingsWrite, SettingsRename;
         /// The session that a job is given to.
@@ -356,6 +382,8 @@ points! {
         EVENT_START = "keeper.event-start", EventStartOpen, EventStartWrite;
         /// The keeper's events of all that comes later.
         EVENT_END = "keeper.event-end", EventEndOpen, EventEndWrite;
+        /// What was typed.
+        TYPED = "keeper.typed", TypedOpen, TypedWrite;
         /// The event of an outcome that a front end writes.
         RECOVER_EVENT = "reader.recover-event", RecoverEventOpen, RecoverEventWrite;
         /// The event of a removal.
@@ -389,9 +417,12 @@ mod tests {
     fn names_are_unique_and_say_who() {
         let mut names: Vec<&str> = Point::ALL.iter().map(|point| point.name()).collect();
         assert!(names.iter().all(|name| {
-            ["opener.", "starter.", "keeper.", "parting.", "deliver.", "waiter.", "reader.", "screen."]
-                .iter()
-                .any(|actor| name.starts_with(actor))
+            [
+                "opener.", "starter.", "keeper.", "parting.", "deliver.", "waiter.", "reader.", "screen.",
+                "placer.", "caller.", "served.",
+            ]
+            .iter()
+            .any(|actor| name.starts_with(actor))
         }));
         names.sort_unstable();
         names.dedup();

@@ -15,7 +15,7 @@ use crate::{Job, Store};
 pub(super) fn new_place() -> Place {
     // Numbers with the first bit are the keeper's own.
     let client = u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()) >> 1;
-    Place { client: client.max(1), offset: 0 }
+    Place { client: client.max(1), offset: 0, is_secret: false }
 }
 
 /// Refuses to write between what another job prints.
@@ -84,6 +84,16 @@ impl Store {
     pub fn write_stdin(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
         refuse_fed(job)?;
         InputWriter::new(self, job, new_place())?.write(bytes, limit)
+    }
+
+    /// As [`Store::write_stdin`], and it is not kept, also where what is typed into the job is recorded.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::write_stdin`].
+    pub fn write_secret(&self, job: &Job, bytes: &[u8], limit: Duration) -> Result<(), ControlError> {
+        refuse_fed(job)?;
+        InputWriter::new(self, job, Place { is_secret: true, ..new_place() })?.write(bytes, limit)
     }
 
     /// Closes a job's standard input after everything that was written to it.

@@ -169,7 +169,7 @@ impl Store {
             fault::write_all(Point::PlannedWrite, &mut file, &planned.to_bytes())?;
         }
         if spec.placement.is_some() {
-            durable::create_new(&dir, file::SUBMITTED)?;
+            create(Point::SubmittedMake, file::SUBMITTED)?;
         }
         if spec.waits() || spec.placement.is_some() {
             self.mark_waiting(&spec.job)?;

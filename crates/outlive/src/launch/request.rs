@@ -230,6 +230,9 @@ pub enum RequestError {
     /// A terminal is typed into.
     #[error("a job in a terminal cannot read what another job prints")]
     FedTerminal,
+    /// Nothing is typed into pipes.
+    #[error("only what is typed into a terminal is recorded: add --pty, or leave out --record-input")]
+    NothingTyped,
     /// Something about health, and no condition.
     #[error("there is nothing by which it would count as healthy")]
     NothingHealthy,

@@ -81,6 +81,8 @@ impl Request {
     fn decide(&self, config: &Config) -> JobOptions {
         let mut options = config.job.options.clone();
         options.apply(&self.choices);
+        // The configuration means those jobs that can be recorded.
+        options.record_input &= options.pty || self.choices.record_input == Some(true);
         if options.lifetime == Lifetime::SESSION {
             options.lifetime = Lifetime::Session { lease_ms: Millis::take(config.session.lease) };
         }
@@ -222,6 +224,9 @@ pub fn check_options(options: &JobOptions) -> Result<(), RequestError> {
     }
     if completion.on_exit.as_ref().is_some_and(|line| line.0.contains(&0)) {
         return Err(RequestError::Nul("the line to run at the end"));
+    }
+    if options.record_input && !options.pty {
+        return Err(RequestError::NothingTyped);
     }
     if let Some(text) = &options.watch {
         pattern(text, false)?;

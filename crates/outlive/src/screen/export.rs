@@ -2,10 +2,13 @@
 
 use std::io::{self, Write};
 
+use outlive_core::file;
 use outlive_core::outcome::WaitStatus;
 use outlive_core::terminal::size::TerminalSize;
+use outlive_core::terminal::typed::{self, Typed};
 use outlive_core::timestamp::Timestamp;
 use outlive_screen::export::{Cast, CastHeader, Event, Transcript, html};
+use outlive_sys::durable;
 
 use crate::job::Job;
 use crate::job::state::State;
@@ -36,8 +39,8 @@ pub struct Exported {
 }
 
 impl Job {
-    /// Writes what the job has printed so far, with the sizes that its terminal had and how it ended. A job on pipes is recorded as
-    /// if it had printed to a terminal of the usual size.
+    /// Writes what the job has printed so far, with the sizes that its terminal had, what was typed where that is recorded, and how it
+    /// ended. A job on pipes is recorded as if it had printed to a terminal of the usual size.
     ///
     /// # Errors
     ///
@@ -90,6 +93,8 @@ struct Recording {
     is_terminal: bool,
     size: TerminalSize,
     time: Timestamp,
+    /// The file of what was typed.
+    typed: Vec<u8>,
     /// The status and the time of the end.
     exit: Option<(i32, Timestamp)>,
 }
@@ -110,7 +115,12 @@ impl Recording {
             WaitStatus::Signaled { signal, .. } => Some((128 + signal, outcome.ended)),
             WaitStatus::Unknown => None,
         });
+        let typed = match job.spec().options.record_input {
+            true => read_typed(job)?,
+            false => Vec::new(),
+        };
         Ok(Self {
+            typed,
             is_terminal: job.spec().options.pty,
             size: size.or(job.spec().options.size).unwrap_or_default(),
             time: if place.offset == 0 { started } else { time.unwrap_or(started) },
@@ -122,17 +132,44 @@ impl Recording {
 
     /// Hands over what happened, in order.
     fn each(&mut self, mut push: impl FnMut(Timestamp, &Event<'_>) -> io::Result<()>) -> io::Result<()> {
+        let file = std::mem::take(&mut self.typed);
+        // What was typed while output was printed that is gone has no place any more.
+        let start = self.place.offset;
+        let mut typed = typed::records(&file).filter(|typed| typed.offset >= start).peekable();
+        let last = (file.len() as u64 >= typed::LIMIT).then(|| typed::records(&file).last()).flatten();
+        let push = &mut |time: Timestamp, event: &Event<'_>| {
+            push(time, event)?;
+            match last {
+                Some(last) if last.time == time && *event == Event::Input(last.bytes) => {
+                    push(time, &Event::Marker("what was typed after this is not recorded"))
+                }
+                _ => Ok(()),
+            }
+        };
         while let Some(step) = self.output.step(&mut self.place)? {
+            let end = self.place.offset;
             match step {
                 Step::Bytes { time, bytes } => {
                     self.time = time.unwrap_or(self.time);
-                    // The kernel does this for programs in a terminal.
-                    let bytes = if self.is_terminal { bytes } else { with_returns(&bytes) };
-                    push(self.time, &Event::Output(&bytes))?;
+                    let mut rest = &bytes[..];
+                    // By their places in the log and not by their times: the index has one time for all of some milliseconds.
+                    while let Some(typed) = typed.next_if(|typed| typed.offset < end) {
+                        let after = usize::try_from(end - typed.offset).unwrap_or(usize::MAX).min(rest.len());
+                        let (before, after) = rest.split_at(rest.len() - after);
+                        self.push_output(before, push)?;
+                        self.push_typed(&typed, push)?;
+                        rest = after;
+                    }
+                    self.push_output(rest, push)?;
                 }
                 // The keeper records the size again now and then.
                 Step::Resize { size, .. } if size == self.size => {}
                 Step::Resize { time, size } => {
+                    while let Some(typed) =
+                        typed.next_if(|typed| (typed.offset, typed.time.0) <= (end, time.0))
+                    {
+                        self.push_typed(&typed, push)?;
+                    }
                     (self.time, self.size) = (time, size);
                     push(time, &Event::Resize(size))?;
                 }
@@ -142,7 +179,38 @@ impl Recording {
                 }
             }
         }
+        typed.try_for_each(|typed| self.push_typed(&typed, push))?;
         self.exit.map_or(Ok(()), |(status, ended)| push(ended, &Event::Exit(status)))
+    }
+
+    fn push_output(
+        &self,
+        bytes: &[u8],
+        push: &mut impl FnMut(Timestamp, &Event<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        match (bytes.is_empty(), self.is_terminal) {
+            (true, _) => Ok(()),
+            (false, true) => push(self.time, &Event::Output(bytes)),
+            // The kernel does this for programs in a terminal.
+            (false, false) => push(self.time, &Event::Output(&with_returns(bytes))),
+        }
+    }
+
+    fn push_typed(
+        &mut self,
+        typed: &Typed<'_>,
+        push: &mut impl FnMut(Timestamp, &Event<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.time = self.time.max(typed.time);
+        push(typed.time, &Event::Input(typed.bytes))
+    }
+}
+
+/// Reads the file of what was typed; one that is not there is empty.
+fn read_typed(job: &Job) -> io::Result<Vec<u8>> {
+    match job.open_file(file::INPUT).and_then(|file| durable::read_open(&file)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
     }
 }
 

@@ -33,6 +33,7 @@ use crate::commands::Context;
 use crate::commands::screen::no_terminal;
 use crate::failure::Failure;
 use crate::render::{ending, note, one_line, print, print_bytes};
+use crate::served;
 
 /// The key after which the next one is for the viewer.
 pub(crate) const PREFIX: &str = "C-\\";
@@ -45,6 +46,12 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// A prefix that nothing follows is meant for the job.
 const PREFIX_LIMIT: Duration = Duration::from_secs(1);
+
+/// What the keys after the prefix do, for wide windows and for narrow ones.
+const HELP: [&str; 2] = [
+    " d: detach   r: redraw   f: fit to this window   prefix again: type it ",
+    " d: detach  r: redraw  f: fit  prefix: itself ",
+];
 
 /// The settings of the terminal before, for a panic.
 static BEFORE: Mutex<Option<Changed>> = Mutex::new(None);
@@ -190,7 +197,7 @@ pub(crate) fn show(store: &Store, job: &Job, manner: Manner) -> Result<Left, Fai
         is_detached: AtomicBool::new(false),
         is_told: AtomicBool::new(false),
         size: Mutex::new(size),
-        notice: Mutex::new(None),
+        notice: Mutex::new(served::notice()),
         clipboard: Mutex::new(None),
         is_to_redraw: AtomicBool::new(false),
         wake: File::from(wake),
@@ -399,9 +406,9 @@ fn type_on(
                 }
                 Typed::Fit => {}
                 Typed::Help => {
-                    *notice = Some(
-                        " d: detach   r: redraw   f: fit to this window   prefix again: type it ".to_owned(),
-                    );
+                    let columns = shared.size.lock().unwrap_or_else(PoisonError::into_inner).0;
+                    let fits = |help: &&&str| help.len() <= usize::from(columns);
+                    *notice = Some((*HELP.iter().find(fits).unwrap_or(&HELP[HELP.len() - 1])).to_owned());
                     shared.wake();
                 }
             }
