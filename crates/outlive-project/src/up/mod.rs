@@ -8,6 +8,7 @@ pub(crate) mod status;
 pub(crate) mod status_there;
 pub(crate) mod there;
 
+use std::cell::LazyCell;
 use std::time::{Duration, Instant};
 
 use outlive::{QueueChange, SessionName, Store};
@@ -84,11 +85,18 @@ pub(crate) fn ask<'a>(
         |progress: &Progress| before.as_ref().is_some_and(|before| before.generation == progress.generation);
     let steps = Progress::read(store, &session).filter(is_of_last).map(|progress| progress.jobs);
     let steps = steps.unwrap_or_default();
-    // What an earlier `up` asked for and still waits goes on; the rest of it is left as it is.
+    // What an earlier `up` asked for and still waits goes on; the rest of it is left as it is. That one may have read a later file than
+    // this one, which had to wait for the lock.
     let is_settled = |name: &String| steps.get(name).is_some_and(|step| step.state != StepState::Waiting);
-    for name in before.iter().flat_map(|before| &before.wanted) {
-        if project.job(name).is_ok() && !wanted.contains(name) && !is_settled(name) {
-            wanted.push(name.clone());
+    if let Some(before) = &before {
+        let latest = LazyCell::new(|| Project::load(&before.file, &store.config().hosts).ok());
+        let is_defined = |name: &str| {
+            project.job(name).is_ok() || latest.as_ref().is_some_and(|latest| latest.job(name).is_ok())
+        };
+        for name in &before.wanted {
+            if !wanted.contains(name) && !is_settled(name) && is_defined(name) {
+                wanted.push(name.clone());
+            }
         }
     }
     let since = before.map(|before| before.since);
@@ -179,4 +187,29 @@ pub fn ready_there(
     let part = there::Part::new(store, project, host);
     let part = part.map_err(|failure| ProjectError::There(host.to_owned(), failure.text()))?;
     Ok(part.wait_for(name, crate::project::Milestone::Ready, is_wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_up_asked_for_by_a_later_file_is_still_wanted() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open_at(&home.path().join("store"), outlive::Config::default()).unwrap();
+        let file = home.path().join(crate::project::FILE);
+        let [first, second] = ["[jobs.train]\nrun = \"true\"\n", "[jobs.quick]\nrun = \"true\"\n"];
+        let load = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            Project::load(&file, &store.config().hosts).unwrap()
+        };
+        let [earlier, later] = [first.to_owned(), [first, second].concat()].map(|text| load(&text));
+        for (project, name) in [(&later, "quick"), (&earlier, "train")] {
+            let names = [name.to_owned()];
+            // There is no program beside this test that would start the jobs.
+            bring_up(&store, project, &Asked { names: &names, ..Asked::default() }).ok();
+        }
+        let record = Record::read(&store, &later.session()).unwrap();
+        assert_eq!(record.wanted, ["train", "quick"]);
+    }
 }
