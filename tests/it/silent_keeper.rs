@@ -1,14 +1,18 @@
 //! A keeper that is stopped, or held so that it cannot go on, keeps no front end from controlling its job.
 //!
-//! It is continued by any request; one that is stopped again and again is ended by a kill, and its job as an orphan.
+//! It is continued by any request; one that is stopped again and again is ended by a kill, and its job as an orphan. One that waits
+//! for a disk cannot be ended before the disk has answered, and is waited for.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must stop loudly")]
 
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use outlive_sys::identity::{Handle, ProcessId, Stat};
 use outlive_sys::signal::Signal;
-use outlive_tests::{Home, everywhere, is_running, pid, until};
+use outlive_tests::{Home, LIMIT, end_within, everywhere, is_running, lacks, pid, until};
 
 /// Stops the keeper of a job, and waits until it stands still.
 fn stop_keeper(home: &Home, job: &str) -> ProcessId {
@@ -73,4 +77,59 @@ fn a_job_whose_keeper_is_stopped_again_and_again_is_killed_without_it() {
     assert!(!is_running(main));
     assert_eq!(home.wait(&job)["status"], "killed");
     until("no process of it is left", || home.processes().is_empty());
+}
+
+/// A group whose processes stand still as those do that wait for a disk: not even SIGKILL ends them before they are let go.
+struct Frozen(PathBuf);
+
+impl Frozen {
+    fn hold(pid: i32) -> Option<Self> {
+        let top = Path::new("/sys/fs/cgroup/freezer");
+        let group = Self(top.join(format!("outlive-test-frozen-{pid}")));
+        std::fs::create_dir(&group.0).ok()?;
+        group.set("cgroup.procs", &pid.to_string());
+        group.set("freezer.state", "FROZEN");
+        until("it stands still", || Stat::read(pid).is_some_and(|stat| stat.state == 'D'));
+        Some(group)
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        std::fs::write(self.0.join(file), value).unwrap();
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        std::fs::write(self.0.join("freezer.state"), "THAWED").ok();
+        until("the group is empty", || std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+fn is_to_be_killed(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut pending =
+        status.lines().filter_map(|line| line.strip_prefix("SigPnd:").or(line.strip_prefix("ShdPnd:")));
+    pending.any(|mask| u64::from_str_radix(mask.trim(), 16).unwrap_or(0) & (1 << 8) != 0)
+}
+
+#[test]
+fn a_keeper_that_waits_for_a_disk_is_waited_for() {
+    let home = Home::new();
+    let job = home.start(["sh", "-c", "sleep 300; true"]);
+    let shown = home.show(&job);
+    let (main, keeper) = (pid(&shown, "pid"), pid(&shown, "keeper_pid"));
+    let Some(frozen) = Frozen::hold(keeper) else {
+        lacks("a freezer of version 1");
+        return;
+    };
+    let mut kill = home.outlive(["kill", &job]).stdout(Stdio::null()).spawn().unwrap();
+    until("the keeper is to be killed", || is_to_be_killed(keeper));
+    // Longer than one that is no longer held takes to go.
+    let asked = Instant::now();
+    until("it is waited for", || asked.elapsed() > Duration::from_secs(3));
+    assert_eq!(kill.try_wait().unwrap(), None, "kill gave up");
+    drop(frozen);
+    assert_eq!(end_within(&mut kill, LIMIT), Some(0));
+    assert!(!is_running(main));
+    assert_eq!(home.wait(&job)["status"], "killed");
 }

@@ -1,6 +1,7 @@
 //! Keepers that do not answer: one that is stopped is continued, and where a job is to be killed, one that stays silent is
 //! ended, so that the job can be killed without it.
 
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use outlive_sys::identity::{Handle, ProcessId, Stat};
@@ -22,6 +23,9 @@ pub(super) const STOPS: u32 = 3;
 /// How long the kernel may take to put an ended keeper away.
 const LIMIT: Duration = Duration::from_secs(2);
 
+/// How long one may take that waits for a disk: the kernel ends it when the disk has answered, and a busy one takes many seconds to sync.
+const DISK_LIMIT: Duration = Duration::from_secs(60);
+
 /// Takes hold of the keeper of a job. The process must hold the job's lock: a snapshot may be old.
 fn hold(job: &Job, id: ProcessId) -> Option<Handle> {
     let handle = Handle::open(id)?;
@@ -42,8 +46,14 @@ pub(super) fn end(job: &Job, id: ProcessId) -> bool {
     if handle.signal(Signal::KILL).is_err() {
         return false;
     }
+    let asked = Instant::now();
+    loop {
+        let has_ended = readable(handle.as_fd(), Some(LIMIT)).unwrap_or(true);
+        if has_ended || !waits_for_disk(id) || asked.elapsed() > DISK_LIMIT {
+            break;
+        }
+    }
     let until = Instant::now() + LIMIT;
-    readable(std::os::fd::AsFd::as_fd(&handle), Some(LIMIT)).ok();
     let is_named = || job.meta().and_then(|meta| meta.keeper).map(identity) == Some(id);
     // The lock is freed when the kernel has closed its files; a guard writes another snapshot.
     while job.is_kept() && is_named() {
@@ -53,4 +63,8 @@ pub(super) fn end(job: &Job, id: ProcessId) -> bool {
         std::thread::sleep(Duration::from_millis(1));
     }
     true
+}
+
+fn waits_for_disk(id: ProcessId) -> bool {
+    Stat::read(id.pid).is_some_and(|stat| stat.id == id && stat.state == 'D')
 }
