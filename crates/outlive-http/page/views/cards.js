@@ -35,10 +35,13 @@ export class Cards {
     const field = document.activeElement;
     if (this.items.contains(field) && field.matches('input') && field.value !== field.defaultValue) return;
     this.text = text;
-    // What has the focus is drawn anew: it gets it back.
-    const focused = document.activeElement?.dataset.key;
+    // What has the focus is drawn anew: it gets it back, and a field is selected as the Tab key selects it, so that what is typed next
+    // takes the place of what is there and does not stand beside it.
+    const key = document.activeElement?.dataset.key;
     fill(this.items, this.draw(all));
-    if (focused) this.items.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    const focused = key && this.items.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    focused?.focus();
+    if (focused?.matches('input')) focused.select();
   }
 }
 
