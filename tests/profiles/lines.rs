@@ -404,8 +404,9 @@ mod duragent {
     fn a_plain_process_is_listed_read_and_ended_without_tmux() {
         let home = Home::new();
         let mut agent = Talk::start_with(&home, "duragent", "a", &[("PATH", "/nonexistent")]);
-        let command = "echo out; echo err >&2; [ -p /dev/stdout ] && [ -p /dev/stderr ] && echo pipes; read x; \
-                       echo \"got $x\"; while :; do read y; done";
+        // Another stream once the first was read: their order is not known otherwise.
+        let command = "printf '1\\n2\\n3\\n4\\n'; read x; \
+                       [ -p /dev/stdout ] && [ -p /dev/stderr ] && echo \"pipes $x\" >&2; while :; do read y; done";
         let arguments = json!({"command": command, "tmux": false});
         let answer = agent.json("spawn_process", arguments);
         let handle = answer["handle"].as_str().expect("a handle").to_owned();
@@ -422,11 +423,11 @@ mod duragent {
         proves!("S3-51");
         let status = |text: &str| serde_json::from_str::<Value>(text).expect("an object")["status"].clone();
         assert_eq!(status(&act("status")), "running");
-        until("it has printed", || act("log") == "err\npipes\n");
+        until("it has printed", || act("log") == "2\n3\n");
         proves!("S3-53");
         assert_eq!(act("write"), format!("Wrote to {handle}"));
         let log = home.path().join(format!(".duragent/processes/{handle}.log"));
-        let printed = b"out\nerr\npipes\ngot x\n";
+        let printed = b"1\n2\n3\n4\npipes x\n";
         until("its file has all of it", || std::fs::read(&log).is_ok_and(|bytes| bytes == printed));
         proves!("S3-21");
         instead!("S3-56", "S3-59");
