@@ -440,15 +440,16 @@ fn limits_are_kept() {
     let took = processor_time(client.pid()) - before;
     assert!(took < Duration::from_secs(1), "{took:?} for 200 processes");
     // Nor does it wait for anything.
-    soon("a list of 200 processes", Duration::from_secs(5), || list(&mut client, json!({})));
+    soon("a list of 200 processes", Duration::from_secs(2), || list(&mut client, json!({})));
     proves!("S0-160");
     let keepers = home.keepers();
     assert!(keepers.len() >= 200, "{} keepers", keepers.len());
     for keeper in keepers {
         let status = std::fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        // Of its own: the pages of the program are those of all keepers.
+        let resident = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
-        assert!(kilobytes < 16 << 10, "{kilobytes} kB");
+        assert!(kilobytes < 2 << 10, "{kilobytes} kB");
     }
     proves!("S0-158");
     let killed = call(&mut client, "close_shell_session", json!({"session": "s1", "running": "kill"}));
