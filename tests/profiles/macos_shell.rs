@@ -808,7 +808,7 @@ fn projects_have_sessions_of_their_own() {
     proves!("S0-105");
     let status = [&started[0], &started[1]].map(|id| home.show(id)["status"].clone());
     assert_eq!(status, ["killed", "running"], "only what is of the session");
-    proves!("S0-6");
+    proves!("S0-6", "S0-121");
     let cli = home.start(["sleep", "300"]);
     let mut all = server_in(&home, &["--all-sessions"], &directories[0]);
     assert_eq!(ids(&mut all), [cli.clone(), started[1].clone(), started[0].clone()]);

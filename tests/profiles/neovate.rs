@@ -632,6 +632,8 @@ fn a_forced_command_answers_at_once() {
     tasks.sort_unstable();
     tasks.dedup();
     assert_eq!(tasks.len(), 20, "each has an id of its own");
+    let first_digit = |task: &String| task.as_bytes()["task_".len()];
+    assert!(tasks.iter().any(|task| first_digit(task) != first_digit(&tasks[0])), "at random: {tasks:?}");
     proves!("S4-7", "S4-8");
     // Sooner than one that moves by itself could.
     soon("a start in the background", Duration::from_secs(1), || start(&mut mcp, "sleep 10"));
