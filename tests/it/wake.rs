@@ -7,7 +7,7 @@
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use outlive_tests::{Era, Home, Mcp, instead, waits_with_open};
+use outlive_tests::{Era, Home, Mcp, instead, proves, waits_with_open};
 use serde_json::{Value, json};
 
 /// Starts a job that goes on when it is let, and prints lines then.
@@ -123,6 +123,7 @@ fn a_completion_message_is_pushed_to_an_idle_agent() {
     let begins = format!("[Background Process Completed]\n\nHandle: {handle}\nLabel: build\n");
     assert!(said.starts_with(&begins) && said.ends_with("the last line\n"), "{said}");
     instead!("S3-10", "S3-32", "S3-37", "S3-38");
+    proves!("S3-30", "S3-62", "S3-92");
     let next = client.plain_call("process", json!({"action": "status", "handle": handle}));
     assert!(!next.text.contains("Background Process"), "{}", next.text);
     assert_eq!(client.end(), 0);

@@ -230,7 +230,7 @@ fn a_kill_asks_and_then_forces_the_whole_tree() {
         assert_eq!(polled["status"], "killed");
         polled["output"].as_str().unwrap().contains("asked")
     });
-    proves!("S2-41", "S2-42", "S2-43", "S2-58", "S2-71");
+    proves!("S2-41", "S2-42", "S2-43", "S2-58", "S2-71", "S2-75");
     until("one that obeys has time to", || {
         let line = "trap 'echo cleaned up; exit 0' TERM; echo up; while :; do sleep 0.1; done";
         let polite = chat.background(line);
@@ -417,6 +417,7 @@ fn the_threshold_is_ten_thousand_characters() {
     let at = chat.poll_to_end(&id);
     assert!(at.get("offloaded").is_none() && at.get("outputFilePath").is_none(), "{at}");
     assert!(fs::symlink_metadata(offload_path(&home, "a", &id)).is_err());
+    proves!("S2-17");
     let id = chat.background(&format!("{}; printf x", print(5000)));
     assert_eq!(chat.poll_to_end(&id)["offloaded"], true);
     let file = offload_path(&home, "a", &id);

@@ -137,7 +137,8 @@ fn scenario_1_simple_delegation() {
     let handle = listed.split(' ').nth(1).unwrap();
     let status: Value = serde_json::from_str(&act(&mut agent, "status", handle)).unwrap();
     assert_eq!((&status["label"], &status["timeout_seconds"]), (&json!("add-validation"), &json!(1800)));
-    proves!("S3-4");
+    assert_eq!(home.show(handle)["timeout_ms"], 1_800_000, "the job has it, too");
+    proves!("S3-4", "S3-81");
     assert_told_once(&home, &mut agent, "a");
 }
 
@@ -175,6 +176,7 @@ fn scenario_2_fire_and_forget() {
     assert!(told[0].starts_with(&format!("{MARK}Handle: {handle}\nLabel: full-test-suite\n")), "{}", told[0]);
     proves!("S3-30", "S3-62", "S3-92");
     assert_eq!(line_of(&told[0], "Exit code"), "1");
+    assert_eq!(home.show(&handle)["timeout_ms"], 1_800_000, "it has half an hour");
     assert!(
         told[0].contains("FAIL: test_breaks") && told[0].ends_with("FAILED (failures=1)\n"),
         "{}",
@@ -232,7 +234,7 @@ fn scenario_3_parallel_agents() {
         assert_eq!(line_of(&told[0], "Exit code"), code);
         assert!(told[0].ends_with(&format!("fixed issue {}\n", issues[at])), "{}", told[0]);
     }
-    proves!("S3-6", "S3-11");
+    proves!("S3-6", "S3-7", "S3-11");
     assert_told_once(&home, &mut agent, "a");
 }
 
@@ -366,6 +368,8 @@ fn files_are_true_with_no_server_alive() {
     let ended = meta(&home, &handle);
     let time = ended["outcome"]["ended_us"].as_u64().unwrap();
     assert!((let_go..=now()).contains(&time) && ended["started_us"] == started, "{let_go} {ended}");
+    assert_eq!((&ended["command_line"], &ended["command"]["pid"]), (&json!(command), &json!(pid)));
+    assert_eq!((&running["status"], &ended["status"]), (&json!("running"), &json!("failed")));
     proves!("S3-64");
     assert_eq!(fs::read(file(&home, &handle, "log")).unwrap(), b"one\ntw\xff\x1b[1m\n", "as it was printed");
     proves!("S3-63");

@@ -198,7 +198,6 @@ mod claude_code {
     fn a_timeout_holds_in_the_background() {
         let home = Home::new();
         let mut client = connect(&home, "claude-code");
-        let deaf = run(&mut client, json!({"command": STUBBORN, "timeout": 2500}));
         let id = run(&mut client, json!({"command": "sleep 300", "timeout": 2500}));
         assert_eq!(home.run(["wait", "--json", &id]).json()["status"], "timed_out");
         let told = read(&mut client, &id, "");
@@ -207,12 +206,6 @@ mod claude_code {
             (&json!("killed"), &json!("Process killed after 2500ms timeout"))
         );
         assert_eq!(home.show(&id)["signal"], "SIGTERM", "it is asked");
-        assert_eq!(home.run(["wait", "--json", &deaf]).json()["status"], "timed_out");
-        let shown = home.show(&deaf);
-        assert_eq!(shown["signal"], "SIGKILL", "what does not obey is ended, too: {shown}");
-        // Five seconds after it was asked, or as much later as a busy machine makes of it.
-        let ran = shown["runtime_ms"].as_u64().expect("it ran");
-        assert!((7500..17_500).contains(&ran), "{shown}");
         instead!("S1-42");
         let id = run(&mut client, json!({"command": "sleep 300"}));
         assert_eq!(home.show(&id)["timeout_ms"], 600_000);

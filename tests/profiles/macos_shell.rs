@@ -134,7 +134,7 @@ fn a_dev_server_goes_on_without_its_server() {
         answer
     };
     assert!(get().ends_with("hello from the dev server\n"));
-    proves!("S0-2");
+    proves!("S0-1", "S0-2");
     let mut client = server(&home);
     let after = list(&mut client, json!({"status": "running"}))[0].clone();
     for field in ["id", "sessionName", "command", "args", "pid", "startTime"] {
@@ -148,7 +148,7 @@ fn a_dev_server_goes_on_without_its_server() {
     instead!("S0-7", "S0-140");
     assert_eq!(kill(&mut client, &id, json!({}))["newStatus"], "killed");
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
-    proves!("S0-1", "S0-168");
+    proves!("S0-168");
 }
 
 /// The example of the design, with the real npm and a watcher.
@@ -361,6 +361,7 @@ fn a_signal_that_cannot_be_sent_is_an_error() {
     assert_eq!(list(&mut client, json!({}))[0]["status"], "running");
     std::fs::rename(home.path().join("ctl"), &socket).unwrap();
     assert_eq!(kill(&mut client, &id, json!({}))["killed"], true);
+    proves!("S0-73");
 }
 
 /// A process that ends while it is signalled, or was ended by others, is no error of the server's.
@@ -376,7 +377,7 @@ fn what_ends_by_itself_is_told_as_it_was() {
         (&json!("failed"), Some(&Value::Null)),
         "somebody else's signal is a failure"
     );
-    proves!("S0-25");
+    proves!("S0-25", "S0-90", "S0-91", "S0-18");
     let error = refusal(&mut client, "kill_process", json!({"processId": id}));
     assert_eq!(error, format!("Process '{id}' is not running (status: failed)"));
     for round in 0..20 {
@@ -439,15 +440,16 @@ fn limits_are_kept() {
     let took = processor_time(client.pid()) - before;
     assert!(took < Duration::from_secs(1), "{took:?} for 200 processes");
     // Nor does it wait for anything.
-    soon("a list of 200 processes", Duration::from_secs(5), || list(&mut client, json!({})));
+    soon("a list of 200 processes", Duration::from_secs(2), || list(&mut client, json!({})));
     proves!("S0-160");
     let keepers = home.keepers();
     assert!(keepers.len() >= 200, "{} keepers", keepers.len());
     for keeper in keepers {
         let status = std::fs::read_to_string(format!("/proc/{keeper}/status")).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        // Of its own: the pages of the program are those of all keepers.
+        let resident = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
         let kilobytes: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
-        assert!(kilobytes < 16 << 10, "{kilobytes} kB");
+        assert!(kilobytes < 2 << 10, "{kilobytes} kB");
     }
     proves!("S0-158");
     let killed = call(&mut client, "close_shell_session", json!({"session": "s1", "running": "kill"}));
@@ -628,7 +630,8 @@ fn output_is_captured_as_it_was_printed() {
         ["abcdef", "x", "y", "é", "\u{fffd}\u{fffd}", " ", "a\0b", "end"],
         "none twice, none in halves"
     );
-    proves!("S0-87", "S0-88");
+    proves!("S0-88");
+    instead!("S0-87");
     assert_eq!(home.logs(&id), b"abcdef\nx\ny\n\n\n\xc3\xa9\n\xff\xfe\n \na\0b\nend");
     proves!("S0-120", "S0-156");
     let whole = output(&mut client, &id, json!({}));
@@ -654,6 +657,7 @@ fn much_output_is_counted_and_the_end_of_it_shown() {
     let last = ended(&mut client, &id);
     assert_eq!((&last["totalLines"], contents(&last).len()), (&json!(300_000), 300));
     assert_eq!(numbers(&last), (299_701..=300_000).collect::<Vec<_>>());
+    proves!("S0-19", "S0-95");
     assert_eq!(home.show(&id)["output"]["lines"], 600_000);
     for (stream, end) in [("stdout", 200_000), ("stderr", 100_000)] {
         let of_stream = output(&mut client, &id, json!({"lines": 300, "type": stream}));
@@ -804,7 +808,7 @@ fn projects_have_sessions_of_their_own() {
     proves!("S0-105");
     let status = [&started[0], &started[1]].map(|id| home.show(id)["status"].clone());
     assert_eq!(status, ["killed", "running"], "only what is of the session");
-    proves!("S0-6");
+    proves!("S0-6", "S0-121");
     let cli = home.start(["sleep", "300"]);
     let mut all = server_in(&home, &["--all-sessions"], &directories[0]);
     assert_eq!(ids(&mut all), [cli.clone(), started[1].clone(), started[0].clone()]);
@@ -911,11 +915,10 @@ fn sessions_tell_what_is_used() {
     let row = list(&mut client, json!({"session": "busy"}))[0].clone();
     let (runtime, own) = (row["runtime"].as_u64().unwrap(), &row["resourceUsage"]);
     assert!(least <= runtime + 100 && runtime <= most(begun), "{least} {row} {}", most(begun));
-    proves!("S0-59");
     assert!((300..=most(begun)).contains(&own["cpuMs"].as_u64().unwrap()), "{row}");
     assert!((40_000_000..200_000_000).contains(&own["memoryBytes"].as_u64().unwrap()), "{row}");
     assert_eq!((&row["status"], &own["processes"]), (&json!("running"), &json!(1)));
-    proves!("S0-3");
+    proves!("S0-3", "S0-59");
     kill(&mut client, &id, json!({"force": true}));
     let listed = call(&mut client, "list_shell_sessions", json!({}));
     let busy = &listed["sessions"][1];
@@ -964,11 +967,11 @@ fn a_process_is_the_same_for_the_command_line() {
     assert_eq!((&shown["cwd"], &shown["command"]), (&json!("/usr"), &json!(format!("{line} 7"))));
     proves!("S0-20");
     assert_eq!((&row["command"], &row["args"]), (&json!(line), &json!(["7"])));
-    proves!("S0-12");
+    proves!("S0-12", "S0-54", "S0-55");
     let time = |field: &str| Timestamp::parse(row[field].as_str().unwrap()).unwrap().0 / 1000;
     assert!((before..=begun).contains(&time("startTime")), "{before} {row} {begun}");
     assert_eq!(shown["started_at"], row["startTime"]);
-    proves!("S0-16");
+    proves!("S0-16", "S0-58");
     assert!((released..=now).contains(&time("endTime")), "{released} {row} {now}");
     assert_eq!(shown["ended_at"], row["endTime"]);
     proves!("S0-17", "S0-92");

@@ -113,7 +113,10 @@ fn the_rule_is_as_the_design_has_it() {
     assert!(!moves("npm run dev", 1000, true), "too soon");
     proves!("S4-52");
     assert!(!moves("npm run dev", 3000, false), "silent");
-    proves!("S4-47", "S4-53");
+    proves!("S4-53");
+    let (early, silent) = (moves("npm run dev", 1999, true), moves("npm run dev", 60_000, false));
+    assert!(!early && !silent && moves("npm run dev", 2000, true), "both are needed");
+    proves!("S4-47");
     assert!(!moves("echo hello", 3000, true), "no tool of development");
     proves!("S4-54");
     assert!(!moves("", 3000, true) && !moves("&&", 3000, true), "no command");
@@ -233,7 +236,7 @@ fn npm_run_dev_moves_to_the_background() {
     std::fs::write(home.path().join("package.json"), r#"{"scripts": {"dev": "node server.js"}}"#).unwrap();
     let mut mcp = patient(&home);
     // Not before 2 s and not much later, which a busy machine takes now and then.
-    let moved = soon("a move by itself", Duration::from_secs(10), || {
+    let moved = soon("a move by itself", Duration::from_secs(4), || {
         let begun = Instant::now();
         let moved = bash(&mut mcp, "npm run dev");
         assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
@@ -487,13 +490,29 @@ fn the_default_timeout_does_not_follow_into_the_background() {
         let id = mcp.send_call("bash", arguments);
         let job = only_job(&home);
         assert_eq!(home.show(&job)["timeout_ms"], limit);
-        proves!("S4-77");
+        proves!("S4-59", "S4-77");
         kill(&mut mcp, &job);
         // The call that waited for it reports it.
         let done = mcp.plain_answer(id).ok().text;
         assert_eq!((field(&done, "Exit Code"), field(&done, "Signal")), ("(none)", "SIGTERM"), "{done}");
     }
     instead!("S4-93");
+}
+
+/// Each command that the description calls banned is refused.
+#[test]
+fn what_the_description_bans_is_refused() {
+    let home = Home::new();
+    let mut mcp = neovate(&home);
+    let tools = mcp.result("tools/list", json!({}));
+    let description = tools["tools"][0]["description"].as_str().unwrap();
+    let banned = field(description, "- Verify command is not banned").to_owned();
+    assert_eq!(banned.split(", ").count(), 24, "{banned}");
+    for command in banned.split(", ") {
+        let refused = mcp.plain_call("bash", json!({"command": format!("{command} x")})).error();
+        assert_eq!(refused, format!("Command '{command}' is not allowed for security reasons."));
+    }
+    proves!("S4-66", "S4-78");
 }
 
 /// A call that is cancelled leaves the command to its timeout, which still counts.
@@ -585,10 +604,12 @@ fn a_timeout_is_lifted_or_it_is_too_late() {
 fn what_takes_too_long_for_a_client_moves() {
     let home = Home::new();
     let mut mcp = neovate(&home);
-    let begun = Instant::now();
-    let moved = bash(&mut mcp, "echo quiet from now on; sleep 300");
-    let taken = begun.elapsed();
-    assert!(taken > Duration::from_secs(44) && taken < Duration::from_secs(75), "{taken:?}");
+    let moved = soon("a move after 45 seconds", Duration::from_secs(55), || {
+        let begun = Instant::now();
+        let moved = bash(&mut mcp, "echo quiet from now on; sleep 300");
+        assert!(begun.elapsed() > Duration::from_secs(44), "{:?}", begun.elapsed());
+        moved
+    });
     let task = task_id(&moved);
     assert!(moved.contains("\nInitial output:\nquiet from now on\n\n"), "{moved}");
     instead!("S4-124");
@@ -611,6 +632,9 @@ fn a_forced_command_answers_at_once() {
     tasks.sort_unstable();
     tasks.dedup();
     assert_eq!(tasks.len(), 20, "each has an id of its own");
+    let first_digit = |task: &String| task.as_bytes()["task_".len()];
+    assert!(tasks.iter().any(|task| first_digit(task) != first_digit(&tasks[0])), "at random: {tasks:?}");
+    proves!("S4-7", "S4-8");
     // Sooner than one that moves by itself could.
     soon("a start in the background", Duration::from_secs(1), || start(&mut mcp, "sleep 10"));
     proves!("S4-45", "S4-46", "S4-51", "S4-118");
