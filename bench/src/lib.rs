@@ -64,6 +64,10 @@ pub struct Options {
     pub is_check: bool,
     /// Where Desktop Commander is installed, to measure it beside the MCP server.
     pub desktop_commander: Option<PathBuf>,
+    /// The program `tsp`, where it is not the one that is found by its name.
+    pub tsp: Option<PathBuf>,
+    /// The program `pueue`, likewise; `pueued` is beside it.
+    pub pueue: Option<PathBuf>,
     directory: Option<PathBuf>,
 }
 
@@ -77,6 +81,7 @@ impl Options {
     pub fn parse<const N: usize>(numbers: [(&str, u64); N]) -> Result<(Self, [u64; N]), Failure> {
         let mut values = numbers.map(|(_, default)| default);
         let (mut is_check, mut directory, mut fixed, mut desktop_commander) = (false, None, None, None);
+        let (mut tsp, mut pueue) = (None, None);
         let (mut dynamic, mut outlive) = (beside("outlive-keeper")?, beside("outlive")?);
         let mut arguments = std::env::args_os().skip(1);
         while let Some(argument) = arguments.next() {
@@ -88,6 +93,8 @@ impl Options {
                 "--keeper" => dynamic = PathBuf::from(value()?),
                 "--static-keeper" => fixed = Some(PathBuf::from(value()?)),
                 "--desktop-commander" => desktop_commander = Some(PathBuf::from(value()?)),
+                "--tsp" => tsp = Some(std::path::absolute(value()?)?),
+                "--pueue" => pueue = Some(std::path::absolute(value()?)?),
                 "--outlive" => outlive = PathBuf::from(value()?),
                 other => {
                     let place = numbers.iter().position(|(name, _)| other.strip_prefix("--") == Some(name));
@@ -106,7 +113,7 @@ impl Options {
             .map(|(label, path)| Ok(Keeper { label, path: std::path::absolute(path)? }))
             .collect::<Result<_, Failure>>()?;
         let outlive = std::path::absolute(outlive)?;
-        Ok((Self { keepers, outlive, is_check, desktop_commander, directory }, values))
+        Ok((Self { keepers, outlive, is_check, desktop_commander, tsp, pueue, directory }, values))
     }
 }
 

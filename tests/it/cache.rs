@@ -159,6 +159,22 @@ fn a_list_makes_few_calls_for_each_cached_job() {
     }
 }
 
+/// Jobs that were too young for the first list are a small share of all, and read in every list until they are in the file.
+#[test]
+fn jobs_that_came_later_get_into_the_file_though_most_are_in_it() {
+    let home = Home::new();
+    (0..4).for_each(|_| drop(many(&home)));
+    settle(&home);
+    list(&home);
+    let later = many(&home);
+    settle(&home);
+    list(&home);
+    let written = fs::read(cache(&home)).unwrap();
+    for job in later {
+        assert!(written.windows(job.len()).any(|bytes| bytes == job.as_bytes()), "{job}");
+    }
+}
+
 #[test]
 fn what_was_cached_is_not_read_and_doctor_reads_it() {
     let (home, jobs) = cached();

@@ -1,10 +1,12 @@
 //! What people type all day, with 200 jobs: the list, the last 100 lines of one, all that is known of one, and the tab key; beside
-//! pueue and tsp (task-spooler) with as many jobs, where these are installed.
+//! pueue and tsp (task-spooler) with as many jobs, where these are installed (`--tsp FILE`, `--pueue FILE`: elsewhere than on the
+//! `PATH`). With `--check` both have to be there.
 //!
 //! Every job has ended after it printed 200 lines. All programs take turns, each as a new process that writes to a pipe.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -47,7 +49,7 @@ fn run() -> Result<bool, Failure> {
         command.env("OUTLIVE_HOME", store.root()).args(arguments);
         command
     };
-    let others = [Other::tsp(world.path(), jobs)?, Other::pueue(world.path(), jobs)?];
+    let others = [Other::tsp(&options, world.path(), jobs)?, Other::pueue(&options, world.path(), jobs)?];
     println!("cli: {jobs} jobs; {}", world.describe());
     println!("{:<14}{:<10}{:>9}{:>9}{:>9}", "", "", "best ms", "p50", "most");
     let mut all_kept = true;
@@ -65,7 +67,7 @@ fn run() -> Result<bool, Failure> {
         let mut sides = vec![("outlive", outlive(own), Samples::default())];
         for (other, arguments) in others.iter().zip([of_tsp, of_pueue]) {
             if let (Some(other), Some(arguments)) = (other, arguments) {
-                sides.push((other.program, other.command(arguments), Samples::default()));
+                sides.push((other.name, other.command(arguments), Samples::default()));
             }
         }
         for _ in 0..rounds {
@@ -95,14 +97,15 @@ fn run() -> Result<bool, Failure> {
 
 /// Another program that runs jobs, with a server of its own that ends with it.
 struct Other {
-    program: &'static str,
+    name: &'static str,
+    program: PathBuf,
     environment: Vec<(&'static str, PathBuf)>,
     server: Option<Child>,
 }
 
 impl Other {
     /// Starts task-spooler with as many jobs, and waits for their end; none where it is not installed.
-    fn tsp(directory: &Path, jobs: u64) -> Result<Option<Self>, Failure> {
+    fn tsp(options: &Options, directory: &Path, jobs: u64) -> Result<Option<Self>, Failure> {
         let directory = directory.join("tsp");
         fs::create_dir_all(&directory)?;
         let environment = vec![
@@ -111,8 +114,9 @@ impl Other {
             ("TS_MAXFINISHED", "100000".into()),
             ("TS_SLOTS", "4".into()),
         ];
-        let other = Self { program: "tsp", environment, server: None };
-        if !other.is_installed() {
+        let program = options.tsp.clone().unwrap_or_else(|| "tsp".into());
+        let other = Self { name: "tsp", program, environment, server: None };
+        if !other.is_installed(options)? {
             return Ok(None);
         }
         for _ in 0..jobs {
@@ -126,16 +130,17 @@ impl Other {
     }
 
     /// Starts pueue with as many jobs, and waits for their end; none where it is not installed.
-    fn pueue(directory: &Path, jobs: u64) -> Result<Option<Self>, Failure> {
+    fn pueue(options: &Options, directory: &Path, jobs: u64) -> Result<Option<Self>, Failure> {
         let directory = directory.join("pueue");
         fs::create_dir_all(&directory)?;
         let variables = ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"];
         let environment = variables.map(|variable| (variable, directory.clone())).to_vec();
-        let mut other = Self { program: "pueue", environment, server: None };
-        if !other.is_installed() {
+        let program = options.pueue.clone().unwrap_or_else(|| "pueue".into());
+        let mut other = Self { name: "pueue", program, environment, server: None };
+        if !other.is_installed(options)? {
             return Ok(None);
         }
-        let mut server = Command::new("pueued");
+        let mut server = Command::new(other.program.with_file_name("pueued"));
         server.envs(other.environment.iter().map(|(name, value)| (name, value)));
         other.server = Some(server.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
         let deadline = Instant::now() + PATIENCE;
@@ -155,17 +160,20 @@ impl Other {
         Ok(Some(other))
     }
 
-    fn is_installed(&self) -> bool {
-        let is_there =
-            self.command(&[if self.program == "tsp" { "-V" } else { "--version" }]).output().is_ok();
-        if !is_there {
-            println!("{} is not installed, and not measured", self.program);
+    /// Tells whether it is there; one that was named or that a bound is about has to be.
+    fn is_installed(&self, options: &Options) -> Result<bool, Failure> {
+        let tried = self.command(&[if self.name == "tsp" { "-V" } else { "--version" }]).output();
+        let Err(error) = tried else { return Ok(true) };
+        let said = format!("{} cannot be run: {error}", self.program.display());
+        if options.is_check || self.program != OsStr::new(self.name) {
+            return Err(said.into());
         }
-        is_there
+        println!("{said}; it is not measured");
+        Ok(false)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(&self.program);
         command.envs(self.environment.iter().map(|(name, value)| (name, value))).args(arguments);
         command
     }
@@ -174,7 +182,7 @@ impl Other {
         let done = self.command(arguments).stdin(Stdio::null()).output()?;
         match done.status.success() {
             true => Ok(()),
-            false => Err(format!("{} {}: {}", self.program, arguments.join(" "), done.status).into()),
+            false => Err(format!("{} {}: {}", self.name, arguments.join(" "), done.status).into()),
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The plainest ways to start a job, to list all and to look at one, here and on another machine, read without clap: to declare every
-//! option takes longer than all else that they wait for.
+//! The plainest ways to start a job, to list all and to look at one, here and on another machine, and what a shell asks where the tab key
+//! is pressed, read without clap: to declare every option takes longer than all else that they wait for.
 //!
 //! What it reads it reads as the declarations in `args` would; whatever else there is, and whatever is wrong, is left to them.
 
 use std::ffi::OsString;
 
-use crate::args::{Arguments, Common, List, Logs, Run, Show, Verb};
+use crate::args::{Arguments, Common, Complete, List, Logs, Run, Show, Verb};
 
 /// Reads `run [--json] [--name NAME] [--on HOST] [--cwd DIR] [--shell PROGRAM] [--] COMMAND`, `list [--json] [--all]`, `show [--json] JOB`
-/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, and `rpc`; none: it is something else.
+/// and `logs [--json] [-n COUNT] [-f] JOB…`, all also after `--host HOST`, `complete PLACE -- WORD…` and `rpc`; none: it is something else.
 pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Arguments> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let (mut common, mut run) = (Common::default(), Run::default());
@@ -27,6 +27,7 @@ pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Option<Argu
         "list" => return read_list(common, arguments),
         "show" => return read_show(common, arguments),
         "logs" => return read_logs(common, arguments),
+        "complete" => return read_complete(common, arguments),
         "rpc" if arguments.peek().is_none() => {
             return Some(Arguments { common, verb: Some(Verb::Rpc) });
         }
@@ -102,6 +103,13 @@ fn read_logs(mut common: Common, mut arguments: impl Iterator<Item = OsString>) 
     Some(Arguments { common, verb: Some(Verb::Logs(logs)) })
 }
 
+fn read_complete(common: Common, mut arguments: impl Iterator<Item = OsString>) -> Option<Arguments> {
+    let place = arguments.next().filter(is_value)?.to_str()?.parse().ok()?;
+    let words: Vec<OsString> =
+        arguments.next().filter(|dashes| dashes == "--").map(|_| arguments.collect())?;
+    Some(Arguments { common, verb: Some(Verb::Complete(Complete { place, words })) })
+}
+
 /// Tells whether this can be nothing but a value.
 fn is_value(argument: &OsString) -> bool {
     !argument.is_empty() && !argument.as_encoded_bytes().starts_with(b"-")
@@ -114,7 +122,7 @@ mod tests {
     /// Whatever it reads, the declarations read the same.
     #[test]
     fn it_reads_what_the_declarations_read() {
-        let begins_and_words: [(&[&[&str]], &[&str]); 3] = [
+        let begins_and_words: [(&[&[&str]], &[&str]); 4] = [
             (
                 &[&["run"], &["--json", "run"], &["--host", "gpu1", "run"], &["rpc"]],
                 &[
@@ -129,6 +137,10 @@ mod tests {
             (
                 &[&["show"], &["logs"], &["--host", "gpu1", "logs"]],
                 &["--json", "web", "100", "-n", "-f", "--", "-1", "+1", "--tree", ""],
+            ),
+            (
+                &[&["complete"], &["--json", "complete"]],
+                &["2", "-1", "+1", "x", "--", "", "--json", "outlive"],
             ),
         ];
         let mut read = 0;
@@ -162,6 +174,7 @@ mod tests {
             &["outlive", "run", "--shell", "sh", "echo hi"],
             &["outlive", "list"],
             &["outlive", "rpc"],
+            &["outlive", "complete", "2", "--", "outlive", "logs", ""],
             &["outlive", "--json", "list", "--all"],
             &["outlive", "show", "web"],
             &["outlive", "logs", "-n", "100", "web", "-f"],
@@ -180,6 +193,7 @@ mod tests {
             &["outlive", "show", "a", "b"],
             &["outlive", "logs", "-n", "many", "web"],
             &["outlive", "rpc", "x"],
+            &["outlive", "complete", "2", "outlive"],
             &["outlive", "--host", "a", "--host", "b", "list"],
             &["outlive", "--json", "list", "--json"],
             &["outlive", "run", "echo hi", "--wait"],

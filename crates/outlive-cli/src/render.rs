@@ -1,5 +1,6 @@
 //! Output for people: aligned, coloured on a terminal only.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -99,14 +100,14 @@ pub(crate) fn width() -> Option<usize> {
 }
 
 /// Colours a text as the status calls for.
-pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> String {
+pub(crate) fn colour(status: Status, text: &str, is_coloured: bool) -> Cow<'_, str> {
     let code = match status {
         Status::Queued | Status::Starting | Status::Running => "36",
         Status::Completed => "32",
         Status::Failed | Status::Lost => "31",
         Status::Killed | Status::TimedOut => "33",
     };
-    if is_coloured { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    if is_coloured { format!("\x1b[{code}m{text}\x1b[0m").into() } else { text.into() }
 }
 
 /// Tells in one line how a job ended: `tests-3f9c failed: exited with 1 after 42s`.
@@ -170,7 +171,7 @@ impl Rows {
 
     /// Aligns the values and paints each cell by its column; nothing is cut. Values that do not fit the terminal go on below, after a
     /// whole word.
-    pub(crate) fn text(&self, paint: impl Fn(usize, &str) -> String) -> String {
+    pub(crate) fn text(&self, paint: impl for<'a> Fn(usize, &'a str) -> Cow<'a, str>) -> String {
         table(&self.fitted(width()), None, |_, column, cell| paint(column, cell))
     }
 
@@ -190,45 +191,45 @@ impl Rows {
     }
 }
 
+/// Returns how many columns a text takes.
+pub(crate) fn columns(text: &str) -> usize {
+    // Most text is plain.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text.len() } else { text.width() }
+}
+
 /// Cuts a text to a width, marking the cut.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
+pub(crate) fn cut(text: &str, width: usize) -> Cow<'_, str> {
+    if columns(text) <= width {
+        return text.into();
     }
     let mut used = 1;
     let fits = |c: &char| {
         used += c.width().unwrap_or(0);
         used <= width
     };
-    text.chars().take_while(fits).chain(['…']).collect()
+    text.chars().take_while(fits).chain(['…']).collect::<String>().into()
 }
 
 /// Aligns rows into columns; the last one takes the rest of the width.
 pub(crate) fn table(
     rows: &[Vec<String>],
     width: Option<usize>,
-    mut paint: impl FnMut(usize, usize, &str) -> String,
+    mut paint: impl for<'a> FnMut(usize, usize, &'a str) -> Cow<'a, str>,
 ) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
-        })
-        .collect();
+    let mut widths = vec![0; rows.iter().map(Vec::len).max().unwrap_or(0)];
+    for row in rows {
+        widths.iter_mut().zip(row).for_each(|(width, cell)| *width = columns(cell).max(*width));
+    }
     let mut text = String::new();
     for (number, row) in rows.iter().enumerate() {
         let mut used = 0;
         for (column, cell) in row.iter().enumerate() {
             let is_last = column + 1 == row.len();
-            let room = if is_last {
-                width.map_or(usize::MAX, |width| width.saturating_sub(used).max(10))
-            } else {
-                widths[column]
-            };
-            let cell = cut(cell, room);
-            let padding = if is_last { 0 } else { widths[column] - cell.width() + 2 };
+            let room = width.filter(|_| is_last).map(|width| width.saturating_sub(used).max(10));
+            let cell = room.map_or(cell.into(), |room| cut(cell, room));
+            let padding = if is_last { 0 } else { widths[column] - columns(&cell) + 2 };
             text.push_str(&paint(number, column, &cell));
-            text.push_str(&" ".repeat(padding));
+            text.extend(std::iter::repeat_n(' ', padding));
             used += widths[column] + 2;
         }
         text.push('\n');
@@ -246,7 +247,7 @@ mod tests {
             vec!["a".to_owned(), "bb".to_owned(), "x".repeat(30)],
             vec!["aaa".to_owned(), "b".to_owned(), "y".to_owned()],
         ];
-        let text = table(&rows, Some(20), |_, _, cell| cell.to_owned());
+        let text = table(&rows, Some(20), |_, _, cell| cell.into());
         assert_eq!(text, format!("a    bb  {}…\naaa  b   y\n", "x".repeat(10)));
     }
 
@@ -256,7 +257,7 @@ mod tests {
         rows.add("a", Some("one two three four five"));
         rows.add("name", ["0123456789012345678901234567", "x"]);
         assert_eq!(
-            table(&rows.fitted(Some(26)), None, |_, _, cell| cell.to_owned()),
+            table(&rows.fitted(Some(26)), None, |_, _, cell| cell.into()),
             "a     one two three four\n      five\nname  0123456789012345678901234567\n      x\n"
         );
         assert_eq!(rows.fitted(None).len(), 3);

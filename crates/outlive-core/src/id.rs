@@ -1,5 +1,6 @@
 //! Names of things: job ids, session names, nonces.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -60,17 +61,29 @@ macro_rules! names {
                 if text.len() > Self::MAX {
                     return Err(NameError::TooLong(Self::MAX));
                 }
-                let (first, more): (fn(&char) -> bool, &[char]) = ($first, $more);
-                let is_allowed = |(place, c): (usize, char)| first(&c) || (place > 0 && more.contains(&c));
-                match text.char_indices().find(|&at| !is_allowed(at)) {
-                    Some((0, character)) if more.contains(&character) => Err(NameError::First(character)),
-                    Some((_, character)) => Err(NameError::Character(character)),
-                    None => Ok(Self(text.to_owned())),
+                let (first, more): (fn(&u8) -> bool, &[u8]) = ($first, $more);
+                let is_allowed =
+                    |(place, byte): (usize, u8)| first(&byte) || (place > 0 && more.contains(&byte));
+                let Some((place, byte)) = text.bytes().enumerate().find(|&at| !is_allowed(at)) else {
+                    return Ok(Self(text.to_owned()));
+                };
+                // What stands before it is allowed, and so of one byte each.
+                let character = text[place..].chars().next().unwrap_or_default();
+                match place == 0 && more.contains(&byte) {
+                    true => Err(NameError::First(character)),
+                    false => Err(NameError::Character(character)),
                 }
             }
 
             /// Returns the text.
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        /// So that one is found in a map by its text.
+        impl Borrow<str> for $Name {
+            fn borrow(&self) -> &str {
                 &self.0
             }
         }
@@ -98,11 +111,11 @@ macro_rules! names {
 
 names! {
     /// The id of a job: a word that says what it is, and four characters that make it unique, `vite-3f9c`.
-    JobId, 48, |c| c.is_ascii_lowercase() || c.is_ascii_digit(), &['-', '_'];
+    JobId, 48, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit(), b"-_";
     /// The name of a session.
-    SessionName, 64, char::is_ascii_alphanumeric, &['-', '_', '.'];
+    SessionName, 64, u8::is_ascii_alphanumeric, b"-_.";
     /// The name of a queue.
-    QueueName, 64, char::is_ascii_alphanumeric, &['-', '_', '.'];
+    QueueName, 64, u8::is_ascii_alphanumeric, b"-_.";
 }
 
 impl JobId {

@@ -25,6 +25,7 @@ pub mod keeper;
 pub mod local_time;
 pub mod lock;
 pub mod memory;
+pub mod names;
 pub mod owner;
 pub mod pipe;
 pub mod poll;

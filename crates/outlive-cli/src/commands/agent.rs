@@ -59,6 +59,6 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
             one_line(&object.output_file),
         ]
     }));
-    print(&table(&rows, width(), |_, _, cell| cell.to_owned()));
+    print(&table(&rows, width(), |_, _, cell| cell.into()));
     Ok(ExitCode::SUCCESS)
 }

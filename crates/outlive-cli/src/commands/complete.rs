@@ -4,6 +4,7 @@
 //! is a line: what to insert, a tab, what it is.
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 
 use clap::{Arg, Command, CommandFactory};
@@ -18,7 +19,8 @@ use crate::render::{one_line, print};
 type Candidate = (String, String);
 
 pub(crate) fn run(asked: &Complete) -> ExitCode {
-    let mut root = Arguments::command();
+    // Never freed: that takes longer than to find the candidates, and the program ends right after.
+    let mut root = ManuallyDrop::new(Arguments::command());
     root.build();
     let words: Vec<String> = asked.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let line = Line::read(&root, joined(&words, asked.place));

@@ -93,7 +93,7 @@ fn text(report: &Report) -> String {
     rows.add("contains", Some(levels.join(", ")));
     rows.add("limits", allowances(&report.allowances));
     rows.add("survives", survival(&report.survives));
-    let mut text = rows.text(|_, cell| cell.to_owned());
+    let mut text = rows.text(|_, cell| cell.into());
     for finding in &report.findings {
         let action = match (&finding.action, &finding.fix) {
             (Some(action), _) => action.clone(),

@@ -125,7 +125,7 @@ fn cells(line: &str) -> Vec<String> {
 
 /// Writes a table; one that is too wide becomes a list, a row below the other.
 fn fitted(rows: &[Vec<String>], width: usize) -> String {
-    let aligned = table(rows, None, |_, _, cell| cell.to_owned());
+    let aligned = table(rows, None, |_, _, cell| cell.into());
     if aligned.lines().all(|line| line.chars().count() <= width) {
         return aligned;
     }

@@ -11,14 +11,13 @@ use outlive::{Code, Job, JobObject, Listeners, NEWER, Port, SessionName, State, 
 use outlive_sys::signal::{catch_interrupt, interrupt_fd, interrupted};
 use outlive_sys::{clock, poll, terminal};
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 
 use crate::args::List;
 use crate::commands::Context;
 use crate::failure::{Failure, chain};
 use crate::render::{
-    colour, counted, cut, is_coloured, note, one_line, port_list, print, print_json, table, usage_cells,
-    width,
+    colour, columns, counted, cut, is_coloured, note, one_line, port_list, print, print_json, table,
+    usage_cells, width,
 };
 use crate::served;
 
@@ -219,7 +218,7 @@ fn watch(context: &Context, arguments: &List) -> Result<ExitCode, Failure> {
             jobs => text(jobs, arguments).lines().map(str::to_owned).collect(),
         };
         if left_out > 0 {
-            lines.push(cut(&more(left_out, &jobs), width().unwrap_or(WIDE)));
+            lines.push(cut(&more(left_out, &jobs), width().unwrap_or(WIDE)).into_owned());
         }
         // The newest are at the end; the header stays.
         let rows = terminal::size(&stdout).map_or(24, |(_, rows)| usize::from(rows));
@@ -254,11 +253,11 @@ fn text(jobs: &[Listed], arguments: &List) -> String {
     let is_coloured = is_coloured();
     let mut text = table(&rows, width, |line, column, cell| match (line, column) {
         (1.., STATUS) => colour(jobs[line - 1].state.status, cell, is_coloured),
-        _ => cell.to_owned(),
+        _ => cell.into(),
     });
     if has_sessions && arguments.usage {
         text.push('\n');
-        text.push_str(&table(&sums(jobs), width, |_, _, cell| cell.to_owned()));
+        text.push_str(&table(&sums(jobs), width, |_, _, cell| cell.into()));
     }
     text
 }
@@ -274,7 +273,7 @@ fn make_room(rows: &mut [Vec<String>], width: usize) {
         }
     }
     let room = longest(rows, STATUS).saturating_sub(missing(rows, width)).max(LEAST_STATUS);
-    rows.iter_mut().for_each(|row| row[STATUS] = cut(&row[STATUS], room));
+    rows.iter_mut().for_each(|row| row[STATUS] = cut(&row[STATUS], room).into_owned());
 }
 
 /// Returns how much room the command lacks.
@@ -284,7 +283,7 @@ fn missing(rows: &[Vec<String>], width: usize) -> usize {
 }
 
 fn longest(rows: &[Vec<String>], column: usize) -> usize {
-    rows.iter().map(|row| row[column].width()).max().unwrap_or(0)
+    rows.iter().map(|row| columns(&row[column])).max().unwrap_or(0)
 }
 
 fn header(arguments: &List, has_sessions: bool, has_directory: bool) -> Vec<String> {
@@ -310,7 +309,7 @@ fn row(listed: &Listed, longest: usize, has_sessions: bool, has_directory: bool)
     let unknown = || "-".to_owned();
     let spec = job.spec();
     let started = state.meta.as_ref().and_then(|meta| meta.started);
-    let status = cut(&state.summary(), LONGEST_STATUS);
+    let status = cut(&state.summary(), LONGEST_STATUS).into_owned();
     let time = state.runtime_ms().map_or_else(unknown, format_duration);
     let host = served::host_name().map(|host| format!("{host}/")).unwrap_or_default();
     let mut row = vec![format!("{host}{}", spec.job), status, started.map_or_else(unknown, ago), time];
@@ -322,9 +321,11 @@ fn row(listed: &Listed, longest: usize, has_sessions: bool, has_directory: bool)
     if has_directory {
         row.push(directory(&spec.cwd.to_lossy()));
     }
-    let command = one_line(&spec.command_line());
-    let command = job.name().map_or(command.clone(), |name| format!("{}: {command}", one_line(name)));
-    row.push(cut(&command, longest));
+    let mut command = one_line(&spec.command_line());
+    if let Some(name) = job.name() {
+        command = format!("{}: {command}", one_line(name));
+    }
+    row.push(cut(&command, longest).into_owned());
     row
 }
 

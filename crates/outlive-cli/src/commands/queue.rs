@@ -39,7 +39,7 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
         ]
     };
     let rows: Vec<Vec<String>> = std::iter::once(header).chain(queues.iter().map(row)).collect();
-    print(&table(&rows, width(), |_, _, cell| cell.to_owned()));
+    print(&table(&rows, width(), |_, _, cell| cell.into()));
     Ok(ExitCode::SUCCESS)
 }
 

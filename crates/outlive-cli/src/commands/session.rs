@@ -83,7 +83,7 @@ fn list(context: &Context, with_usage: bool) -> Result<ExitCode, Failure> {
     header.push("DIRECTORY");
     let mut rows = vec![header.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     rows.extend(objects.iter().map(|object| row(context, object)));
-    print(&table(&rows, width(), |_, _, cell| cell.to_owned()));
+    print(&table(&rows, width(), |_, _, cell| cell.into()));
     Ok(ExitCode::SUCCESS)
 }
 

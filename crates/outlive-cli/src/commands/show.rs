@@ -126,7 +126,7 @@ fn text(state: &State, shown: &JobDetails, options: &JobOptions) -> String {
     let is_coloured = is_coloured();
     rows.text(|column, cell| match column {
         1 if cell == status => colour(state.status, cell, is_coloured),
-        _ => cell.to_owned(),
+        _ => cell.into(),
     })
 }
 
@@ -231,7 +231,7 @@ fn tree_text(processes: &[Process]) -> String {
             format!("{branch}{}", one_line(&process.command)),
         ]);
     }
-    table(&rows, width(), |_, _, cell| cell.to_owned())
+    table(&rows, width(), |_, _, cell| cell.into())
 }
 
 /// Draws the branch before each process; parents come before their children, and these right after them.

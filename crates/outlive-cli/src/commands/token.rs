@@ -58,7 +58,7 @@ fn list(context: &Context, tokens: &Tokens) -> Result<ExitCode, Failure> {
         ]
     };
     let rows: Vec<Vec<String>> = std::iter::once(header).chain(objects.iter().map(row)).collect();
-    print(&table(&rows, width(), |_, _, cell| cell.to_owned()));
+    print(&table(&rows, width(), |_, _, cell| cell.into()));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -84,9 +84,10 @@ fn unreachable(look: &HostLook, words: &str) -> String {
     for job in &look.jobs {
         let command = one_line(&job.command);
         let longest = if width().is_some() { usize::MAX } else { LONGEST_COMMAND };
-        rows.push(vec![format!("{}/{}", look.host, job.job), look.words(job), cut(&command, longest)]);
+        let command = cut(&command, longest).into_owned();
+        rows.push(vec![format!("{}/{}", look.host, job.job), look.words(job), command]);
     }
-    format!("{words}:\n{}", table(&rows, width(), |_, _, cell| cell.to_owned()))
+    format!("{words}:\n{}", table(&rows, width(), |_, _, cell| cell.into()))
 }
 
 /// Prints the objects of all machines, each with its `host`; one that cannot be reached with `unreachable_ms`, the age of what is known.

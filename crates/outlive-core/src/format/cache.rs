@@ -89,12 +89,14 @@ fn header(frames: &[u8]) -> [u8; HEADER] {
     header
 }
 
+/// The stamp of a job's directory under which there is an entry of it, and where its fields are.
+pub type Place = (StampBytes, Range<usize>);
+
 /// A file that was read. Its entries stay as they are until they are asked for: most of what a list takes is to copy them.
 #[derive(Debug, Default)]
 pub struct Cached {
     bytes: Vec<u8>,
-    /// The stamp of each job's directory under which its entry holds, and where the entry is.
-    places: HashMap<JobId, (StampBytes, Range<usize>)>,
+    places: HashMap<JobId, Place>,
 }
 
 impl Cached {
@@ -106,29 +108,24 @@ impl Cached {
             while let Ok(Some((contents, length))) = first_frame(&bytes[at..])
                 && places.len() < most
             {
-                let place = at + length - contents.len()..at + length;
                 at += length;
                 let Ok((ENTRY, mut reader)) = Reader::new(contents) else { continue };
-                let read =
-                    StampBytes::read(&mut reader).and_then(|stamp| Ok((stamp, JobId::read(&mut reader)?)));
-                places.extend(read.ok().map(|(stamp, job)| (job, (stamp, place))));
+                if let (Ok(stamp), Ok(job)) = (StampBytes::read(&mut reader), JobId::read(&mut reader)) {
+                    places.insert(job, (stamp, at - reader.left()..at));
+                }
             }
         }
         Self { bytes, places }
     }
 
-    /// Tells under which stamp of the job's directory there is an entry.
-    pub fn stamp(&self, job: &JobId) -> Option<StampBytes> {
-        self.places.get(job).map(|(stamp, _)| *stamp)
+    /// Finds the entry of a job.
+    pub fn find(&self, job: &str) -> Option<Place> {
+        self.places.get(job).cloned()
     }
 
-    /// Returns the entry of a job.
-    pub fn entry(&self, job: &JobId) -> Option<Entry> {
-        let (_, place) = self.places.get(job)?;
-        let (_, mut reader) = Reader::new(&self.bytes[place.clone()]).ok()?;
-        StampBytes::read(&mut reader).ok()?;
-        JobId::read(&mut reader).ok()?;
-        Entry::read(&mut reader).ok()
+    /// Returns the entry that was found there; none if all were forgotten since.
+    pub fn entry(&self, (_, place): Place) -> Option<Entry> {
+        Entry::read(&mut Reader::of_fields(self.bytes.get(place)?)).ok()
     }
 
     /// Forgets all entries.
@@ -223,7 +220,7 @@ structures! {
 macro_rules! enumerations {
     ($($Name:ty),*) => { fields! { $(
         $Name, |value, writer| writer.bytes(value.word().as_bytes()),
-            |reader| text(reader).and_then(|word| <$Name>::parse(word).ok_or(WireError::Value));
+            |reader| reader.word().and_then(|word| <$Name>::parse(word).ok_or(WireError::Value));
     )* } };
 }
 
@@ -237,9 +234,9 @@ fields! {
     StampBytes, |stamp, writer| writer.bytes(stamp),
         |reader| reader.bytes()?.try_into().map_err(|_| WireError::Value);
     JobId, |id, writer| writer.bytes(id.as_str().as_bytes()),
-        |reader| JobId::parse(text(reader)?).map_err(|_| WireError::Value);
+        |reader| JobId::parse(reader.word()?).map_err(|_| WireError::Value);
     SessionName, |name, writer| writer.bytes(name.as_str().as_bytes()),
-        |reader| SessionName::parse(text(reader)?).map_err(|_| WireError::Value);
+        |reader| SessionName::parse(reader.word()?).map_err(|_| WireError::Value);
     // There is no other that this version knows.
     Mode, |mode, writer| match mode { Mode::Pipe => writer.u8(0) },
         |reader| match reader.u8()? { 0 => Ok(Mode::Pipe), _ => Err(WireError::Value) };
@@ -287,10 +284,6 @@ fields! {
             2 => Records::Both(Field::read(reader)?, Field::read(reader)?),
             _ => return Err(WireError::Value),
         });
-}
-
-fn text<'a>(reader: &mut Reader<'a>) -> Result<&'a str, WireError> {
-    std::str::from_utf8(reader.bytes()?).map_err(|_| WireError::Value)
 }
 
 /// What only a later version knows makes no entry.
@@ -417,8 +410,9 @@ mod tests {
             let frames: Vec<Vec<u8>> = entries.iter().map(|entry| frame(full, entry).unwrap()).collect();
             let read = Cached::new(to_bytes(&frames), 10);
             for entry in entries {
-                prop_assert_eq!(read.stamp(&entry.spec.job), Some(full));
-                prop_assert_eq!(read.entry(&entry.spec.job), Some(entry));
+                let place = read.find(entry.spec.job.as_str()).unwrap();
+                prop_assert_eq!(place.0, full);
+                prop_assert_eq!(read.entry(place), Some(entry));
             }
         }
 
@@ -429,7 +423,7 @@ mod tests {
             let mut whole = header(&bytes).to_vec();
             whole.extend(&bytes);
             let read = Cached::new(whole, 10);
-            read.places.keys().for_each(|job| drop(read.entry(job)));
+            read.places.values().for_each(|place| drop(read.entry(place.clone())));
         }
 
         #[test]

@@ -254,6 +254,10 @@ impl Spec {
 
     /// Returns the names of the fields that only a later version understands.
     pub fn newer(&self) -> Vec<String> {
+        // A list asks it of every job.
+        if self.format <= crate::FORMAT && !self.mode.is_newer() && self.newer.is_empty() {
+            return Vec::new();
+        }
         let format = (self.format > crate::FORMAT).then(|| "format".to_owned());
         let mode = self.mode.is_newer().then(|| "mode".to_owned());
         format.into_iter().chain(mode).chain(self.newer.keys().cloned()).collect()

@@ -70,7 +70,7 @@ macro_rules! word_fields {
             }
 
             fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
-                Self::parse(&reader.text()?).ok_or(WireError::Value)
+                Self::parse(reader.word()?).ok_or(WireError::Value)
             }
 
             fn is_left_out(&self) -> bool {
@@ -107,14 +107,14 @@ fields! {
     u16, |number, writer| writer.u32((*number).into()), |reader| reader.u32()?.try_into().map_err(|_| WireError::Value);
     String, |text, writer| writer.bytes(text.as_bytes()), |reader| reader.text();
     QueueName, |name, writer| writer.bytes(name.as_str().as_bytes()),
-        |reader| QueueName::parse(&reader.text()?).map_err(|_| WireError::Value);
+        |reader| QueueName::parse(reader.word()?).map_err(|_| WireError::Value);
     RawText, |text, writer| writer.bytes(&text.0), |reader| reader.bytes().map(RawText::from);
     Stdin, |stdin, writer| (*stdin == Stdin::Open).write(writer),
         |reader| Ok(if bool::read(reader)? { Stdin::Open } else { Stdin::Null });
     TerminalSize, |size, writer| size.to_bytes().into_iter().fold(writer, Writer::u8),
         |reader| Ok(TerminalSize::from_bytes([reader.u8()?, reader.u8()?, reader.u8()?]));
     Level, |level, writer| writer.bytes(level.word().as_bytes()),
-        |reader| Level::parse(&reader.text()?).ok_or(WireError::Value);
+        |reader| Level::parse(reader.word()?).ok_or(WireError::Value);
     Survivors, |survivors, writer| match survivors {
             Survivors::Keep => None::<u64>.write(writer),
             Survivors::KillAfter { ms } => Some(*ms).write(writer),

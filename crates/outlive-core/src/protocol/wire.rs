@@ -97,34 +97,43 @@ impl<'a> Reader<'a> {
         Ok((kind, Self(rest)))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(WireError::Short)?;
-        self.0 = rest;
-        Ok(taken)
+    /// Begins to read fields that were found in a frame.
+    pub fn of_fields(fields: &'a [u8]) -> Self {
+        Self(fields)
     }
 
+    /// Returns how many bytes are left.
+    pub fn left(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
     fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
+        let (array, rest) = self.0.split_first_chunk().ok_or(WireError::Short)?;
+        self.0 = rest;
+        Ok(*array)
     }
 
     /// Reads a byte.
+    #[inline]
     pub fn u8(&mut self) -> Result<u8, WireError> {
         Ok(self.array::<1>()?[0])
     }
 
     /// Reads a number.
+    #[inline]
     pub fn u32(&mut self) -> Result<u32, WireError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// Reads a number.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64, WireError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// Reads a signed number.
+    #[inline]
     pub fn i32(&mut self) -> Result<i32, WireError> {
         Ok(i32::from_le_bytes(self.array()?))
     }
@@ -137,14 +146,22 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads bytes.
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], WireError> {
         let length = self.u32()? as usize;
-        self.take(length)
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(WireError::Short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// Reads text, which must be UTF-8, without a copy of it.
+    pub fn word(&mut self) -> Result<&'a str, WireError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| WireError::Value)
     }
 
     /// Reads text, which must be UTF-8.
     pub fn text(&mut self) -> Result<String, WireError> {
-        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| WireError::Value)
+        self.word().map(str::to_owned)
     }
 
     /// Reads a list of bytes.

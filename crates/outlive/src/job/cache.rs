@@ -5,7 +5,6 @@
 //! or of another user is as good as none.
 
 use std::fs;
-use std::io;
 
 use outlive_core::cache::{self, MAX_BYTES};
 use outlive_sys::durable::{self, CWD};
@@ -20,8 +19,9 @@ pub(crate) const CACHE: &str = "jobs.cache";
 /// It is not worth a file to save fewer jobs from being read: that takes half a millisecond.
 const LEAST_READ: usize = 16;
 
-/// It is written again when this share of the listed jobs had to be read: to write it takes less time than that took.
-const SHARE_READ: usize = 4;
+/// It is written again when this share of the listed jobs had to be read: to write it takes as long as that took, and the next program
+/// is saved from it.
+const SHARE_READ: usize = 16;
 
 impl Store {
     /// Reads what other programs knew, once in this one.
@@ -38,7 +38,7 @@ impl Store {
     /// # Durability
     ///
     /// Written, not synced. In a store that cannot be written, nothing happens.
-    pub(super) fn save_cache(&self, listed: usize, read: usize, jobs: io::Result<Stamp>) {
+    pub(super) fn save_cache(&self, listed: usize, read: usize, jobs: Stamp) {
         if read < LEAST_READ || read * SHARE_READ < listed {
             return;
         }
@@ -61,7 +61,7 @@ impl Store {
         let replaced = durable::open_dir(self.root())
             .and_then(|dir| durable::replace(Replacing::JOBS_CACHE, dir, CACHE, &contents));
         // A job that was removed meanwhile must not live on in it.
-        if replaced.is_ok() && Stamp::at(&self.jobs()).ok() != jobs.ok() {
+        if replaced.is_ok() && Stamp::at(&self.jobs()).ok() != Some(jobs) {
             self.drop_cache();
         }
     }

@@ -1,13 +1,13 @@
 //! Finds jobs by id, name, port or, to read them only, by the beginning of an id.
 
-use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use outlive_core::id::{JobId, Nonce, SessionName};
 use outlive_core::label::{LabelFilter, Labels};
 use outlive_core::nearest::nearest;
 use outlive_sys::durable;
+use outlive_sys::names::Names;
 use outlive_sys::ports::{self, Listeners};
 use outlive_sys::stamp::Stamp;
 
@@ -96,6 +96,11 @@ fn ids(jobs: &[Job]) -> Vec<JobId> {
     jobs.iter().map(|job| job.id().clone()).collect()
 }
 
+/// Tells whether the next program need not read a job that was read.
+fn is_worth_caching(job: Option<&Job>) -> bool {
+    job.is_some_and(|job| job.known.is_settled)
+}
+
 /// Returns the only job that matches a reference.
 fn only(mut jobs: Vec<Job>, reference: &str, none: impl FnOnce() -> FindError) -> Result<Job, FindError> {
     if jobs.len() > 1 {
@@ -117,7 +122,7 @@ impl Store {
     /// Opens a job by its whole id; `None` if there is no such job.
     pub(crate) fn open_job(&self, id: &JobId) -> Result<Option<Job>, DamageError> {
         let path = self.jobs().join(id.as_str());
-        match self.known.get(id, || Stamp::at(&path)) {
+        match self.known.get(id.as_str(), || Stamp::at(&path)) {
             Some(known) => Ok(Some(Job::of(path, known, None))),
             None => self.open_unknown(id),
         }
@@ -138,7 +143,7 @@ impl Store {
         id: &JobId,
         look: impl FnOnce() -> io::Result<Stamp>,
     ) -> Option<bool> {
-        let known = self.known.get(id, look)?;
+        let known = self.known.get(id.as_str(), look)?;
         Some(known.is_running().unwrap_or_else(|| {
             let job = Job::of(self.jobs().join(id.as_str()), known, None);
             job.is_kept() && job.records() == (None, None) && !job.is_given_away()
@@ -156,50 +161,53 @@ impl Store {
     ///
     /// If the store cannot be read. A damaged job is no error: it is in the listing.
     pub fn list(&self, session: Option<&SessionName>) -> io::Result<Listing> {
+        self.list_known(session, durable::open_dir(&self.jobs())?.as_fd())
+    }
+
+    /// As [`Store::list`], by the directory of jobs, which was just opened.
+    fn list_known(&self, session: Option<&SessionName>, dir: BorrowedFd<'_>) -> io::Result<Listing> {
         self.load_cache();
         let path = self.jobs();
-        let dir = durable::open_dir(&path)?;
-        self.list_with(session, |id| {
-            let known = self.known.get(id, || Stamp::in_dir(&dir, id.as_str()))?;
-            Some(Job::of(path.join(id.as_str()), known, None))
+        self.list_with(session, dir, |id| {
+            let known = self.known.get(id, || Stamp::in_dir(dir, id))?;
+            Some(Job::of(path.join(id), known, None))
         })
     }
 
     /// As [`Store::list`] of all jobs, each read anew, whatever is known of it.
     pub(crate) fn list_anew(&self) -> io::Result<Listing> {
-        self.list_with(None, |_| None)
+        self.list_with(None, durable::open_dir(&self.jobs())?.as_fd(), |_| None)
     }
 
     fn list_with(
         &self,
         session: Option<&SessionName>,
-        known: impl Fn(&JobId) -> Option<Job>,
+        dir: BorrowedFd<'_>,
+        known: impl Fn(&str) -> Option<Job>,
     ) -> io::Result<Listing> {
-        let mut listing = Listing::default();
-        let names = fs::read_dir(self.jobs())?.map(|entry| Ok(entry?.file_name()));
-        let names = names.collect::<io::Result<Vec<_>>>()?;
+        let names = Names::read(dir)?;
         self.known.retain(&names);
-        for name in names {
-            let job = match name.to_str().and_then(|name| JobId::parse(name).ok()) {
-                Some(id) => known(&id).map_or_else(
-                    || {
-                        let job = self.open_unknown(&id)?;
-                        listing.read += usize::from(job.as_ref().is_some_and(|job| job.known.is_settled));
-                        Ok(job)
-                    },
-                    |job| Ok(Some(job)),
-                ),
-                None => Err(DamageError::Name(name.clone())),
+        let mut listing = Listing { jobs: Vec::with_capacity(names.count()), ..Listing::default() };
+        for name in names.iter() {
+            let read = || match name.to_str().and_then(|name| JobId::parse(name).ok()) {
+                Some(id) => self.open_unknown(&id),
+                None => Err(DamageError::Name(name.to_owned())),
             };
+            let job = name.to_str().and_then(&known).map_or_else(
+                || read().inspect(|job| listing.read += usize::from(is_worth_caching(job.as_ref()))),
+                |job| Ok(Some(job)),
+            );
             match job {
                 Ok(Some(job)) if session.is_none_or(|session| job.session() == session) => {
                     listing.jobs.push(job);
                 }
                 Ok(_) => {}
-                Err(error) => listing.damaged.push(Damaged { name, error }),
+                Err(error) => listing.damaged.push(Damaged { name: name.to_owned(), error }),
             }
         }
-        listing.jobs.sort_by(|a, b| (a.spec().created, a.id()).cmp(&(b.spec().created, b.id())));
+        listing.jobs.sort_unstable_by(|a, b| {
+            a.spec().created.cmp(&b.spec().created).then_with(|| a.id().cmp(b.id()))
+        });
         Ok(listing)
     }
 
@@ -214,10 +222,9 @@ impl Store {
         session: Option<&SessionName>,
         mut is_wanted: impl FnMut(&Job) -> bool,
     ) -> io::Result<States> {
-        let before = Stamp::at(&self.jobs());
-        let Listing { jobs, damaged, read } = self.list(session)?;
+        let (dir, before) = Stamp::open_dir(&self.jobs())?;
+        let Listing { jobs, damaged, read } = self.list_known(session, dir.as_fd())?;
         let listed = jobs.len();
-        let dir = durable::open_dir(&self.jobs())?;
         let mut states = Vec::with_capacity(listed);
         for job in jobs.into_iter().filter(|job| is_wanted(job)) {
             let state = job.state_when_listed(self, dir.as_fd());

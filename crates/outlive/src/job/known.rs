@@ -6,7 +6,7 @@
 //! through files that stay open. What another program remembered comes from `jobs.cache` (`job/cache.rs`).
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,6 +22,7 @@ use outlive_core::meta::Meta;
 use outlive_core::outcome::{CLOSED_AT, Closed, FILE_BYTES, Outcome};
 use outlive_core::spec::Spec;
 use outlive_sys::durable::{self, CWD};
+use outlive_sys::names::Names;
 use outlive_sys::stamp::Stamp;
 use outlive_sys::{lock, spawn};
 
@@ -128,6 +129,8 @@ pub(crate) struct Known {
     /// Of the file `outcome`, when it was seen without a record; asked once, because a file that stays open is read as quickly.
     unwritten: Mutex<Option<StampBytes>>,
     lock: KeptFile,
+    /// Its spec says that it is of this host and pid namespace.
+    pub(super) is_here: OnceLock<bool>,
     pub(super) counted: Counted,
 }
 
@@ -145,6 +148,7 @@ impl Known {
             outcome: KeptFile::default(),
             unwritten: Mutex::default(),
             lock: KeptFile::default(),
+            is_here: OnceLock::new(),
             counted: Counted::default(),
         }
     }
@@ -189,10 +193,16 @@ impl Known {
     /// Tells whether the job's lock is held, no outcome is written, and the job is where it was started. `None` where that takes more
     /// than a look at files that are open.
     pub(super) fn is_running(&self) -> Option<bool> {
-        let mut first = [0; 4];
         let is_free = self.lock.look_again(probe)?;
+        Some(!is_free && self.is_still_unwritten()? && self.given_to.is_none())
+    }
+
+    /// Tells whether there is no outcome in the file that stays open; `None` if that is not open.
+    fn is_still_unwritten(&self) -> Option<bool> {
+        // A record begins with a word that is not zero, and is written from its beginning.
+        let mut first = [0; 4];
         self.outcome.look_again(|file| file.read_exact_at(&mut first, 0))?;
-        Some(!is_free && first == [0; 4] && self.given_to.is_none())
+        Some(first == [0; 4])
     }
 
     /// Tells whether both records are known, which nothing changes.
@@ -211,7 +221,9 @@ impl Known {
             return (Some(outcome.clone()), Some(*closed));
         }
         let unwritten = locked(&self.unwritten).take();
-        if unwritten.is_some_and(|unwritten| look().is_ok_and(|stamp| stamp.to_bytes() == unwritten)) {
+        if unwritten.is_some_and(|unwritten| look().is_ok_and(|stamp| stamp.to_bytes() == unwritten))
+            || self.is_still_unwritten() == Some(true)
+        {
             return (None, None);
         }
         // What cannot be read says nothing.
@@ -298,12 +310,12 @@ pub(crate) struct KnownJobs {
 
 impl KnownJobs {
     /// Returns what is known of a job, whose directory `look` looks at, if it has not changed.
-    pub(super) fn get(&self, id: &JobId, look: impl FnOnce() -> io::Result<Stamp>) -> Option<Arc<Known>> {
+    pub(super) fn get(&self, id: &str, look: impl FnOnce() -> io::Result<Stamp>) -> Option<Arc<Known>> {
         let known = locked(&self.jobs).get(id).map(Arc::clone);
         let Some(known) = known else {
-            let bytes = locked(&self.cached).stamp(id)?;
-            let stamp = look().ok().filter(|stamp| stamp.to_bytes() == bytes)?;
-            let entry = locked(&self.cached).entry(id)?;
+            let place = locked(&self.cached).find(id)?;
+            let stamp = look().ok().filter(|stamp| stamp.to_bytes() == place.0)?;
+            let entry = locked(&self.cached).entry(place)?;
             let known = Arc::new(Known::of_entry(stamp, entry));
             self.insert(&known);
             return Some(known);
@@ -338,10 +350,10 @@ impl KnownJobs {
     }
 
     /// Forgets jobs that are not among these, if there are any.
-    pub(super) fn retain(&self, listed: &[OsString]) {
+    pub(super) fn retain(&self, listed: &Names) {
         let mut jobs = locked(&self.jobs);
-        if jobs.len() > listed.len() {
-            let listed: HashSet<&OsStr> = listed.iter().map(OsString::as_os_str).collect();
+        if jobs.len() > listed.count() {
+            let listed: HashSet<&OsStr> = listed.iter().collect();
             jobs.retain(|id, _| listed.contains(OsStr::new(id.as_str())));
         }
     }

@@ -233,6 +233,15 @@ impl Job {
         }
     }
 
+    /// Tells whether its pids are valid here. What a spec says of that is compared once.
+    pub(crate) fn is_here(&self, store: &Store) -> bool {
+        let is_same = || *store.host() == *self.host();
+        match self.spec().placement {
+            Some(_) => is_same(),
+            None => *self.known.is_here.get_or_init(is_same),
+        }
+    }
+
     /// Tells whether the keeper is alive: whether a process holds the job's lock.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept_when(None)

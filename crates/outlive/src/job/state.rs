@@ -78,7 +78,12 @@ pub struct State {
 impl State {
     /// Returns the word for its status, with what is special about it: `completed, lingering`.
     pub fn words(&self) -> String {
-        let mut text = self.status.to_string();
+        self.status.to_string() + &self.special()
+    }
+
+    /// Returns what is special about it, each after a comma.
+    fn special(&self) -> String {
+        let mut text = String::new();
         for (holds, word) in [
             (self.has_run_out_of_memory() && !self.is_oom(), "a process ran out of memory"),
             (self.gave_up.is_some(), "gave up"),
@@ -101,8 +106,6 @@ impl State {
 
     /// Tells how it is doing in a few words, for people: `running, paused`, `failed: 3`, `never started: no such file`.
     pub fn summary(&self) -> String {
-        let words = self.words();
-        let special = words.strip_prefix(self.status.word()).unwrap_or_default();
         let outcome = self.outcome.as_ref();
         let status = match outcome.map(|outcome| (&outcome.cause, outcome.wait_status)) {
             Some((Cause::NeverStarted(never), _)) => format!("never started: {}", never.cause()),
@@ -120,7 +123,7 @@ impl State {
             }
             _ => self.status.word().replace('_', " "),
         };
-        one_line(&format!("{status}{special}"))
+        one_line(&(status + &self.special()))
     }
 
     fn asks_for(&self, kind: AwaitedKind) -> bool {
@@ -237,15 +240,16 @@ impl Job {
         if let Some(status) = self.unplaced() {
             return self.submitted(store, status);
         }
+        // Mostly that is so, and nothing else has to be found out.
+        if self.is_here(store) && self.is_kept_when(listed) {
+            return self.running_with(self.snapshot(listed.is_some()));
+        }
         let placed = self.host();
         let (here, there) = (store.host(), &*placed);
         let is_other_namespace = here.boot == there.boot && here.pid_namespace != there.pid_namespace;
         // A lock is the kernel's, whatever the namespace; another machine's may not be seen from here.
         if here.machine != there.machine || (is_other_namespace && self.is_kept()) {
             return State { custody: Custody::Elsewhere, ..self.running() };
-        }
-        if here.boot == there.boot && self.is_kept_when(listed) {
-            return self.running_with(self.snapshot(listed.is_some()));
         }
         if self.is_removed() {
             return State { status: Status::Lost, custody: Custody::Removed, ..self.running() };
@@ -375,7 +379,7 @@ impl Job {
         let meta = self.meta();
         let is_orphaned = closed.is_none()
             && !is_lingering
-            && *store.host() == *self.host()
+            && self.is_here(store)
             && !self.is_removed()
             && !Remnants::of(store, self, meta.as_deref()).is_empty();
         if is_orphaned {
@@ -445,7 +449,7 @@ impl Job {
     /// Writes the closed record of a job whose keeper died before it could; nothing is left of it.
     fn close(&self, store: &Store) -> Option<Closed> {
         // Of another boot or machine it is known without a record.
-        if *store.host() != *self.host() || self.is_removed() {
+        if !self.is_here(store) || self.is_removed() {
             return None;
         }
         let totals = Output::open(self).map(|output| output.totals()).unwrap_or_default();

@@ -257,6 +257,10 @@ impl Notice {
 
 /// Renders a text in one line: control characters become visible.
 pub fn one_line(text: &str) -> String {
+    // Most text is plain.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     text.chars()
         .map(|c| match c {
             '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',

@@ -147,7 +147,7 @@ impl Store {
         };
         let is_wanted = !state.status.has_ended()
             && !state.is_elsewhere()
-            && *self.host() == *job.host()
+            && job.is_here(self)
             && (job.spec().options.health.is_checked() || job.needs_companion() || can_be_ready())
             && !job.is_probed();
         if is_wanted {

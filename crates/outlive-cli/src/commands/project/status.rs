@@ -35,9 +35,9 @@ pub(crate) fn run(context: &Context, arguments: &Status) -> Result<ExitCode, Fai
     let text = table(&rows, width(), |line, column, cell| match (line, column) {
         (1.., 1) => match &jobs[line - 1].job {
             Some(job) if jobs[line - 1].waits_for.is_none() => colour(job.status(), cell, is_coloured),
-            _ => cell.to_owned(),
+            _ => cell.into(),
         },
-        _ => cell.to_owned(),
+        _ => cell.into(),
     });
     print(&text);
     Ok(ExitCode::SUCCESS)

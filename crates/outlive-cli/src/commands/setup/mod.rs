@@ -99,7 +99,7 @@ fn list(is_json: bool) -> Result<ExitCode, Failure> {
         }));
         rows.push(vec![name, word.to_owned(), woken.to_owned(), format!("{}{untried}", shown(&client.file))]);
     }
-    answer(is_json, &objects, || table(&rows, width(), |_, _, cell| cell.to_owned()))
+    answer(is_json, &objects, || table(&rows, width(), |_, _, cell| cell.into()))
 }
 
 /// The entry for clients that outlive does not know.
