@@ -374,7 +374,7 @@ fn long_output_has_a_file_and_pages() {
     let first = chat.poll_until(&id, |polled| polled["output"].as_str().unwrap().ends_with("3999 🦀\n"));
     let last = |text: &str| text.chars().skip(text.chars().count() - 500).collect::<String>();
     assert_eq!(first["output"], last(&expected));
-    proves!("S2-37", "S2-53");
+    proves!("S2-36", "S2-37", "S2-53");
     assert_eq!(first["outputFilePath"], offload_path(&home, "a", &id).to_str().unwrap());
     assert_eq!(fs::read_to_string(offload_path(&home, "a", &id)).unwrap(), expected);
     proves!("S2-7", "S2-51", "S2-68");

@@ -812,7 +812,7 @@ while True:
     last = now
     time.sleep(0.02)\"";
     let watching = task_id(&bash(&mut mcp, watcher));
-    let build = start(&mut mcp, "make");
+    let build = soon("a start in the background", Duration::from_secs(1), || start(&mut mcp, "make"));
     until("it builds", || output(&mut mcp, &build).contains("building"));
     let main = field(&output(&mut mcp, &build), "PID").parse().unwrap();
     assert!(is_running(main));
