@@ -366,12 +366,15 @@ impl<'a> Look<'a> {
             let so = if is_waited_for { ", for it" } else { " and" };
             text += &format!("{so} is unhealthy: {why}");
         }
+        if let Some(why) = &state.gave_up {
+            text += &format!("; it is not restarted any more: {why}");
+        }
         // What comes before it is over where nothing follows.
         text.truncate(text.trim_end_matches(',').len());
         if !self.changed.is_empty() {
             text += &format!("; {} changed since: `outlive up` restarts it", self.changed.join(", "));
         }
-        (text, is_waited_for)
+        (text, is_waited_for || state.gave_up.is_some())
     }
 }
 
