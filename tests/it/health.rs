@@ -442,7 +442,7 @@ fn the_next_run_comes_though_the_prober_is_killed_during_the_restart() {
     touch(&home, "well");
     let line = "trap 'touch stopping; until test -e go; do sleep 0.02; done; exit 3' TERM; \
         echo run >> runs; while :; do sleep 0.02; done";
-    let options = ["--name", "ill", "--health-command", "test -e well", "--health-interval", "50ms"];
+    let options = ["--name", "ill", "--health-command", "test -e well", "--health-interval", "2s"];
     let more = ["--health-failures", "1", "--health-then", "restart", "--grace", "300s"];
     home.start_with(&[&options[..], &more].concat(), ["sh", "-c", line]);
     let runs = || std::fs::read_to_string(home.path().join("runs")).unwrap_or_default().lines().count();

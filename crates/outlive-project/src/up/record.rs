@@ -131,6 +131,11 @@ impl Step {
         Self { state, job, why, host: None, definition: None }
     }
 
+    /// Tells whether it was started, or need not be.
+    pub(crate) fn is_done(&self) -> bool {
+        !matches!(self.state, StepState::Waiting | StepState::Failed)
+    }
+
     /// Tells whether another machine is being asked for it: what becomes of it is known soon.
     pub fn is_asked_for(&self) -> bool {
         self.state == StepState::Waiting && self.host.is_some() && self.why == self.host

@@ -126,7 +126,10 @@ pub fn why(store: &Store, project: &Project, name: &str) -> Result<Vec<Cause>, P
     for other in waiting {
         let is_live_there = scope.there(other).is_some_and(|look| look.is_live());
         let look = Look::new(&scope, other)?;
-        blocked.extend((look.is_up && !look.is_live(store) && !is_live_there).then_some(other.name.as_str()));
+        // One that has come and gone waits for nothing.
+        let is_done = look.step.as_ref().is_some_and(Step::is_done);
+        let is_blocked = look.is_up && !is_done && !look.is_live(store) && !is_live_there;
+        blocked.extend(is_blocked.then_some(other.name.as_str()));
     }
     if !blocked.is_empty() {
         let text = format!("it is waited for by {}", blocked.join(", "));
